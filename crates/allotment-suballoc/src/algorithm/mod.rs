@@ -1,0 +1,133 @@
+//! The three answers to "which free region next?".
+//!
+//! An algorithm keeps an index over the free regions of the [`Chain`] and moves regions between free,
+//! used and padding. Whatever is the same for all of them is not here but in the chain and in
+//! [`VirtualBlock`](crate::VirtualBlock).
+
+mod bins;
+mod buddy;
+mod free_lists;
+mod linear;
+mod tlsf;
+
+use core::fmt;
+
+use crate::chain::Chain;
+use crate::{AllocateError, GrowError, Request};
+
+use buddy::Buddy;
+use linear::Linear;
+use tlsf::Tlsf;
+
+/// How a block finds room. The [crate's page](crate) says which to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Two-level segregated fit: for any sizes and any order of frees.
+    #[default]
+    Tlsf,
+    /// Cells of powers of two that split and merge: sizes are rounded up to the next power of two.
+    Buddy,
+    /// A stack, two stacks that grow towards each other, or a ring, whichever way it is used.
+    Linear,
+}
+
+impl Algorithm {
+    /// All of them, for tests and comparisons.
+    pub const ALL: [Self; 3] = [Self::Tlsf, Self::Buddy, Self::Linear];
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tlsf => "tlsf",
+            Self::Buddy => "buddy",
+            Self::Linear => "linear",
+        })
+    }
+}
+
+/// What an algorithm does with the chain. Arguments were checked at the door (see the crate's page), and
+/// a call that answers with an error has changed nothing.
+pub(crate) trait Policy {
+    /// Finds room, carves it out and marks it used; `None` when there is no room.
+    fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError>;
+    /// Makes the used region `index` and its padding free.
+    fn free(&mut self, chain: &mut Chain, index: u32);
+    /// Gives the used region `index` another size in place, or says the largest that it could have.
+    fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64>;
+    /// Adds `size` free units behind the end.
+    fn grow(&mut self, chain: &mut Chain, size: u64) -> Result<(), GrowError>;
+    /// The largest size that a request at alignment 1 could get now.
+    fn largest_free(&self, chain: &Chain) -> u64;
+    /// A bound that [`largest_free`](Self::largest_free) never exceeds, in O(1).
+    fn largest_free_at_most(&self, chain: &Chain) -> u64;
+    /// Panics unless the index over the free regions agrees with the chain.
+    fn check_invariants(&self, chain: &Chain);
+}
+
+/// The algorithm of one block: a closed set, so that a call is a branch and not a pointer.
+#[derive(Clone, Debug)]
+pub(crate) enum Engine {
+    Tlsf(Tlsf),
+    Buddy(Buddy),
+    Linear(Linear),
+}
+
+impl Engine {
+    /// An index over the chain's one free region.
+    pub(crate) fn new(algorithm: Algorithm, chain: &mut Chain) -> Self {
+        match algorithm {
+            Algorithm::Tlsf => Self::Tlsf(Tlsf::new(chain)),
+            Algorithm::Buddy => Self::Buddy(Buddy::new(chain)),
+            Algorithm::Linear => Self::Linear(Linear::new(chain)),
+        }
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Tlsf(_) => Algorithm::Tlsf,
+            Self::Buddy(_) => Algorithm::Buddy,
+            Self::Linear(_) => Algorithm::Linear,
+        }
+    }
+}
+
+macro_rules! each {
+    ($engine:expr, $policy:ident => $call:expr) => {
+        match $engine {
+            Engine::Tlsf($policy) => $call,
+            Engine::Buddy($policy) => $call,
+            Engine::Linear($policy) => $call,
+        }
+    };
+}
+
+impl Policy for Engine {
+    fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError> {
+        each!(self, policy => policy.allocate(chain, request))
+    }
+
+    fn free(&mut self, chain: &mut Chain, index: u32) {
+        each!(self, policy => policy.free(chain, index));
+    }
+
+    fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64> {
+        each!(self, policy => policy.resize(chain, index, size))
+    }
+
+    fn grow(&mut self, chain: &mut Chain, size: u64) -> Result<(), GrowError> {
+        each!(self, policy => policy.grow(chain, size))
+    }
+
+    fn largest_free(&self, chain: &Chain) -> u64 {
+        each!(self, policy => policy.largest_free(chain))
+    }
+
+    fn largest_free_at_most(&self, chain: &Chain) -> u64 {
+        each!(self, policy => policy.largest_free_at_most(chain))
+    }
+
+    fn check_invariants(&self, chain: &Chain) {
+        each!(self, policy => policy.check_invariants(chain));
+    }
+}

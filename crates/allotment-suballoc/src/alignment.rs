@@ -1,0 +1,112 @@
+//! A power of two that offsets are multiples of.
+
+use core::fmt;
+
+use crate::MAX_SIZE;
+
+/// A power of two from 1 to [`MAX_SIZE`], in the units of the block.
+///
+/// ```
+/// use allotment_suballoc::Alignment;
+///
+/// let page = Alignment::new(4096)?;
+/// assert_eq!(page.align_up(5000), 8192);
+/// assert_eq!(page.align_down(5000), 4096);
+/// assert!(Alignment::new(3).is_err());
+/// # Ok::<(), allotment_suballoc::AlignmentError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Alignment {
+    /// The exponent: a byte that is always right is cheaper to keep than eight that must be checked.
+    log2: u8,
+}
+
+impl Alignment {
+    /// No alignment at all: every offset is a multiple of 1.
+    pub const ONE: Self = Self { log2: 0 };
+
+    /// The alignment of `value` units.
+    ///
+    /// # Errors
+    ///
+    /// [`AlignmentError`] unless `value` is a power of two from 1 to [`MAX_SIZE`].
+    pub const fn new(value: u64) -> Result<Self, AlignmentError> {
+        if value.is_power_of_two() && value <= MAX_SIZE {
+            Ok(Self { log2: value.trailing_zeros() as u8 })
+        } else {
+            Err(AlignmentError { value })
+        }
+    }
+
+    /// The alignment as a number of units.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        1 << self.log2
+    }
+
+    /// The exponent: `self.get() == 1 << self.log2()`.
+    #[must_use]
+    pub const fn log2(self) -> u32 {
+        self.log2 as u32
+    }
+
+    /// The lowest multiple of this alignment that is not below `offset` (at most 2^63).
+    #[must_use]
+    pub const fn align_up(self, offset: u64) -> u64 {
+        let mask = self.get() - 1;
+        (offset + mask) & !mask
+    }
+
+    /// The highest multiple of this alignment that is not above `offset`.
+    #[must_use]
+    pub const fn align_down(self, offset: u64) -> u64 {
+        offset & !(self.get() - 1)
+    }
+
+    /// True when `offset` is a multiple of this alignment.
+    #[must_use]
+    pub const fn is_aligned(self, offset: u64) -> bool {
+        offset & (self.get() - 1) == 0
+    }
+}
+
+impl Default for Alignment {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl TryFrom<u64> for Alignment {
+    type Error = AlignmentError;
+
+    fn try_from(value: u64) -> Result<Self, AlignmentError> {
+        Self::new(value)
+    }
+}
+
+impl fmt::Debug for Alignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Alignment({})", self.get())
+    }
+}
+
+impl fmt::Display for Alignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// A number that is no alignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlignmentError {
+    /// The number that was given.
+    pub value: u64,
+}
+
+impl fmt::Display for AlignmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "alignment {} is not a power of two from 1 to {MAX_SIZE}", self.value)
+    }
+}
+
+impl core::error::Error for AlignmentError {}

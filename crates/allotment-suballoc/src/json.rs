@@ -1,0 +1,126 @@
+//! A JSON writer of one screen: enough for the dumps of this crate and of the layers above it.
+//!
+//! Commas, colons and escapes are its business; the caller's closures say what stands inside.
+//!
+//! ```
+//! use allotment_suballoc::json::object;
+//!
+//! let mut text = String::new();
+//! object(&mut text, |o| {
+//!     o.number("Size", 4096)?;
+//!     o.text("Name", "a \"mesh\"")?;
+//!     o.array("Ranges", |a| (0..2).try_for_each(|i| a.object(|o| o.number("Offset", i))))
+//! })?;
+//! assert_eq!(text, r#"{"Size":4096,"Name":"a \"mesh\"","Ranges":[{"Offset":0},{"Offset":1}]}"#);
+//! # Ok::<(), core::fmt::Error>(())
+//! ```
+
+use core::fmt::{self, Display, Write};
+
+/// Writes `{`, what `fill` writes, and `}`.
+///
+/// # Errors
+///
+/// Only those of `out`.
+pub fn object<W: Write + ?Sized>(
+    out: &mut W,
+    fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result,
+) -> fmt::Result {
+    out.write_char('{')?;
+    fill(&mut Object(Members { out, first: true }))?;
+    out.write_char('}')
+}
+
+/// What has been written of an object or an array, up to a comma.
+struct Members<'a, W: Write + ?Sized> {
+    out: &'a mut W,
+    first: bool,
+}
+
+impl<W: Write + ?Sized> Members<'_, W> {
+    fn next(&mut self) -> Result<&mut W, fmt::Error> {
+        if !core::mem::take(&mut self.first) {
+            self.out.write_char(',')?;
+        }
+        Ok(self.out)
+    }
+
+    fn key(&mut self, key: &str) -> Result<&mut W, fmt::Error> {
+        let out = self.next()?;
+        string(out, key)?;
+        out.write_char(':')?;
+        Ok(out)
+    }
+}
+
+/// An object that is being written. Every method's errors are those of the output.
+#[expect(missing_debug_implementations, reason = "a borrow of the caller's output for one closure")]
+pub struct Object<'a, W: Write + ?Sized>(Members<'a, W>);
+
+#[expect(clippy::missing_errors_doc, reason = "said once, on the type")]
+impl<W: Write + ?Sized> Object<'_, W> {
+    /// A member that is a whole number.
+    pub fn number(&mut self, key: &str, value: u64) -> fmt::Result {
+        write!(self.0.key(key)?, "{value}")
+    }
+
+    /// A member that is a string.
+    pub fn text(&mut self, key: &str, value: impl Display) -> fmt::Result {
+        string(self.0.key(key)?, value)
+    }
+
+    /// A member that is an object.
+    pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result) -> fmt::Result {
+        object(self.0.key(key)?, fill)
+    }
+
+    /// A member that is an array.
+    pub fn array(&mut self, key: &str, fill: impl FnOnce(&mut Array<'_, W>) -> fmt::Result) -> fmt::Result {
+        let out = self.0.key(key)?;
+        out.write_char('[')?;
+        fill(&mut Array(Members { out, first: true }))?;
+        out.write_char(']')
+    }
+}
+
+/// An array that is being written. Every method's errors are those of the output.
+#[expect(missing_debug_implementations, reason = "a borrow of the caller's output for one closure")]
+pub struct Array<'a, W: Write + ?Sized>(Members<'a, W>);
+
+#[expect(clippy::missing_errors_doc, reason = "said once, on the type")]
+impl<W: Write + ?Sized> Array<'_, W> {
+    /// An element that is an object.
+    pub fn object(&mut self, fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result) -> fmt::Result {
+        object(self.0.next()?, fill)
+    }
+
+    /// An element that is a string.
+    pub fn text(&mut self, value: impl Display) -> fmt::Result {
+        string(self.0.next()?, value)
+    }
+}
+
+/// Writes `value` between quotes, with quotes, backslashes and control characters escaped.
+fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
+    struct Escape<'a, W: Write + ?Sized>(&'a mut W);
+
+    impl<W: Write + ?Sized> Write for Escape<'_, W> {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            for char in text.chars() {
+                match char {
+                    '"' | '\\' => {
+                        self.0.write_char('\\')?;
+                        self.0.write_char(char)?;
+                    }
+                    control if control < ' ' => write!(self.0, "\\u{:04x}", u32::from(control))?,
+                    char => self.0.write_char(char)?,
+                }
+            }
+            Ok(())
+        }
+    }
+
+    out.write_char('"')?;
+    write!(Escape(out), "{value}")?;
+    out.write_char('"')
+}

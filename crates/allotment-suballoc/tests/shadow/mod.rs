@@ -1,0 +1,414 @@
+//! A second, naive `VirtualBlock` that the real one is held against after every operation.
+//!
+//! Shared by the property tests, the corpus test and the fuzz target: all three turn bytes into
+//! [`Op`]s, eight bytes each, and [`run`] them.
+
+use std::collections::BTreeMap;
+
+use allotment_suballoc::{
+    Algorithm, Alignment, AllocateError, GrowError, Handle, HandleError, MAX_SIZE, RegionKind, Request,
+    ResizeError, Side, Strategy, VirtualBlock,
+};
+
+/// One operation. Numbers are folded into a useful range by [`Op::decode`], so that any bytes are a test.
+#[derive(Clone, Copy, Debug)]
+pub enum Op {
+    Allocate { size: u64, alignment: u64, strategy: Strategy, side: Side },
+    Free { which: usize },
+    FreeAgain,
+    FreeForeign,
+    Resize { which: usize, size: u64 },
+    Grow { by: u64 },
+    Clear,
+}
+
+impl Op {
+    /// `[kind, a, b, c, d, …]`: the kind, then what it needs.
+    pub fn decode(bytes: [u8; 8]) -> Self {
+        let [kind, a, b, c, d, e, ..] = bytes;
+        let wide = u64::from(u32::from_le_bytes([a, b, c, d]));
+        let strategies =
+            [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset];
+        let size = match e % 8 {
+            0 => wide % 5000,
+            1 => MAX_SIZE - wide % 3,
+            2 => u64::MAX - wide,
+            3 => 1 << (wide % 12),
+            _ => wide % 300,
+        };
+        match kind % 16 {
+            0..8 => Self::Allocate {
+                size,
+                alignment: 1 << ((e / 8) % 10),
+                strategy: strategies[usize::from(kind / 16) % 4],
+                side: if kind >= 192 { Side::Upper } else { Side::Lower },
+            },
+            8..12 => Self::Free { which: wide as usize },
+            12 => Self::Resize { which: wide as usize, size: u64::from(d) * u64::from(e % 16 + 1) },
+            13 => Self::Grow { by: wide % 700 },
+            14 if kind > 240 => Self::Clear,
+            14 => Self::FreeAgain,
+            _ => Self::FreeForeign,
+        }
+    }
+}
+
+/// What the model knows of a live range.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    handle: Handle,
+    size: u64,
+    upper: bool,
+    data: u64,
+}
+
+/// Runs a block of the algorithm and size that the first bytes name through the operations after them.
+pub fn run(bytes: &[u8]) {
+    let Some((&[algorithm, low, high], rest)) = bytes.split_first_chunk::<3>() else { return };
+    let size = 1 + u64::from(u16::from_le_bytes([low, high]));
+    let ops: Vec<Op> = rest.chunks_exact(8).map(|op| Op::decode(op.try_into().unwrap())).collect();
+    run_ops(Algorithm::ALL[usize::from(algorithm) % 3], size, &ops);
+}
+
+/// Runs the operations and panics at the first difference between the block and its model.
+pub fn run_ops(algorithm: Algorithm, size: u64, ops: &[Op]) {
+    let mut pair = Pair {
+        block: VirtualBlock::new(size, algorithm).unwrap(),
+        live: BTreeMap::new(),
+        stale: None,
+        gap: (0, size),
+        size,
+        count: 0,
+    };
+    for op in ops {
+        pair.step(op);
+        pair.check();
+    }
+}
+
+struct Pair {
+    block: VirtualBlock<u64>,
+    /// Live ranges by their offset.
+    live: BTreeMap<u64, Live>,
+    stale: Option<Handle>,
+    /// Where a linear block takes from, by its documented rule.
+    gap: (u64, u64),
+    size: u64,
+    count: u64,
+}
+
+impl Pair {
+    fn step(&mut self, op: &Op) {
+        let before = self.picture();
+        let failed = match *op {
+            Op::Allocate { size, alignment, strategy, side } => {
+                let alignment = Alignment::new(alignment).unwrap();
+                self.allocate(Request { size, alignment, strategy, side })
+            }
+            Op::Free { which } => self.free(which),
+            Op::FreeAgain => {
+                let stale = self.stale;
+                stale.is_some_and(|handle| {
+                    assert_eq!(self.block.free(handle), Err(HandleError::Stale));
+                    assert_eq!(self.block.get(handle), Err(HandleError::Stale));
+                    assert_eq!(self.block.data_mut(handle), Err(HandleError::Stale));
+                    assert_eq!(self.block.resize(handle, 1), Err(ResizeError::Handle(HandleError::Stale)));
+                    true
+                })
+            }
+            Op::FreeForeign => {
+                let mut other = VirtualBlock::new(8, self.block.algorithm()).unwrap();
+                let foreign = other.allocate(Request::new(1), 0).unwrap().handle;
+                assert_eq!(self.block.free(foreign), Err(HandleError::Foreign));
+                true
+            }
+            Op::Resize { which, size } => self.resize(which, size),
+            Op::Grow { by } => self.grow(self.size + by),
+            Op::Clear => {
+                self.block.clear();
+                self.stale = self.live.values().next().map(|live| live.handle).or(self.stale);
+                self.live.clear();
+                self.gap = (0, self.size);
+                assert!(self.block.is_empty());
+                false
+            }
+        };
+        if failed {
+            assert_eq!(self.picture(), before, "a refused call changes nothing: {op:?}");
+        }
+    }
+
+    /// Everything that a caller can see.
+    fn picture(&self) -> Vec<(u64, u64, Option<u64>)> {
+        let used = |kind| match kind {
+            RegionKind::Used { data, .. } => Some(*data),
+            RegionKind::Padding => Some(u64::MAX),
+            _ => None,
+        };
+        self.block.regions().map(|region| (region.offset, region.size, used(region.kind))).collect()
+    }
+
+    /// Ranges that belong to no live range, in address order, as a naive reader would list them.
+    fn holes(&self) -> Vec<(u64, u64)> {
+        let mut holes = Vec::new();
+        let mut end = 0;
+        for (&offset, live) in &self.live {
+            if offset > end {
+                holes.push((end, offset));
+            }
+            end = offset + live.size;
+        }
+        if end < self.size {
+            holes.push((end, self.size));
+        }
+        holes
+    }
+
+    fn allocate(&mut self, request: Request) -> bool {
+        self.count += 1;
+        let data = self.count;
+        let expected = self.expected_offset(&request);
+        match self.block.allocate(request, data) {
+            Ok(allocation) => {
+                let Request { size, alignment, .. } = request;
+                let offset = allocation.offset;
+                assert_eq!(allocation.size, size);
+                assert!(alignment.is_aligned(offset), "{request:?} at {offset}");
+                assert!(offset + size <= self.size, "{request:?} at {offset}");
+                match expected {
+                    Expected::At(place) => assert_eq!(offset, place, "{request:?}"),
+                    Expected::Somewhere => {}
+                    Expected::Nowhere => panic!("{request:?} cannot fit, yet stands at {offset}"),
+                }
+                let upper = request.side == Side::Upper;
+                let live = Live { handle: allocation.handle, size, upper, data };
+                assert!(self.live.insert(offset, live).is_none(), "two ranges at {offset}");
+                if self.block.algorithm() == Algorithm::Linear {
+                    self.linear_took(offset, size, upper);
+                }
+                false
+            }
+            Err(refused) => {
+                assert_eq!(refused.data, data);
+                match refused.error {
+                    AllocateError::ZeroSize => assert_eq!(request.size, 0),
+                    AllocateError::TooLarge { size } => assert!(size == request.size && size > MAX_SIZE),
+                    AllocateError::OneSided { algorithm } => {
+                        assert!(request.side == Side::Upper && algorithm != Algorithm::Linear);
+                    }
+                    AllocateError::RingInUse => assert!(self.gap.1 < self.size && !self.has_uppers()),
+                    AllocateError::NoSpace { size, alignment, free, largest_free } => {
+                        assert!(matches!(expected, Expected::Nowhere), "{request:?} would fit");
+                        assert_eq!((size, alignment), (request.size, request.alignment));
+                        assert!(largest_free <= free && free <= self.size);
+                        let plain = alignment == Alignment::ONE && request.side == Side::Lower;
+                        assert!(!plain || largest_free < size);
+                    }
+                    error => panic!("unexpected: {error}"),
+                }
+                true
+            }
+        }
+    }
+
+    fn expected_offset(&self, request: &Request) -> Expected {
+        if request.size == 0 || request.size > self.size {
+            return Expected::Nowhere;
+        }
+        match self.block.algorithm() {
+            Algorithm::Tlsf if request.side == Side::Lower => self.expected_of_tlsf(request),
+            Algorithm::Buddy if request.side == Side::Lower => self.expected_of_buddy(request),
+            Algorithm::Linear => self.expected_of_linear(request),
+            _ => Expected::Nowhere,
+        }
+    }
+
+    fn expected_of_tlsf(&self, request: &Request) -> Expected {
+        let fitting = self.holes().into_iter().filter_map(|(start, end)| {
+            let place = request.alignment.align_up(start);
+            (place + request.size <= end).then_some((start, end, place))
+        });
+        let place = match request.strategy {
+            Strategy::LowestOffset => fitting.min_by_key(|&(start, ..)| start),
+            Strategy::LeastMemory => fitting.min_by_key(|&(start, end, _)| (end - start, start)),
+            _ => return fitting.map(|_| Expected::Somewhere).next().unwrap_or(Expected::Nowhere),
+        };
+        place.map_or(Expected::Nowhere, |(.., place)| Expected::At(place))
+    }
+
+    fn expected_of_buddy(&self, request: &Request) -> Expected {
+        // A cell is taken where it stands, so the free cells that the block shows are what counts.
+        let cell = request.size.next_power_of_two();
+        let fits = |offset: u64, size: u64| size >= cell && request.alignment.is_aligned(offset);
+        let some = self
+            .block
+            .regions()
+            .any(|region| matches!(region.kind, RegionKind::Free) && fits(region.offset, region.size));
+        if some { Expected::Somewhere } else { Expected::Nowhere }
+    }
+
+    fn expected_of_linear(&self, request: &Request) -> Expected {
+        let Request { size, alignment, side, .. } = *request;
+        let (start, end) = self.gap;
+        if side == Side::Upper {
+            if end < self.size && !self.has_uppers() {
+                return Expected::Nowhere;
+            }
+            let place = end.checked_sub(size).map(|place| alignment.align_down(place));
+            return match place {
+                Some(place) if place >= start => Expected::At(place),
+                _ => Expected::Nowhere,
+            };
+        }
+        let place = alignment.align_up(start);
+        if place + size <= end {
+            return Expected::At(place);
+        }
+        let lowest = self.extents().map(|(start, _)| start).min().unwrap_or(self.size);
+        if end == self.size && size <= lowest && lowest <= start {
+            Expected::At(0)
+        } else {
+            Expected::Nowhere
+        }
+    }
+
+    fn has_uppers(&self) -> bool {
+        self.live.values().any(|live| live.upper)
+    }
+
+    /// Live ranges of a linear block with the padding that the block shows beside them.
+    fn extents(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.block
+            .regions()
+            .filter(|region| !matches!(region.kind, RegionKind::Free))
+            .map(|region| (region.offset, region.offset + region.size))
+    }
+
+    fn linear_took(&mut self, offset: u64, size: u64, upper: bool) {
+        if upper {
+            self.gap.1 = offset;
+        } else {
+            if offset < self.gap.0 {
+                // It wrapped: the gap is what lies before the lowest other range.
+                let next = self.extents().map(|(start, _)| start).filter(|&start| start > offset).min();
+                self.gap.1 = next.unwrap_or(self.size);
+            }
+            self.gap.0 = offset + size;
+        }
+    }
+
+    /// The gap reaches from the last live range before it to the first one after it.
+    fn linear_gave(&mut self) {
+        let (start, end) = self.gap;
+        let below = self.extents().map(|(_, e)| e).filter(|&e| e <= start).max().unwrap_or(0);
+        let above = self.extents().map(|(s, _)| s).filter(|&s| s >= end).min().unwrap_or(self.size);
+        self.gap = (below, above);
+    }
+
+    fn pick(&self, which: usize) -> Option<(u64, Live)> {
+        let which = which.checked_rem(self.live.len())?;
+        self.live.iter().nth(which).map(|(&offset, &live)| (offset, live))
+    }
+
+    fn free(&mut self, which: usize) -> bool {
+        let Some((offset, live)) = self.pick(which) else { return false };
+        let info = self.block.get(live.handle).unwrap();
+        assert_eq!((info.offset, info.size, *info.data), (offset, live.size, live.data));
+        assert_eq!(self.block.free(live.handle), Ok(live.data));
+        self.live.remove(&offset);
+        self.stale = Some(live.handle);
+        self.linear_gave();
+        false
+    }
+
+    fn resize(&mut self, which: usize, size: u64) -> bool {
+        let Some((offset, live)) = self.pick(which) else { return false };
+        let behind = self.holes().into_iter().find(|hole| hole.0 == offset + live.size);
+        let room = live.size + behind.map_or(0, |(start, end)| end - start);
+        match self.block.resize(live.handle, size) {
+            Ok(()) => {
+                assert!(size <= room, "{live:?} to {size} with room for {room}");
+                self.live.get_mut(&offset).unwrap().size = size;
+                if self.gap.0 == offset + live.size && size > live.size {
+                    self.gap.0 = offset + size;
+                }
+                self.linear_gave();
+                false
+            }
+            Err(ResizeError::NoRoom { size: asked, largest }) => {
+                assert!(asked == size && largest < size && largest >= live.size && largest <= room);
+                if self.block.algorithm() == Algorithm::Tlsf {
+                    assert_eq!(largest, room);
+                }
+                true
+            }
+            Err(ResizeError::ZeroSize) => {
+                assert_eq!(size, 0);
+                true
+            }
+            Err(error) => panic!("unexpected: {error}"),
+        }
+    }
+
+    fn grow(&mut self, size: u64) -> bool {
+        assert!(matches!(self.block.grow(self.size - 1), Err(GrowError::Smaller { .. })));
+        assert!(matches!(self.block.grow(MAX_SIZE + 1), Err(GrowError::TooLarge { .. })));
+        match self.block.grow(size) {
+            Ok(()) => {
+                if self.gap.1 == self.size {
+                    self.gap.1 = size;
+                }
+                self.size = size;
+                false
+            }
+            Err(error) => {
+                let ranges = self.live.values().filter(|live| live.upper).count() as u32;
+                assert_eq!(error, GrowError::UpperInUse { ranges });
+                assert!(ranges > 0);
+                true
+            }
+        }
+    }
+
+    /// What must hold after every operation, whichever it was.
+    fn check(&self) {
+        self.block.check_invariants();
+        let statistics = self.block.statistics();
+        assert_eq!(statistics.size, self.size);
+        assert_eq!(statistics.allocation_count as usize, self.live.len());
+        assert_eq!(statistics.allocated, self.live.values().map(|live| live.size).sum::<u64>());
+        assert_eq!(statistics.allocated + statistics.padding + statistics.free, self.size);
+        assert_eq!(self.block.detailed_statistics().brief, statistics);
+
+        let mut end = 0;
+        let (mut used, mut free_ranges) = (0, 0);
+        for region in self.block.regions() {
+            assert_eq!(region.offset, end, "the regions tile the block");
+            end += region.size;
+            match region.kind {
+                RegionKind::Used { handle, data } => {
+                    let live = &self.live[&region.offset];
+                    assert_eq!((handle, *data, region.size), (live.handle, live.data, live.size));
+                    used += 1;
+                }
+                RegionKind::Free => free_ranges += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(end, self.size);
+        assert_eq!(used, self.live.len());
+        assert_eq!(free_ranges, statistics.free_range_count);
+        if self.block.algorithm() == Algorithm::Tlsf {
+            let largest = self.holes().iter().map(|(start, end)| end - start).max().unwrap_or(0);
+            assert_eq!(self.block.largest_free(), largest);
+            assert_eq!(statistics.padding, 0, "TLSF loses nothing inside a block");
+        }
+        assert!(self.block.may_fit(self.block.largest_free()));
+    }
+}
+
+enum Expected {
+    At(u64),
+    Somewhere,
+    Nowhere,
+}

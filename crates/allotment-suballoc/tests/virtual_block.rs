@@ -1,0 +1,227 @@
+//! Behaviours that a reader should be able to look up, one test each.
+
+use allotment_suballoc::{
+    Algorithm, Alignment, AllocateError, CreateError, GrowError, MAX_SIZE, RegionKind, Request, Side,
+    Strategy, VirtualBlock,
+};
+
+fn block(size: u64, algorithm: Algorithm) -> VirtualBlock<&'static str> {
+    VirtualBlock::new(size, algorithm).unwrap()
+}
+
+#[test]
+fn a_block_of_size_zero_or_beyond_the_limit_is_refused() {
+    for algorithm in Algorithm::ALL {
+        assert_eq!(VirtualBlock::<()>::new(0, algorithm).unwrap_err(), CreateError::ZeroSize);
+        for size in [MAX_SIZE + 1, u64::MAX] {
+            assert_eq!(VirtualBlock::<()>::new(size, algorithm).unwrap_err(), CreateError::TooLarge { size });
+        }
+    }
+}
+
+#[test]
+fn an_alignment_of_zero_three_or_beyond_the_limit_is_refused() {
+    for value in [0, 3, 12, MAX_SIZE + 1, MAX_SIZE << 1, u64::MAX] {
+        assert_eq!(Alignment::new(value).unwrap_err().value, value);
+    }
+    assert_eq!(Alignment::new(MAX_SIZE).unwrap().get(), MAX_SIZE);
+}
+
+#[test]
+fn a_block_of_the_largest_size_serves_a_request_of_the_largest_size_and_alignment() {
+    for algorithm in Algorithm::ALL {
+        let mut block = block(MAX_SIZE, algorithm);
+        let everything = Request::new(MAX_SIZE).aligned(Alignment::new(MAX_SIZE).unwrap());
+        let all = block.allocate(everything, "all").unwrap();
+        assert_eq!(all.offset, 0);
+        let refused = block.allocate(Request::new(1), "one more").unwrap_err().error;
+        assert!(matches!(refused, AllocateError::NoSpace { free: 0, largest_free: 0, .. }), "{refused}");
+        block.free(all.handle).unwrap();
+        block.check_invariants();
+    }
+}
+
+#[test]
+fn a_free_region_of_exactly_the_requested_size_is_found() {
+    // OffsetAllocator refuses its own capacity unless that is the size of a bin.
+    for size in [699_050, 664_908, 5, 33, 1_000_003] {
+        let mut block = block(size, Algorithm::Tlsf);
+        assert_eq!(block.allocate(Request::new(size), "all").unwrap().offset, 0);
+    }
+}
+
+#[test]
+fn user_data_that_says_nothing_is_still_counted() {
+    // VMA's linear blocks take null user data for a freed range and miscount.
+    let mut block = VirtualBlock::new(300, Algorithm::Linear).unwrap();
+    for _ in 0..3 {
+        block.allocate(Request::new(100), ()).unwrap();
+    }
+    assert_eq!(block.statistics().allocation_count, 3);
+    assert_eq!(block.detailed_statistics().brief.allocated, 300);
+}
+
+#[test]
+fn a_ring_counts_every_live_range_after_it_has_wrapped() {
+    // VMA's brief statistics lose ranges here (8 live, 5 reported).
+    let mut ring = block(1000, Algorithm::Linear);
+    let old: Vec<_> = (0..10).map(|_| ring.allocate(Request::new(100), "old").unwrap()).collect();
+    for range in &old[..5] {
+        ring.free(range.handle).unwrap();
+    }
+    for _ in 0..3 {
+        ring.allocate(Request::new(100), "new").unwrap();
+    }
+    assert_eq!(ring.statistics().allocation_count, 8);
+    assert_eq!(ring.regions().filter(|r| matches!(r.kind, RegionKind::Used { .. })).count(), 8);
+}
+
+#[test]
+fn a_ring_goes_round_and_round() {
+    let mut ring = block(1000, Algorithm::Linear);
+    let mut live = std::collections::VecDeque::new();
+    for step in 0..10_000u64 {
+        let size = 50 + step * 7 % 130;
+        while let Err(refused) = ring.allocate(Request::new(size), "packet").map(|a| live.push_back(a)) {
+            assert!(matches!(refused.error, AllocateError::NoSpace { .. }), "{refused}");
+            ring.free(live.pop_front().unwrap().handle).unwrap();
+        }
+        ring.check_invariants();
+    }
+    assert!(live.len() >= 4, "a ring of 1000 holds at least four packets of at most 179");
+}
+
+#[test]
+fn a_stack_gives_back_in_reverse_order_and_begins_anew() {
+    let mut stack = block(100, Algorithm::Linear);
+    let ranges: Vec<_> = (0..10).map(|_| stack.allocate(Request::new(10), "frame").unwrap()).collect();
+    assert!(stack.allocate(Request::new(1), "full").is_err());
+    for range in ranges[5..].iter().rev() {
+        stack.free(range.handle).unwrap();
+    }
+    assert_eq!(stack.allocate(Request::new(50), "again").unwrap().offset, 50);
+}
+
+#[test]
+fn a_hole_in_a_stack_waits_until_the_stack_comes_down_to_it() {
+    let mut stack = block(100, Algorithm::Linear);
+    let ranges: Vec<_> = (0..10).map(|_| stack.allocate(Request::new(10), "frame").unwrap()).collect();
+    stack.free(ranges[8].handle).unwrap();
+    assert_eq!(stack.statistics().free, 10);
+    assert!(stack.allocate(Request::new(5), "the hole is closed in").is_err());
+    stack.free(ranges[9].handle).unwrap();
+    assert_eq!(stack.allocate(Request::new(20), "both").unwrap().offset, 80);
+}
+
+#[test]
+fn the_two_stacks_of_a_linear_block_meet_in_the_middle() {
+    let mut block = block(100, Algorithm::Linear);
+    let up = |size| Request::new(size).on(Side::Upper);
+    assert_eq!(block.allocate(up(10), "x").unwrap().offset, 90);
+    assert_eq!(block.allocate(up(5).aligned(Alignment::new(8).unwrap()), "y").unwrap().offset, 80);
+    assert_eq!(block.allocate(Request::new(80), "a").unwrap().offset, 0);
+    assert!(block.allocate(up(1), "full").is_err());
+    assert_eq!(block.grow(200), Err(GrowError::UpperInUse { ranges: 2 }));
+}
+
+#[test]
+fn the_upper_side_is_refused_where_there_is_none() {
+    for algorithm in [Algorithm::Tlsf, Algorithm::Buddy] {
+        let refused = block(100, algorithm).allocate(Request::new(1).on(Side::Upper), "").unwrap_err();
+        assert_eq!(refused.error, AllocateError::OneSided { algorithm });
+    }
+    let mut ring = block(100, Algorithm::Linear);
+    let first = ring.allocate(Request::new(60), "").unwrap();
+    ring.allocate(Request::new(30), "").unwrap();
+    ring.free(first.handle).unwrap();
+    assert_eq!(ring.allocate(Request::new(20), "").unwrap().offset, 0, "it wraps");
+    let refused = ring.allocate(Request::new(1).on(Side::Upper), "").unwrap_err();
+    assert_eq!(refused.error, AllocateError::RingInUse);
+}
+
+#[test]
+fn a_strategy_decides_where_a_range_lands() {
+    // Free: 64 units at 0, 40 at 100, 1000 at the end.
+    let holes = || {
+        let mut block = block(1240, Algorithm::Tlsf);
+        let low = block.allocate(Request::new(64), "").unwrap();
+        block.allocate(Request::new(36), "").unwrap();
+        let tight = block.allocate(Request::new(40), "").unwrap();
+        block.allocate(Request::new(100), "").unwrap();
+        block.free(low.handle).unwrap();
+        block.free(tight.handle).unwrap();
+        block
+    };
+    let place = |strategy| holes().allocate(Request::new(40).with_strategy(strategy), "").unwrap().offset;
+    assert_eq!(place(Strategy::LeastMemory), 100);
+    assert_eq!(place(Strategy::Balanced), 100);
+    assert_eq!(place(Strategy::LowestOffset), 0);
+}
+
+#[test]
+fn a_gap_before_an_aligned_range_is_handed_out_again() {
+    let mut block = block(1024, Algorithm::Tlsf);
+    block.allocate(Request::new(1), "first").unwrap();
+    let aligned = Request::new(512).aligned(Alignment::new(512).unwrap());
+    assert_eq!(block.allocate(aligned, "aligned").unwrap().offset, 512);
+    assert_eq!(block.allocate(Request::new(511), "in the gap").unwrap().offset, 1);
+    assert_eq!(block.statistics().padding, 0);
+}
+
+#[test]
+fn a_buddy_block_of_any_size_is_usable_to_its_last_unit() {
+    let mut block = block(13, Algorithm::Buddy);
+    assert_eq!(block.allocate(Request::new(8), "").unwrap().offset, 0);
+    assert_eq!(block.allocate(Request::new(4), "").unwrap().offset, 8);
+    assert_eq!(block.allocate(Request::new(1), "").unwrap().offset, 12);
+    block.grow(16).unwrap();
+    assert_eq!(block.allocate(Request::new(2), "").unwrap().offset, 14);
+}
+
+#[test]
+fn a_buddy_range_grows_into_its_free_buddies_only() {
+    let mut block = block(64, Algorithm::Buddy);
+    let range = block.allocate(Request::new(5), "").unwrap();
+    block.resize(range.handle, 8).unwrap();
+    assert_eq!(block.statistics().padding, 0);
+    block.resize(range.handle, 33).unwrap();
+    assert_eq!(block.statistics().padding, 31);
+    block.resize(range.handle, 3).unwrap();
+    assert_eq!(block.largest_free(), 32);
+    block.check_invariants();
+}
+
+#[test]
+fn clearing_makes_every_handle_stale_and_everything_free() {
+    for algorithm in Algorithm::ALL {
+        let mut block = block(1000, algorithm);
+        let handles: Vec<_> =
+            (1..20).map(|size| block.allocate(Request::new(size), "").unwrap().handle).collect();
+        block.clear();
+        block.check_invariants();
+        assert!(block.is_empty());
+        assert!(handles.iter().all(|&handle| block.free(handle).is_err()));
+        let whole = if algorithm == Algorithm::Buddy { 512 } else { 1000 };
+        assert_eq!(block.allocate(Request::new(whole), "").unwrap().offset, 0);
+    }
+}
+
+#[test]
+fn the_dump_is_json_and_shows_every_region() {
+    let mut block = block(64, Algorithm::Buddy);
+    block.allocate(Request::new(5), "a \"quoted\"\n name").unwrap();
+    let mut text = String::new();
+    block
+        .write_json(&mut text, |name, o| {
+            o.text("Type", "BUFFER")?;
+            o.text("Name", name)
+        })
+        .unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["TotalBytes"], 64);
+    assert_eq!(json["Suballocations"][0]["Name"], "a \"quoted\"\n name");
+    assert_eq!(json["Suballocations"][1]["Type"], "PADDING");
+    let sum: u64 =
+        json["Suballocations"].as_array().unwrap().iter().map(|r| r["Size"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 64);
+}
