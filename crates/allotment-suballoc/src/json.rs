@@ -69,6 +69,11 @@ impl<W: Write + ?Sized> Object<'_, W> {
         string(self.0.key(key)?, value)
     }
 
+    /// A member whose value is JSON already.
+    pub fn raw(&mut self, key: &str, json: &str) -> fmt::Result {
+        self.0.key(key)?.write_str(json)
+    }
+
     /// A member that is an object.
     pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result) -> fmt::Result {
         object(self.0.key(key)?, fill)
@@ -92,6 +97,11 @@ impl<W: Write + ?Sized> Array<'_, W> {
     /// An element that is an object.
     pub fn object(&mut self, fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result) -> fmt::Result {
         object(self.0.next()?, fill)
+    }
+
+    /// An element that is JSON already.
+    pub fn raw(&mut self, json: &str) -> fmt::Result {
+        self.0.next()?.write_str(json)
     }
 
     /// An element that is a string.

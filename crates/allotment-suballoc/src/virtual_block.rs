@@ -102,6 +102,13 @@ impl<T> VirtualBlock<T> {
         }
     }
 
+    /// True when [`allocate`](Self::allocate) would serve the request now. Costs what the search costs.
+    #[must_use]
+    pub fn would_fit(&self, request: &Request) -> bool {
+        let size = request.size;
+        size != 0 && size <= MAX_SIZE && !self.chain.is_full() && self.engine.would_fit(&self.chain, request)
+    }
+
     fn place(&mut self, request: &Request) -> Result<(Handle, u64), AllocateError> {
         match request.size {
             0 => return Err(AllocateError::ZeroSize),

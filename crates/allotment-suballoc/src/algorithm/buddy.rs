@@ -94,9 +94,16 @@ impl Buddy {
         }
     }
 
+    /// A free cell for the request: what a bounded look passed over is looked at before it is refused.
+    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
+        let cell = cell_for(request.size);
+        self.find_among(chain, cell, request.alignment, LOOK)
+            .or_else(|| self.find_among(chain, cell, request.alignment, usize::MAX))
+    }
+
     /// A free cell of at least `cell` units at a multiple of `alignment`. Small orders are looked at in
     /// part; a cell of the alignment's own order is aligned by nature.
-    fn find(&self, chain: &Chain, cell: u64, alignment: Alignment, look: usize) -> Option<u32> {
+    fn find_among(&self, chain: &Chain, cell: u64, alignment: Alignment, look: usize) -> Option<u32> {
         let aligned_by_nature = alignment.log2() as usize;
         let mut order = self.lists.first_from(order_of(cell))?;
         while order < aligned_by_nature {
@@ -155,11 +162,8 @@ impl Policy for Buddy {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Buddy });
         }
+        let Some(index) = self.find(chain, request) else { return Ok(None) };
         let cell = cell_for(request.size);
-        let found = self
-            .find(chain, cell, request.alignment, LOOK)
-            .or_else(|| self.find(chain, cell, request.alignment, usize::MAX));
-        let Some(index) = found else { return Ok(None) };
         self.remove(chain, index);
         while chain.node(index).size > cell {
             let half = chain.node(index).size / 2;
@@ -168,6 +172,10 @@ impl Policy for Buddy {
         }
         Self::occupy(chain, index, request.size);
         Ok(Some(index))
+    }
+
+    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
+        request.side == Side::Lower && self.find(chain, request).is_some()
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

@@ -49,26 +49,24 @@ impl Linear {
         (first != self.gap && chain.last() == self.gap && chain.node(first).is_free()).then_some(first)
     }
 
-    fn allocate_lower(&mut self, chain: &mut Chain, request: &Request) -> Option<u32> {
+    /// In which gap a request on the lower side would stand, and behind how much padding.
+    fn find_lower(&self, chain: &Chain, request: &Request) -> Option<(u32, u64)> {
         let padding_in = |gap: u32| {
             let node = chain.node(gap);
             let start = request.alignment.align_up(node.offset);
-            (start + request.size <= node.end()).then(|| start - node.offset)
+            (start + request.size <= node.end()).then(|| (gap, start - node.offset))
         };
-        let padding = match padding_in(self.gap) {
-            Some(padding) => padding,
-            None => {
-                let start = self.wrapped_gap(chain)?;
-                let padding = padding_in(start)?;
-                let old = core::mem::replace(&mut self.gap, start);
-                if chain.node(old).size == 0 {
-                    chain.remove_empty(old);
-                }
-                padding
-            }
-        };
-        let padding = (padding != 0).then(|| chain.split_front(self.gap, padding));
-        let index = chain.split_front(self.gap, request.size);
+        padding_in(self.gap).or_else(|| padding_in(self.wrapped_gap(chain)?))
+    }
+
+    fn allocate_lower(&mut self, chain: &mut Chain, request: &Request) -> Option<u32> {
+        let (gap, padding) = self.find_lower(chain, request)?;
+        let old = core::mem::replace(&mut self.gap, gap);
+        if old != gap && chain.node(old).size == 0 {
+            chain.remove_empty(old);
+        }
+        let padding = (padding != 0).then(|| chain.split_front(gap, padding));
+        let index = chain.split_front(gap, request.size);
         chain.mark_used(index);
         if let Some(padding) = padding {
             chain.mark_padding(padding, index);
@@ -76,13 +74,16 @@ impl Linear {
         Some(index)
     }
 
-    fn allocate_upper(&mut self, chain: &mut Chain, request: &Request) -> Option<u32> {
+    /// Where a request on the upper side would stand.
+    fn find_upper(&self, chain: &Chain, request: &Request) -> Option<u64> {
         let node = chain.node(self.gap);
         let start = request.alignment.align_down(node.end().checked_sub(request.size)?);
-        if start < node.offset {
-            return None;
-        }
-        let padding = node.end() - (start + request.size);
+        (start >= node.offset).then_some(start)
+    }
+
+    fn allocate_upper(&mut self, chain: &mut Chain, request: &Request) -> Option<u32> {
+        let start = self.find_upper(chain, request)?;
+        let padding = chain.node(self.gap).end() - (start + request.size);
         let padding = (padding != 0).then(|| chain.split_back(self.gap, padding));
         let index = chain.split_back(self.gap, request.size);
         chain.mark_used(index);
@@ -92,6 +93,11 @@ impl Linear {
         chain.set_link(index, 1, UPPER);
         self.uppers += 1;
         Some(index)
+    }
+
+    /// True when the gap was moved to the start, and so the space before the end is not one stack.
+    fn is_ring(&self, chain: &Chain) -> bool {
+        self.uppers == 0 && chain.last() != self.gap
     }
 
     /// Joins the free region `index` with all free regions that it touches; the gap stays the gap.
@@ -127,8 +133,15 @@ impl Policy for Linear {
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError> {
         match request.side {
             Side::Lower => Ok(self.allocate_lower(chain, request)),
-            Side::Upper if self.uppers == 0 && chain.last() != self.gap => Err(AllocateError::RingInUse),
+            Side::Upper if self.is_ring(chain) => Err(AllocateError::RingInUse),
             Side::Upper => Ok(self.allocate_upper(chain, request)),
+        }
+    }
+
+    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
+        match request.side {
+            Side::Lower => self.find_lower(chain, request).is_some(),
+            Side::Upper => !self.is_ring(chain) && self.find_upper(chain, request).is_some(),
         }
     }
 

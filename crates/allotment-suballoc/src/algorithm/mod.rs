@@ -51,6 +51,8 @@ impl fmt::Display for Algorithm {
 pub(crate) trait Policy {
     /// Finds room, carves it out and marks it used; `None` when there is no room.
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError>;
+    /// True when [`allocate`](Self::allocate) would find room.
+    fn would_fit(&self, chain: &Chain, request: &Request) -> bool;
     /// Makes the used region `index` and its padding free.
     fn free(&mut self, chain: &mut Chain, index: u32);
     /// Gives the used region `index` another size in place, or says the largest that it could have.
@@ -105,6 +107,10 @@ macro_rules! each {
 impl Policy for Engine {
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError> {
         each!(self, policy => policy.allocate(chain, request))
+    }
+
+    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
+        each!(self, policy => policy.would_fit(chain, request))
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

@@ -145,6 +145,10 @@ impl Policy for Tlsf {
         Ok(found.map(|index| self.carve(chain, index, request.size, request.alignment)))
     }
 
+    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
+        request.side == Side::Lower && self.find(chain, request).is_some()
+    }
+
     fn free(&mut self, chain: &mut Chain, index: u32) {
         chain.mark_free(index);
         self.settle(chain, index);

@@ -168,11 +168,13 @@ impl Pair {
         self.count += 1;
         let data = self.count;
         let expected = self.expected_offset(&request);
+        let would_fit = self.block.would_fit(&request);
         match self.block.allocate(request, data) {
             Ok(allocation) => {
                 let Request { size, alignment, .. } = request;
                 let offset = allocation.offset;
                 assert_eq!(allocation.size, size);
+                assert!(would_fit, "{request:?}");
                 assert!(alignment.is_aligned(offset), "{request:?} at {offset}");
                 assert!(offset + size <= self.size, "{request:?} at {offset}");
                 match expected {
@@ -190,6 +192,7 @@ impl Pair {
             }
             Err(refused) => {
                 assert_eq!(refused.data, data);
+                assert!(!would_fit, "{request:?}");
                 match refused.error {
                     AllocateError::ZeroSize => assert_eq!(request.size, 0),
                     AllocateError::TooLarge { size } => assert!(size == request.size && size > MAX_SIZE),

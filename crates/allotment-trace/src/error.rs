@@ -1,0 +1,280 @@
+//! Why something is not a trace.
+
+use core::error::Error;
+use core::fmt::{self, Write as _};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::fields::{Column, HEADER};
+use crate::text::MAX_LINE_BYTES;
+
+/// Why a trace could not be read, and where.
+///
+/// Prints as one line, without a full stop:
+///
+/// ```text
+/// supertuxkart-race.csv.gz: line 17: size "12x" is not a whole number of bytes
+/// ```
+///
+/// [`source`](Error::source) gives the operating system's or the decompressor's own words, where there
+/// are some.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TraceError {
+    path: Option<PathBuf>,
+    line: Option<u64>,
+    kind: TraceErrorKind,
+}
+
+impl TraceError {
+    pub(crate) const fn new(line: Option<u64>, kind: TraceErrorKind) -> Self {
+        Self { path: None, line, kind }
+    }
+
+    pub(crate) fn at(mut self, path: &Path) -> Self {
+        self.path = Some(path.to_owned());
+        self
+    }
+
+    /// The file, if the trace was read from one that has a name.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The line of the uncompressed text that is wrong, or that was being read when reading failed. The
+    /// header is line 1. `None` when there was no line yet: the file could not be opened or is empty.
+    #[must_use]
+    pub const fn line(&self) -> Option<u64> {
+        self.line
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub const fn kind(&self) -> &TraceErrorKind {
+        &self.kind
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            // A path may hold line breaks; the message stays on one line all the same.
+            for c in path.to_string_lossy().chars() {
+                if c.is_control() {
+                    write!(f, "{}", c.escape_default())?;
+                } else {
+                    f.write_char(c)?;
+                }
+            }
+            f.write_str(": ")?;
+        }
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        self.kind.fmt(f)
+    }
+}
+
+impl Error for TraceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.kind.source()
+    }
+}
+
+/// What is wrong with a trace.
+///
+/// Text that is quoted from the file is cut after 40 characters.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TraceErrorKind {
+    /// The file could not be opened, or the source failed while it was read.
+    Io(io::Error),
+    /// There is no text at all, not even a header. An interrupted download or copy leaves such files.
+    Empty,
+    /// The compressed data ends before its end mark: the file was cut short.
+    GzipTruncated,
+    /// The compressed data cannot be decompressed, or its checksum is wrong: the file was changed on the
+    /// way, for example by a transfer in text mode.
+    GzipCorrupt(io::Error),
+    /// There is more text than [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
+    TextTooLarge {
+        /// How many bytes of text are allowed.
+        limit: u64,
+    },
+    /// The line is longer than [`MAX_LINE_BYTES`].
+    LineTooLong,
+    /// The line is not UTF-8. Most often the file is no text at all, for example compressed in another
+    /// way than by gzip.
+    NotUtf8,
+    /// The first line is not the [`HEADER`]: the file is something else, or its header was lost.
+    Header {
+        /// The first line.
+        found: Box<str>,
+    },
+    /// The line does not have six fields.
+    FieldCount {
+        /// How many it has.
+        found: usize,
+    },
+    /// A quotation mark stands inside a field that is not quoted, or a quoted field is not closed on its
+    /// line or goes on after it was closed.
+    Quote,
+    /// The op is none of `a`, `f` and `m`.
+    UnknownOp {
+        /// What stands there.
+        op: Box<str>,
+    },
+    /// A field that the op has no use for is not empty.
+    UnusedField {
+        /// The op: `f` or `m`.
+        op: char,
+        /// The column of the field.
+        column: Column,
+        /// What stands there.
+        text: Box<str>,
+    },
+    /// A number is missing, or is something else than decimal digits.
+    NotANumber {
+        /// The column of the field.
+        column: Column,
+        /// What stands there.
+        text: Box<str>,
+    },
+    /// A number is larger than its column allows.
+    NumberTooLarge {
+        /// The column of the field. [`Column::Name`] stands for the usage flags of a buffer.
+        column: Column,
+        /// What stands there, which need not fit into any integer type.
+        text: Box<str>,
+        /// The largest number allowed.
+        max: u64,
+    },
+    /// A resource of no bytes is allocated, which no driver asks for.
+    ZeroSize,
+    /// The alignment is 0 or not a power of two.
+    AlignmentNotPowerOfTwo {
+        /// The alignment, in bytes.
+        alignment: u64,
+    },
+    /// The kind is neither `buffer` nor `image`.
+    UnknownKind {
+        /// What stands there.
+        kind: Box<str>,
+    },
+    /// An id is allocated that was allocated before, whether it is still live or not.
+    IdReused {
+        /// The id.
+        id: u64,
+        /// The line that allocated it.
+        first: u64,
+    },
+    /// An id is freed that was never allocated before this line.
+    FreeOfUnknown {
+        /// The id.
+        id: u64,
+    },
+    /// An id is freed that was freed before.
+    FreedTwice {
+        /// The id.
+        id: u64,
+        /// The line that freed it.
+        first: u64,
+    },
+    /// The sizes of the resources that are live at this line add up to 2^64 bytes or more.
+    TooManyLiveBytes,
+    /// More than 2^32 resources are allocated.
+    TooManyResources,
+}
+
+impl TraceErrorKind {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io(error) | Self::GzipCorrupt(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for TraceErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => {
+                f.write_str("cannot read the trace: ")?;
+                // Not the error's own words: those come from the source, and need not be one line.
+                match error.kind() {
+                    io::ErrorKind::NotFound => f.write_str("there is no such file"),
+                    io::ErrorKind::IsADirectory => f.write_str("it is a folder, not a file"),
+                    kind => kind.fmt(f),
+                }
+            }
+            Self::Empty => write!(f, "the trace is empty, without even the header \"{HEADER}\""),
+            Self::GzipTruncated => {
+                f.write_str("the gzip data ends too early; the file was cut short, get it again")
+            }
+            Self::GzipCorrupt(_) => f.write_str("the gzip data is damaged; get the file again"),
+            Self::TextTooLarge { limit } => {
+                write!(f, "the trace has more than {limit} bytes of uncompressed text, the most that is read")
+            }
+            Self::LineTooLong => {
+                write!(f, "the line is longer than {MAX_LINE_BYTES} bytes, the most that is read")
+            }
+            Self::NotUtf8 => {
+                f.write_str("the line is not utf-8; a trace is csv, plain or compressed by gzip")
+            }
+            Self::Header { found } => write!(f, "the header is {found:?}, but must be \"{HEADER}\""),
+            Self::FieldCount { found } => {
+                let s = if *found == 1 { "" } else { "s" };
+                write!(
+                    f,
+                    "{found} field{s} instead of {}; empty ones need their commas too",
+                    Column::ALL.len()
+                )
+            }
+            Self::Quote => f.write_str(
+                "a quotation mark is out of place; a field with one is quoted as a whole, on one line, and \
+                 the mark in it doubled",
+            ),
+            Self::UnknownOp { op } => write!(f, "op {op:?} is none of \"a\", \"f\" and \"m\""),
+            Self::UnusedField { op, column, text } => {
+                write!(f, "{column} is {text:?}, but must be empty where op is \"{op}\"")
+            }
+            Self::NotANumber { column, text } if text.is_empty() => write!(f, "{column} is missing"),
+            Self::NotANumber { column, text } => {
+                let what = match column {
+                    Column::Size | Column::Alignment => "a whole number of bytes",
+                    _ => "a whole number",
+                };
+                write!(f, "{column} {text:?} is not {what}")
+            }
+            Self::NumberTooLarge { column, text, max } => {
+                let what = match column {
+                    Column::Name => "buffer usage",
+                    _ => column.as_str(),
+                };
+                write!(f, "{what} {text} is larger than {max}, the most it can be")
+            }
+            Self::ZeroSize => f.write_str("size is 0 bytes, but must be at least 1"),
+            Self::AlignmentNotPowerOfTwo { alignment } => {
+                write!(f, "alignment {alignment} is not a power of two")
+            }
+            Self::UnknownKind { kind } => write!(f, "kind {kind:?} is neither \"buffer\" nor \"image\""),
+            Self::IdReused { id, first } => {
+                write!(f, "id {id} was already allocated on line {first}; an id is never used again")
+            }
+            Self::FreeOfUnknown { id } => write!(f, "id {id} is freed, but was not allocated before"),
+            Self::FreedTwice { id, first } => write!(f, "id {id} was already freed on line {first}"),
+            Self::TooManyLiveBytes => f.write_str("the live resources add up to 2^64 bytes or more"),
+            Self::TooManyResources => f.write_str("the trace allocates more than 2^32 resources"),
+        }
+    }
+}
+
+/// The start of a text from the file, to be shown in an error.
+pub(crate) fn excerpt(text: &str) -> Box<str> {
+    const MOST: usize = 40;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}

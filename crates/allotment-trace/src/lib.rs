@@ -1,0 +1,112 @@
+//! What a program did with GPU memory, as events: which resource was allocated, which was freed, and
+//! where each frame ended.
+//!
+//! An allocator is judged by what real programs ask of it, and real programs are hard to run twice in
+//! the same way. A *trace* is such a run, written down once. It names every resource that was bound to
+//! memory with its size and alignment, in the order of the calls, and nothing else: no times, no
+//! addresses, no driver. So the same trace can be replayed through any allocator on any machine, and two
+//! replays differ only in what the allocators did.
+//!
+//! This crate reads traces. It knows no allocator and no graphics API.
+//!
+//! # The format
+//!
+//! CSV as in [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180), in UTF-8, plain or gzip-compressed,
+//! with the header `op,id,size,alignment,kind,name`. Each further line is one event:
+//!
+//! | `op` | what happened | `id` | `size` | `alignment` | `kind` | `name` |
+//! |---|---|---|---|---|---|---|
+//! | `a` | a resource was bound to memory | a number never used before | bytes, 1 to 2^48 | bytes, a power of two up to 2^48 | `buffer` or `image` | see below |
+//! | `f` | a resource was destroyed | of a live resource | – | – | – | – |
+//! | `m` | a frame ended (present) | – | – | – | – | – |
+//!
+//! A dash is an empty field; its comma still stands. The name of an image is its format and extent, as
+//! text. The name of a buffer is its Vulkan usage flags as a decimal number, or empty where the recorder
+//! knew none; other text is kept as a plain name. Resources that are never freed were live when the
+//! program ended.
+//!
+//! Lines end with `\n` or `\r\n`, blank lines mean nothing, and a line break inside a quoted field is
+//! not allowed: one event is one line, so that a line number always says where to look.
+//!
+//! # How do I replay a trace?
+//!
+//! Resources are stored once and events point at them by a dense [`ResourceIndex`], so a replayer keeps
+//! its own state in a `Vec` and needs no hash map:
+//!
+//! ```
+//! use allotment_trace::{Op, Trace};
+//!
+//! let csv = "\
+//! op,id,size,alignment,kind,name
+//! a,70,307200,16,image,VK_FORMAT_D32_SFLOAT 320x240x1
+//! a,71,16,64,buffer,1
+//! m,,,,,
+//! f,71,,,,
+//! ";
+//! let trace = Trace::read(csv.as_bytes())?;
+//!
+//! let mut places = vec![None; trace.resource_count()];
+//! let mut next = 0;
+//! for event in trace.events() {
+//!     match event.op {
+//!         Op::Allocate(index) => {
+//!             let resource = trace.resource(index);
+//!             let offset = u64::next_multiple_of(next, resource.alignment());
+//!             places[index.as_usize()] = Some(offset);
+//!             next = offset + resource.size();
+//!         }
+//!         Op::Free(index) => places[index.as_usize()] = None,
+//!         Op::FrameEnd => println!("line {}: {next} bytes used", event.line),
+//!     }
+//! }
+//! assert_eq!(places, [Some(0), None]);
+//! # Ok::<(), allotment_trace::TraceError>(())
+//! ```
+//!
+//! # How do I tell a person what is wrong with a file?
+//!
+//! Everything is checked while reading, and nothing is corrected silently: a [`Trace`] that exists obeys
+//! the table above. What does not is a [`TraceError`], which prints as one line that says where, what
+//! and often what helps:
+//!
+//! ```
+//! use allotment_trace::{Trace, TraceErrorKind};
+//!
+//! let csv = "op,id,size,alignment,kind,name\na,0,12x,16,buffer,\n";
+//! let error = Trace::read(csv.as_bytes()).unwrap_err();
+//! assert_eq!(error.to_string(), r#"line 2: size "12x" is not a whole number of bytes"#);
+//! assert!(matches!(error.kind(), TraceErrorKind::NotANumber { .. }));
+//! ```
+//!
+//! # What it costs, and what a hostile file can do
+//!
+//! Reading is linear in the text. It takes memory in proportion to the text that was read: 16 bytes an
+//! event and 48 a resource stay, beside the names, and while reading, the table of ids comes on top. The
+//! worst text, all of it allocations in the shortest form, was measured to take 8 times its own size at
+//! the peak. Text is read and decompressed piece by piece, and never more than [`MAX_TEXT_BYTES`] of it:
+//! a small file that decompresses without end is an error, though one that decompresses into a gigabyte
+//! of valid events is a valid trace and takes those gigabytes. No input panics.
+//!
+//! # Why not the `csv` crate?
+//!
+//! It counts lines in a way that is one off after `\r\n` and after blank lines, and it takes a quote that
+//! is never closed as one field up to the end of the file. Here the line number is half of every error.
+//! The tests use it as the independent second opinion.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod event;
+mod fields;
+mod reader;
+mod resource;
+mod text;
+mod trace;
+
+pub use error::{TraceError, TraceErrorKind};
+pub use event::{Event, Op};
+pub use fields::{Column, HEADER};
+pub use reader::{MAX_ALIGNMENT, MAX_SIZE};
+pub use resource::{Resource, ResourceIndex, ResourceKind};
+pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES};
+pub use trace::Trace;

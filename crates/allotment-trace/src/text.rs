@@ -1,0 +1,138 @@
+//! The lines of a trace: decompression, line breaks, line numbers and the limits on all of it.
+
+use core::cell::Cell;
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+use std::rc::Rc;
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::{TraceError, TraceErrorKind};
+
+/// The most text a trace may have, uncompressed, in bytes: 1 GiB.
+///
+/// A session of an hour is a few MiB, so only a file made to hurt comes here: gzip turns 1 MiB into 1 GiB
+/// of nothing at will.
+pub const MAX_TEXT_BYTES: u64 = 1 << 30;
+
+/// The longest line a trace may have, in bytes, its line break included: 64 KiB.
+///
+/// Names are the only part without a bound of their own, and no tool shows one of this length. The limit
+/// keeps a file that is not text at all from being read whole in search of a line break.
+pub const MAX_LINE_BYTES: u64 = 1 << 16;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Reads lines from plain or compressed bytes, never more than a given number of them.
+pub(crate) struct Text<'a> {
+    input: Box<dyn BufRead + 'a>,
+    compressed: bool,
+    /// Set when the source, and not the decompression on top of it, reported an error. Both come out of
+    /// `input` as an [`io::Error`], with kinds that overlap.
+    source_failed: Rc<Cell<bool>>,
+    /// The line handed out last, kept for its capacity.
+    line: Vec<u8>,
+    /// Its number; 0 before the first.
+    number: u64,
+    /// Bytes of text that may still be read.
+    left: u64,
+    limit: u64,
+}
+
+impl<'a> Text<'a> {
+    /// Looks at the first bytes of a source to tell how to read it, with `limit` on the text in bytes.
+    pub(crate) fn new(source: &'a mut dyn Read, limit: u64) -> Result<Self, TraceError> {
+        let source_failed = Rc::new(Cell::new(false));
+        let mut source = Watched { source, failed: Rc::clone(&source_failed) };
+
+        let mut start = Vec::new();
+        Read::take(&mut source, GZIP_MAGIC.len() as u64)
+            .read_to_end(&mut start)
+            .map_err(|error| TraceError::new(None, TraceErrorKind::Io(error)))?;
+        let compressed = start == GZIP_MAGIC;
+
+        let bytes = BufReader::new(Cursor::new(start).chain(source));
+        let input: Box<dyn BufRead + 'a> = if compressed {
+            // Several gzip files one after the other are one gzip file, and parallel compressors write
+            // such files.
+            Box::new(BufReader::new(MultiGzDecoder::new(bytes)))
+        } else {
+            Box::new(bytes)
+        };
+        Ok(Self { input, compressed, source_failed, line: Vec::new(), number: 0, left: limit, limit })
+    }
+
+    /// The next line that is not blank, without its line break, and its number; `None` at the end.
+    pub(crate) fn next_line(&mut self) -> Result<Option<(u64, &str)>, TraceError> {
+        loop {
+            // No overflow: a line is at least a byte, and bytes are counted in a `u64` too.
+            self.number += 1;
+            self.line.clear();
+            // One byte more than may be used of either limit, so that going over it shows.
+            let most = u64::min(self.left, MAX_LINE_BYTES) + 1;
+            let read = Read::take(&mut self.input, most)
+                .read_until(b'\n', &mut self.line)
+                .map_err(|error| self.failure(error))? as u64;
+            if read == 0 {
+                return Ok(None);
+            }
+            if read > MAX_LINE_BYTES {
+                return Err(self.refuse(TraceErrorKind::LineTooLong));
+            }
+            self.left = match self.left.checked_sub(read) {
+                Some(left) => left,
+                None => return Err(self.refuse(TraceErrorKind::TextTooLarge { limit: self.limit })),
+            };
+            if !matches!(self.line.as_slice(), b"\n" | b"\r\n") {
+                break;
+            }
+        }
+
+        let Ok(mut line) = core::str::from_utf8(&self.line) else {
+            return Err(self.refuse(TraceErrorKind::NotUtf8));
+        };
+        line = line.strip_suffix('\n').unwrap_or(line);
+        line = line.strip_suffix('\r').unwrap_or(line);
+        if self.number == 1 {
+            // Spreadsheets put a byte order mark in front of what they save.
+            line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        }
+        Ok(Some((self.number, line)))
+    }
+
+    fn refuse(&self, kind: TraceErrorKind) -> TraceError {
+        TraceError::new(Some(self.number), kind)
+    }
+
+    #[cold]
+    fn failure(&self, error: io::Error) -> TraceError {
+        self.refuse(if self.source_failed.get() || !self.compressed {
+            TraceErrorKind::Io(error)
+        } else if error.kind() == ErrorKind::UnexpectedEof {
+            TraceErrorKind::GzipTruncated
+        } else {
+            TraceErrorKind::GzipCorrupt(error)
+        })
+    }
+}
+
+/// A source that remembers whether it failed.
+struct Watched<'a> {
+    source: &'a mut dyn Read,
+    failed: Rc<Cell<bool>>,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.source.read(buffer) {
+                // Tried again here rather than above, where decompression would have to survive it.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.failed.set(true);
+                    return Err(error);
+                }
+                Ok(read) => return Ok(read),
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a driver refuses.
+
+use core::error::Error;
+use core::fmt;
+
+/// A driver's refusal. Every variant leaves everything as it was, except [`Lost`](Self::Lost).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The heap is full, or the driver says that it is. Free something, or use another heap.
+    OutOfDeviceMemory,
+    /// The driver ran out of ordinary memory for its own book-keeping.
+    OutOfHostMemory,
+    /// There are as many memory objects as the device can have
+    /// ([`Limits::max_allocation_count`](super::Limits::max_allocation_count)). Share blocks.
+    TooManyAllocations,
+    /// The memory could not be made addressable by the CPU.
+    MapFailed,
+    /// The device cannot do this at all.
+    Unsupported,
+    /// The device is gone: nothing submitted will complete. Only a new device helps.
+    Lost,
+    /// Anything else, with the API's own code.
+    Other {
+        /// `VkResult` or `HRESULT`.
+        code: i32,
+    },
+}
+
+impl DeviceError {
+    /// True where another heap, or less, may still be had.
+    #[must_use]
+    pub const fn is_out_of_memory(self) -> bool {
+        matches!(self, Self::OutOfDeviceMemory | Self::OutOfHostMemory | Self::TooManyAllocations)
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfDeviceMemory => f.write_str("the device is out of memory"),
+            Self::OutOfHostMemory => f.write_str("the driver is out of host memory"),
+            Self::TooManyAllocations => f.write_str("the device has as many memory objects as it can have"),
+            Self::MapFailed => f.write_str("the memory could not be mapped"),
+            Self::Unsupported => f.write_str("the device cannot do this"),
+            Self::Lost => f.write_str("the device is lost"),
+            Self::Other { code } => write!(f, "the driver answered with code {code}"),
+        }
+    }
+}
+
+impl Error for DeviceError {}

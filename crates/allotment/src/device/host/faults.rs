@@ -1,0 +1,54 @@
+//! Failures on demand.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use super::DeviceError;
+use crate::sync::locked;
+
+/// Counts the calls that can fail, and knows which of them shall.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    calls: AtomicU64,
+    lost: AtomicBool,
+    plan: Mutex<Option<Plan>>,
+}
+
+/// Calls `first` to `first + count - 1`, counted from 1 since the device was made, fail.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    first: u64,
+    count: u64,
+    error: DeviceError,
+}
+
+impl Faults {
+    /// Counts a call, and fails it where that was asked for.
+    pub(super) fn check(&self) -> Result<(), DeviceError> {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.lost.load(Ordering::Relaxed) {
+            return Err(DeviceError::Lost);
+        }
+        match *locked(&self.plan) {
+            Some(plan) if call >= plan.first && call - plan.first < plan.count => Err(plan.error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn fail(&self, k: u64, count: u64, error: DeviceError) {
+        let first = self.calls().saturating_add(k);
+        *locked(&self.plan) = Some(Plan { first, count, error });
+    }
+
+    pub(super) fn heal(&self) {
+        *locked(&self.plan) = None;
+    }
+
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+}

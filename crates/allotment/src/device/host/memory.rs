@@ -1,0 +1,281 @@
+//! Memory objects of the simulated device: real bytes, committed by the system as they are touched.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::{Arc, Mutex};
+
+use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties, MemoryTypeIndex};
+use crate::device::{DeviceError, MemoryHandle, read_bytes, write_bytes};
+use crate::sync::locked;
+
+/// Names a memory object of a [`HostDevice`](super::HostDevice). Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostMemory {
+    slot: u32,
+    generation: u32,
+}
+
+impl MemoryHandle for HostMemory {
+    fn to_raw(self) -> u64 {
+        u64::from(self.slot) << 32 | u64::from(self.generation)
+    }
+
+    fn from_raw(raw: u64) -> Self {
+        Self { slot: (raw >> 32) as u32, generation: raw as u32 }
+    }
+}
+
+/// The bytes of a memory object.
+///
+/// Asked of the system zeroed, so that it commits a page only when it is first written: a simulated
+/// device of 140 GiB costs what is used of it.
+#[derive(Debug)]
+struct Bytes {
+    allocation: NonNull<u8>,
+    layout: Layout,
+    first: NonNull<u8>,
+}
+
+/// Where a mapped pointer is aligned to, as `minMemoryMapAlignment` says on all known hardware.
+const MAP_ALIGNMENT: usize = 64;
+
+impl Bytes {
+    fn new(size: u64) -> Option<Self> {
+        // A stricter layout would make the system allocator write zeros itself, and so commit every page.
+        let size = usize::try_from(size).ok()?.checked_add(MAP_ALIGNMENT)?;
+        let layout = Layout::from_size_align(size, align_of::<u64>()).ok()?;
+        // SAFETY: the layout is not empty.
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let shift = allocation.align_offset(MAP_ALIGNMENT);
+        // SAFETY: the shift is below `MAP_ALIGNMENT`, which was added to the size.
+        let first = unsafe { allocation.add(shift) };
+        Some(Self { allocation, layout, first })
+    }
+
+    fn at(&self, offset: u64) -> NonNull<u8> {
+        // SAFETY: callers stay within the object's size.
+        unsafe { self.first.add(offset as usize) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and not freed before.
+        unsafe { dealloc(self.allocation.as_ptr(), self.layout) };
+    }
+}
+
+// SAFETY: the bytes are only touched atomically, through `read_bytes` and `write_bytes`.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+/// One memory object.
+#[derive(Debug)]
+pub(super) struct MemoryObject {
+    size: u64,
+    heap: HeapIndex,
+    properties: MemoryProperties,
+    /// What queues see.
+    device_view: Bytes,
+    /// What the CPU sees, where that is another thing until somebody flushes or invalidates.
+    host_view: Option<Bytes>,
+    mapped: AtomicBool,
+}
+
+impl MemoryObject {
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn properties(&self) -> MemoryProperties {
+        self.properties
+    }
+
+    pub(super) fn is_mapped(&self) -> bool {
+        self.mapped.load(Relaxed)
+    }
+
+    /// Returns what it was before.
+    pub(super) fn set_mapped(&self, mapped: bool) -> bool {
+        self.mapped.swap(mapped, Relaxed)
+    }
+
+    /// The address of the first byte that the CPU sees.
+    pub(super) fn host_view(&self) -> NonNull<u8> {
+        self.host_view.as_ref().unwrap_or(&self.device_view).at(0)
+    }
+
+    pub(super) fn flush(&self, range: Range<u64>) {
+        if let Some(host_view) = &self.host_view {
+            copy(host_view, range.start, &self.device_view, range.start, self.clamp(&range));
+        }
+    }
+
+    pub(super) fn invalidate(&self, range: Range<u64>) {
+        if let Some(host_view) = &self.host_view {
+            copy(&self.device_view, range.start, host_view, range.start, self.clamp(&range));
+        }
+    }
+
+    fn clamp(&self, range: &Range<u64>) -> u64 {
+        range.end.min(self.size).saturating_sub(range.start)
+    }
+
+    /// What a queue's copy does. Both ranges lie inside, as `submit` checked.
+    pub(super) fn copy_to(&self, offset: u64, to: &Self, to_offset: u64, size: u64) {
+        copy(&self.device_view, offset, &to.device_view, to_offset, size);
+    }
+}
+
+/// Copies through a small buffer, since both sides may only be touched atomically.
+fn copy(from: &Bytes, from_offset: u64, to: &Bytes, to_offset: u64, size: u64) {
+    let mut buffer = [0u8; 8192];
+    let mut done = 0;
+    while done < size {
+        let part = buffer.len().min((size - done) as usize);
+        // SAFETY: the ranges lie inside both objects, and all accesses to them are atomic.
+        unsafe { read_bytes(from.at(from_offset + done), &mut buffer[..part]) };
+        // SAFETY: as above.
+        unsafe { write_bytes(to.at(to_offset + done), &buffer[..part]) };
+        done += part as u64;
+    }
+}
+
+/// All memory objects of a device, and what they add up to.
+#[derive(Debug)]
+pub(super) struct Memories {
+    slots: Mutex<Slots>,
+    heap_usage: Vec<AtomicU64>,
+    count: AtomicU32,
+    buffers: AtomicI64,
+    allocate_calls: AtomicU64,
+    free_calls: AtomicU64,
+    map_calls: AtomicU64,
+    complaints: Complaints,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    slots: Vec<(u32, Option<Arc<MemoryObject>>)>,
+    vacant: Vec<u32>,
+}
+
+impl Memories {
+    pub(super) fn new(properties: &DeviceProperties, complaints: Complaints) -> Self {
+        Self {
+            slots: Mutex::default(),
+            heap_usage: properties.heaps.iter().map(|_| AtomicU64::new(0)).collect(),
+            count: AtomicU32::new(0),
+            buffers: AtomicI64::new(0),
+            allocate_calls: AtomicU64::new(0),
+            free_calls: AtomicU64::new(0),
+            map_calls: AtomicU64::new(0),
+            complaints,
+        }
+    }
+
+    pub(super) fn allocate(
+        &self,
+        properties: &DeviceProperties,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+    ) -> Result<HostMemory, DeviceError> {
+        let Some(memory_type) = properties.memory_type(memory_type).copied() else {
+            self.complaints.add(format!("allocate: there is no memory type {memory_type}"));
+            return Err(DeviceError::Unsupported);
+        };
+        if size == 0 || size > properties.limits.max_allocation_size {
+            self.complaints.add(format!("allocate: {size} bytes are not 1 to the largest allocation"));
+            return Err(DeviceError::OutOfDeviceMemory);
+        }
+        let heap = memory_type.heap.get();
+        let capacity = properties.heaps[heap].size;
+        let limit = properties.limits.max_allocation_count;
+        let counted = self.count.fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1));
+        if counted.is_err() {
+            return Err(DeviceError::TooManyAllocations);
+        }
+        let charged = self.heap_usage[heap]
+            .fetch_update(Relaxed, Relaxed, |used| used.checked_add(size).filter(|&sum| sum <= capacity));
+        let refund_count = || self.count.fetch_sub(1, Relaxed);
+        if charged.is_err() {
+            refund_count();
+            return Err(DeviceError::OutOfDeviceMemory);
+        }
+        let Some(object) = Self::new_object(memory_type.heap, memory_type.properties, size) else {
+            refund_count();
+            self.heap_usage[heap].fetch_sub(size, Relaxed);
+            return Err(DeviceError::OutOfHostMemory);
+        };
+        let mut slots = locked(&self.slots);
+        let slot = slots.vacant.pop().unwrap_or_else(|| {
+            slots.slots.push((0, None));
+            // There are at most as many slots as the limit on memory objects, a u32.
+            slots.slots.len() as u32 - 1
+        });
+        let (generation, entry) = &mut slots.slots[slot as usize];
+        *entry = Some(Arc::new(object));
+        Ok(HostMemory { slot, generation: *generation })
+    }
+
+    fn new_object(heap: HeapIndex, properties: MemoryProperties, size: u64) -> Option<MemoryObject> {
+        let apart = properties.contains(MemoryProperties::HOST_VISIBLE)
+            && !properties.contains(MemoryProperties::HOST_COHERENT);
+        let host_view = if apart { Some(Bytes::new(size)?) } else { None };
+        let device_view = Bytes::new(size)?;
+        Some(MemoryObject { size, heap, properties, device_view, host_view, mapped: AtomicBool::new(false) })
+    }
+
+    pub(super) fn get(&self, memory: HostMemory) -> Option<Arc<MemoryObject>> {
+        let slots = locked(&self.slots);
+        let (generation, object) = slots.slots.get(memory.slot as usize)?;
+        if *generation == memory.generation { object.clone() } else { None }
+    }
+
+    /// Takes a live object out; a queue that still uses it keeps the bytes.
+    pub(super) fn free(&self, memory: HostMemory) -> Option<Arc<MemoryObject>> {
+        self.free_calls.fetch_add(1, Relaxed);
+        let mut slots = locked(&self.slots);
+        let (generation, entry) = slots.slots.get_mut(memory.slot as usize)?;
+        if *generation != memory.generation {
+            return None;
+        }
+        let object = entry.take()?;
+        *generation = generation.wrapping_add(1);
+        slots.vacant.push(memory.slot);
+        drop(slots);
+        self.count.fetch_sub(1, Relaxed);
+        self.heap_usage[object.heap.get()].fetch_sub(object.size, Relaxed);
+        Some(object)
+    }
+
+    pub(super) fn heap_usage(&self, heap: HeapIndex) -> u64 {
+        self.heap_usage.get(heap.get()).map_or(0, |usage| usage.load(Relaxed))
+    }
+
+    pub(super) fn count_allocate_call(&self) {
+        self.allocate_calls.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_map_call(&self) {
+        self.map_calls.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_buffer(&self, by: i64) {
+        self.buffers.fetch_add(by, Relaxed);
+    }
+
+    pub(super) fn usage(&self) -> HostUsage {
+        HostUsage {
+            memory_objects: self.count.load(Relaxed),
+            memory_bytes: self.heap_usage.iter().map(|usage| usage.load(Relaxed)).sum(),
+            buffers: self.buffers.load(Relaxed).unsigned_abs(),
+            allocate_calls: self.allocate_calls.load(Relaxed),
+            free_calls: self.free_calls.load(Relaxed),
+            map_calls: self.map_calls.load(Relaxed),
+        }
+    }
+}

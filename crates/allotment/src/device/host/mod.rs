@@ -1,0 +1,374 @@
+//! A simulated device that is real: its memory is memory, its queues are threads that copy bytes later
+//! than they were told to, and it fails where a test wants it to.
+//!
+//! What a driver cannot be made to do on demand is done here: run out at the k-th call, lose the device,
+//! have odd limits, be a machine that is not on the desk. A [`Profile`] says which heaps, memory types
+//! and limits it has.
+//!
+//! It also watches its user, as a validation layer does: what a real driver would have no word for
+//! (memory freed while a queue still uses it, a flush off the atom, a double map) is written down and
+//! read by [`HostDevice::complaints`].
+//!
+//! Where memory is not host-coherent, CPU and queues see different bytes until someone flushes or
+//! invalidates, so a forgotten flush is seen as wrong bytes.
+//!
+//! ```
+//! use allotment::device::host::{HostDevice, Profile};
+//! use allotment::device::{Device, DeviceError, MemoryTypeIndex};
+//!
+//! let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+//! device.fail_call(1, DeviceError::OutOfDeviceMemory);
+//! assert_eq!(device.allocate_memory(MemoryTypeIndex(0), 4096), Err(DeviceError::OutOfDeviceMemory));
+//! assert!(device.allocate_memory(MemoryTypeIndex(0), 4096).is_ok(), "only that one call failed");
+//! assert_eq!(device.usage().memory_objects, 1);
+//! ```
+
+mod faults;
+mod memory;
+mod profile;
+mod queues;
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use super::{
+    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryProperties,
+    MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+};
+use crate::ResourceKind;
+use crate::sync::locked;
+
+use faults::Faults;
+pub use memory::HostMemory;
+use memory::{Memories, MemoryObject};
+pub use profile::Profile;
+use queues::{HostCopy, Queues};
+
+/// The simulated device. A clone is the same device.
+#[derive(Clone, Debug)]
+pub struct HostDevice {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    properties: DeviceProperties,
+    profile: Profile,
+    memories: Memories,
+    /// What [`HostDevice::set_budget`] said, by heap.
+    budgets: Mutex<Vec<u64>>,
+    faults: Faults,
+    queues: Queues,
+    complaints: Complaints,
+}
+
+/// What a validation layer would have said.
+#[derive(Clone, Debug, Default)]
+struct Complaints(Arc<Mutex<Vec<String>>>);
+
+impl Complaints {
+    fn add(&self, complaint: String) {
+        locked(&self.0).push(complaint);
+    }
+}
+
+/// A buffer of the simulated device.
+#[derive(Debug)]
+pub struct HostBuffer {
+    memory: Arc<MemoryObject>,
+    offset: u64,
+    size: u64,
+}
+
+/// What is in use, and which calls were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HostUsage {
+    /// Memory objects that are live.
+    pub memory_objects: u32,
+    /// Bytes in them.
+    pub memory_bytes: u64,
+    /// Buffers that are live.
+    pub buffers: u64,
+    /// Calls that allocated memory, successful or not, since the device was made.
+    pub allocate_calls: u64,
+    /// Calls that freed memory.
+    pub free_calls: u64,
+    /// Calls that mapped memory.
+    pub map_calls: u64,
+}
+
+impl HostDevice {
+    /// A device as `profile` describes it. Starts its queues' threads when they are first used.
+    #[must_use]
+    pub fn new(profile: Profile) -> Self {
+        let properties = profile.properties();
+        let complaints = Complaints::default();
+        let shared = Shared {
+            memories: Memories::new(&properties, complaints.clone()),
+            budgets: Mutex::new(properties.heaps.iter().map(|heap| heap.size / 10 * 9).collect()),
+            faults: Faults::default(),
+            queues: Queues::new(properties.queues.len(), complaints.clone()),
+            complaints,
+            properties,
+            profile,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// What the device was made as.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.shared.profile
+    }
+
+    /// What memory a resource of this kind, size and own alignment needs on this device.
+    #[must_use]
+    pub fn requirements(&self, kind: ResourceKind, own: Requirements) -> Requirements {
+        self.shared.profile.requirements(kind, own)
+    }
+
+    /// What is in use now.
+    #[must_use]
+    pub fn usage(&self) -> HostUsage {
+        self.shared.memories.usage()
+    }
+
+    /// What a validation layer would have said so far; nothing, if all is well.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        locked(&self.shared.complaints.0).clone()
+    }
+
+    /// How many calls that can fail were made so far.
+    #[must_use]
+    pub fn fallible_calls(&self) -> u64 {
+        self.shared.faults.calls()
+    }
+
+    /// Makes the `k`-th call from now that can fail, counted from 1, fail with `error`, and only that one.
+    pub fn fail_call(&self, k: u64, error: DeviceError) {
+        self.shared.faults.fail(k, 1, error);
+    }
+
+    /// Makes every call that can fail, from the `k`-th from now on, fail with `error`.
+    pub fn fail_from(&self, k: u64, error: DeviceError) {
+        self.shared.faults.fail(k, u64::MAX, error);
+    }
+
+    /// Ends what [`fail_call`](Self::fail_call) and [`fail_from`](Self::fail_from) began. A lost device
+    /// stays lost.
+    pub fn heal(&self) {
+        self.shared.faults.heal();
+    }
+
+    /// Loses the device: every call that can fail answers [`DeviceError::Lost`] from now on, and what was
+    /// submitted never completes.
+    pub fn lose(&self) {
+        self.shared.faults.lose();
+        self.shared.queues.lose();
+    }
+
+    /// Sets the budget that the device reports of a heap. Unless set, it is nine tenths of the heap.
+    pub fn set_budget(&self, heap: HeapIndex, bytes: u64) {
+        if let Some(budget) = locked(&self.shared.budgets).get_mut(heap.get()) {
+            *budget = bytes;
+        }
+    }
+
+    /// Holds all queues back before their next submission, until [`resume_queues`](Self::resume_queues).
+    pub fn pause_queues(&self) {
+        self.shared.queues.set_paused(true);
+    }
+
+    /// Lets the queues run on.
+    pub fn resume_queues(&self) {
+        self.shared.queues.set_paused(false);
+    }
+
+    /// How long each submission takes at least, in addition to its copies. Unless set: nothing.
+    pub fn set_latency(&self, latency: Duration) {
+        self.shared.queues.set_latency(latency);
+    }
+
+    fn complain(&self, complaint: impl Into<String>) {
+        self.shared.complaints.add(complaint.into());
+    }
+
+    fn object(&self, memory: HostMemory, call: &str) -> Result<Arc<MemoryObject>, DeviceError> {
+        self.shared.memories.get(memory).ok_or_else(|| {
+            self.complain(format!("{call}: {memory:?} is not live"));
+            DeviceError::Unsupported
+        })
+    }
+
+    fn check_atoms(&self, object: &MemoryObject, range: &Range<u64>, call: &str) {
+        let atom = self.shared.properties.limits.non_coherent_atom_size;
+        let whole = |end: u64| atom.is_aligned(end) || end == object.size();
+        if !whole(range.start) || !whole(range.end) || range.end > object.size() {
+            self.complain(format!(
+                "{call}: {range:?} of {} bytes is not whole atoms of {atom}",
+                object.size()
+            ));
+        }
+        if !object.is_mapped() {
+            self.complain(format!("{call}: the memory is not mapped"));
+        }
+    }
+}
+
+// SAFETY: memory is a live heap allocation until it is freed, its handle is unique by its generation,
+// mapped addresses point at all of it, and the properties are never written.
+unsafe impl Device for HostDevice {
+    type Memory = HostMemory;
+    type Buffer = HostBuffer;
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.shared.properties
+    }
+
+    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+        let budget = locked(&self.shared.budgets).get(heap.get()).copied().unwrap_or(0);
+        HeapBudget { usage: self.shared.memories.heap_usage(heap), budget }
+    }
+
+    fn allocate_memory(&self, memory_type: MemoryTypeIndex, size: u64) -> Result<HostMemory, DeviceError> {
+        self.shared.memories.count_allocate_call();
+        self.shared.faults.check()?;
+        self.shared.memories.allocate(&self.shared.properties, memory_type, size)
+    }
+
+    unsafe fn free_memory(&self, memory: HostMemory) {
+        if let Some(object) = self.shared.memories.free(memory) {
+            if self.shared.queues.uses(&object) {
+                self.complain(format!("free: {memory:?} is still used by a queue"));
+            }
+        } else {
+            self.complain(format!("free: {memory:?} is not live"));
+        }
+    }
+
+    unsafe fn map_memory(&self, memory: HostMemory) -> Result<NonNull<u8>, DeviceError> {
+        self.shared.memories.count_map_call();
+        self.shared.faults.check()?;
+        let object = self.object(memory, "map")?;
+        if !object.properties().contains(MemoryProperties::HOST_VISIBLE) {
+            self.complain(format!("map: {memory:?} is not host-visible"));
+            return Err(DeviceError::MapFailed);
+        }
+        if object.set_mapped(true) {
+            self.complain(format!("map: {memory:?} is mapped already"));
+        }
+        Ok(object.host_view())
+    }
+
+    unsafe fn unmap_memory(&self, memory: HostMemory) {
+        if let Ok(object) = self.object(memory, "unmap") {
+            if !object.set_mapped(false) {
+                self.complain(format!("unmap: {memory:?} is not mapped"));
+            }
+        }
+    }
+
+    unsafe fn flush_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        self.shared.faults.check()?;
+        let object = self.object(memory, "flush")?;
+        self.check_atoms(&object, &range, "flush");
+        object.flush(range);
+        Ok(())
+    }
+
+    unsafe fn invalidate_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        self.shared.faults.check()?;
+        let object = self.object(memory, "invalidate")?;
+        self.check_atoms(&object, &range, "invalidate");
+        object.invalidate(range);
+        Ok(())
+    }
+
+    fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+        if desc.size == 0 || desc.size > self.shared.properties.limits.max_allocation_size {
+            return Err(DeviceError::Unsupported);
+        }
+        Ok(self.requirements(ResourceKind::Buffer, Requirements::new(desc.size)))
+    }
+
+    unsafe fn create_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostBuffer, DeviceError> {
+        self.shared.faults.check()?;
+        let object = self.object(memory, "create_buffer")?;
+        let end = offset.checked_add(desc.size);
+        if desc.size == 0 || end.is_none_or(|end| end > object.size()) {
+            self.complain(format!("create_buffer: {desc:?} at {offset} reaches beyond {memory:?}"));
+            return Err(DeviceError::Unsupported);
+        }
+        self.shared.memories.count_buffer(1);
+        Ok(HostBuffer { memory: object, offset, size: desc.size })
+    }
+
+    fn create_dedicated_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory_type: MemoryTypeIndex,
+    ) -> Result<(HostMemory, HostBuffer), DeviceError> {
+        let requirements = self.buffer_requirements(desc)?;
+        let memory = self.allocate_memory(memory_type, requirements.size)?;
+        // SAFETY: the memory is new and as large as the buffer needs.
+        match unsafe { self.create_buffer(desc, memory, 0) } {
+            Ok(buffer) => Ok((memory, buffer)),
+            Err(error) => {
+                // SAFETY: live, and known to nobody else.
+                unsafe { self.free_memory(memory) };
+                Err(error)
+            }
+        }
+    }
+
+    unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
+        self.shared.memories.count_buffer(-1);
+        drop(buffer);
+    }
+
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, Self>,
+    ) -> Result<TimelineValue, DeviceError> {
+        self.shared.faults.check()?;
+        let inside = |buffer: &HostBuffer, offset: u64, size: u64| {
+            offset.checked_add(size).is_some_and(|end| end <= buffer.size)
+        };
+        let mut copies = Vec::with_capacity(submission.copies.len());
+        for copy in submission.copies {
+            if !inside(copy.from, copy.from_offset, copy.size) || !inside(copy.to, copy.to_offset, copy.size)
+            {
+                self.complain(format!("submit: {copy:?} reaches beyond a buffer"));
+                return Err(DeviceError::Unsupported);
+            }
+            copies.push(HostCopy {
+                from: Arc::clone(&copy.from.memory),
+                from_offset: copy.from.offset + copy.from_offset,
+                to: Arc::clone(&copy.to.memory),
+                to_offset: copy.to.offset + copy.to_offset,
+                size: copy.size,
+            });
+        }
+        self.shared.queues.submit(queue, submission.waits.to_vec(), copies)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        self.shared.faults.check()?;
+        self.shared.queues.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+        self.shared.faults.check()?;
+        self.shared.queues.wait(point, timeout)
+    }
+}

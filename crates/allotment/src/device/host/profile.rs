@@ -1,0 +1,272 @@
+//! Machines that the simulated device can be.
+
+use allotment_suballoc::Alignment;
+
+use crate::ResourceKind;
+use crate::device::{
+    Api, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType, MemoryTypeMask,
+    QueueInfo, QueueKind, Requirements,
+};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// The heaps, memory types and limits of a kind of machine.
+///
+/// Its fields are open: take the profile that is nearest and change what the test is about.
+///
+/// ```
+/// use allotment::device::host::Profile;
+///
+/// let mut odd = Profile::named("discrete-no-bar").unwrap();
+/// odd.heaps[0].size = 100 << 20;
+/// odd.limits.max_allocation_count = 7;
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Profile {
+    /// What to ask for it by.
+    pub name: &'static str,
+    /// Which machines are like this.
+    pub about: &'static str,
+    /// Pools of physical memory.
+    pub heaps: Vec<MemoryHeap>,
+    /// Ways to use them.
+    pub memory_types: Vec<MemoryType>,
+    /// Numbers to keep to.
+    pub limits: Limits,
+    /// Queues to submit to.
+    pub queues: Vec<QueueInfo>,
+    /// Which memory types take buffers.
+    pub buffers: MemoryTypeMask,
+    /// Which memory types take images.
+    pub images: MemoryTypeMask,
+    /// Every resource stands at a multiple of this, and its size is one.
+    pub placement: Alignment,
+}
+
+/// A power of two that is written in this file.
+const fn alignment(value: u64) -> Alignment {
+    match Alignment::new(value) {
+        Ok(alignment) => alignment,
+        Err(_) => panic!("a constant of this file is no power of two"),
+    }
+}
+
+const DEVICE: MemoryProperties = MemoryProperties::DEVICE_LOCAL;
+const VISIBLE: MemoryProperties = MemoryProperties::HOST_VISIBLE;
+const COHERENT: MemoryProperties = VISIBLE.union(MemoryProperties::HOST_COHERENT);
+const CACHED: MemoryProperties = COHERENT.union(MemoryProperties::HOST_CACHED);
+
+const fn device_heap(size: u64) -> MemoryHeap {
+    MemoryHeap { size, device_local: true }
+}
+
+const fn host_heap(size: u64) -> MemoryHeap {
+    MemoryHeap { size, device_local: false }
+}
+
+const fn memory_type(heap: u8, properties: MemoryProperties) -> MemoryType {
+    MemoryType { heap: HeapIndex(heap), properties }
+}
+
+impl Profile {
+    /// What most profiles have in common.
+    fn base(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            heaps: Vec::new(),
+            memory_types: Vec::new(),
+            limits: Limits {
+                buffer_image_granularity: Alignment::ONE,
+                non_coherent_atom_size: alignment(64),
+                max_allocation_count: 4096,
+                max_allocation_size: 4 * GIB,
+            },
+            queues: [QueueKind::Graphics, QueueKind::Compute, QueueKind::Transfer]
+                .map(|kind| QueueInfo { kind })
+                .to_vec(),
+            buffers: MemoryTypeMask::ALL,
+            images: MemoryTypeMask::ALL,
+            placement: Alignment::ONE,
+        }
+    }
+
+    /// All profiles.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        vec![
+            Self::discrete_large_bar(),
+            Self::discrete_small_bar(),
+            Self::discrete_no_bar(),
+            Self::integrated(),
+            Self::mobile(),
+            Self::d3d12_tier_1(),
+            Self::d3d12_tier_2(),
+            Self::nvidia_h200(),
+            Self::lavapipe(),
+        ]
+    }
+
+    /// The profile of this name, where there is one.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|profile| profile.name == name)
+    }
+
+    fn discrete_large_bar() -> Self {
+        Self {
+            heaps: vec![device_heap(8 * GIB), host_heap(16 * GIB)],
+            memory_types: vec![
+                memory_type(0, DEVICE),
+                memory_type(1, COHERENT),
+                memory_type(1, CACHED),
+                memory_type(0, DEVICE.union(COHERENT)),
+            ],
+            ..Self::base("discrete-large-bar", "a graphics card all of whose memory the CPU can map")
+        }
+    }
+
+    fn discrete_small_bar() -> Self {
+        Self {
+            heaps: vec![device_heap(8 * GIB - 256 * MIB), host_heap(16 * GIB), device_heap(256 * MIB)],
+            memory_types: vec![
+                memory_type(0, DEVICE),
+                memory_type(1, COHERENT),
+                memory_type(1, CACHED),
+                memory_type(2, DEVICE.union(COHERENT)),
+            ],
+            ..Self::base("discrete-small-bar", "a graphics card with a window of 256 MiB for the CPU")
+        }
+    }
+
+    fn discrete_no_bar() -> Self {
+        let base = Self::base(
+            "discrete-no-bar",
+            "an older graphics card: none of its memory can be mapped, granularity 64 KiB",
+        );
+        Self {
+            heaps: vec![device_heap(4 * GIB), host_heap(16 * GIB)],
+            memory_types: vec![memory_type(0, DEVICE), memory_type(1, COHERENT), memory_type(1, CACHED)],
+            limits: Limits { buffer_image_granularity: alignment(65536), ..base.limits },
+            ..base
+        }
+    }
+
+    fn integrated() -> Self {
+        Self {
+            heaps: vec![device_heap(16 * GIB)],
+            memory_types: vec![memory_type(0, DEVICE.union(COHERENT)), memory_type(0, DEVICE.union(CACHED))],
+            ..Self::base("integrated", "a GPU that shares one heap with the CPU")
+        }
+    }
+
+    fn mobile() -> Self {
+        let base = Self::base(
+            "mobile",
+            "a tiled GPU of a phone: cached memory is not coherent, lazily allocated memory for attachments",
+        );
+        Self {
+            heaps: vec![device_heap(4 * GIB)],
+            memory_types: vec![
+                memory_type(0, DEVICE.union(COHERENT)),
+                memory_type(0, DEVICE.union(VISIBLE).union(MemoryProperties::HOST_CACHED)),
+                memory_type(0, DEVICE.union(MemoryProperties::LAZILY_ALLOCATED)),
+            ],
+            queues: vec![QueueInfo { kind: QueueKind::Graphics }],
+            ..base
+        }
+    }
+
+    fn d3d12_tier_1() -> Self {
+        Self {
+            heaps: vec![device_heap(8 * GIB), host_heap(16 * GIB)],
+            memory_types: vec![
+                memory_type(0, DEVICE),
+                memory_type(0, DEVICE),
+                memory_type(0, DEVICE),
+                memory_type(1, COHERENT),
+                memory_type(1, CACHED),
+            ],
+            buffers: MemoryTypeMask(0b11001),
+            images: MemoryTypeMask(0b00110),
+            placement: alignment(65536),
+            ..Self::base(
+                "d3d12-tier-1",
+                "resource heap tier 1: buffers, render targets and other textures in heaps of their own",
+            )
+        }
+    }
+
+    fn d3d12_tier_2() -> Self {
+        Self {
+            heaps: vec![device_heap(8 * GIB), host_heap(16 * GIB)],
+            memory_types: vec![
+                memory_type(0, DEVICE),
+                memory_type(1, COHERENT),
+                memory_type(1, CACHED),
+                memory_type(0, DEVICE.union(COHERENT)),
+            ],
+            images: MemoryTypeMask(0b0001),
+            placement: alignment(65536),
+            ..Self::base("d3d12-tier-2", "resource heap tier 2 with a GPU upload heap")
+        }
+    }
+
+    fn nvidia_h200() -> Self {
+        let base = Self::base("nvidia-h200", "as read off an H200 with driver 580");
+        Self {
+            heaps: vec![host_heap(94 * GIB), device_heap(140 * GIB)],
+            memory_types: vec![
+                memory_type(0, MemoryProperties::empty()),
+                memory_type(1, DEVICE),
+                memory_type(0, COHERENT),
+                memory_type(0, CACHED),
+                memory_type(1, DEVICE.union(COHERENT)),
+            ],
+            limits: Limits { buffer_image_granularity: alignment(1024), ..base.limits },
+            ..base
+        }
+    }
+
+    fn lavapipe() -> Self {
+        let base = Self::base("lavapipe", "Mesa's software renderer: one memory type");
+        Self {
+            heaps: vec![device_heap(16 * GIB)],
+            memory_types: vec![memory_type(0, DEVICE.union(CACHED))],
+            limits: Limits { buffer_image_granularity: alignment(64), ..base.limits },
+            queues: vec![QueueInfo { kind: QueueKind::Graphics }],
+            ..base
+        }
+    }
+
+    pub(super) fn properties(&self) -> DeviceProperties {
+        DeviceProperties {
+            name: format!("simulated {}", self.name),
+            api: Api::Host,
+            heaps: self.heaps.clone(),
+            memory_types: self.memory_types.clone(),
+            limits: self.limits,
+            queues: self.queues.clone(),
+        }
+    }
+
+    /// What memory a resource needs here that by its own nature needs `own`.
+    #[must_use]
+    pub fn requirements(&self, kind: ResourceKind, own: Requirements) -> Requirements {
+        let allowed = match kind {
+            ResourceKind::Buffer => self.buffers,
+            ResourceKind::LinearImage | ResourceKind::OptimalImage => self.images,
+            ResourceKind::Unknown => MemoryTypeMask(self.buffers.0 & self.images.0),
+        };
+        let exists = u32::MAX >> (32 - self.memory_types.len().clamp(1, 32));
+        Requirements {
+            // A size near 2^64 is left as it is, for the layer above to refuse.
+            size: own.size.checked_next_multiple_of(self.placement.get()).unwrap_or(own.size),
+            alignment: own.alignment.max(self.placement),
+            memory_types: MemoryTypeMask(own.memory_types.0 & allowed.0 & exists),
+            dedicated: own.dedicated,
+        }
+    }
+}

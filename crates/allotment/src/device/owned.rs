@@ -1,0 +1,125 @@
+//! Memory that has exactly one owner: the safe face of the trait's unsafe half.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use super::{Device, DeviceError, MemoryProperties, MemoryTypeIndex};
+
+/// A memory object of a device that nobody else can free, map or unmap.
+///
+/// Host-visible memory is mapped once, before anybody knows of it, and stays mapped: addresses are
+/// plentiful, and so no map call ever has to be made under a lock or counted in a frame.
+///
+/// Has no `Drop`: whoever drops it without [`free`](Self::free) leaks the driver's memory.
+#[derive(Debug)]
+pub(crate) struct OwnedMemory<D: Device> {
+    handle: D::Memory,
+    memory_type: MemoryTypeIndex,
+    size: u64,
+    /// Of the first byte; `Some` exactly where the memory type is host-visible.
+    mapped: Option<Mapped>,
+}
+
+/// The address of mapped memory, which any thread may use.
+#[derive(Clone, Copy, Debug)]
+struct Mapped(NonNull<u8>);
+
+// SAFETY: the trait's contract lets any thread use the pointer of mapped memory.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl<D: Device> OwnedMemory<D> {
+    /// Gets memory from the driver, and maps it where the CPU can reach it. Two driver calls at most.
+    pub(crate) fn allocate(device: &D, memory_type: MemoryTypeIndex, size: u64) -> Result<Self, DeviceError> {
+        let handle = device.allocate_memory(memory_type, size)?;
+        // SAFETY: the handle is new, so nobody else has it.
+        unsafe { Self::adopt(device, handle, memory_type, size) }
+    }
+
+    /// Takes over memory that was just made with a resource.
+    ///
+    /// # Safety
+    ///
+    /// `handle` is live, from this device, of this type and size, not mapped, and nobody else frees or
+    /// maps it.
+    pub(crate) unsafe fn adopt(
+        device: &D,
+        handle: D::Memory,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+    ) -> Result<Self, DeviceError> {
+        let properties = device.properties().memory_type(memory_type).map(|t| t.properties);
+        let visible = properties.is_some_and(|p| p.contains(MemoryProperties::HOST_VISIBLE));
+        let mapped = if visible {
+            // SAFETY: live, host-visible, and not mapped yet.
+            match unsafe { device.map_memory(handle) } {
+                Ok(pointer) => Some(Mapped(pointer)),
+                Err(error) => {
+                    // SAFETY: live, and dropped with this call.
+                    unsafe { device.free_memory(handle) };
+                    return Err(error);
+                }
+            }
+        } else {
+            None
+        };
+        Ok(Self { handle, memory_type, size, mapped })
+    }
+
+    /// Gives the memory back to the driver, which ends its mapping too.
+    pub(crate) fn free(self, device: &D) {
+        // SAFETY: `self` was the only owner and is gone now.
+        unsafe { device.free_memory(self.handle) };
+    }
+
+    pub(crate) fn handle(&self) -> D::Memory {
+        self.handle
+    }
+
+    pub(crate) fn memory_type(&self) -> MemoryTypeIndex {
+        self.memory_type
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The address of byte `offset`, where the CPU can reach the memory.
+    pub(crate) fn address(&self, offset: u64) -> Option<NonNull<u8>> {
+        debug_assert!(offset <= self.size);
+        // SAFETY: `offset` lies in the memory, all of which is mapped.
+        self.mapped.map(|Mapped(first)| unsafe { first.add(offset as usize) })
+    }
+}
+
+/// Which way bytes are made visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visibility {
+    /// What the CPU wrote, to the device.
+    Flush,
+    /// What the device wrote, to the CPU.
+    Invalidate,
+}
+
+/// Flushes or invalidates whole atoms around `range` of mapped memory of `size` bytes.
+///
+/// # Safety
+///
+/// `memory` is live, from this device and mapped, and `range` lies in its `size` bytes.
+pub(crate) unsafe fn make_visible<D: Device>(
+    device: &D,
+    memory: D::Memory,
+    size: u64,
+    range: Range<u64>,
+    visibility: Visibility,
+) -> Result<(), DeviceError> {
+    let atom = device.properties().limits.non_coherent_atom_size;
+    let range = atom.align_down(range.start)..atom.align_up(range.end).min(size);
+    match visibility {
+        // SAFETY: the range lies in the memory and its ends are multiples of the atom or its end.
+        Visibility::Flush => unsafe { device.flush_memory(memory, range) },
+        // SAFETY: as above.
+        Visibility::Invalidate => unsafe { device.invalidate_memory(memory, range) },
+    }
+}

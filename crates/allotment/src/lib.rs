@@ -1,0 +1,46 @@
+//! Everything that stands between an engine and its GPU driver about memory.
+//!
+//! ```
+//! use allotment::device::host::{HostDevice, Profile};
+//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+//!
+//! let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+//! let allocator = Allocator::new(device, AllocatorDesc::default())?;
+//!
+//! let desc = AllocationDesc::new(Requirements::new(64 << 10), Intent::Upload).named("particles");
+//! let particles = allocator.allocate(&desc)?;
+//! allocator.write(&particles, 0, &[1, 2, 3])?;
+//! let place = allocator.place(&particles)?;
+//! println!("memory {:?} at {}, type {}", place.memory, place.offset, place.memory_type);
+//! allocator.free(particles)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Layers
+//!
+//! Each knows only those above it:
+//!
+//! | layer | where | what it is |
+//! |---|---|---|
+//! | ranges | the crate [`allotment_suballoc`] | hands out ranges of an integer space |
+//! | devices | [`device`] | the trait [`Device`](device::Device) and its implementations: all that calls a driver |
+//! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics |
+//!
+//! # Rules that hold everywhere
+//!
+//! - Shared objects take `&self` and are `Send + Sync`. Locks are per pool; none is held while a driver
+//!   or the user's code runs.
+//! - A refusal is a value that says what was asked and what there is. What fails has changed nothing.
+//! - Sizes are in bytes, at most 2^48, and checked once, where they come in.
+
+pub mod device;
+pub mod memory;
+mod sync;
+mod table;
+
+pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strategy};
+pub use device::{Device, Requirements};
+pub use memory::{
+    Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
+    ResourceKind,
+};

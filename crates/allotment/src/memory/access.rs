@@ -1,0 +1,301 @@
+//! Where an allocation is, and the bytes in it.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::allocator::{Allocation, AllocationId, Allocator};
+use super::pool::PoolSlot;
+use super::record::{RawPlace, Record};
+use super::{AccessError, Name, ResourceKind};
+use crate::device::{
+    Device, MemoryHandle, MemoryTypeIndex, Requirements, Visibility, make_visible, read_bytes, write_bytes,
+};
+use crate::sync::locked;
+
+/// Where an allocation is.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Place<D: Device> {
+    /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
+    pub memory: D::Memory,
+    /// The first byte in it.
+    pub offset: u64,
+    /// Bytes, as asked for.
+    pub size: u64,
+    /// Which memory type it is of.
+    pub memory_type: MemoryTypeIndex,
+    /// Where the CPU sees the first byte; `None` where it cannot. Good until the allocation is freed.
+    ///
+    /// Memory that is not host-coherent needs [`flush`](Allocator::flush) after writing and
+    /// [`invalidate`](Allocator::invalidate) before reading.
+    pub address: Option<NonNull<u8>>,
+}
+
+/// What is known of an allocation beside its place.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AllocationInfo {
+    /// Bytes, as asked for.
+    pub size: u64,
+    /// Bytes that it takes, rounding included.
+    pub occupied: u64,
+    /// What stands there.
+    pub kind: ResourceKind,
+    /// Its name, if it has one.
+    pub name: Option<Name>,
+    /// The caller's own number.
+    pub user_data: u64,
+    /// Its category; empty for none.
+    pub category: &'static str,
+    /// True when no other allocation is in its memory object.
+    pub dedicated: bool,
+    /// Which of the allocator's memory objects of its pool and type it is in, for drawing.
+    pub block: u32,
+    /// Bytes of that memory object.
+    pub block_size: u64,
+    /// How often it is [mapped](Allocator::map) now.
+    pub maps: u32,
+}
+
+impl<D: Device> Allocator<D> {
+    fn slot_and_record(&self, id: AllocationId) -> Result<(&PoolSlot<D>, &Record), AccessError> {
+        let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
+        let slot = slot.ok_or(AccessError::Foreign)?;
+        let record = slot.records.get(id.record).ok_or(AccessError::Foreign)?;
+        if record.generation() == id.generation { Ok((slot, record)) } else { Err(AccessError::Stale) }
+    }
+
+    fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
+        Ok(self.slot_and_record(allocation.id())?.1.read())
+    }
+
+    /// Where an allocation is. Takes no lock.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Foreign`] when it is from another allocator; [`AccessError::Stale`] when its pool was
+    /// reset.
+    pub fn place(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
+        let RawPlace { memory, offset, size, address, memory_type } = self.raw_place(allocation)?;
+        Ok(Place { memory: D::Memory::from_raw(memory), offset, size, memory_type, address })
+    }
+
+    /// What is known of an allocation.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Stale`] when it was freed, [`AccessError::Foreign`] when it is from another allocator.
+    pub fn info(&self, id: AllocationId) -> Result<AllocationInfo, AccessError> {
+        let (slot, record) = self.slot_and_record(id)?;
+        let guard = locked(&slot.state);
+        let state = guard.as_ref().ok_or(AccessError::Stale)?;
+        let detail = state.detail(id.record).ok_or(AccessError::Stale)?;
+        if record.generation() != id.generation {
+            return Err(AccessError::Stale);
+        }
+        let set = &state.sets[usize::from(detail.set)];
+        let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
+        Ok(AllocationInfo {
+            size: detail.sizes.requested,
+            occupied: detail.sizes.occupied,
+            kind: detail.kind,
+            name: detail.name.clone(),
+            user_data: detail.user_data,
+            category: detail.category,
+            dedicated: block.role != super::block_set::Role::Shared,
+            block: detail.spot.block,
+            block_size: block.memory.size(),
+            maps: record.maps(),
+        })
+    }
+
+    /// Gives an allocation another name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`place`](Self::place).
+    pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
+        let (slot, _) = self.slot_and_record(allocation.id())?;
+        let mut guard = locked(&slot.state);
+        let detail = guard.as_mut().and_then(|state| state.detail_mut(allocation.record));
+        let old = core::mem::replace(&mut detail.ok_or(AccessError::Stale)?.name, name);
+        drop(guard);
+        drop(old);
+        Ok(())
+    }
+
+    /// Gives an allocation another user number.
+    ///
+    /// # Errors
+    ///
+    /// As for [`place`](Self::place).
+    pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
+        let (slot, _) = self.slot_and_record(allocation.id())?;
+        let mut guard = locked(&slot.state);
+        let detail = guard.as_mut().and_then(|state| state.detail_mut(allocation.record));
+        detail.ok_or(AccessError::Stale)?.user_data = user_data;
+        Ok(())
+    }
+
+    /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the device.
+    ///
+    /// Who writes what the device reads at that time sees wrong bytes, never undefined behaviour.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] when the CPU cannot reach the memory or the range does not lie in the allocation
+    /// (nothing was written), or when the driver refuses to flush.
+    pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let place = self.raw_place(allocation)?;
+        let (at, range) = within(&place, offset, bytes.len())?;
+        // SAFETY: the range lies in mapped memory that the token keeps alive.
+        unsafe { write_bytes(at, bytes) };
+        self.make_visible(&place, range, Visibility::Flush)
+    }
+
+    /// Copies from an allocation, from byte `offset` on, what the device made of it.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation, or
+    /// the driver refuses to invalidate. `bytes` is as before.
+    pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
+        let place = self.raw_place(allocation)?;
+        let (at, range) = within(&place, offset, bytes.len())?;
+        self.make_visible(&place, range, Visibility::Invalidate)?;
+        // SAFETY: the range lies in mapped memory that the token keeps alive.
+        unsafe { read_bytes(at, bytes) };
+        Ok(())
+    }
+
+    /// The address of an allocation's first byte, for who counts mappings. Pairs with
+    /// [`unmap`](Self::unmap).
+    ///
+    /// Memory that the CPU can reach is mapped once for all, so this is no driver call; who does not
+    /// count takes [`Place::address`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotHostVisible`] and as for [`place`](Self::place).
+    pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
+        let (_, record) = self.slot_and_record(allocation.id())?;
+        let place = record.read();
+        let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
+        record.map();
+        Ok(address)
+    }
+
+    /// Ends what one [`map`](Self::map) began.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotMapped`] when it was not mapped, and as for [`place`](Self::place).
+    pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
+        let (_, record) = self.slot_and_record(allocation.id())?;
+        if record.unmap() { Ok(()) } else { Err(AccessError::NotMapped) }
+    }
+
+    /// Makes what the CPU wrote to a range of an allocation visible to the device. Rounds to whole atoms;
+    /// does nothing where memory is host-coherent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub fn flush(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
+        self.sync(allocation, range, Visibility::Flush)
+    }
+
+    /// Makes what the device wrote to a range of an allocation visible to the CPU. Rounds to whole atoms;
+    /// does nothing where memory is host-coherent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read).
+    pub fn invalidate(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
+        self.sync(allocation, range, Visibility::Invalidate)
+    }
+
+    fn sync(
+        &self,
+        allocation: &Allocation,
+        range: Range<u64>,
+        visibility: Visibility,
+    ) -> Result<(), AccessError> {
+        let place = self.raw_place(allocation)?;
+        let len = range.end.checked_sub(range.start).and_then(|len| usize::try_from(len).ok());
+        let out = AccessError::OutOfRange { offset: range.start, size: 0, available: place.size };
+        let (_, range) = within(&place, range.start, len.ok_or(out)?)?;
+        self.make_visible(&place, range, visibility)
+    }
+
+    /// `range` is in the memory object.
+    fn make_visible(
+        &self,
+        place: &RawPlace,
+        range: Range<u64>,
+        visibility: Visibility,
+    ) -> Result<(), AccessError> {
+        let atom = self.atom_of(place.memory_type);
+        if atom.get() == 1 || range.is_empty() {
+            return Ok(());
+        }
+        self.heaps.make_visible_calls.fetch_add(1, Relaxed);
+        let memory = D::Memory::from_raw(place.memory);
+        // An allocation in memory that is not coherent takes whole atoms, so they end inside it.
+        let end = atom.align_up(place.offset + place.size);
+        // SAFETY: the memory is live while the token is, mapped since `within` found an address, and the
+        // range lies in the allocation.
+        unsafe { make_visible(self.device(), memory, end, range, visibility) }?;
+        Ok(())
+    }
+
+    /// The place of a second resource inside an allocation: memory is aliased, resources are bound to it.
+    ///
+    /// Any number of resources may be placed over the same bytes; which of them holds what, when, is the
+    /// caller's business. [`Requirements::or`] makes an allocation that serves several by turns.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError`] unless the resource may stand in this memory type and fits at `offset` from the
+    /// allocation's start, size and alignment.
+    pub fn place_within(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        requirements: &Requirements,
+    ) -> Result<Place<D>, AccessError> {
+        let place = self.place(allocation)?;
+        if !requirements.memory_types.contains(place.memory_type) {
+            let (memory_type, allowed) = (place.memory_type, requirements.memory_types);
+            return Err(AccessError::WrongMemoryType { memory_type, allowed });
+        }
+        check_range(offset, requirements.size, place.size)?;
+        let offset_in_memory = place.offset + offset;
+        if !requirements.alignment.is_aligned(offset_in_memory) {
+            let alignment = requirements.alignment.get();
+            return Err(AccessError::Misaligned { offset: offset_in_memory, alignment });
+        }
+        // SAFETY: `offset` lies in the allocation, all of which is mapped.
+        let address = place.address.map(|first| unsafe { first.add(offset as usize) });
+        Ok(Place { offset: offset_in_memory, size: requirements.size, address, ..place })
+    }
+}
+
+fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
+    match offset.checked_add(size) {
+        Some(end) if end <= available => Ok(()),
+        _ => Err(AccessError::OutOfRange { offset, size, available }),
+    }
+}
+
+/// The address of a range of an allocation, and the range in its memory object.
+fn within(place: &RawPlace, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
+    let len = len as u64;
+    check_range(offset, len, place.size)?;
+    let first = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
+    // SAFETY: `offset` lies in the allocation, all of which is mapped.
+    let at = unsafe { first.add(offset as usize) };
+    let start = place.offset + offset;
+    Ok((at, start..start + len))
+}

@@ -1,0 +1,345 @@
+//! The memory objects of one memory type in one pool, and the ranges handed out of them.
+//!
+//! Knows nothing of locks, drivers or budgets: memory comes in as an argument and goes out as a result.
+
+use allotment_suballoc::{
+    Algorithm, AllocateError, DetailedStatistics as RangeStatistics, Handle, RegionKind, Request, SizeRange,
+    VirtualBlock,
+};
+
+use super::statistics::{DetailedStatistics, Statistics};
+use crate::device::{Device, HeapIndex, MemoryTypeIndex, OwnedMemory};
+
+/// What a memory object is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Many allocations share it.
+    Shared,
+    /// Made to measure for one large allocation; when that is gone, another of about the same size may
+    /// have it.
+    Own,
+    /// Made together with one resource; goes with it.
+    Tied,
+}
+
+/// One memory object. `T` in its ranges is the index of the allocation's record.
+#[derive(Debug)]
+pub(super) struct Block<D: Device> {
+    pub(super) memory: OwnedMemory<D>,
+    pub(super) ranges: VirtualBlock<u32>,
+    pub(super) role: Role,
+    /// The tick since which nothing is allocated in it.
+    empty_since: Option<u64>,
+}
+
+/// Where an allocation stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) block: u32,
+    pub(super) handle: Handle,
+    pub(super) offset: u64,
+}
+
+/// How many bytes an allocation asked for, and how many it takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) requested: u64,
+    pub(super) occupied: u64,
+}
+
+/// A spare memory object may be larger than what it is reused for by this part of the size.
+const SPARE_WASTE_DIVISOR: u64 = 8;
+
+#[derive(Debug)]
+pub(super) struct BlockSet<D: Device> {
+    pub(super) memory_type: MemoryTypeIndex,
+    pub(super) heap: HeapIndex,
+    algorithm: Algorithm,
+    /// By index; an index is never used for another block while a spot names it.
+    blocks: Vec<Option<Block<D>>>,
+    vacant: Vec<u32>,
+    /// Shared blocks, the fullest first or nearly so: each operation swaps one pair that is out of order.
+    order: Vec<u32>,
+    /// Empty blocks of [`Role::Own`].
+    spare: Vec<u32>,
+    pub(super) statistics: Statistics,
+    pub(super) empty_blocks: u32,
+    /// A thread is getting a shared block from the driver; others wait for it rather than do the same.
+    pub(super) growing: bool,
+}
+
+impl<D: Device> BlockSet<D> {
+    pub(super) fn new(memory_type: MemoryTypeIndex, heap: HeapIndex, algorithm: Algorithm) -> Self {
+        Self {
+            memory_type,
+            heap,
+            algorithm,
+            blocks: Vec::new(),
+            vacant: Vec::new(),
+            order: Vec::new(),
+            spare: Vec::new(),
+            statistics: Statistics::default(),
+            empty_blocks: 0,
+            growing: false,
+        }
+    }
+
+    pub(super) fn block(&self, index: u32) -> Option<&Block<D>> {
+        self.blocks.get(index as usize)?.as_ref()
+    }
+
+    /// All memory objects with their indices.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, &Block<D>)> {
+        self.blocks.iter().enumerate().filter_map(|(i, block)| Some((i as u32, block.as_ref()?)))
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.statistics.blocks + self.statistics.dedicated
+    }
+
+    /// Bytes of the blocks that allocations share, which decide how large the next one is.
+    pub(super) fn shared_bytes(&self) -> u64 {
+        self.order.iter().filter_map(|&index| self.block(index)).map(|block| block.memory.size()).sum()
+    }
+
+    /// The spare memory object that fits `size` best, unless too much of it would lie idle.
+    fn best_spare(&self, size: u64) -> Option<u32> {
+        let fitting = self.spare.iter().filter_map(|&index| {
+            let room = self.block(index)?.memory.size();
+            (room >= size && room - size <= size / SPARE_WASTE_DIVISOR).then_some((room, index))
+        });
+        fitting.min().map(|(_, index)| index)
+    }
+
+    /// Serves a request from what is there.
+    pub(super) fn place(
+        &mut self,
+        request: &Request,
+        own_memory: bool,
+        sizes: Sizes,
+        record: u32,
+    ) -> Result<Option<Spot>, AllocateError> {
+        if own_memory {
+            let Some(index) = self.best_spare(request.size) else { return Ok(None) };
+            return self.place_in(index, request, sizes, record);
+        }
+        for at in 0..self.order.len() {
+            let index = self.order[at];
+            if self.block(index).is_some_and(|block| block.ranges.may_fit(request.size)) {
+                if let Some(spot) = self.place_in(index, request, sizes, record)? {
+                    return Ok(Some(spot));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Serves a request from one block.
+    pub(super) fn place_in(
+        &mut self,
+        index: u32,
+        request: &Request,
+        sizes: Sizes,
+        record: u32,
+    ) -> Result<Option<Spot>, AllocateError> {
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else {
+            return Ok(None);
+        };
+        let padding = block.ranges.statistics().padding;
+        let range = match block.ranges.allocate(*request, record) {
+            Ok(range) => range,
+            Err(refused) => match refused.error {
+                AllocateError::NoSpace { .. } => return Ok(None),
+                error => return Err(error),
+            },
+        };
+        let padding = block.ranges.statistics().padding - padding;
+        if block.empty_since.take().is_some() {
+            self.empty_blocks -= 1;
+            self.spare.retain(|&spare| spare != index);
+        }
+        self.statistics.allocations += 1;
+        self.statistics.allocation_bytes += sizes.requested;
+        self.statistics.rounding += sizes.occupied - sizes.requested;
+        *self.lost() += padding;
+        self.sort_step();
+        Ok(Some(Spot { block: index, handle: range.handle, offset: range.offset }))
+    }
+
+    /// What a block calls padding: of a buddy block it is rounding.
+    fn lost(&mut self) -> &mut u64 {
+        match self.algorithm {
+            Algorithm::Buddy => &mut self.statistics.rounding,
+            _ => &mut self.statistics.padding,
+        }
+    }
+
+    /// Takes an allocation back. True when its block is empty now.
+    pub(super) fn free(&mut self, spot: &Spot, sizes: Sizes, now: u64) -> bool {
+        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        let padding = block.ranges.statistics().padding;
+        if block.ranges.free(spot.handle).is_err() {
+            return false;
+        }
+        let padding = padding - block.ranges.statistics().padding;
+        let emptied = block.ranges.is_empty();
+        if emptied {
+            block.empty_since = Some(now);
+            self.empty_blocks += 1;
+            if block.role == Role::Own {
+                self.spare.push(spot.block);
+            }
+        }
+        self.statistics.allocations -= 1;
+        self.statistics.allocation_bytes -= sizes.requested;
+        self.statistics.rounding -= sizes.occupied - sizes.requested;
+        *self.lost() -= padding;
+        self.sort_step();
+        emptied
+    }
+
+    /// Swaps the first two neighbours of the order that stand wrong.
+    fn sort_step(&mut self) {
+        let free = |index: u32| self.block(index).map_or(0, |block| block.ranges.statistics().free);
+        let wrong = self.order.windows(2).position(|pair| free(pair[0]) > free(pair[1]));
+        if let Some(at) = wrong {
+            self.order.swap(at, at + 1);
+        }
+    }
+
+    /// Takes in a memory object, empty since `now`. Returns its index.
+    pub(super) fn add(&mut self, memory: OwnedMemory<D>, role: Role, now: u64) -> u32 {
+        let size = memory.size();
+        // A block made to measure has one range, for which the simplest algorithm does.
+        let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
+        let ranges = match VirtualBlock::new(size, algorithm) {
+            Ok(ranges) => ranges,
+            Err(error) => unreachable!("a driver gave memory of a size that nobody asks for: {error}"),
+        };
+        let block = Block { memory, ranges, role, empty_since: Some(now) };
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.blocks.push(None);
+            // The device has at most u32::MAX memory objects.
+            self.blocks.len() as u32 - 1
+        });
+        self.blocks[index as usize] = Some(block);
+        self.empty_blocks += 1;
+        self.statistics.block_bytes += size;
+        match role {
+            Role::Shared => {
+                self.order.push(index);
+                self.statistics.blocks += 1;
+            }
+            Role::Own | Role::Tied => {
+                self.statistics.dedicated += 1;
+                if role == Role::Own {
+                    self.spare.push(index);
+                }
+            }
+        }
+        index
+    }
+
+    /// Takes an empty memory object out.
+    pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
+        let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
+        self.vacant.push(index);
+        self.order.retain(|&other| other != index);
+        self.spare.retain(|&other| other != index);
+        self.empty_blocks -= u32::from(block.empty_since.is_some());
+        self.statistics.block_bytes -= block.memory.size();
+        match block.role {
+            Role::Shared => self.statistics.blocks -= 1,
+            Role::Own | Role::Tied => self.statistics.dedicated -= 1,
+        }
+        Some(block.memory)
+    }
+
+    /// The first empty block that `unwanted` says yes to, given its size and how long it has been empty.
+    pub(super) fn find_empty(&self, now: u64, unwanted: impl Fn(u64, u64) -> bool) -> Option<u32> {
+        if self.empty_blocks == 0 {
+            return None;
+        }
+        let found = self.blocks().find(|(_, block)| {
+            block.empty_since.is_some_and(|since| unwanted(block.memory.size(), now.saturating_sub(since)))
+        });
+        found.map(|(index, _)| index)
+    }
+
+    /// All memory, for giving it back, whatever is allocated in it.
+    pub(super) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
+        self.blocks.into_iter().flatten().map(|block| block.memory)
+    }
+
+    /// True when [`place`](Self::place) would find room.
+    pub(super) fn would_place(&self, request: &Request, own_memory: bool) -> bool {
+        if own_memory {
+            return self.best_spare(request.size).is_some();
+        }
+        self.order.iter().any(|&index| self.block(index).is_some_and(|block| block.ranges.would_fit(request)))
+    }
+
+    /// Free bytes of the shared blocks, and the largest range among them.
+    pub(super) fn room(&self) -> (u64, u64) {
+        self.order.iter().filter_map(|&index| self.block(index)).fold((0, 0), |(free, largest), block| {
+            (free + block.ranges.statistics().free, largest.max(block.ranges.largest_free()))
+        })
+    }
+
+    /// Sums and extremes from a walk over all regions.
+    pub(super) fn detailed(&self) -> DetailedStatistics {
+        let mut detailed = DetailedStatistics {
+            brief: self.statistics,
+            empty_blocks: self.empty_blocks,
+            ..DetailedStatistics::default()
+        };
+        for (_, block) in self.blocks() {
+            let RangeStatistics { brief, free_size, .. } = block.ranges.detailed_statistics();
+            detailed.free_ranges += brief.free_range_count;
+            if let Some(SizeRange { min, max }) = free_size {
+                let widened = SizeRange::including(detailed.free_size, min);
+                detailed.free_size = Some(SizeRange::including(Some(widened), max));
+            }
+        }
+        detailed
+    }
+
+    /// For tests: everything agrees with everything.
+    pub(super) fn check_invariants(&self) {
+        let mut counted = Statistics::default();
+        let mut empty = 0;
+        for (index, block) in self.blocks() {
+            block.ranges.check_invariants();
+            assert_eq!(block.ranges.size(), block.memory.size());
+            assert_eq!(block.empty_since.is_some(), block.ranges.is_empty());
+            empty += u32::from(block.ranges.is_empty());
+            assert_eq!(self.order.contains(&index), block.role == Role::Shared);
+            let spare = block.role == Role::Own && block.ranges.is_empty();
+            assert_eq!(self.spare.contains(&index), spare);
+            counted.block_bytes += block.memory.size();
+            counted.allocations += block.ranges.statistics().allocation_count;
+            match block.role {
+                Role::Shared => counted.blocks += 1,
+                _ => counted.dedicated += 1,
+            }
+        }
+        assert_eq!(empty, self.empty_blocks);
+        assert_eq!(counted.block_bytes, self.statistics.block_bytes);
+        assert_eq!(counted.allocations, self.statistics.allocations);
+        assert_eq!((counted.blocks, counted.dedicated), (self.statistics.blocks, self.statistics.dedicated));
+        let free: u64 = self.blocks().map(|(_, block)| block.ranges.statistics().free).sum();
+        assert_eq!(free, self.statistics.free());
+    }
+
+    /// The records of all live allocations.
+    pub(super) fn records(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.blocks().flat_map(|(index, block)| {
+            block.ranges.regions().filter_map(move |region| match region.kind {
+                RegionKind::Used { data, .. } => Some((index, *data)),
+                _ => None,
+            })
+        })
+    }
+}

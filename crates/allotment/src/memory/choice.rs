@@ -1,0 +1,176 @@
+//! Which memory type serves an intent, in which order, and why.
+//!
+//! A type is excluded for a reason or has a cost: the sum over what it lacks of the properties preferred
+//! and has of those avoided. Cheaper types come first; equal ones in the device's own order, which
+//! drivers use to say which is faster.
+//!
+//! | weight | property | because |
+//! |---|---|---|
+//! | 16 | lazily allocated | a transient attachment without it costs real memory |
+//! | 8 | device-local | the wrong side of the bus costs most |
+//! | 4 | host-cached | reads without it are some hundred times slower |
+//! | 2 | host-visible | else the caller stages |
+//! | 1 | host-coherent | else the caller flushes |
+
+use core::fmt;
+
+use super::{AllocationDesc, Intent};
+use crate::device::{DeviceProperties, HeapIndex, MemoryProperties as P, MemoryTypeIndex};
+
+/// What was thought of one memory type for one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The memory type.
+    pub memory_type: MemoryTypeIndex,
+    /// The heap that it takes from.
+    pub heap: HeapIndex,
+    /// What it can do.
+    pub properties: P,
+    /// What was thought of it.
+    pub verdict: Verdict,
+}
+
+/// Why a memory type is tried early, late, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It is tried; the smaller the cost, the earlier.
+    Suits {
+        /// The sum of the weights of what is missing and unwanted.
+        cost: u32,
+        /// Preferred properties that it lacks.
+        missing: P,
+        /// Avoided properties that it has.
+        unwanted: P,
+    },
+    /// The resource cannot stand there.
+    NotAllowed,
+    /// It lacks what is required.
+    Lacks(P),
+    /// It has what must be asked for by name: lazily allocated, protected or device-coherent memory.
+    Reserved(P),
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "type {} ({}; heap {}): {}", self.memory_type, self.properties, self.heap, self.verdict)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Suits { cost: 0, .. } => f.write_str("exactly what is wanted"),
+            Self::Suits { cost, missing, unwanted } => {
+                write!(f, "will do, at cost {cost}")?;
+                if !missing.is_empty() {
+                    write!(f, ", is not {missing}")?;
+                }
+                if !unwanted.is_empty() {
+                    write!(f, ", needlessly {unwanted}")?;
+                }
+                Ok(())
+            }
+            Self::NotAllowed => f.write_str("the resource cannot stand there"),
+            Self::Lacks(missing) => write!(f, "must be {missing} and is not"),
+            Self::Reserved(reserved) => write!(f, "is {reserved}, which must be asked for by name"),
+        }
+    }
+}
+
+const WEIGHTS: [(P, u32); 5] = [
+    (P::LAZILY_ALLOCATED, 16),
+    (P::DEVICE_LOCAL, 8),
+    (P::HOST_CACHED, 4),
+    (P::HOST_VISIBLE, 2),
+    (P::HOST_COHERENT, 1),
+];
+
+/// Never chosen unless named.
+const RESERVED: P = P::LAZILY_ALLOCATED.union(P::PROTECTED).union(P::DEVICE_COHERENT);
+
+/// What an intent requires, prefers and avoids.
+struct Wish {
+    required: P,
+    preferred: P,
+    avoided: P,
+}
+
+impl Wish {
+    fn of(desc: &AllocationDesc) -> Self {
+        let none = P::empty();
+        let (required, preferred, avoided) = match desc.intent {
+            // Mappable device memory is scarce on many machines, so it is left to those who map it.
+            Intent::Device => (none, P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED),
+            Intent::Upload => (P::HOST_VISIBLE, P::HOST_COHERENT, P::DEVICE_LOCAL | P::HOST_CACHED),
+            Intent::Readback => (P::HOST_VISIBLE, P::HOST_CACHED | P::HOST_COHERENT, P::DEVICE_LOCAL),
+            Intent::DeviceHostWrite => {
+                (none, P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT, P::HOST_CACHED)
+            }
+            Intent::TransientAttachment => {
+                (none, P::LAZILY_ALLOCATED | P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED)
+            }
+        };
+        Self {
+            required: required | desc.required,
+            preferred: (preferred | desc.preferred) - desc.avoided,
+            avoided: (avoided | desc.avoided) - desc.required - desc.preferred,
+        }
+    }
+}
+
+fn weigh(properties: P) -> u32 {
+    WEIGHTS.iter().filter(|(property, _)| properties.contains(*property)).map(|(_, weight)| weight).sum()
+}
+
+/// What is thought of each memory type for `desc`, in the device's order.
+pub(super) fn judge(properties: &DeviceProperties, desc: &AllocationDesc) -> impl Iterator<Item = Choice> {
+    let wish = Wish::of(desc);
+    let allowed = desc.requirements.memory_types;
+    properties.indexed_types().map(move |(index, memory_type)| {
+        let has = memory_type.properties;
+        let reserved = (has & RESERVED) - wish.required - wish.preferred;
+        let verdict = if !allowed.contains(index) {
+            Verdict::NotAllowed
+        } else if !has.contains(wish.required) {
+            Verdict::Lacks(wish.required - has)
+        } else if !reserved.is_empty() {
+            Verdict::Reserved(reserved)
+        } else {
+            let (missing, unwanted) = (wish.preferred - has, wish.avoided & has);
+            Verdict::Suits { cost: weigh(missing) + weigh(unwanted), missing, unwanted }
+        };
+        Choice { memory_type: index, heap: memory_type.heap, properties: has, verdict }
+    })
+}
+
+/// The memory types that suit, in the order in which they are tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ranking {
+    /// Type and cost, cheapest first; a device has at most 32 types.
+    types: [(MemoryTypeIndex, u32); 32],
+    count: usize,
+}
+
+impl Ranking {
+    pub(super) fn new(properties: &DeviceProperties, desc: &AllocationDesc) -> Self {
+        let mut ranking = Self { types: [(MemoryTypeIndex(0), 0); 32], count: 0 };
+        for choice in judge(properties, desc) {
+            if let Verdict::Suits { cost, .. } = choice.verdict {
+                // An insertion sort: stable, and shorter than the call to one.
+                let mut at = ranking.count;
+                while at > 0 && ranking.types[at - 1].1 > cost {
+                    ranking.types[at] = ranking.types[at - 1];
+                    at -= 1;
+                }
+                ranking.types[at] = (choice.memory_type, cost);
+                ranking.count += 1;
+            }
+        }
+        ranking
+    }
+
+    pub(super) fn types(&self) -> impl Iterator<Item = MemoryTypeIndex> + '_ {
+        self.types[..self.count].iter().map(|&(memory_type, _)| memory_type)
+    }
+}

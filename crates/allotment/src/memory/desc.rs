@@ -1,0 +1,292 @@
+//! What a caller asks for.
+
+use core::fmt;
+use std::sync::Arc;
+
+use allotment_suballoc::{Side, Strategy};
+
+use crate::device::{MemoryProperties, Requirements};
+
+/// What memory is for. The allocator turns it into a memory type; [`Allocator::explain`] says why.
+///
+/// [`Allocator::explain`]: super::Allocator::explain
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Intent {
+    /// The device reads and writes it, the CPU never does: textures, render targets, static meshes.
+    #[default]
+    Device,
+    /// The CPU writes it once, in order; the device reads it once: staging.
+    Upload,
+    /// The device writes it, the CPU reads it: screenshots, query results.
+    Readback,
+    /// The device reads it often and the CPU writes it often: constants, dynamic vertices. Device memory
+    /// that the CPU can map where there is some; else device memory, and the caller sees that its place
+    /// is not mapped and stages its writes.
+    DeviceHostWrite,
+    /// An attachment that never leaves the tile: lazily allocated memory where there is some.
+    TransientAttachment,
+}
+
+impl Intent {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Device, Self::Upload, Self::Readback, Self::DeviceHostWrite, Self::TransientAttachment];
+}
+
+impl fmt::Display for Intent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Device => "device",
+            Self::Upload => "upload",
+            Self::Readback => "readback",
+            Self::DeviceHostWrite => "device with host writes",
+            Self::TransientAttachment => "transient attachment",
+        })
+    }
+}
+
+/// What kind of resource will stand in the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ResourceKind {
+    /// A buffer.
+    #[default]
+    Buffer,
+    /// An image of linear tiling.
+    LinearImage,
+    /// An image of optimal tiling.
+    OptimalImage,
+    /// Any of these, by turns perhaps.
+    Unknown,
+}
+
+impl ResourceKind {
+    /// True when the resource must keep the granularity's distance from linear ones.
+    pub(super) const fn is_optimal(self) -> bool {
+        matches!(self, Self::OptimalImage | Self::Unknown)
+    }
+
+    /// The name that VMA's dumps use.
+    pub(super) const fn dump_name(self) -> &'static str {
+        match self {
+            Self::Buffer => "BUFFER",
+            Self::LinearImage => "IMAGE_LINEAR",
+            Self::OptimalImage => "IMAGE_OPTIMAL",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// How long an allocation will live. The two do not share blocks, so that one forgotten small buffer
+/// does not keep 256 MiB of a level's memory from being given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lifetime {
+    /// Many frames.
+    #[default]
+    Long,
+    /// A few frames.
+    Short,
+}
+
+/// Whether an allocation gets a memory object of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dedicated {
+    /// When its resource requires it, or when it is large for a block.
+    #[default]
+    Automatic,
+    /// Always.
+    Always,
+    /// Never: in a block or not at all.
+    Never,
+}
+
+/// Whether an allocation may make the driver hand out more memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Growth {
+    /// It may.
+    #[default]
+    Allowed,
+    /// Only what is there already is used.
+    Forbidden,
+}
+
+/// Whether an allocation minds its heap's budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BudgetWish {
+    /// Beyond the budget the system may move memory out, and the allocation is made all the same.
+    #[default]
+    Exceed,
+    /// What would take the heap beyond its budget is refused, whichever way it would be served.
+    Within,
+}
+
+/// A name for people. Cheap to clone; a static one needs no host memory at all.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Name {
+    /// Written in the program.
+    Static(&'static str),
+    /// Made at run time, shared.
+    Shared(Arc<str>),
+}
+
+impl Name {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Static(name) => name,
+            Self::Shared(name) => name,
+        }
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Self::Static(name)
+    }
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Self::Shared(name.into())
+    }
+}
+
+impl From<Arc<str>> for Name {
+    fn from(name: Arc<str>) -> Self {
+        Self::Shared(name)
+    }
+}
+
+/// An allocation that is wanted.
+///
+/// ```
+/// use allotment::memory::{BudgetWish, Lifetime};
+/// use allotment::{AllocationDesc, Intent, Requirements};
+///
+/// let desc = AllocationDesc::new(Requirements::new(1 << 20), Intent::Device)
+///     .named("terrain tile")
+///     .in_category("terrain")
+///     .living(Lifetime::Long)
+///     .within_budget();
+/// assert_eq!(desc.budget, BudgetWish::Within);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AllocationDesc {
+    /// What the resource needs, as its device says.
+    pub requirements: Requirements,
+    /// What the memory is for.
+    pub intent: Intent,
+    /// What will stand there.
+    pub kind: ResourceKind,
+    /// How long it will live.
+    pub lifetime: Lifetime,
+    /// Whether it gets memory of its own.
+    pub dedicated: Dedicated,
+    /// Whether the driver may be asked for more.
+    pub growth: Growth,
+    /// Whether the heap's budget is minded.
+    pub budget: BudgetWish,
+    /// Where in a block, where there is a choice.
+    pub strategy: Strategy,
+    /// From which end of a linear pool's block.
+    pub side: Side,
+    /// Properties that the memory type must have, beside what the intent asks for. Naming
+    /// `DEVICE_COHERENT` or `PROTECTED` here is what makes such types eligible.
+    pub required: MemoryProperties,
+    /// Properties that the memory type should have.
+    pub preferred: MemoryProperties,
+    /// Properties that the memory type should not have.
+    pub avoided: MemoryProperties,
+    /// For people: in dumps, statistics and leak reports.
+    pub name: Option<Name>,
+    /// For programs: the caller's own number.
+    pub user_data: u64,
+    /// For sums: "texture", "mesh", "ui". Empty for none.
+    pub category: &'static str,
+}
+
+impl AllocationDesc {
+    /// What `requirements` need, for `intent`, with the defaults for everything else.
+    #[must_use]
+    pub const fn new(requirements: Requirements, intent: Intent) -> Self {
+        Self {
+            requirements,
+            intent,
+            kind: ResourceKind::Buffer,
+            lifetime: Lifetime::Long,
+            dedicated: Dedicated::Automatic,
+            growth: Growth::Allowed,
+            budget: BudgetWish::Exceed,
+            strategy: Strategy::Balanced,
+            side: Side::Lower,
+            required: MemoryProperties::empty(),
+            preferred: MemoryProperties::empty(),
+            avoided: MemoryProperties::empty(),
+            name: None,
+            user_data: 0,
+            category: "",
+        }
+    }
+
+    /// The same with a name for people.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<Name>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The same in a category.
+    #[must_use]
+    pub fn in_category(mut self, category: &'static str) -> Self {
+        self.category = category;
+        self
+    }
+
+    /// The same for another kind of resource.
+    #[must_use]
+    pub fn of_kind(mut self, kind: ResourceKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The same with another lifetime.
+    #[must_use]
+    pub fn living(mut self, lifetime: Lifetime) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// The same, refused where it would take its heap beyond the budget.
+    #[must_use]
+    pub fn within_budget(mut self) -> Self {
+        self.budget = BudgetWish::Within;
+        self
+    }
+
+    /// The same with another wish for memory of its own.
+    #[must_use]
+    pub fn dedicated(mut self, dedicated: Dedicated) -> Self {
+        self.dedicated = dedicated;
+        self
+    }
+
+    /// The same, served from memory that is there already or refused.
+    #[must_use]
+    pub fn without_growth(mut self) -> Self {
+        self.growth = Growth::Forbidden;
+        self
+    }
+}

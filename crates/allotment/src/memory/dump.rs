@@ -1,0 +1,241 @@
+//! The whole state as JSON, in the schema that VMA and D3D12MA share (GpuMemDump), so that the viewers
+//! that exist for it can read it.
+//!
+//! The schema knows two APIs. Of a simulated device the dump says Vulkan, whose memory model it has; the
+//! true name stands under `GPU`.
+
+use core::fmt;
+
+use allotment_suballoc::json::{self, Object};
+
+use super::Name;
+use super::allocator::Allocator;
+use super::block_set::{Block, Role};
+use super::pool::{BlockSizing, Detail, PoolState};
+use super::statistics::DetailedStatistics;
+use crate::device::{Api, Device, HeapIndex, MemoryTypeIndex};
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Everything that is allocated, with its place and name, as JSON in the GpuMemDump schema.
+    ///
+    /// O(regions), locking one pool after the other; what other threads do meanwhile may show in part.
+    ///
+    /// ```
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("integrated").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let sky = AllocationDesc::new(Requirements::new(4096), Intent::Device).named("sky");
+    /// let sky = allocator.allocate(&sky)?;
+    /// assert!(allocator.dump_json().contains(r#""Type":"BUFFER","Usage":0,"Name":"sky""#));
+    /// allocator.free(sky)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn dump_json(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string never fails.
+        let _ = json::object(&mut text, |dump| self.dump(dump));
+        text
+    }
+
+    fn dump(&self, dump: &mut Object<'_, String>) -> fmt::Result {
+        let properties = self.device().properties();
+        let by_type = self.detailed_statistics();
+        let types_of =
+            |heap: usize| properties.indexed_types().filter(move |(_, found)| found.heap.get() == heap);
+        dump.object("General", |general| {
+            let api = if properties.api == Api::Direct3D12 { "Direct3D 12" } else { "Vulkan" };
+            general.text("API", api)?;
+            general.text("GPU", &properties.name)?;
+            general.number("bufferImageGranularity", properties.limits.buffer_image_granularity.get())?;
+            general.number("nonCoherentAtomSize", properties.limits.non_coherent_atom_size.get())?;
+            general.number("maxMemoryAllocationCount", properties.limits.max_allocation_count.into())
+        })?;
+        dump.object("Total", |stats| write_stats(stats, &sum(by_type.iter())))?;
+        dump.object("MemoryInfo", |info| {
+            properties.heaps.iter().enumerate().try_for_each(|(i, heap)| {
+                info.object(&format!("Heap {i}"), |o| {
+                    o.array(
+                        "Flags",
+                        |flags| {
+                            if heap.device_local { flags.text("DEVICE_LOCAL") } else { Ok(()) }
+                        },
+                    )?;
+                    o.number("Size", heap.size)?;
+                    let report = self.heaps.report(HeapIndex(i as u8));
+                    o.object("Budget", |budget| {
+                        budget.number("BudgetBytes", report.budget)?;
+                        budget.number("UsageBytes", report.usage)
+                    })?;
+                    o.object("Stats", |stats| {
+                        write_stats(stats, &sum(types_of(i).map(|(index, _)| &by_type[index.get()])))
+                    })?;
+                    o.object("MemoryPools", |types| {
+                        types_of(i).try_for_each(|(index, found)| {
+                            types.object(&type_name(index), |o| {
+                                o.array("Flags", |flags| {
+                                    found.properties.iter_names().try_for_each(|(name, _)| flags.text(name))
+                                })?;
+                                o.object("Stats", |stats| write_stats(stats, &by_type[index.get()]))
+                            })
+                        })
+                    })
+                })
+            })
+        })?;
+        let default = 0..self.default_pool_count();
+        dump.object("DefaultPools", |pools| {
+            properties.indexed_types().try_for_each(|(index, _)| {
+                let of_type: Vec<_> = self.slots().take(default.len()).collect();
+                let mut shown = Vec::new();
+                for slot in of_type {
+                    let guard = locked(&slot.state);
+                    let Some(state) = guard.as_ref().filter(|state| state.sets[0].memory_type == index)
+                    else {
+                        continue;
+                    };
+                    shown.extend(Drawn::of(state, 0));
+                }
+                if shown.is_empty() {
+                    return Ok(());
+                }
+                pools.object(&type_name(index), |o| {
+                    o.number("PreferredBlockSize", self.desc().block_sizes.largest)?;
+                    write_blocks(o, &shown)
+                })
+            })
+        })?;
+        dump.object("CustomPools", |pools| {
+            properties.indexed_types().try_for_each(|(index, _)| self.dump_custom_pools(pools, index))
+        })
+    }
+
+    fn dump_custom_pools(&self, pools: &mut Object<'_, String>, index: MemoryTypeIndex) -> fmt::Result {
+        let mut shown = Vec::new();
+        for slot in self.slots().skip(self.default_pool_count() as usize) {
+            let guard = locked(&slot.state);
+            let Some(state) = guard.as_ref() else { continue };
+            for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == index) {
+                let size = match state.rules.sizing {
+                    BlockSizing::Fixed(size) => size,
+                    BlockSizing::Growing(sizes) => sizes.largest,
+                };
+                shown.push((state.rules.name.clone(), size, Drawn::of(state, set)));
+            }
+        }
+        if shown.is_empty() {
+            return Ok(());
+        }
+        pools.array(&type_name(index), |array| {
+            shown.iter().try_for_each(|(name, block_size, drawn)| {
+                array.object(|o| {
+                    o.text("Name", name.as_ref().map_or("(no name)", Name::as_str))?;
+                    o.number("PreferredBlockSize", *block_size)?;
+                    write_blocks(o, drawn)
+                })
+            })
+        })
+    }
+}
+
+/// A memory object as it was when its pool was locked, already in JSON.
+enum Drawn {
+    /// The members of a block.
+    Block(String),
+    /// The members of a dedicated allocation.
+    Dedicated(String),
+}
+
+impl Drawn {
+    /// All memory objects of one block set.
+    fn of<D: Device>(state: &PoolState<D>, set: usize) -> Vec<Self> {
+        state.sets[set].blocks().map(|(_, block)| Self::of_block(state, block)).collect()
+    }
+
+    fn of_block<D: Device>(state: &PoolState<D>, block: &Block<D>) -> Self {
+        let describe = |record: &u32, o: &mut Object<'_, String>| match state.detail(*record) {
+            Some(detail) => write_detail(o, detail),
+            None => o.text("Type", "UNKNOWN"),
+        };
+        let mut text = String::new();
+        if block.role != Role::Shared && !block.ranges.is_empty() {
+            let record = block.ranges.regions().find_map(|region| match region.kind {
+                allotment_suballoc::RegionKind::Used { data, .. } => Some(*data),
+                _ => None,
+            });
+            // Writing to a string never fails.
+            let _ = json::object(&mut text, |o| {
+                o.number("Size", block.memory.size())?;
+                record.map_or(Ok(()), |record| describe(&record, o))
+            });
+            return Self::Dedicated(text);
+        }
+        let _ = json::object(&mut text, |o| {
+            let maps = u64::from(block.memory.address(0).is_some());
+            o.number("MapRefCount", maps)?;
+            block.ranges.write_json_members(o, describe)
+        });
+        Self::Block(text)
+    }
+}
+
+fn write_blocks(o: &mut Object<'_, String>, drawn: &[Drawn]) -> fmt::Result {
+    o.object("Blocks", |blocks| {
+        let shared = drawn.iter().filter_map(|drawn| match drawn {
+            Drawn::Block(text) => Some(text),
+            Drawn::Dedicated(_) => None,
+        });
+        shared.enumerate().try_for_each(|(i, text)| blocks.raw(&i.to_string(), text))
+    })?;
+    o.array("DedicatedAllocations", |array| {
+        drawn.iter().try_for_each(|drawn| match drawn {
+            Drawn::Dedicated(text) => array.raw(text),
+            Drawn::Block(_) => Ok(()),
+        })
+    })
+}
+
+fn write_detail(o: &mut Object<'_, String>, detail: &Detail) -> fmt::Result {
+    o.text("Type", detail.kind.dump_name())?;
+    // The API's usage flags, which the memory layer does not know; the viewers insist on a number.
+    o.number("Usage", 0)?;
+    if let Some(name) = &detail.name {
+        o.text("Name", name)?;
+    }
+    if detail.user_data != 0 {
+        o.text("CustomData", format_args!("{:x}", detail.user_data))?;
+    }
+    Ok(())
+}
+
+fn type_name(index: MemoryTypeIndex) -> String {
+    format!("Type {index}")
+}
+
+fn sum<'a>(parts: impl Iterator<Item = &'a DetailedStatistics>) -> DetailedStatistics {
+    parts.fold(DetailedStatistics::default(), |mut sum, part| {
+        sum.add(part);
+        sum
+    })
+}
+
+fn write_stats(o: &mut Object<'_, String>, detailed: &DetailedStatistics) -> fmt::Result {
+    let brief = &detailed.brief;
+    o.number("BlockCount", u64::from(brief.blocks) + u64::from(brief.dedicated))?;
+    o.number("BlockBytes", brief.block_bytes)?;
+    o.number("AllocationCount", brief.allocations.into())?;
+    o.number("AllocationBytes", brief.allocation_bytes)?;
+    o.number("UnusedRangeCount", detailed.free_ranges.into())?;
+    if let Some(range) = detailed.allocation_size {
+        o.number("AllocationSizeMin", range.min)?;
+        o.number("AllocationSizeMax", range.max)?;
+    }
+    if let Some(range) = detailed.free_size {
+        o.number("UnusedRangeSizeMin", range.min)?;
+        o.number("UnusedRangeSizeMax", range.max)?;
+    }
+    Ok(())
+}

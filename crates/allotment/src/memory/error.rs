@@ -1,0 +1,390 @@
+//! Every refusal as a value that says what was asked, what there is, and what helps.
+
+use core::error::Error;
+use core::fmt;
+
+use allotment_suballoc::MAX_SIZE;
+
+use super::{Allocation, Intent, Pool};
+use crate::device::{DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask};
+
+/// Why an allocation was not made. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AllocationError {
+    /// The size is 0. Ask for at least one byte.
+    ZeroSize,
+    /// The size is above 2^48 bytes, or above what one memory object of the device can have.
+    TooLarge {
+        /// Bytes asked for.
+        size: u64,
+        /// Bytes that can be had at most.
+        limit: u64,
+    },
+    /// No memory type is allowed by the resource and can do what is asked. [`Allocator::explain`] says
+    /// what each one lacks.
+    ///
+    /// [`Allocator::explain`]: super::Allocator::explain
+    NoMemoryType {
+        /// What the resource allows.
+        allowed: MemoryTypeMask,
+        /// What the memory was to be for.
+        intent: Intent,
+    },
+    /// It would take the heap beyond its budget, and the request asked to stay within. Free something, or
+    /// do without.
+    OverBudget {
+        /// The heap.
+        heap: HeapIndex,
+        /// Bytes that the heap would have grown by.
+        requested: u64,
+        /// Bytes in use in the heap by this process.
+        usage: u64,
+        /// Bytes that the process should stay within.
+        budget: u64,
+    },
+    /// It would take the heap beyond the limit that the allocator was created with.
+    HeapLimit {
+        /// The heap.
+        heap: HeapIndex,
+        /// Bytes that the heap would have grown by.
+        requested: u64,
+        /// Bytes that the allocator has of the heap.
+        reserved: u64,
+        /// Bytes that it may have.
+        limit: u64,
+    },
+    /// The device can have no more memory objects. Share blocks: smaller resources, larger blocks.
+    TooManyAllocations {
+        /// How many it can have.
+        limit: u32,
+    },
+    /// The driver has no more memory of this type to give.
+    OutOfMemory {
+        /// The memory type that was asked last.
+        memory_type: MemoryTypeIndex,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes that the allocator has of the type's heap.
+        reserved: u64,
+        /// What the driver said.
+        source: DeviceError,
+    },
+    /// No room in the blocks that are there, and growing was forbidden.
+    WouldGrow {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes that are free in the blocks that were looked at.
+        free: u64,
+        /// The largest range among them.
+        largest_free: u64,
+    },
+    /// The pool has as many blocks as it may have, and none has room.
+    PoolFull {
+        /// Bytes asked for.
+        requested: u64,
+        /// Blocks that the pool may have.
+        max_blocks: u32,
+        /// Bytes that are free in them.
+        free: u64,
+        /// The largest range among them.
+        largest_free: u64,
+    },
+    /// The request is larger than a block of the pool can be, and may not get memory of its own.
+    TooLargeForBlock {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of the largest block.
+        block_size: u64,
+    },
+    /// Memory of its own was asked for or is required, but the pool's blocks are of a fixed size.
+    DedicatedInFixedPool,
+    /// [`Side::Upper`](crate::Side::Upper) was asked where it cannot be had: the pool is not linear, or is
+    /// used as a ring.
+    UpperSide,
+    /// The pool belongs to another allocator.
+    ForeignPool,
+    /// The driver refused for another reason than memory.
+    Device(DeviceError),
+}
+
+impl AllocationError {
+    /// True where another memory type may still serve the request.
+    pub(super) const fn falls_through(self) -> bool {
+        matches!(
+            self,
+            Self::OverBudget { .. }
+                | Self::HeapLimit { .. }
+                | Self::OutOfMemory { .. }
+                | Self::WouldGrow { .. }
+                | Self::PoolFull { .. }
+                | Self::TooLargeForBlock { .. }
+        )
+    }
+}
+
+impl fmt::Display for AllocationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroSize => write!(f, "an allocation of 0 bytes has no place"),
+            Self::TooLarge { size, limit } => write!(f, "{size} bytes are above the limit of {limit}"),
+            Self::NoMemoryType { allowed, intent } => write!(
+                f,
+                "none of the memory types that the resource allows ({:#b}) serves the intent \"{intent}\"",
+                allowed.0
+            ),
+            Self::OverBudget { heap, requested, usage, budget } => write!(
+                f,
+                "{requested} bytes more would take heap {heap} beyond its budget: {usage} of {budget} are in use"
+            ),
+            Self::HeapLimit { heap, requested, reserved, limit } => write!(
+                f,
+                "{requested} bytes more would take heap {heap} beyond the allocator's limit: {reserved} of {limit} are reserved"
+            ),
+            Self::TooManyAllocations { limit } => {
+                write!(f, "the device can have no more than {limit} memory objects")
+            }
+            Self::OutOfMemory { memory_type, requested, reserved, .. } => write!(
+                f,
+                "the driver has no {requested} bytes of memory type {memory_type} left, {reserved} bytes of its heap are reserved"
+            ),
+            Self::WouldGrow { requested, free, largest_free } => write!(
+                f,
+                "no room for {requested} bytes without growing: {free} are free, the largest range is {largest_free}"
+            ),
+            Self::PoolFull { requested, max_blocks, free, largest_free } => write!(
+                f,
+                "no room for {requested} bytes in the pool's {max_blocks} blocks: {free} are free, the largest range is {largest_free}"
+            ),
+            Self::TooLargeForBlock { requested, block_size } => {
+                write!(
+                    f,
+                    "{requested} bytes do not fit a block of {block_size}, and memory of its own is ruled out"
+                )
+            }
+            Self::DedicatedInFixedPool => {
+                write!(f, "a pool whose blocks have a fixed size gives no allocation memory of its own")
+            }
+            Self::UpperSide => {
+                write!(f, "the upper side exists only in a linear pool that is not used as a ring")
+            }
+            Self::ForeignPool => write!(f, "the pool belongs to another allocator"),
+            Self::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AllocationError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::OutOfMemory { source, .. } => Some(source),
+            Self::Device(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A token that was given to an allocator that it is not from. It comes back unharmed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Foreign(pub Allocation);
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the allocation belongs to another allocator")
+    }
+}
+
+impl Error for Foreign {}
+
+/// Why memory was not read, written, mapped or looked at. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The allocation belongs to another allocator.
+    Foreign,
+    /// The allocation was freed since the id was taken.
+    Stale,
+    /// The CPU cannot reach this memory. Copy through memory that it can reach.
+    NotHostVisible {
+        /// The memory type.
+        memory_type: MemoryTypeIndex,
+    },
+    /// The range does not lie in the allocation.
+    OutOfRange {
+        /// Where the range begins, in bytes.
+        offset: u64,
+        /// How long it is, in bytes.
+        size: u64,
+        /// Bytes of the allocation.
+        available: u64,
+    },
+    /// Unmapped more often than mapped.
+    NotMapped,
+    /// A resource's place inside the allocation is not at a multiple of its alignment.
+    Misaligned {
+        /// The place in the memory object.
+        offset: u64,
+        /// The alignment in bytes.
+        alignment: u64,
+    },
+    /// A resource may not stand in memory of the allocation's type.
+    WrongMemoryType {
+        /// The memory type.
+        memory_type: MemoryTypeIndex,
+        /// What the resource allows.
+        allowed: MemoryTypeMask,
+    },
+    /// The driver refused.
+    Device(DeviceError),
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => write!(f, "the allocation belongs to another allocator"),
+            Self::Stale => write!(f, "the allocation was freed before"),
+            Self::NotHostVisible { memory_type } => {
+                write!(f, "memory type {memory_type} cannot be mapped, copy through memory that can")
+            }
+            Self::OutOfRange { offset, size, available } => {
+                write!(f, "{size} bytes at {offset} do not lie in the {available} bytes of the allocation")
+            }
+            Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
+            Self::Misaligned { offset, alignment } => {
+                write!(f, "offset {offset} of the memory is no multiple of {alignment}")
+            }
+            Self::WrongMemoryType { memory_type, allowed } => {
+                write!(
+                    f,
+                    "memory type {memory_type} is not among those that the resource allows ({:#b})",
+                    allowed.0
+                )
+            }
+            Self::Device(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AccessError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<DeviceError> for AccessError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// Why an allocator was not created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CreateAllocatorError {
+    /// A block size is 0, no power of two, above 2^48, or the smallest is above the largest.
+    BlockSizes {
+        /// The smallest block size asked for, in bytes.
+        smallest: u64,
+        /// The largest.
+        largest: u64,
+    },
+    /// The device has more than 32 memory types or 16 heaps, or a type names a heap that is not there.
+    DeviceProperties,
+}
+
+impl fmt::Display for CreateAllocatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BlockSizes { smallest, largest } => write!(
+                f,
+                "block sizes from {smallest} to {largest} are not an ascending pair of powers of two up to {MAX_SIZE}"
+            ),
+            Self::DeviceProperties => {
+                write!(
+                    f,
+                    "the device describes more memory types or heaps than there can be, or a type without a heap"
+                )
+            }
+        }
+    }
+}
+
+impl Error for CreateAllocatorError {}
+
+/// Why a pool was not created. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CreatePoolError {
+    /// The pool names no memory type, more than four, or one that is not there.
+    MemoryTypes {
+        /// How many it names.
+        count: usize,
+    },
+    /// The block size is 0 or above what one memory object can have.
+    BlockSize {
+        /// Bytes asked for.
+        size: u64,
+    },
+    /// More blocks at least than at most.
+    BlockCounts {
+        /// Blocks at least.
+        min: u32,
+        /// Blocks at most.
+        max: u32,
+    },
+    /// The blocks that the pool begins with could not be got.
+    FirstBlocks(AllocationError),
+}
+
+impl fmt::Display for CreatePoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MemoryTypes { count } => {
+                write!(f, "a pool takes one to four of the device's memory types, not these {count}")
+            }
+            Self::BlockSize { size } => write!(f, "a block cannot have {size} bytes"),
+            Self::BlockCounts { min, max } => write!(f, "at least {min} blocks contradict at most {max}"),
+            Self::FirstBlocks(error) => write!(f, "the pool's first blocks: {error}"),
+        }
+    }
+}
+
+impl Error for CreatePoolError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::FirstBlocks(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a pool was not destroyed. It comes back unharmed.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DestroyPoolError {
+    /// Allocations are still live in it. Free them, or [reset](super::Allocator::reset_pool) the pool.
+    InUse {
+        /// The pool.
+        pool: Pool,
+        /// How many allocations are live.
+        allocations: u32,
+    },
+    /// The pool belongs to another allocator.
+    Foreign(Pool),
+}
+
+impl fmt::Display for DestroyPoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { allocations, .. } => {
+                write!(f, "{allocations} allocations of the pool are live: free them or reset the pool")
+            }
+            Self::Foreign(_) => f.write_str("the pool belongs to another allocator"),
+        }
+    }
+}
+
+impl Error for DestroyPoolError {}

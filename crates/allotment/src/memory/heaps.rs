@@ -1,0 +1,301 @@
+//! The one gate to the driver's memory: whatever gets memory, for a block, for one resource alone, for a
+//! pool's first blocks, comes through here, and so budgets and limits hold on every path.
+//!
+//! Bytes are charged before the driver is called and refunded if it refuses, so two threads cannot both
+//! pass a limit that has room for one.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
+
+use super::{AllocationError, BudgetWish};
+use crate::device::{Device, DeviceError, HeapBudget, HeapIndex, MemoryTypeIndex, OwnedMemory};
+use crate::sync::locked;
+
+/// After so many passes through the gate the driver is asked for its figures anew. Asking can cost a
+/// driver milliseconds; in between, the own bytes since then are added to what it said.
+const PASSES_PER_REFRESH: u32 = 30;
+
+/// What is known of a heap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeapReport {
+    /// Bytes of memory objects that this allocator has of the heap.
+    pub reserved: u64,
+    /// The most that `reserved` has been.
+    pub peak_reserved: u64,
+    /// Bytes in use by the process: as the driver said last, and what this allocator did since.
+    pub usage: u64,
+    /// Bytes that the process should stay within, as the driver said last.
+    pub budget: u64,
+    /// Bytes that this allocator may have of the heap, as it was created with.
+    pub limit: u64,
+}
+
+/// Calls that were made to the driver, since the allocator was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceCalls {
+    /// Memory allocations, refused ones among them.
+    pub allocate: u64,
+    /// Frees of memory.
+    pub free: u64,
+    /// Flushes and invalidates.
+    pub make_visible: u64,
+}
+
+impl DeviceCalls {
+    /// All calls that got memory or gave it back.
+    #[must_use]
+    pub const fn memory(&self) -> u64 {
+        self.allocate + self.free
+    }
+}
+
+#[derive(Debug)]
+struct Heap {
+    size: u64,
+    limit: u64,
+    reserved: AtomicU64,
+    peak_reserved: AtomicU64,
+    /// What the driver said, and `reserved` when it did.
+    told: Mutex<(HeapBudget, u64)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Heaps {
+    heaps: Vec<Heap>,
+    count: AtomicU32,
+    passes: AtomicU32,
+    pub(super) allocate_calls: AtomicU64,
+    pub(super) free_calls: AtomicU64,
+    pub(super) make_visible_calls: AtomicU64,
+}
+
+/// Bytes and a memory object that are accounted for. Refunds itself unless [kept](Self::keep).
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Charge<'a> {
+    heaps: &'a Heaps,
+    heap: HeapIndex,
+    size: u64,
+}
+
+impl Charge<'_> {
+    /// The memory was got: it stays accounted for until [`Heaps::free`].
+    pub(super) fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        self.heaps.refund(self.heap, self.size);
+    }
+}
+
+impl Heaps {
+    pub(super) fn new<D: Device>(device: &D, limits: &[(HeapIndex, u64)]) -> Self {
+        let properties = device.properties();
+        let heaps = properties.heaps.iter().enumerate().map(|(i, heap)| {
+            let index = HeapIndex(i as u8);
+            let limit = limits.iter().filter(|(heap, _)| *heap == index).map(|&(_, limit)| limit).min();
+            Heap {
+                size: heap.size,
+                limit: limit.unwrap_or(u64::MAX),
+                reserved: AtomicU64::new(0),
+                peak_reserved: AtomicU64::new(0),
+                told: Mutex::new((device.heap_budget(index), 0)),
+            }
+        });
+        Self {
+            heaps: heaps.collect(),
+            count: AtomicU32::new(0),
+            passes: AtomicU32::new(0),
+            allocate_calls: AtomicU64::new(0),
+            free_calls: AtomicU64::new(0),
+            make_visible_calls: AtomicU64::new(0),
+        }
+    }
+
+    /// How many memory objects there are, relative to how many there can be: true above three quarters.
+    pub(super) fn objects_are_scarce<D: Device>(&self, device: &D) -> bool {
+        let limit = device.properties().limits.max_allocation_count;
+        self.count.load(Relaxed) > limit / 4 * 3
+    }
+
+    /// Accounts for `size` bytes of a memory type, or says why they may not be had.
+    pub(super) fn charge<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+        wish: BudgetWish,
+    ) -> Result<Charge<'_>, AllocationError> {
+        let index = heap_of(device, memory_type)?;
+        let limits = &device.properties().limits;
+        if size > limits.max_allocation_size {
+            return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
+        }
+        if self.passes.fetch_add(1, Relaxed) % PASSES_PER_REFRESH == PASSES_PER_REFRESH - 1 {
+            self.refresh(device);
+        }
+        let limit = limits.max_allocation_count;
+        let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
+        counted.map_err(|_| AllocationError::TooManyAllocations { limit })?;
+
+        let refused = self.reserve(index, size, wish).or_else(|refused| match refused {
+            // The figure may be old; nobody is refused by hearsay.
+            AllocationError::OverBudget { .. } => {
+                self.refresh(device);
+                self.reserve(index, size, wish)
+            }
+            refused => Err(refused),
+        });
+        match refused {
+            Ok(()) => Ok(Charge { heaps: self, heap: index, size }),
+            Err(refused) => {
+                self.count.fetch_sub(1, Relaxed);
+                Err(refused)
+            }
+        }
+    }
+
+    fn reserve(&self, index: HeapIndex, size: u64, wish: BudgetWish) -> Result<(), AllocationError> {
+        let heap = &self.heaps[index.get()];
+        let (told, then) = *locked(&heap.told);
+        let mut refusal = None;
+        let reserved = heap.reserved.fetch_update(Relaxed, Relaxed, |reserved| {
+            // Both are sums of sizes that passed the door, so they stay far below 2^64.
+            let sum = reserved + size;
+            let usage = (told.usage + reserved).saturating_sub(then);
+            refusal = if sum > heap.limit {
+                Some(AllocationError::HeapLimit { heap: index, requested: size, reserved, limit: heap.limit })
+            } else if wish == BudgetWish::Within && usage + size > told.budget {
+                let (requested, budget) = (size, told.budget);
+                Some(AllocationError::OverBudget { heap: index, requested, usage, budget })
+            } else {
+                None
+            };
+            refusal.is_none().then_some(sum)
+        });
+        match (reserved, refusal) {
+            (Ok(before), _) => {
+                heap.peak_reserved.fetch_max(before + size, Relaxed);
+                Ok(())
+            }
+            (Err(_), Some(refusal)) => Err(refusal),
+            (Err(_), None) => unreachable!("an update is only given up with a refusal"),
+        }
+    }
+
+    fn refund(&self, heap: HeapIndex, size: u64) {
+        self.heaps[heap.get()].reserved.fetch_sub(size, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
+    }
+
+    /// Gets memory from the driver. Called with no lock held.
+    pub(super) fn allocate<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+        wish: BudgetWish,
+    ) -> Result<OwnedMemory<D>, AllocationError> {
+        let charge = self.charge(device, memory_type, size, wish)?;
+        self.allocate_calls.fetch_add(1, Relaxed);
+        match OwnedMemory::allocate(device, memory_type, size) {
+            Ok(memory) => {
+                charge.keep();
+                Ok(memory)
+            }
+            Err(error) => Err(self.refused(device, memory_type, size, error)),
+        }
+    }
+
+    /// A driver's refusal in our words.
+    pub(super) fn refused<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        requested: u64,
+        error: DeviceError,
+    ) -> AllocationError {
+        let reserved =
+            heap_of(device, memory_type).map_or(0, |heap| self.heaps[heap.get()].reserved.load(Relaxed));
+        match error {
+            DeviceError::TooManyAllocations => {
+                AllocationError::TooManyAllocations { limit: device.properties().limits.max_allocation_count }
+            }
+            source if source.is_out_of_memory() => {
+                AllocationError::OutOfMemory { memory_type, requested, reserved, source }
+            }
+            error => AllocationError::Device(error),
+        }
+    }
+
+    /// Gives memory back to the driver. Called with no lock held.
+    pub(super) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
+        let (memory_type, size) = (memory.memory_type(), memory.size());
+        self.free_calls.fetch_add(1, Relaxed);
+        memory.free(device);
+        if let Ok(heap) = heap_of(device, memory_type) {
+            self.refund(heap, size);
+        }
+    }
+
+    /// Asks the driver for its figures.
+    pub(super) fn refresh<D: Device>(&self, device: &D) {
+        for (i, heap) in self.heaps.iter().enumerate() {
+            // What other threads charge between the two lines is counted twice until the next refresh,
+            // never not at all.
+            let reserved = heap.reserved.load(Relaxed);
+            let told = device.heap_budget(HeapIndex(i as u8));
+            *locked(&heap.told) = (told, reserved);
+        }
+    }
+
+    /// Bytes of the heap that a block may be made of without exceeding the budget.
+    pub(super) fn room_in_budget(&self, heap: HeapIndex) -> u64 {
+        let report = self.report(heap);
+        report.budget.saturating_sub(report.usage).min(report.limit.saturating_sub(report.reserved))
+    }
+
+    pub(super) fn heap_size(&self, heap: HeapIndex) -> u64 {
+        let heap = &self.heaps[heap.get()];
+        heap.size.min(heap.limit)
+    }
+
+    pub(super) fn report(&self, heap: HeapIndex) -> HeapReport {
+        let heap = &self.heaps[heap.get()];
+        let (told, then) = *locked(&heap.told);
+        let reserved = heap.reserved.load(Relaxed);
+        HeapReport {
+            reserved,
+            peak_reserved: heap.peak_reserved.load(Relaxed),
+            usage: (told.usage + reserved).saturating_sub(then),
+            budget: told.budget,
+            limit: heap.limit,
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.heaps.len()
+    }
+
+    pub(super) fn calls(&self) -> DeviceCalls {
+        DeviceCalls {
+            allocate: self.allocate_calls.load(Relaxed),
+            free: self.free_calls.load(Relaxed),
+            make_visible: self.make_visible_calls.load(Relaxed),
+        }
+    }
+}
+
+/// The heap of a memory type; a type that is not there was never chosen.
+pub(super) fn heap_of<D: Device>(
+    device: &D,
+    memory_type: MemoryTypeIndex,
+) -> Result<HeapIndex, AllocationError> {
+    let found = device.properties().memory_type(memory_type);
+    found.map(|found| found.heap).ok_or(AllocationError::Device(DeviceError::Unsupported))
+}

@@ -1,0 +1,535 @@
+//! Pools: a lock, block sets by memory type, the records of what is allocated, and their rules.
+//!
+//! A default pool serves one memory type for one lifetime and one side of the granularity; a custom pool
+//! serves what its user wants. They are the same thing with other rules.
+
+use std::sync::{Condvar, Mutex};
+
+use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request};
+
+use super::block_set::{BlockSet, Role, Sizes, Spot};
+use super::growth::BlockSizes;
+use super::record::{RawPlace, Record};
+use super::retention::{Clock, Retention};
+use super::statistics::{Counters, DetailedStatistics, Statistics};
+use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Name, ResourceKind};
+use crate::device::{DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, OwnedMemory};
+use crate::table::AppendTable;
+
+/// The most memory types that one pool can take from.
+pub const MAX_POOL_TYPES: usize = 4;
+
+/// Names a custom pool. Neither cloned nor copied; destroying the pool takes it.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a pool that is dropped can be neither used nor destroyed"]
+pub struct Pool {
+    pub(super) allocator: u32,
+    pub(super) index: u32,
+}
+
+/// How large the blocks of a pool are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockSizing {
+    /// As large as what is in use suggests; what is large for a block gets memory of its own.
+    Growing(BlockSizes),
+    /// All of so many bytes; nothing gets memory of its own.
+    Fixed(u64),
+}
+
+/// A custom pool that is wanted.
+///
+/// ```
+/// use allotment::device::MemoryTypeIndex;
+/// use allotment::memory::BlockSizing;
+/// use allotment::{Algorithm, PoolDesc};
+///
+/// let mut desc = PoolDesc::new([MemoryTypeIndex(1)]);
+/// desc.algorithm = Algorithm::Linear;
+/// desc.sizing = BlockSizing::Fixed(1 << 20);
+/// desc.max_blocks = 1;
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PoolDesc {
+    /// Where its blocks come from, in the order in which they are tried; one to four.
+    pub memory_types: Vec<MemoryTypeIndex>,
+    /// How it finds room in its blocks.
+    pub algorithm: Algorithm,
+    /// How large its blocks are.
+    pub sizing: BlockSizing,
+    /// Blocks of the first memory type that it begins with and never goes below.
+    pub min_blocks: u32,
+    /// Memory objects that it may have in all.
+    pub max_blocks: u32,
+    /// What every place in it is a multiple of.
+    pub alignment: Alignment,
+    /// Do not keep linear and optimal resources apart: the user knows that only one of them comes here.
+    pub ignore_granularity: bool,
+    /// When its empty blocks are given back.
+    pub retention: Retention,
+    /// Whether its blocks mind the heap's budget, whatever a single request says.
+    pub budget: BudgetWish,
+    /// For people.
+    pub name: Option<Name>,
+}
+
+impl PoolDesc {
+    /// A pool over these memory types with defaults for everything else.
+    #[must_use]
+    pub fn new(memory_types: impl IntoIterator<Item = MemoryTypeIndex>) -> Self {
+        Self {
+            memory_types: memory_types.into_iter().collect(),
+            algorithm: Algorithm::Tlsf,
+            sizing: BlockSizing::Growing(BlockSizes::default()),
+            min_blocks: 0,
+            max_blocks: u32::MAX,
+            alignment: Alignment::ONE,
+            ignore_granularity: false,
+            retention: Retention::default(),
+            budget: BudgetWish::Exceed,
+            name: None,
+        }
+    }
+}
+
+/// The rules of a pool, custom or default.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) algorithm: Algorithm,
+    pub(super) sizing: BlockSizing,
+    pub(super) min_blocks: u32,
+    pub(super) max_blocks: u32,
+    pub(super) alignment: Alignment,
+    /// What optimal resources are rounded up to, so that they share no page with linear ones.
+    pub(super) granularity: Alignment,
+    pub(super) retention: Retention,
+    pub(super) budget: BudgetWish,
+    pub(super) name: Option<Name>,
+}
+
+/// One pool, or the place for one.
+#[derive(Debug)]
+pub(super) struct PoolSlot<D: Device> {
+    pub(super) state: Mutex<Option<PoolState<D>>>,
+    /// A block set has stopped growing.
+    pub(super) grown: Condvar,
+    pub(super) records: AppendTable<Record>,
+    pub(super) counters: [Counters; MAX_POOL_TYPES],
+}
+
+impl<D: Device> Default for PoolSlot<D> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(None),
+            grown: Condvar::new(),
+            records: AppendTable::new(),
+            counters: Default::default(),
+        }
+    }
+}
+
+/// What the lock of a pool guards.
+#[derive(Debug)]
+pub(super) struct PoolState<D: Device> {
+    pub(super) rules: Rules,
+    pub(super) sets: Vec<BlockSet<D>>,
+    /// Beside the records, by the same index; `None` where nothing is allocated.
+    details: Vec<Option<Detail>>,
+    vacant: Vec<u32>,
+    clock: Clock,
+}
+
+/// What nobody needs in a hurry about an allocation.
+#[derive(Clone, Debug)]
+pub(super) struct Detail {
+    pub(super) set: u8,
+    pub(super) spot: Spot,
+    pub(super) sizes: Sizes,
+    pub(super) kind: ResourceKind,
+    pub(super) name: Option<Name>,
+    pub(super) user_data: u64,
+    pub(super) category: &'static str,
+}
+
+/// What the driver is to be asked for: sizes to try in turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) role: Role,
+    sizes: [u64; 4],
+    count: usize,
+    /// Ask for memory of exactly the request's size when none of the sizes can be had.
+    pub(super) own_memory_at_last: bool,
+}
+
+impl Plan {
+    fn exactly(role: Role, size: u64) -> Self {
+        Self { role, sizes: [size, 0, 0, 0], count: 1, own_memory_at_last: false }
+    }
+
+    pub(super) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sizes[..self.count].iter().copied()
+    }
+}
+
+/// A request as one block set sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fitted {
+    pub(super) request: Request,
+    pub(super) sizes: Sizes,
+    /// It shall have a memory object of its own.
+    pub(super) own_memory: bool,
+    /// Nobody shall ever share or inherit that.
+    pub(super) tied: bool,
+}
+
+impl<D: Device> PoolState<D> {
+    pub(super) fn new(rules: Rules, sets: Vec<BlockSet<D>>) -> Self {
+        Self { rules, sets, details: Vec::new(), vacant: Vec::new(), clock: Clock::default() }
+    }
+
+    /// Rounds a request up to what the pool and its memory want.
+    ///
+    /// `atom` is the non-coherent atom where the set's memory is not coherent; `scarce`, whether memory
+    /// objects are.
+    pub(super) fn fit(
+        &self,
+        set: usize,
+        desc: &AllocationDesc,
+        atom: Alignment,
+        heap_size: u64,
+        scarce: bool,
+    ) -> Result<Fitted, AllocationError> {
+        let needs = &desc.requirements;
+        let granularity = if desc.kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
+        let unit = granularity.max(atom);
+        // The size passed the door, so that rounding it up stays far below 2^64.
+        let occupied = unit.align_up(needs.size);
+        let alignment = needs.alignment.max(self.rules.alignment).max(unit);
+        let tied = desc.dedicated == Dedicated::Always || needs.dedicated == DedicatedNeed::Required;
+        let own_memory = match self.rules.sizing {
+            BlockSizing::Fixed(_) if tied => return Err(AllocationError::DedicatedInFixedPool),
+            BlockSizing::Fixed(_) => false,
+            BlockSizing::Growing(_) if desc.dedicated == Dedicated::Never => {
+                if needs.dedicated == DedicatedNeed::Required {
+                    let block_size = self.next_block_size(set, heap_size);
+                    return Err(AllocationError::TooLargeForBlock { requested: needs.size, block_size });
+                }
+                false
+            }
+            BlockSizing::Growing(sizes) => {
+                let block = if scarce {
+                    // One block less or more matters now, not the waste inside it.
+                    sizes.largest_in(heap_size) * sizes.own_memory_divisor
+                } else {
+                    self.next_block_size(set, heap_size)
+                };
+                tied || needs.dedicated == DedicatedNeed::Preferred || sizes.is_own_memory(occupied, block)
+            }
+        };
+        let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
+        Ok(Fitted { request, sizes: Sizes { requested: needs.size, occupied }, own_memory, tied })
+    }
+
+    fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
+        match self.rules.sizing {
+            BlockSizing::Fixed(size) => size,
+            BlockSizing::Growing(sizes) => sizes.next(self.sets[set].shared_bytes(), heap_size),
+        }
+    }
+
+    /// What to ask the driver for, so that a request that found no room finds some.
+    pub(super) fn plan(
+        &self,
+        set: usize,
+        fitted: &Fitted,
+        desc: &AllocationDesc,
+        heap_size: u64,
+    ) -> Result<Plan, AllocationError> {
+        let requested = fitted.sizes.requested;
+        let count: u32 = self.sets.iter().map(BlockSet::count).sum();
+        if count >= self.rules.max_blocks {
+            let (free, largest_free) = self.sets[set].room();
+            let max_blocks = self.rules.max_blocks;
+            return Err(AllocationError::PoolFull { requested, max_blocks, free, largest_free });
+        }
+        if fitted.own_memory {
+            let role = if fitted.tied { Role::Tied } else { Role::Own };
+            return Ok(Plan::exactly(role, fitted.request.size));
+        }
+        // The least block that serves the request, which stands at offset 0 of it.
+        let least = match self.rules.algorithm {
+            Algorithm::Buddy => fitted.request.size.next_power_of_two(),
+            _ => fitted.request.size,
+        };
+        let BlockSizing::Growing(sizes) = self.rules.sizing else {
+            let block_size = self.next_block_size(set, heap_size);
+            if least > block_size {
+                return Err(AllocationError::TooLargeForBlock { requested, block_size });
+            }
+            return Ok(Plan::exactly(Role::Shared, block_size));
+        };
+        let block_size = sizes.largest_in(heap_size);
+        let own_memory_at_last = desc.dedicated != Dedicated::Never;
+        if least > block_size {
+            if own_memory_at_last {
+                return Ok(Plan::exactly(Role::Own, fitted.request.size));
+            }
+            return Err(AllocationError::TooLargeForBlock { requested, block_size });
+        }
+        // What is wanted, then less and less of it, where the driver or the budget has not so much.
+        let wanted = self.next_block_size(set, heap_size).max(least.next_power_of_two().min(block_size));
+        let mut plan = Plan { role: Role::Shared, sizes: [0; 4], count: 0, own_memory_at_last };
+        for shift in 0..4 {
+            let size = wanted >> shift;
+            if size >= least {
+                plan.sizes[plan.count] = size;
+                plan.count += 1;
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Serves a request from what is there. Returns the index of its record.
+    pub(super) fn place(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        fitted: &Fitted,
+        desc: &AllocationDesc,
+    ) -> Result<Option<u32>, AllocationError> {
+        if fitted.tied {
+            return Ok(None);
+        }
+        let record = self.next_record(slot)?;
+        let Fitted { request, sizes, own_memory, .. } = *fitted;
+        let spot = self.sets[set].place(&request, own_memory, sizes, record).map_err(of_ranges)?;
+        Ok(spot.map(|spot| self.publish(slot, set, record, spot, sizes, desc)))
+    }
+
+    /// Takes in new memory and serves a request from it. Where that cannot be, the memory comes back.
+    pub(super) fn place_in_new(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        memory: OwnedMemory<D>,
+        role: Role,
+        fitted: &Fitted,
+        desc: &AllocationDesc,
+    ) -> Result<u32, (AllocationError, Option<OwnedMemory<D>>)> {
+        let record = match self.next_record(slot) {
+            Ok(record) => record,
+            Err(error) => return Err((error, Some(memory))),
+        };
+        let now = self.clock.now;
+        let block = self.sets[set].add(memory, role, now);
+        let spot = self.sets[set].place_in(block, &fitted.request, fitted.sizes, record);
+        match spot {
+            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, fitted.sizes, desc)),
+            refused => {
+                let memory = self.sets[set].remove(block);
+                let error = match refused {
+                    Err(error) => of_ranges(error),
+                    // The plan made the block large enough.
+                    _ => AllocationError::TooLargeForBlock {
+                        requested: fitted.sizes.requested,
+                        block_size: memory.as_ref().map_or(0, OwnedMemory::size),
+                    },
+                };
+                Err((error, memory))
+            }
+        }
+    }
+
+    /// Takes in a block that the pool begins with.
+    pub(super) fn add_empty(&mut self, slot: &PoolSlot<D>, memory: OwnedMemory<D>) {
+        self.sets[0].add(memory, Role::Shared, self.clock.now);
+        slot.counters[0].store(&self.sets[0].statistics);
+    }
+
+    fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
+        let index = self.vacant.last().copied().unwrap_or(self.details.len() as u32);
+        match slot.records.get_or_make(index) {
+            Some(_) => Ok(index),
+            None => Err(AllocationError::TooManyAllocations { limit: index }),
+        }
+    }
+
+    /// Makes the allocation known under the record that [`next_record`](Self::next_record) named.
+    fn publish(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        record: u32,
+        spot: Spot,
+        sizes: Sizes,
+        desc: &AllocationDesc,
+    ) -> u32 {
+        let detail = Detail {
+            set: set as u8,
+            spot,
+            sizes,
+            kind: desc.kind,
+            name: desc.name.clone(),
+            user_data: desc.user_data,
+            category: desc.category,
+        };
+        if self.vacant.pop().is_none() {
+            self.details.push(None);
+        }
+        self.details[record as usize] = Some(detail);
+        let blocks = &self.sets[set];
+        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(spot.block)) {
+            entry.write(&RawPlace {
+                memory: block.memory.handle().to_raw(),
+                offset: spot.offset,
+                size: sizes.requested,
+                address: block.memory.address(spot.offset),
+                memory_type: blocks.memory_type,
+            });
+        }
+        self.clock.used(self.used());
+        slot.counters[set].store(&self.sets[set].statistics);
+        record
+    }
+
+    /// Bytes that are in use: all but the free ones.
+    fn used(&self) -> u64 {
+        self.sets.iter().map(|set| set.statistics.block_bytes - set.statistics.free()).sum()
+    }
+
+    fn reserved(&self) -> u64 {
+        self.sets.iter().map(|set| set.statistics.block_bytes).sum()
+    }
+
+    /// Takes an allocation back. What it returns is to be given to the driver, after the lock.
+    pub(super) fn free(&mut self, slot: &PoolSlot<D>, record: u32) -> Freed<D> {
+        let Some(detail) = self.details.get_mut(record as usize).and_then(Option::take) else {
+            return Freed { memory: None, more: false };
+        };
+        if let Some(entry) = slot.records.get(record) {
+            entry.retire();
+        }
+        self.vacant.push(record);
+        let set = usize::from(detail.set);
+        let emptied = self.sets[set].free(&detail.spot, detail.sizes, self.clock.now);
+        let used = self.used();
+        let before = self.clock.now;
+        self.clock.freed(&self.rules.retention, used);
+        let tied = self.sets[set].block(detail.spot.block).is_some_and(|block| block.role == Role::Tied);
+        let memory = if tied {
+            self.sets[set].remove(detail.spot.block)
+        } else if emptied || self.clock.now != before {
+            self.take_unwanted()
+        } else {
+            None
+        };
+        slot.counters[set].store(&self.sets[set].statistics);
+        let more = memory.is_some() && !tied;
+        Freed { memory, more }
+    }
+
+    /// Takes out an empty block that the rules do not want to keep.
+    pub(super) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
+        let Retention { ticks, surplus } = self.rules.retention;
+        let idle = self.reserved().saturating_sub(self.clock.needed());
+        self.take_empty(|size, age| age >= u64::from(ticks) || (idle > surplus && size <= idle))
+    }
+
+    /// Takes out an empty block that `unwanted` says yes to, given its size and age in ticks, as long as
+    /// enough are left.
+    pub(super) fn take_empty(&mut self, unwanted: impl Fn(u64, u64) -> bool) -> Option<OwnedMemory<D>> {
+        let now = self.clock.now;
+        for (i, set) in self.sets.iter_mut().enumerate() {
+            if i == 0 && set.count() <= self.rules.min_blocks {
+                continue;
+            }
+            if let Some(index) = set.find_empty(now, &unwanted) {
+                return set.remove(index);
+            }
+        }
+        None
+    }
+
+    pub(super) fn store_counters(&self, slot: &PoolSlot<D>) {
+        for (set, counters) in self.sets.iter().zip(&slot.counters) {
+            counters.store(&set.statistics);
+        }
+    }
+
+    pub(super) fn has_empty_blocks(&self) -> bool {
+        self.sets.iter().any(|set| set.empty_blocks != 0)
+    }
+
+    pub(super) fn tick(&mut self) {
+        let used = self.used();
+        self.clock.tick(&self.rules.retention, used);
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        self.sets.iter().map(|set| set.statistics).sum()
+    }
+
+    /// Sums and extremes of one memory type from a walk.
+    pub(super) fn detailed(&self, set: usize) -> DetailedStatistics {
+        let mut detailed = self.sets[set].detailed();
+        for detail in self.details.iter().flatten().filter(|detail| usize::from(detail.set) == set) {
+            let size =
+                allotment_suballoc::SizeRange::including(detailed.allocation_size, detail.sizes.requested);
+            detailed.allocation_size = Some(size);
+        }
+        detailed
+    }
+
+    pub(super) fn detail(&self, record: u32) -> Option<&Detail> {
+        self.details.get(record as usize)?.as_ref()
+    }
+
+    pub(super) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
+        self.details.get_mut(record as usize)?.as_mut()
+    }
+
+    /// The records of all live allocations.
+    pub(super) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
+        self.details.iter().enumerate().filter_map(|(i, detail)| Some((i as u32, detail.as_ref()?)))
+    }
+
+    /// For tests: everything agrees with everything.
+    pub(super) fn check_invariants(&self, slot: &PoolSlot<D>) {
+        for (i, set) in self.sets.iter().enumerate() {
+            set.check_invariants();
+            let of_set = || self.details.iter().flatten().filter(move |detail| usize::from(detail.set) == i);
+            assert_eq!(of_set().count(), set.statistics.allocations as usize);
+            let requested: u64 = of_set().map(|detail| detail.sizes.requested).sum();
+            assert_eq!(requested, set.statistics.allocation_bytes);
+            assert_eq!(slot.counters[i].load(), set.statistics, "the counters are up to date");
+            for (block, record) in set.records() {
+                let detail = self.detail(record).expect("a range belongs to an allocation");
+                assert_eq!(detail.spot.block, block);
+                let place = slot.records.get(record).expect("a live record exists").read();
+                assert_eq!((place.offset, place.size), (detail.spot.offset, detail.sizes.requested));
+            }
+        }
+        assert_eq!(self.details.iter().filter(|detail| detail.is_none()).count(), self.vacant.len());
+    }
+}
+
+/// What a free leaves to do without the lock.
+#[derive(Debug)]
+pub(super) struct Freed<D: Device> {
+    /// To be given back to the driver.
+    pub(super) memory: Option<OwnedMemory<D>>,
+    /// There may be more of it.
+    pub(super) more: bool,
+}
+
+/// What the ranges refuse for another reason than room. Sizes and alignments passed the door.
+fn of_ranges(error: AllocateError) -> AllocationError {
+    match error {
+        AllocateError::OneSided { .. } | AllocateError::RingInUse => AllocationError::UpperSide,
+        AllocateError::ZeroSize => AllocationError::ZeroSize,
+        AllocateError::TooLarge { size } => {
+            AllocationError::TooLarge { size, limit: allotment_suballoc::MAX_SIZE }
+        }
+        _ => AllocationError::TooManyAllocations { limit: u32::MAX },
+    }
+}

@@ -1,0 +1,100 @@
+//! What a token stands for, readable without a lock.
+//!
+//! Each pool has a table of records. A token names one by index; its place is written by the pool, under
+//! its lock, and read by anybody, with a sequence lock: the writer makes the sequence odd, writes, and
+//! makes it even again; a reader that saw an odd or a changed sequence reads once more. Everything is
+//! atomic, so a torn read is noticed and never used.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::device::MemoryTypeIndex;
+
+/// One allocation, live or not yet. A cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Record {
+    /// Odd while the place is being written.
+    sequence: AtomicU32,
+    /// Counts the allocations that this record has stood for; an id carries it.
+    generation: AtomicU32,
+    memory: AtomicU64,
+    offset: AtomicU64,
+    size: AtomicU64,
+    /// Of the first byte, or null where the CPU cannot reach it.
+    address: AtomicPtr<u8>,
+    memory_type: AtomicU32,
+    /// How often the owner has mapped it and not unmapped it yet.
+    maps: AtomicU32,
+}
+
+/// A record's content at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawPlace {
+    pub(super) memory: u64,
+    pub(super) offset: u64,
+    /// Bytes that were asked for.
+    pub(super) size: u64,
+    pub(super) address: Option<NonNull<u8>>,
+    pub(super) memory_type: MemoryTypeIndex,
+}
+
+impl Record {
+    /// Writes the place. The pool's lock makes sure that there is one writer.
+    pub(super) fn write(&self, place: &RawPlace) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        // Readers that see any of the stores below see the odd sequence too.
+        fence(Ordering::Release);
+        self.memory.store(place.memory, Ordering::Relaxed);
+        self.offset.store(place.offset, Ordering::Relaxed);
+        self.size.store(place.size, Ordering::Relaxed);
+        let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
+        self.address.store(address, Ordering::Relaxed);
+        self.memory_type.store(place.memory_type.0.into(), Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Reads the place without a lock.
+    pub(super) fn read(&self) -> RawPlace {
+        loop {
+            let before = self.sequence.load(Ordering::Acquire);
+            let place = RawPlace {
+                memory: self.memory.load(Ordering::Relaxed),
+                offset: self.offset.load(Ordering::Relaxed),
+                size: self.size.load(Ordering::Relaxed),
+                address: NonNull::new(self.address.load(Ordering::Relaxed)),
+                // Written from a byte.
+                memory_type: MemoryTypeIndex(self.memory_type.load(Ordering::Relaxed) as u8),
+            };
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
+                return place;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Makes every id of the record stale and its map count 0.
+    pub(super) fn retire(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.maps.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn maps(&self) -> u32 {
+        self.maps.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn map(&self) {
+        self.maps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// False when it was not mapped.
+    pub(super) fn unmap(&self) -> bool {
+        self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_sub(1)).is_ok()
+    }
+}

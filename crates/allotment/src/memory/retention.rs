@@ -1,0 +1,72 @@
+//! Which empty blocks are kept, and for how long.
+//!
+//! A driver takes milliseconds to hand out a block, so a block that will be wanted again in the next
+//! frame must not be given back in this one; and a block that nobody wants must not be kept for ever.
+
+/// When empty blocks are given back to the driver.
+///
+/// Time is counted in ticks: calls of [`Allocator::end_frame`](super::Allocator::end_frame), or a
+/// thousand frees in a pool where nobody calls that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retention {
+    /// A block is given back once it has been empty for so many ticks.
+    pub ticks: u32,
+    /// A pool keeps at most so many bytes more than it has needed at once within the last
+    /// [`ticks`](Self::ticks), the emptied block among them; what is above is given back at once.
+    pub surplus: u64,
+}
+
+impl Default for Retention {
+    /// Two seconds of frames at 60 Hz; a surplus of one block of the largest size.
+    fn default() -> Self {
+        Self { ticks: 120, surplus: 256 << 20 }
+    }
+}
+
+impl Retention {
+    /// Gives every block back as soon as it is empty.
+    pub const NONE: Self = Self { ticks: 0, surplus: 0 };
+}
+
+/// Frees after which a pool counts a tick by itself.
+const FREES_PER_TICK: u32 = 1000;
+
+/// A pool's clock, and the most bytes that it needed lately.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clock {
+    pub(super) now: u64,
+    frees: u32,
+    /// The most bytes in use in the running and in the previous period of [`Retention::ticks`].
+    peaks: [u64; 2],
+    period_began: u64,
+}
+
+impl Clock {
+    /// Notes how much is in use now.
+    pub(super) fn used(&mut self, bytes: u64) {
+        self.peaks[0] = self.peaks[0].max(bytes);
+    }
+
+    /// The most that was in use at once lately.
+    pub(super) fn needed(&self) -> u64 {
+        self.peaks[0].max(self.peaks[1])
+    }
+
+    /// Counts a free, and a tick where there were many without one.
+    pub(super) fn freed(&mut self, retention: &Retention, used: u64) {
+        self.frees += 1;
+        if self.frees >= FREES_PER_TICK {
+            self.tick(retention, used);
+        }
+    }
+
+    pub(super) fn tick(&mut self, retention: &Retention, used: u64) {
+        self.now += 1;
+        self.frees = 0;
+        if self.now - self.period_began >= u64::from(retention.ticks.max(1)) {
+            self.period_began = self.now;
+            self.peaks = [used, self.peaks[0]];
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A table that only grows, so that an entry never moves and is read without a lock.
+//!
+//! ```text
+//!   chunks   [ 32 entries ][ 64 entries ][ 128 entries ] …   made when first needed, never dropped
+//! ```
+//!
+//! Entries have interior mutability; the table only says where they are. Reading one costs two loads
+//! more than an array would.
+
+use core::fmt;
+use std::sync::OnceLock;
+
+/// Entries of the first chunk; each next chunk is twice as large.
+const FIRST: u32 = 32;
+
+/// Enough for all indices of 32 bits: 32 · (2^27 − 1) entries.
+const CHUNKS: usize = 27;
+
+pub(crate) struct AppendTable<T> {
+    chunks: [OnceLock<Box<[T]>>; CHUNKS],
+}
+
+/// Which chunk an index lies in, and where in it.
+fn locate(index: u32) -> (usize, usize) {
+    let shifted = u64::from(index) + u64::from(FIRST);
+    let chunk = shifted.ilog2() - FIRST.ilog2();
+    (chunk as usize, (shifted - (u64::from(FIRST) << chunk)) as usize)
+}
+
+impl<T: Default> AppendTable<T> {
+    pub(crate) const fn new() -> Self {
+        Self { chunks: [const { OnceLock::new() }; CHUNKS] }
+    }
+
+    /// The entry at `index`, unless nobody ever asked for one in its chunk.
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        let (chunk, at) = locate(index);
+        self.chunks.get(chunk)?.get()?.get(at)
+    }
+
+    /// The entry at `index`, made now if it has to be. `None` beyond the last chunk.
+    pub(crate) fn get_or_make(&self, index: u32) -> Option<&T> {
+        let (chunk, at) = locate(index);
+        let make = || (0..(FIRST as usize) << chunk).map(|_| T::default()).collect();
+        self.chunks.get(chunk)?.get_or_init(make).get(at)
+    }
+}
+
+impl<T> fmt::Debug for AppendTable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppendTable").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn every_index_has_an_entry_of_its_own_that_never_moves() {
+        let table = AppendTable::<AtomicU32>::new();
+        assert!(table.get(0).is_none());
+        let first: *const AtomicU32 = table.get_or_make(0).unwrap();
+        for index in 0..5000 {
+            table.get_or_make(index).unwrap().store(index, Ordering::Relaxed);
+        }
+        for index in 0..5000 {
+            assert_eq!(table.get(index).unwrap().load(Ordering::Relaxed), index);
+        }
+        assert!(core::ptr::eq(first, table.get(0).unwrap()));
+        assert!(table.get_or_make(u32::MAX).is_none(), "beyond the last chunk");
+    }
+}
