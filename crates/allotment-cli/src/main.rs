@@ -1,1 +1,45 @@
-fn main() {}
+//! The `allotment` command: replays recorded GPU memory traffic through the library and shows where the
+//! bytes went. `allotment --help` lists what it does.
+//!
+//! ```text
+//!   args       what can be asked for
+//!   source     which trace: the one that is built in, or a file
+//!   replay/    a trace through an allocator, with every byte uploaded and verified
+//!   report/    what was seen, as one page that opens in any browser
+//!   summary    what was seen, as a table and as JSON
+//!   compare    one trace under every algorithm and several block sizes
+//!   profiles   the machines that the simulated device can be
+//! ```
+
+mod args;
+mod compare;
+mod failure;
+mod profiles;
+mod replay;
+mod report;
+mod source;
+mod summary;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command, ReplayArgs};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = match args.command {
+        None => summary::run(&ReplayArgs::default()),
+        Some(Command::Replay(args)) => summary::run(&args),
+        Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Profiles(args)) => profiles::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("allotment: {failure}");
+            failure.exit_code()
+        }
+    }
+}

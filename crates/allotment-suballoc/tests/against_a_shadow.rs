@@ -1,4 +1,5 @@
 //! Generated operations, each algorithm against its naive model after every step.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod shadow;
 

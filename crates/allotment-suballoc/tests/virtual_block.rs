@@ -1,4 +1,5 @@
 //! Behaviours that a reader should be able to look up, one test each.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use allotment_suballoc::{
     Algorithm, Alignment, AllocateError, CreateError, GrowError, MAX_SIZE, RegionKind, Request, Side,

@@ -3,6 +3,9 @@
 //! Shared by the property tests, the corpus test and the fuzz target: all three turn bytes into
 //! [`Op`]s, eight bytes each, and [`run`] them.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(unreachable_pub, reason = "a module of several test programs")]
+
 use std::collections::BTreeMap;
 
 use allotment_suballoc::{

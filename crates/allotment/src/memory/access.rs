@@ -282,7 +282,7 @@ impl<D: Device> Allocator<D> {
     }
 }
 
-fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
+pub(super) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
     match offset.checked_add(size) {
         Some(end) if end <= available => Ok(()),
         _ => Err(AccessError::OutOfRange { offset, size, available }),

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE};
+use allotment_suballoc::{Algorithm, Alignment, MAX_SIZE, Statistics as RangeStatistics};
 
 use super::block_set::{BlockSet, Role};
 use super::choice::{Choice, Ranking, judge};
@@ -17,7 +17,7 @@ use super::retention::Retention;
 use super::statistics::{DetailedStatistics, Statistics};
 use super::{
     AllocationDesc, AllocationError, BudgetWish, CreateAllocatorError, CreatePoolError, DestroyPoolError,
-    Foreign, Growth, Lifetime,
+    Foreign, Growth, Lifetime, Name,
 };
 use crate::device::{Device, HeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, OwnedMemory};
 use crate::sync::locked;
@@ -107,6 +107,24 @@ pub enum Forecast {
         /// So many bytes.
         bytes: u64,
     },
+}
+
+/// A memory object that an allocator has; see [`Allocator::blocks`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BlockInfo<D: Device> {
+    /// The driver's memory object. It belongs to the allocator.
+    pub memory: D::Memory,
+    /// Which memory type it is of.
+    pub memory_type: MemoryTypeIndex,
+    /// The heap that it is taken from.
+    pub heap: HeapIndex,
+    /// The name of its pool; of a default pool, what it is for.
+    pub pool: Name,
+    /// True when it has room for one allocation only.
+    pub dedicated: bool,
+    /// How its bytes are used.
+    pub ranges: RangeStatistics,
 }
 
 /// Hands out device memory and takes it back. `Send + Sync`; every method takes `&self`.
@@ -792,6 +810,42 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
+    }
+
+    /// All memory objects that the allocator has now, in no particular order. O(blocks), locking one pool
+    /// after the other.
+    #[must_use]
+    pub fn blocks(&self) -> Vec<BlockInfo<D>> {
+        let mut blocks = Vec::new();
+        for (index, slot) in self.slots().enumerate() {
+            let guard = locked(&slot.state);
+            let Some(state) = guard.as_ref() else { continue };
+            for set in &state.sets {
+                blocks.extend(set.blocks().map(|(_, block)| BlockInfo {
+                    memory: block.memory.handle(),
+                    memory_type: set.memory_type,
+                    heap: set.heap,
+                    pool: state.rules.name.clone().unwrap_or(self.default_pool_name(index as u32)),
+                    dedicated: block.role != Role::Shared,
+                    ranges: block.ranges.statistics(),
+                }));
+            }
+        }
+        blocks
+    }
+
+    fn default_pool_name(&self, index: u32) -> Name {
+        if index >= self.default_pool_count() {
+            return Name::Static("custom");
+        }
+        Name::Static(match (index % POOLS_PER_TYPE, self.separate_optimal) {
+            (0, true) => "long-lived, linear",
+            (1, _) => "long-lived, optimal",
+            (2, true) => "short-lived, linear",
+            (3, _) => "short-lived, optimal",
+            (0, false) => "long-lived",
+            _ => "short-lived",
+        })
     }
 
     /// What is in use in one custom pool, from counters.

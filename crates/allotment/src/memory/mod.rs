@@ -43,9 +43,10 @@ mod pool;
 mod record;
 mod retention;
 mod statistics;
+mod transfer;
 
 pub use access::{AllocationInfo, Place};
-pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc, Forecast};
+pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc, BlockInfo, Forecast};
 pub use buffer::{Buffer, BufferError};
 pub use choice::{Choice, Verdict};
 pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Name, ResourceKind};
@@ -58,3 +59,4 @@ pub use leaks::{Leak, LeakHandler, LeakReport};
 pub use pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use retention::Retention;
 pub use statistics::{DetailedStatistics, Statistics};
+pub use transfer::{Transfer, TransferError};

@@ -3,7 +3,8 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use core::alloc::Layout;
+use std::alloc::{alloc_zeroed, dealloc};
 use std::sync::{Arc, Mutex};
 
 use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties, MemoryTypeIndex};

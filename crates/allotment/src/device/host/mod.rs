@@ -118,6 +118,10 @@ impl HostDevice {
         Self { shared: Arc::new(shared) }
     }
 
+    /// A [usage](BufferDesc::usage) of this device's buffers: the buffer may stand in any memory, that of
+    /// images too. It is how bytes get in and out of images here, which the device does not know as such.
+    pub const ANYWHERE: u64 = 1;
+
     /// What the device was made as.
     #[must_use]
     pub fn profile(&self) -> &Profile {
@@ -292,7 +296,11 @@ unsafe impl Device for HostDevice {
         if desc.size == 0 || desc.size > self.shared.properties.limits.max_allocation_size {
             return Err(DeviceError::Unsupported);
         }
-        Ok(self.requirements(ResourceKind::Buffer, Requirements::new(desc.size)))
+        let own = Requirements::new(desc.size);
+        if desc.usage & Self::ANYWHERE != 0 {
+            return Ok(own);
+        }
+        Ok(self.requirements(ResourceKind::Buffer, own))
     }
 
     unsafe fn create_buffer(

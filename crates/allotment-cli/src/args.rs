@@ -1,0 +1,179 @@
+//! What can be asked for on the command line.
+
+use std::path::PathBuf;
+
+use allotment::Algorithm;
+use allotment::device::host::Profile;
+use allotment::memory::BlockSizes;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::failure::Failure;
+
+/// GPU memory, seen: replays recorded traffic through the Allotment library.
+///
+/// Without a command it replays a recorded race of SuperTuxKart on the simulated device, uploads and
+/// verifies every byte, and writes allotment-report.html.
+#[derive(Debug, Parser)]
+#[command(name = "allotment", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Replay a recorded trace, with every byte uploaded and verified
+    Replay(ReplayArgs),
+    /// Replay a trace under every algorithm and several block sizes
+    Compare(CompareArgs),
+    /// List the machines that the simulated device can be
+    Profiles(ProfilesArgs),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceKind {
+    /// The simulated device that every machine has
+    #[default]
+    Host,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum AlgorithmArg {
+    /// Two-level segregated fit
+    #[default]
+    Tlsf,
+    /// Cells of powers of two
+    Buddy,
+    /// Stack or ring
+    Linear,
+}
+
+impl From<AlgorithmArg> for Algorithm {
+    fn from(algorithm: AlgorithmArg) -> Self {
+        match algorithm {
+            AlgorithmArg::Tlsf => Self::Tlsf,
+            AlgorithmArg::Buddy => Self::Buddy,
+            AlgorithmArg::Linear => Self::Linear,
+        }
+    }
+}
+
+/// How much of each resource is filled with bytes that are verified before it is freed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Bytes {
+    /// All of it
+    #[default]
+    All,
+    /// Up to 64 KiB at its start and at its end: for traces that move hundreds of gigabytes
+    Ends,
+    /// Nothing: only the allocator runs
+    None,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct ReplayArgs {
+    /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
+    pub(crate) trace: Option<PathBuf>,
+    /// The device to run on
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceKind,
+    /// The machine that the simulated device shall be (see `allotment profiles`)
+    #[arg(long, default_value = DEFAULT_PROFILE)]
+    profile: String,
+    /// How blocks find room
+    #[arg(long, value_enum, default_value_t)]
+    algorithm: AlgorithmArg,
+    /// Bytes of every block, a power of two, with an optional K, M or G [default: blocks grow with use]
+    #[arg(long, value_parser = parse_size)]
+    block_size: Option<u64>,
+    /// How much of each resource is filled and verified
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) bytes: Bytes,
+    /// Where to write the report
+    #[arg(long, default_value = DEFAULT_REPORT)]
+    pub(crate) report: PathBuf,
+    /// Also write the state at the peak as JSON in the schema that VMA's viewers read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dump: Option<PathBuf>,
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const DEFAULT_PROFILE: &str = "discrete-large-bar";
+const DEFAULT_REPORT: &str = "allotment-report.html";
+
+impl Default for ReplayArgs {
+    fn default() -> Self {
+        Self {
+            trace: None,
+            device: DeviceKind::Host,
+            profile: DEFAULT_PROFILE.to_owned(),
+            algorithm: AlgorithmArg::Tlsf,
+            block_size: None,
+            bytes: Bytes::All,
+            report: DEFAULT_REPORT.into(),
+            dump: None,
+            json: false,
+        }
+    }
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct CompareArgs {
+    /// The trace: CSV, gzip-compressed or plain
+    pub(crate) trace: PathBuf,
+    /// The machine that the simulated device shall be (see `allotment profiles`)
+    #[arg(long, default_value = DEFAULT_PROFILE)]
+    pub(crate) profile: String,
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct ProfilesArgs {
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How a trace is replayed.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) profile: Profile,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) block_sizes: BlockSizes,
+}
+
+impl ReplayArgs {
+    pub(crate) fn setup(&self) -> Result<Setup, Failure> {
+        let DeviceKind::Host = self.device;
+        let block_sizes = self.block_size.map_or_else(BlockSizes::default, BlockSizes::fixed);
+        Ok(Setup { profile: profile(&self.profile)?, algorithm: self.algorithm.into(), block_sizes })
+    }
+}
+
+/// The profile of this name, or a failure that lists those that there are.
+pub(crate) fn profile(name: &str) -> Result<Profile, Failure> {
+    Profile::named(name).ok_or_else(|| {
+        let names: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
+        Failure::Usage(format!("there is no profile \"{name}\", only {}", names.join(", ")))
+    })
+}
+
+/// A power of two, as in `33554432`, `32M` or `32MiB`.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        unit => return Err(format!("\"{unit}\" is none of K, M and G")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("\"{digits}\" is no whole number"))?;
+    let size = number.checked_mul(1 << shift).filter(|&size| size <= 1 << 48);
+    let size = size.ok_or("a block has at most 2^48 bytes")?;
+    if size.is_power_of_two() { Ok(size) } else { Err(format!("{size} is no power of two")) }
+}

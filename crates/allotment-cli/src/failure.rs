@@ -1,0 +1,75 @@
+//! Why a command did not succeed, in one line, and the exit code that goes with it.
+
+use core::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use allotment::memory::{CreateAllocatorError, TransferError};
+use allotment::{AlignmentError, AllocationError};
+use allotment_trace::TraceError;
+
+/// A command's failure.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked for makes no sense.
+    Usage(String),
+    /// The trace cannot be read.
+    Trace(TraceError),
+    /// An allocation of the trace was refused.
+    Allocation { line: u64, id: u64, error: AllocationError },
+    /// Bytes could not be moved.
+    Transfer { id: u64, error: TransferError },
+    /// Bytes came back other than they were written.
+    Corrupt { id: u64, offset: u64 },
+    /// A file could not be written.
+    Write { path: PathBuf, error: std::io::Error },
+    /// Something that the library refuses where nothing can go wrong.
+    Unexpected(String),
+}
+
+impl Failure {
+    /// 2 for bad usage, 1 for everything else.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(what) => f.write_str(what),
+            Self::Trace(error) => error.fmt(f),
+            Self::Allocation { line, id, error } => write!(f, "line {line}: resource {id}: {error}"),
+            Self::Transfer { id, error } => write!(f, "resource {id}: {error}"),
+            Self::Corrupt { id, offset } => {
+                write!(f, "resource {id}: byte {offset} came back other than it was written")
+            }
+            Self::Write { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::Unexpected(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl From<CreateAllocatorError> for Failure {
+    fn from(error: CreateAllocatorError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<AlignmentError> for Failure {
+    fn from(error: AlignmentError) -> Self {
+        Self::Unexpected(error.to_string())
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Unexpected(error.to_string())
+    }
+}

@@ -1,0 +1,135 @@
+//! What a report needs to know of a replay: every block, every allocation, and the sums over time.
+
+use std::collections::HashMap;
+
+use allotment::device::host::{HostDevice, HostMemory};
+use allotment::memory::{BlockInfo, Place, Statistics};
+use allotment_trace::ResourceIndex;
+
+/// What happened, in the order of the events.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) allocations: Vec<Allocated>,
+    /// Indices into `blocks` of those that are live.
+    live_blocks: HashMap<HostMemory, usize>,
+    /// Indices into `allocations` of those that are live.
+    live: HashMap<ResourceIndex, usize>,
+    calls: u64,
+}
+
+/// The sums after one event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) event: usize,
+    pub(crate) statistics: Statistics,
+    pub(crate) device_calls: u64,
+}
+
+/// A memory object.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) pool: String,
+    pub(crate) memory_type: u8,
+    pub(crate) heap: u8,
+    pub(crate) size: u64,
+    pub(crate) dedicated: bool,
+    /// The event that made the allocator get it.
+    pub(crate) from: usize,
+    /// The event that made the allocator give it back.
+    pub(crate) to: Option<usize>,
+}
+
+/// An allocation.
+#[derive(Clone, Debug)]
+pub(crate) struct Allocated {
+    pub(crate) resource: ResourceIndex,
+    memory: HostMemory,
+    /// Index into the blocks.
+    pub(crate) block: usize,
+    pub(crate) offset: u64,
+    pub(crate) occupied: u64,
+    pub(crate) category: &'static str,
+    pub(crate) from: usize,
+    pub(crate) to: Option<usize>,
+}
+
+impl History {
+    pub(super) fn allocated(
+        &mut self,
+        event: usize,
+        resource: ResourceIndex,
+        place: &Place<HostDevice>,
+        occupied: u64,
+        category: &'static str,
+    ) {
+        self.live.insert(resource, self.allocations.len());
+        self.allocations.push(Allocated {
+            resource,
+            memory: place.memory,
+            // Its block may be new; `observe` comes to know it after this event.
+            block: usize::MAX,
+            offset: place.offset,
+            occupied,
+            category,
+            from: event,
+            to: None,
+        });
+    }
+
+    pub(super) fn freed(&mut self, event: usize, resource: ResourceIndex) {
+        if let Some(index) = self.live.remove(&resource) {
+            self.allocations[index].to = Some(event);
+        }
+    }
+
+    /// Notes the sums after an event, and which blocks came and went where the driver was called.
+    pub(super) fn observe(
+        &mut self,
+        event: usize,
+        statistics: &Statistics,
+        device_calls: u64,
+        blocks: impl FnOnce() -> Vec<BlockInfo<HostDevice>>,
+    ) {
+        if device_calls != self.calls || self.live_blocks.is_empty() {
+            self.calls = device_calls;
+            self.update_blocks(event, blocks());
+        }
+        if let Some(latest) = self.allocations.last_mut().filter(|latest| latest.block == usize::MAX) {
+            latest.block = self.live_blocks.get(&latest.memory).copied().unwrap_or_default();
+        }
+        let same = self
+            .samples
+            .last()
+            .is_some_and(|last| last.statistics == *statistics && last.device_calls == device_calls);
+        if !same {
+            self.samples.push(Sample { event, statistics: *statistics, device_calls });
+        }
+    }
+
+    fn update_blocks(&mut self, event: usize, now: Vec<BlockInfo<HostDevice>>) {
+        let blocks = &mut self.blocks;
+        self.live_blocks.retain(|memory, &mut index| {
+            let stays = now.iter().any(|block| block.memory == *memory);
+            if !stays {
+                blocks[index].to = Some(event);
+            }
+            stays
+        });
+        for block in now {
+            self.live_blocks.entry(block.memory).or_insert_with(|| {
+                blocks.push(Block {
+                    pool: block.pool.to_string(),
+                    memory_type: block.memory_type.0,
+                    heap: block.heap.0,
+                    size: block.ranges.size,
+                    dedicated: block.dedicated,
+                    from: event,
+                    to: None,
+                });
+                blocks.len() - 1
+            });
+        }
+    }
+}

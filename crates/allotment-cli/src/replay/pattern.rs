@@ -1,0 +1,89 @@
+//! Bytes that tell where they belong: a function of resource and offset that no two places share.
+
+use core::ops::Range;
+
+/// Bytes that are made and compared at once.
+const CHUNK: u64 = 4 << 20;
+
+/// Cuts a range of a resource into what is moved at once, at multiples of the chunk.
+pub(super) fn chunks(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let mut start = range.start;
+    core::iter::from_fn(move || {
+        let end = (start / CHUNK + 1).saturating_mul(CHUNK).min(range.end);
+        let chunk = start..end;
+        start = end;
+        (!chunk.is_empty()).then_some(chunk)
+    })
+}
+
+/// Makes the bytes, in buffers that are kept.
+#[derive(Debug, Default)]
+pub(super) struct Pattern {
+    expected: Vec<u8>,
+    back: Vec<u8>,
+}
+
+impl Pattern {
+    /// The bytes of a part of a resource.
+    pub(super) fn bytes(&mut self, resource: u64, part: Range<u64>) -> &[u8] {
+        fill(&mut self.expected, resource, part);
+        &self.expected
+    }
+
+    /// The bytes of a part of a resource, and as much room for what comes back.
+    pub(super) fn bytes_and_room(&mut self, resource: u64, part: Range<u64>) -> (&[u8], &mut [u8]) {
+        fill(&mut self.expected, resource, part);
+        // What was here before must not pass for what should come back.
+        self.back.clear();
+        self.back.resize(self.expected.len(), 0);
+        (&self.expected, &mut self.back)
+    }
+}
+
+fn fill(buffer: &mut Vec<u8>, resource: u64, part: Range<u64>) {
+    let len = (part.end - part.start) as usize;
+    buffer.clear();
+    buffer.reserve(len + 8);
+    let mut word = part.start / 8;
+    let skip = (part.start % 8) as usize;
+    while buffer.len() < len + skip {
+        buffer.extend_from_slice(&mix(resource, word).to_le_bytes());
+        word += 1;
+    }
+    buffer.drain(..skip);
+    buffer.truncate(len);
+}
+
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014): every input bit reaches every output bit.
+fn mix(resource: u64, word: u64) -> u64 {
+    let mut z = resource.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word.wrapping_add(0x632b_e59b_d9b4_e019);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_the_bytes_that_the_whole_has_there() {
+        let mut pattern = Pattern::default();
+        let whole = pattern.bytes(7, 0..100).to_vec();
+        for start in 0..100 {
+            assert_eq!(pattern.bytes(7, start..100), &whole[start as usize..]);
+        }
+        assert_ne!(pattern.bytes(8, 0..100), whole);
+        assert_eq!(pattern.bytes_and_room(7, 3..50).1, [0; 47], "room holds nothing of before");
+    }
+
+    #[test]
+    fn chunks_tile_a_range() {
+        let range = 5..3 * CHUNK + 17;
+        let chunks: Vec<_> = chunks(range.clone()).collect();
+        assert_eq!(chunks.len(), 4);
+        assert_eq!((chunks[0].start, chunks[3].end), (range.start, range.end));
+        assert!(chunks.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert_eq!(super::chunks(9..9).count(), 0);
+    }
+}

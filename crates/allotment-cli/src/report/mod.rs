@@ -1,0 +1,203 @@
+//! What was seen, as one page that opens in any browser and asks for nothing from outside.
+//!
+//! The page is `assets/report.html`; this writes the data into it.
+
+use std::path::Path;
+
+use allotment::device::host::Profile;
+use serde::Serialize;
+
+use crate::args::Setup;
+use crate::failure::Failure;
+use crate::replay::{Block, Outcome, Sample};
+use crate::source::Source;
+
+const PAGE: &str = include_str!("../../assets/report.html");
+
+/// What the page has in place of the data.
+const PLACE: &str = "/*ALLOTMENT_REPORT_DATA*/null";
+
+/// The most points that a curve is drawn with.
+const MOST_SAMPLES: usize = 4000;
+
+#[derive(Serialize)]
+struct Data<'a> {
+    format: u32,
+    title: &'a str,
+    device: &'static str,
+    profile: &'static str,
+    algorithm: String,
+    events: usize,
+    /// The event at the end of each frame.
+    frames: Vec<usize>,
+    summary: &'a [(String, String)],
+    timeline: Timeline,
+    heaps: Vec<Heap>,
+    blocks: Vec<BlockRow>,
+    allocations: Allocations,
+    names: Vec<&'a str>,
+    categories: Vec<&'static str>,
+    peak: usize,
+}
+
+/// The curves, column by column.
+#[derive(Default, Serialize)]
+struct Timeline {
+    at: Vec<usize>,
+    live: Vec<u64>,
+    reserved: Vec<u64>,
+    padding: Vec<u64>,
+    rounding: Vec<u64>,
+    free: Vec<u64>,
+    device_calls: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct Heap {
+    index: usize,
+    name: &'static str,
+    size: u64,
+    budget: u64,
+}
+
+#[derive(Serialize)]
+struct BlockRow {
+    id: usize,
+    pool: String,
+    memory_type: u8,
+    heap: u8,
+    size: u64,
+    dedicated: bool,
+    from: usize,
+    to: Option<usize>,
+}
+
+/// The allocations, column by column.
+#[derive(Default, Serialize)]
+struct Allocations {
+    block: Vec<usize>,
+    offset: Vec<u64>,
+    size: Vec<u64>,
+    requested: Vec<u64>,
+    from: Vec<usize>,
+    /// -1 where it was never freed.
+    to: Vec<i64>,
+    /// 0 buffer, 1 image.
+    kind: Vec<u8>,
+    name: Vec<usize>,
+    id: Vec<u64>,
+    category: Vec<usize>,
+}
+
+/// Writes the page.
+pub(crate) fn write(
+    path: &Path,
+    source: &Source,
+    setup: &Setup,
+    outcome: &Outcome,
+    summary: &[(String, String)],
+) -> Result<(), Failure> {
+    let data = Data::new(source, setup, outcome, summary);
+    // A script element ends at the first `</script`, whatever it is part of.
+    let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
+    std::fs::write(path, PAGE.replacen(PLACE, &json, 1))
+        .map_err(|error| Failure::Write { path: path.to_owned(), error })
+}
+
+/// The position of `item` in `list`, appended if it is not there.
+fn intern<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
+    list.iter().position(|other| *other == item).unwrap_or_else(|| {
+        list.push(item);
+        list.len() - 1
+    })
+}
+
+impl<'a> Data<'a> {
+    fn new(source: &'a Source, setup: &Setup, outcome: &'a Outcome, summary: &'a [(String, String)]) -> Self {
+        let trace = &source.trace;
+        let (mut names, mut categories) = (Vec::new(), Vec::new());
+        let mut allocations = Allocations::default();
+        for allocated in &outcome.history.allocations {
+            let resource = trace.resource(allocated.resource);
+            allocations.block.push(allocated.block);
+            allocations.offset.push(allocated.offset);
+            allocations.size.push(allocated.occupied);
+            allocations.requested.push(resource.size());
+            allocations.from.push(allocated.from);
+            allocations.to.push(allocated.to.map_or(-1, |to| to as i64));
+            let image = matches!(resource.kind(), allotment_trace::ResourceKind::Image);
+            allocations.kind.push(image.into());
+            allocations.name.push(intern(&mut names, if image { resource.name() } else { "" }));
+            allocations.id.push(resource.id());
+            allocations.category.push(intern(&mut categories, allocated.category));
+        }
+        let frames = trace.events().iter().enumerate();
+        let frames = frames.filter(|(_, event)| event.op == allotment_trace::Op::FrameEnd);
+        let blocks = outcome.history.blocks.iter().enumerate();
+        Self {
+            format: 1,
+            title: &source.title,
+            device: "host",
+            profile: setup.profile.name,
+            algorithm: setup.algorithm.to_string(),
+            events: trace.events().len(),
+            frames: frames.map(|(index, _)| index).collect(),
+            summary,
+            timeline: Timeline::new(&outcome.history.samples, outcome.peak_event),
+            heaps: heaps(&setup.profile),
+            blocks: blocks.map(|(id, block)| BlockRow::new(id, block, &setup.profile)).collect(),
+            allocations,
+            names,
+            categories,
+            peak: outcome.peak_event,
+        }
+    }
+}
+
+impl Timeline {
+    /// Every n-th sample, and the peak, the first and the last.
+    fn new(samples: &[Sample], peak: usize) -> Self {
+        let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
+        let mut timeline = Self::default();
+        for (i, sample) in samples.iter().enumerate() {
+            if i % step == 0 || sample.event == peak || i + 1 == samples.len() {
+                let statistics = &sample.statistics;
+                timeline.at.push(sample.event);
+                timeline.live.push(statistics.allocation_bytes);
+                timeline.reserved.push(statistics.block_bytes);
+                timeline.padding.push(statistics.padding);
+                timeline.rounding.push(statistics.rounding);
+                timeline.free.push(statistics.free());
+                timeline.device_calls.push(sample.device_calls);
+            }
+        }
+        timeline
+    }
+}
+
+fn heaps(profile: &Profile) -> Vec<Heap> {
+    let heaps = profile.heaps.iter().enumerate();
+    let heaps = heaps.map(|(index, heap)| Heap {
+        index,
+        name: if heap.device_local { "device-local" } else { "host" },
+        size: heap.size,
+        budget: heap.size / 10 * 9,
+    });
+    heaps.collect()
+}
+
+impl BlockRow {
+    fn new(id: usize, block: &Block, profile: &Profile) -> Self {
+        let properties = profile.memory_types[usize::from(block.memory_type)].properties;
+        Self {
+            id,
+            pool: format!("type {} ({properties}), {}", block.memory_type, block.pool),
+            memory_type: block.memory_type,
+            heap: block.heap,
+            size: block.size,
+            dedicated: block.dedicated,
+            from: block.from,
+            to: block.to,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Which trace is meant.
+
+use std::path::Path;
+
+use allotment_trace::Trace;
+
+use crate::failure::Failure;
+
+/// A recorded race of SuperTuxKart, built in so that the command shows something real wherever it runs.
+const BUILT_IN: &[u8] = include_bytes!("../../../traces/supertuxkart-race.csv.gz");
+
+/// A trace and what to call it.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) title: String,
+    pub(crate) trace: Trace,
+}
+
+impl Source {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
+        match path {
+            None => Ok(Self { title: "supertuxkart-race".to_owned(), trace: Trace::read(BUILT_IN)? }),
+            Some(path) => {
+                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+                let title = name.trim_end_matches(".gz").trim_end_matches(".csv").to_owned();
+                Ok(Self { title, trace: Trace::open(path)? })
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `allotment replay`: a trace replayed, told as a table or as JSON, and shown as a page.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::args::{ReplayArgs, Setup};
+use crate::failure::Failure;
+use crate::replay::{Options, Outcome, Percentiles, replay};
+use crate::report;
+use crate::source::Source;
+use crate::units::{bytes, count, percent};
+
+pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    let setup = args.setup()?;
+    let source = Source::open(args.trace.as_deref())?;
+    let options =
+        Options { bytes: args.bytes, history: true, dump: args.dump.is_some(), stop_at_refusal: true };
+    let bar = progress_bar(&source, args.json);
+    let outcome = replay(&source.trace, &setup, options, |event| bar.set_position(event as u64 + 1));
+    bar.finish_and_clear();
+    let outcome = outcome?;
+    let rows = rows(&source, &setup, &outcome);
+    report::write(&args.report, &source, &setup, &outcome, &rows)?;
+    if let (Some(path), Some(dump)) = (&args.dump, &outcome.dump) {
+        std::fs::write(path, dump).map_err(|error| Failure::Write { path: path.clone(), error })?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&Summary::new(&source, &setup, &outcome, args))?);
+        return Ok(());
+    }
+    let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    println!("{} on the simulated device, as {}", source.title, setup.profile.about);
+    println!();
+    for (label, value) in &rows {
+        println!("  {label:width$}  {value}");
+    }
+    println!();
+    println!("The report is in {}: open it in a browser.", args.report.display());
+    Ok(())
+}
+
+/// Shows itself only where a person looks.
+fn progress_bar(source: &Source, json: bool) -> ProgressBar {
+    if json {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(source.trace.events().len() as u64);
+    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} events, {eta} left");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.with_message(format!("replaying {}", source.title))
+}
+
+/// The figures for people: on the terminal and at the top of the report.
+fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, String)> {
+    let trace = &source.trace;
+    let peak = &outcome.peak;
+    let waste = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
+    let per_frame = match trace.frames() {
+        0 => "the trace has no frames".to_owned(),
+        frames => format!("{:.3}", outcome.device_calls as f64 / frames as f64),
+    };
+    let Percentiles { p50, p99, max } = outcome.timing;
+    let row = |label: &str, value: String| (label.to_owned(), value);
+    vec![
+        row(
+            "Trace",
+            format!("{} allocations, {} frames", count(outcome.allocations), count(trace.frames() as u64)),
+        ),
+        row("Algorithm", setup.algorithm.to_string()),
+        row("Peak live", bytes(outcome.peak_live)),
+        row("Peak reserved", bytes(peak.block_bytes)),
+        row("Blocks at the peak", format!("{} shared, {} dedicated", peak.blocks, peak.dedicated)),
+        row("Waste: padding", waste(peak.padding)),
+        row("Waste: rounding", waste(peak.rounding)),
+        row("Waste: free", waste(peak.free())),
+        row("Driver calls", format!("{} in all, {per_frame} a frame", count(outcome.device_calls))),
+        row("… in a steady frame", format!("{} at most", outcome.max_calls_in_steady_frame)),
+        row("Time an operation", format!("{p50} ns median, {p99} ns p99, {} ns max", count(max))),
+        row("Bytes uploaded", bytes(outcome.bytes_uploaded)),
+        row(
+            "Bytes verified",
+            format!(
+                "{} ({})",
+                bytes(outcome.bytes_verified),
+                percent(outcome.bytes_verified, outcome.bytes_uploaded)
+            ),
+        ),
+    ]
+}
+
+/// The figures for machines.
+#[derive(Serialize)]
+struct Summary<'a> {
+    trace: &'a str,
+    device: &'static str,
+    profile: &'static str,
+    algorithm: String,
+    frames: u64,
+    allocations: u64,
+    frees: u64,
+    bytes_uploaded: u64,
+    bytes_verified: u64,
+    peak_live_bytes: u64,
+    peak_reserved_bytes: u64,
+    peak_blocks: Blocks,
+    waste: Waste,
+    device_calls: Calls,
+    ns_per_op: Percentiles,
+    report: String,
+}
+
+/// Memory objects at the peak.
+#[derive(Serialize)]
+struct Blocks {
+    shared: u32,
+    dedicated: u32,
+}
+
+/// Bytes at the peak that are reserved and not live.
+#[derive(Serialize)]
+struct Waste {
+    padding: u64,
+    rounding: u64,
+    free: u64,
+}
+
+/// Driver calls that got memory or gave it back.
+#[derive(Serialize)]
+struct Calls {
+    total: u64,
+    max_in_a_steady_frame: u64,
+}
+
+impl<'a> Summary<'a> {
+    fn new(source: &'a Source, setup: &Setup, outcome: &Outcome, args: &ReplayArgs) -> Self {
+        Self {
+            trace: &source.title,
+            device: "host",
+            profile: setup.profile.name,
+            algorithm: setup.algorithm.to_string(),
+            frames: source.trace.frames() as u64,
+            allocations: outcome.allocations,
+            frees: outcome.frees,
+            bytes_uploaded: outcome.bytes_uploaded,
+            bytes_verified: outcome.bytes_verified,
+            peak_live_bytes: outcome.peak_live,
+            peak_reserved_bytes: outcome.peak.block_bytes,
+            peak_blocks: Blocks { shared: outcome.peak.blocks, dedicated: outcome.peak.dedicated },
+            waste: Waste {
+                padding: outcome.peak.padding,
+                rounding: outcome.peak.rounding,
+                free: outcome.peak.free(),
+            },
+            device_calls: Calls {
+                total: outcome.device_calls,
+                max_in_a_steady_frame: outcome.max_calls_in_steady_frame,
+            },
+            ns_per_op: outcome.timing,
+            report: args.report.display().to_string(),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The allocator on simulated devices: against a shadow model, against a hostile driver, and behaviour by
+//! behaviour.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
+mod access;
+mod against_a_shadow;
+mod aliasing;
+mod bad_input;
+mod budgets;
+mod choice;
+mod dump;
+mod faults;
+mod forecast;
+mod pools;
+mod reports;
+mod retention;
+mod rig;
+mod shadow;
+mod sharing;
+mod threads;
