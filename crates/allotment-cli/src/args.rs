@@ -126,6 +126,9 @@ pub(crate) struct CompareArgs {
     /// The machine that the simulated device shall be (see `allotment profiles`)
     #[arg(long, default_value = DEFAULT_PROFILE)]
     pub(crate) profile: String,
+    /// Compare ways to grow blocks instead, all with TLSF
+    #[arg(long)]
+    pub(crate) growth: bool,
     /// Print one JSON object on standard output and nothing else
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::replay::{Options, Outcome, Percentiles, replay};
 use crate::report;
 use crate::source::Source;
-use crate::units::{bytes, count, percent};
+use crate::units::{bytes, count, nanoseconds, percent};
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let setup = args.setup()?;
@@ -57,37 +57,34 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
     let trace = &source.trace;
     let peak = &outcome.peak;
     let waste = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
-    let per_frame = match trace.frames() {
-        0 => "the trace has no frames".to_owned(),
-        frames => format!("{:.3}", outcome.device_calls as f64 / frames as f64),
-    };
     let Percentiles { p50, p99, max } = outcome.timing;
     let row = |label: &str, value: String| (label.to_owned(), value);
-    vec![
-        row(
-            "Trace",
-            format!("{} allocations, {} frames", count(outcome.allocations), count(trace.frames() as u64)),
-        ),
+    let mut rows = vec![
+        row("Allocations", count(outcome.allocations)),
+        row("Frames", count(trace.frames() as u64)),
         row("Algorithm", setup.algorithm.to_string()),
         row("Peak live", bytes(outcome.peak_live)),
         row("Peak reserved", bytes(peak.block_bytes)),
-        row("Blocks at the peak", format!("{} shared, {} dedicated", peak.blocks, peak.dedicated)),
+        row("Shared blocks at the peak", count(peak.blocks.into())),
+        row("Dedicated at the peak", count(peak.dedicated.into())),
         row("Waste: padding", waste(peak.padding)),
         row("Waste: rounding", waste(peak.rounding)),
         row("Waste: free", waste(peak.free())),
-        row("Driver calls", format!("{} in all, {per_frame} a frame", count(outcome.device_calls))),
-        row("… in a steady frame", format!("{} at most", outcome.max_calls_in_steady_frame)),
-        row("Time an operation", format!("{p50} ns median, {p99} ns p99, {} ns max", count(max))),
+        row("Driver calls", count(outcome.device_calls)),
+    ];
+    if trace.frames() != 0 {
+        rows.push(row("… a frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
+        rows.push(row("… a steady frame, at most", count(outcome.max_calls_in_steady_frame)));
+    }
+    rows.extend([
+        row("An operation, median", nanoseconds(p50)),
+        row("An operation, p99", nanoseconds(p99)),
+        row("An operation, max", nanoseconds(max)),
         row("Bytes uploaded", bytes(outcome.bytes_uploaded)),
-        row(
-            "Bytes verified",
-            format!(
-                "{} ({})",
-                bytes(outcome.bytes_verified),
-                percent(outcome.bytes_verified, outcome.bytes_uploaded)
-            ),
-        ),
-    ]
+        row("Bytes verified", bytes(outcome.bytes_verified)),
+        row("… of those uploaded", percent(outcome.bytes_verified, outcome.bytes_uploaded)),
+    ]);
+    rows
 }
 
 /// The figures for machines.

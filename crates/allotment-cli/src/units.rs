@@ -20,12 +20,21 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i != 0 && (digits.len() - i) % 3 == 0 {
+        if i != 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
     }
     text
+}
+
+/// A time in the unit that leaves at least one before the point.
+pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", nanoseconds as f64 / 1e3),
+        _ => format!("{:.1} ms", nanoseconds as f64 / 1e6),
+    }
 }
 
 /// A part of a whole.

@@ -44,3 +44,8 @@ pub use memory::{
     Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
     ResourceKind,
 };
+
+/// The example of the README, so that it cannot rot.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -14,6 +14,8 @@ pub(crate) struct History {
     pub(crate) allocations: Vec<Allocated>,
     /// Indices into `blocks` of those that are live.
     live_blocks: HashMap<HostMemory, usize>,
+    /// Memory that is not the trace's: the staging buffers of the replay.
+    hidden: Vec<HostMemory>,
     /// Indices into `allocations` of those that are live.
     live: HashMap<ResourceIndex, usize>,
     calls: u64,
@@ -56,6 +58,11 @@ pub(crate) struct Allocated {
 }
 
 impl History {
+    /// A history that does not show the memory that is there already.
+    pub(super) fn hiding(blocks: &[BlockInfo<HostDevice>]) -> Self {
+        Self { hidden: blocks.iter().map(|block| block.memory).collect(), ..Self::default() }
+    }
+
     pub(super) fn allocated(
         &mut self,
         event: usize,
@@ -117,7 +124,7 @@ impl History {
             }
             stays
         });
-        for block in now {
+        for block in now.into_iter().filter(|block| !self.hidden.contains(&block.memory)) {
             self.live_blocks.entry(block.memory).or_insert_with(|| {
                 blocks.push(Block {
                     pool: block.pool.to_string(),

@@ -100,7 +100,7 @@ pub(crate) fn replay(
             device_calls: 0,
             max_calls_in_steady_frame: 0,
             timing: Percentiles::default(),
-            history: History::default(),
+            history: History::hiding(&allocator.blocks()),
             dump: None,
         },
     };
@@ -196,8 +196,8 @@ impl Run<'_> {
         let recorded = self.trace.resource(resource);
         let mut desc = self.desc(recorded)?;
         desc.user_data = recorded.id() + 1;
-        if self.options.dump && !recorded.name().is_empty() {
-            desc = desc.named(recorded.name().to_owned());
+        if self.options.dump {
+            desc = desc.named(display_name(recorded));
         }
         let allocator = self.allocator;
         let allocation = match self.stopwatch.time(|| allocator.allocate(&desc)) {
@@ -326,17 +326,42 @@ fn unexpected(error: impl core::fmt::Display) -> Failure {
     Failure::Unexpected(error.to_string())
 }
 
+const TRANSFER_SRC: u32 = 1;
+const TRANSFER_DST: u32 = 1 << 1;
+const UNIFORM: u32 = 1 << 4;
+const STORAGE: u32 = 1 << 5;
+const INDEX: u32 = 1 << 6;
+const VERTEX: u32 = 1 << 7;
+const INDIRECT: u32 = 1 << 8;
+
+/// What a resource is called where people look: an image by its format and extent, as recorded, a buffer
+/// by what it may be used for.
+pub(crate) fn display_name(resource: &Resource) -> String {
+    let RecordedKind::Buffer { usage: Some(usage) } = resource.kind() else {
+        return resource.name().to_owned();
+    };
+    let flags = [
+        (VERTEX, "vertex"),
+        (INDEX, "index"),
+        (UNIFORM, "uniform"),
+        (STORAGE, "storage"),
+        (INDIRECT, "indirect"),
+        (TRANSFER_SRC, "copied from"),
+        (TRANSFER_DST, "copied to"),
+    ];
+    let named: Vec<_> = flags.iter().filter(|(flag, _)| usage & flag != 0).map(|(_, name)| *name).collect();
+    if named.is_empty() {
+        format!("buffer, usage {usage:#x}")
+    } else {
+        format!("{} buffer", named.join(", "))
+    }
+}
+
 /// What a recorded resource is, what its memory is for, and what to call that.
 ///
 /// A buffer's usage tells: one that is only copied from is how a program uploads, one that is only copied
 /// to is how it reads back.
 fn roles(resource: &Resource) -> (ResourceKind, Intent, &'static str) {
-    const TRANSFER_SRC: u32 = 1;
-    const TRANSFER_DST: u32 = 2;
-    const UNIFORM: u32 = 0x10;
-    const STORAGE: u32 = 0x20;
-    const INDEX: u32 = 0x40;
-    const VERTEX: u32 = 0x80;
     match resource.kind() {
         RecordedKind::Image => (ResourceKind::OptimalImage, Intent::Device, "image"),
         RecordedKind::Buffer { usage } => match usage {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::args::Setup;
 use crate::failure::Failure;
-use crate::replay::{Block, Outcome, Sample};
+use crate::replay::{Block, Outcome, Sample, display_name};
 use crate::source::Source;
 
 const PAGE: &str = include_str!("../../assets/report.html");
@@ -35,7 +35,7 @@ struct Data<'a> {
     heaps: Vec<Heap>,
     blocks: Vec<BlockRow>,
     allocations: Allocations,
-    names: Vec<&'a str>,
+    names: Vec<String>,
     categories: Vec<&'static str>,
     peak: usize,
 }
@@ -127,7 +127,7 @@ impl<'a> Data<'a> {
             allocations.to.push(allocated.to.map_or(-1, |to| to as i64));
             let image = matches!(resource.kind(), allotment_trace::ResourceKind::Image);
             allocations.kind.push(image.into());
-            allocations.name.push(intern(&mut names, if image { resource.name() } else { "" }));
+            allocations.name.push(intern(&mut names, display_name(resource)));
             allocations.id.push(resource.id());
             allocations.category.push(intern(&mut categories, allocated.category));
         }

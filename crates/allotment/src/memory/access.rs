@@ -3,6 +3,7 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
+use std::sync::{PoisonError, RwLockReadGuard};
 
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::PoolSlot;
@@ -14,7 +15,7 @@ use crate::device::{
 use crate::sync::locked;
 
 /// Where an allocation is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Place<D: Device> {
     /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
@@ -25,12 +26,22 @@ pub struct Place<D: Device> {
     pub size: u64,
     /// Which memory type it is of.
     pub memory_type: MemoryTypeIndex,
-    /// Where the CPU sees the first byte; `None` where it cannot. Good until the allocation is freed.
+    /// Where the CPU sees the first byte; `None` where it cannot. Good until the allocation is freed or its
+    /// pool is reset.
     ///
     /// Memory that is not host-coherent needs [`flush`](Allocator::flush) after writing and
     /// [`invalidate`](Allocator::invalidate) before reading.
     pub address: Option<NonNull<u8>>,
 }
+
+// Not derived, since a place is copied whether or not its device can be.
+impl<D: Device> Clone for Place<D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for Place<D> {}
 
 /// What is known of an allocation beside its place.
 #[derive(Clone, Debug)]
@@ -66,6 +77,20 @@ impl<D: Device> Allocator<D> {
         if record.generation() == id.generation { Ok((slot, record)) } else { Err(AccessError::Stale) }
     }
 
+    /// The place of an allocation, which stays its place while the guard lives: without one, a pool might
+    /// be reset and its memory given back under the hands of who writes there. Default pools are never
+    /// reset and need none.
+    pub(super) fn hold(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+        let id = allocation.id();
+        let (slot, _) = self.slot_and_record(id)?;
+        let custom = id.pool >= self.default_pool_count();
+        let guard = custom.then(|| slot.resets.read().unwrap_or_else(PoisonError::into_inner));
+        Ok((self.raw_place(allocation)?, guard))
+    }
+
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
         Ok(self.slot_and_record(allocation.id())?.1.read())
     }
@@ -77,7 +102,7 @@ impl<D: Device> Allocator<D> {
     /// [`AccessError::Foreign`] when it is from another allocator; [`AccessError::Stale`] when its pool was
     /// reset.
     pub fn place(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
-        let RawPlace { memory, offset, size, address, memory_type } = self.raw_place(allocation)?;
+        let RawPlace { memory, offset, size, address, memory_type, .. } = self.raw_place(allocation)?;
         Ok(Place { memory: D::Memory::from_raw(memory), offset, size, memory_type, address })
     }
 
@@ -147,9 +172,9 @@ impl<D: Device> Allocator<D> {
     /// [`AccessError`] when the CPU cannot reach the memory or the range does not lie in the allocation
     /// (nothing was written), or when the driver refuses to flush.
     pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let place = self.raw_place(allocation)?;
+        let (place, _held) = self.hold(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
-        // SAFETY: the range lies in mapped memory that the token keeps alive.
+        // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
         unsafe { write_bytes(at, bytes) };
         self.make_visible(&place, range, Visibility::Flush)
     }
@@ -161,10 +186,10 @@ impl<D: Device> Allocator<D> {
     /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation, or
     /// the driver refuses to invalidate. `bytes` is as before.
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
-        let place = self.raw_place(allocation)?;
+        let (place, _held) = self.hold(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
         self.make_visible(&place, range, Visibility::Invalidate)?;
-        // SAFETY: the range lies in mapped memory that the token keeps alive.
+        // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
         unsafe { read_bytes(at, bytes) };
         Ok(())
     }
@@ -222,14 +247,14 @@ impl<D: Device> Allocator<D> {
         range: Range<u64>,
         visibility: Visibility,
     ) -> Result<(), AccessError> {
-        let place = self.raw_place(allocation)?;
+        let (place, _held) = self.hold(allocation)?;
         let len = range.end.checked_sub(range.start).and_then(|len| usize::try_from(len).ok());
         let out = AccessError::OutOfRange { offset: range.start, size: 0, available: place.size };
         let (_, range) = within(&place, range.start, len.ok_or(out)?)?;
         self.make_visible(&place, range, visibility)
     }
 
-    /// `range` is in the memory object.
+    /// `range` is in the memory object, and the place is [held](Self::hold).
     fn make_visible(
         &self,
         place: &RawPlace,
@@ -242,11 +267,9 @@ impl<D: Device> Allocator<D> {
         }
         self.heaps.make_visible_calls.fetch_add(1, Relaxed);
         let memory = D::Memory::from_raw(place.memory);
-        // An allocation in memory that is not coherent takes whole atoms, so they end inside it.
-        let end = atom.align_up(place.offset + place.size);
-        // SAFETY: the memory is live while the token is, mapped since `within` found an address, and the
-        // range lies in the allocation.
-        unsafe { make_visible(self.device(), memory, end, range, visibility) }?;
+        // SAFETY: the memory is live while the caller holds the place, mapped since `within` found an
+        // address, and the range lies in the allocation.
+        unsafe { make_visible(self.device(), memory, place.memory_size, range, visibility) }?;
         Ok(())
     }
 

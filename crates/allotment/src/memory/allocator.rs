@@ -17,7 +17,7 @@ use super::retention::Retention;
 use super::statistics::{DetailedStatistics, Statistics};
 use super::{
     AllocationDesc, AllocationError, BudgetWish, CreateAllocatorError, CreatePoolError, DestroyPoolError,
-    Foreign, Growth, Lifetime, Name,
+    Foreign, Growth, Lifetime, Name, ResourceKind,
 };
 use crate::device::{Device, HeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, OwnedMemory};
 use crate::sync::locked;
@@ -328,7 +328,8 @@ impl<D: Device> Allocator<D> {
     }
 
     pub(super) fn default_pool_for(&self, memory_type: MemoryTypeIndex, desc: &AllocationDesc) -> u32 {
-        let optimal = self.separate_optimal && desc.kind.is_optimal();
+        // What may be linear by turns stays among the linear ones, on pages of its own.
+        let optimal = self.separate_optimal && desc.kind == ResourceKind::OptimalImage;
         default_pool(memory_type, desc.lifetime, optimal)
     }
 
@@ -383,7 +384,26 @@ impl<D: Device> Allocator<D> {
                 return Err(AllocationError::WouldGrow { requested, free, largest_free });
             }
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
-            let plan = state.plan(set, &fitted, desc, heap_size)?;
+            let plan = match state.plan(set, &fitted, desc, heap_size) {
+                Ok(plan) => plan,
+                Err(error) => {
+                    let full = matches!(error, AllocationError::PoolFull { .. });
+                    // A block that is kept for nobody must not stand in the way of one that is wanted.
+                    let idle = if full { state.take_empty(None, |_, _| true) } else { None };
+                    if let Some(memory) = idle {
+                        state.store_counters(slot);
+                        drop(guard);
+                        self.heaps.free(&self.device, memory);
+                        guard = locked(&slot.state);
+                    } else if full && state.pending != 0 {
+                        // What another thread is getting may have room, or not come.
+                        guard = slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                    } else {
+                        return Err(error);
+                    }
+                    continue;
+                }
+            };
             let shared = plan.role == Role::Shared;
             if shared && state.sets[set].growing {
                 // Another thread is getting a block; perhaps it has room for both.
@@ -391,9 +411,12 @@ impl<D: Device> Allocator<D> {
                 continue;
             }
             state.sets[set].growing |= shared;
+            state.pending += 1;
             let memory_type = state.sets[set].memory_type;
             let wish = stricter(state.rules.budget, desc.budget);
             drop(guard);
+            let wanted = plan.sizes().next().unwrap_or(0);
+            self.release_from(slot, |state| state.take_stale(wanted));
             let got = self.get_memory(memory_type, &plan, &fitted, wish);
             return self.settle(slot, pool, set, shared, got, &fitted, desc);
         }
@@ -424,7 +447,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Asks the driver for what the plan wants. Called with no lock held.
+    /// Gets what the plan wants from the driver, in place of empty blocks if need be. Called with no lock
+    /// held.
     fn get_memory(
         &self,
         memory_type: MemoryTypeIndex,
@@ -432,31 +456,59 @@ impl<D: Device> Allocator<D> {
         fitted: &Fitted,
         wish: BudgetWish,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        self.ask_for(memory_type, plan, fitted, wish).or_else(|refused| {
+            if self.make_room(memory_type, refused) {
+                self.ask_for(memory_type, plan, fitted, wish)
+            } else {
+                Err(refused)
+            }
+        })
+    }
+
+    /// Asks the driver for one size after the other.
+    fn ask_for(
+        &self,
+        memory_type: MemoryTypeIndex,
+        plan: &Plan,
+        fitted: &Fitted,
+        wish: BudgetWish,
+    ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
         let heap = heap_of(&self.device, memory_type)?;
-        let room = self.heaps.room_in_budget(heap);
-        let least = plan.sizes().last().unwrap_or(0);
-        let mut refused = None;
-        for attempt in 0..2 {
-            // A block that the budget has no room for is passed over for a smaller one, not for none.
-            for size in plan.sizes().filter(|&size| size <= room || size == least) {
-                match self.heaps.allocate(&self.device, memory_type, size, wish) {
-                    Ok(memory) => return Ok((memory, plan.role)),
-                    Err(error) if error.falls_through() => refused = Some(error),
-                    Err(error) => return Err(error),
-                }
-            }
-            if plan.own_memory_at_last && fitted.request.size < least {
-                match self.heaps.allocate(&self.device, memory_type, fitted.request.size, wish) {
-                    Ok(memory) => return Ok((memory, Role::Own)),
-                    Err(error) if error.falls_through() => refused = Some(error),
-                    Err(error) => return Err(error),
-                }
-            }
-            if attempt == 0 && !self.release_empty(Some(heap)) {
-                break;
+        let mut refused = AllocationError::ZeroSize;
+        for (size, role) in plan.candidates(self.heaps.room_for_block(&self.device, heap), fitted) {
+            match self.heaps.allocate(&self.device, memory_type, size, wish) {
+                Ok(memory) => return Ok((memory, role)),
+                Err(error) if error.falls_through() => refused = error,
+                Err(error) => return Err(error),
             }
         }
-        Err(refused.unwrap_or(AllocationError::ZeroSize))
+        Err(refused)
+    }
+
+    /// Gives empty blocks back where that may help against a refusal. True when there was one.
+    pub(super) fn make_room(&self, memory_type: MemoryTypeIndex, refused: AllocationError) -> bool {
+        let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
+        // Blocks that are given back in vain would be missed by the next memory type of the heap.
+        let helps = match refused {
+            AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
+            AllocationError::OverBudget { requested, usage, budget, .. } => {
+                usage + requested <= budget.saturating_add(self.empty_bytes(heap))
+            }
+            AllocationError::HeapLimit { requested, reserved, limit, .. } => {
+                reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
+            }
+            refused => refused.falls_through(),
+        };
+        helps && self.release_empty(Some(heap))
+    }
+
+    /// Bytes of a heap that [`release_empty`](Self::release_empty) would give back.
+    fn empty_bytes(&self, heap: HeapIndex) -> u64 {
+        let of_slot = |slot: &PoolSlot<D>| {
+            let guard = locked(&slot.state);
+            guard.as_ref().map_or(0, |state| state.empty_bytes(heap))
+        };
+        self.slots().map(of_slot).sum()
     }
 
     /// Takes in what the driver gave, or passes on what it said.
@@ -475,20 +527,21 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
         let mut guard = locked(&slot.state);
-        if shared {
-            if let Some(state) = guard.as_mut() {
-                state.sets[set].growing = false;
-            }
-            slot.grown.notify_all();
+        if let Some(state) = guard.as_mut() {
+            state.pending -= 1;
+            state.sets[set].growing &= !shared;
         }
+        slot.grown.notify_all();
         let (memory, role) = got?;
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
             None => Err((AllocationError::ForeignPool, Some(memory))),
         };
+        // The generation is read before a reset can change it.
+        let placed = placed.map(|record| self.token(pool, record, slot));
         drop(guard);
         match placed {
-            Ok(record) => Ok(self.token(pool, record, slot)),
+            Ok(token) => Ok(token),
             Err((error, memory)) => {
                 if let Some(memory) = memory {
                     self.heaps.free(&self.device, memory);
@@ -505,17 +558,17 @@ impl<D: Device> Allocator<D> {
         memory: OwnedMemory<D>,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
+        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
         let fitted = {
-            let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
-            let guard = locked(&slot.state);
-            let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
+            let mut guard = locked(&slot.state);
+            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
             let mut fitted = self.fit(state, 0, desc)?;
+            state.pending += 1;
             // The memory is exactly as large as the resource, so nothing is rounded.
             fitted.request.size = memory.size();
             fitted.sizes.occupied = memory.size();
             fitted
         };
-        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
         self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc)
     }
 
@@ -555,7 +608,8 @@ impl<D: Device> Allocator<D> {
 
     /// What serving a request would do now: use what is there, or ask the driver for how much.
     ///
-    /// Between the answer and the request, other threads may change both.
+    /// Between the answer and the request, other threads may change both. A request that is refused gives
+    /// empty blocks back and tries once more; the answer does not count on the room that this makes.
     ///
     /// # Errors
     ///
@@ -578,7 +632,8 @@ impl<D: Device> Allocator<D> {
         let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
         let fitted = self.fit(state, set, desc)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
-        if !fitted.tied && state.sets[set].would_place(&fitted.request, fitted.own_memory) {
+        if !fitted.tied && state.sets[set].would_place(&fitted.request, fitted.own_memory, fitted.block_size)
+        {
             return Ok(Forecast::Fits { memory_type });
         }
         if desc.growth == Growth::Forbidden {
@@ -590,15 +645,13 @@ impl<D: Device> Allocator<D> {
         let wish = stricter(state.rules.budget, desc.budget);
         drop(guard);
 
-        let room = self.heaps.room_in_budget(heap);
-        let least = plan.sizes().last().unwrap_or(0);
-        let at_last = plan.own_memory_at_last.then_some(fitted.request.size);
         let mut refused = AllocationError::ZeroSize;
-        for bytes in plan.sizes().filter(|&size| size <= room || size == least).chain(at_last) {
+        for (bytes, _) in plan.candidates(self.heaps.room_for_block(&self.device, heap), &fitted) {
             // A charge that is dropped is refunded.
             match self.heaps.charge(&self.device, memory_type, bytes, wish) {
                 Ok(_) => return Ok(Forecast::Grows { memory_type, heap, bytes }),
-                Err(error) => refused = error,
+                Err(error) if error.falls_through() => refused = error,
+                Err(error) => return Err(error),
             }
         }
         Err(refused)
@@ -606,16 +659,22 @@ impl<D: Device> Allocator<D> {
 
     /// Says that a frame is over: the clock by which empty blocks are given back. Cheap where there are
     /// none.
+    ///
+    /// Gives at most one block back, so that no frame pays for a whole level's memory; the others go in
+    /// the frames after it. [`trim`](Self::trim) gives all back at once.
     pub fn end_frame(&self) {
+        let mut unwanted = None;
         for slot in self.slots() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.tick();
-            let empty = state.has_empty_blocks();
-            drop(guard);
-            if empty {
-                self.release_from(slot, PoolState::take_unwanted);
+            state.end_frame();
+            if unwanted.is_none() && state.has_empty_blocks() {
+                unwanted = state.take_unwanted();
+                state.store_counters(slot);
             }
+        }
+        if let Some(memory) = unwanted {
+            self.heaps.free(&self.device, memory);
         }
     }
 
@@ -633,7 +692,7 @@ impl<D: Device> Allocator<D> {
                 state.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
             };
             if locked(&slot.state).as_ref().is_some_and(of_heap) {
-                any |= self.release_from(slot, |state| state.take_empty(|_, _| true));
+                any |= self.release_from(slot, |state| state.take_empty(heap, |_, _| true));
             }
         }
         any
@@ -718,7 +777,10 @@ impl<D: Device> Allocator<D> {
     fn check_pool(&self, desc: &PoolDesc) -> Result<Rules, CreatePoolError> {
         let properties = self.device.properties();
         let count = desc.memory_types.len();
-        let exist = desc.memory_types.iter().all(|&index| properties.memory_type(index).is_some());
+        let usable = |&index: &MemoryTypeIndex| {
+            properties.memory_type(index).is_some() && self.desc.memory_types.contains(index)
+        };
+        let exist = desc.memory_types.iter().all(usable);
         if count == 0 || count > MAX_POOL_TYPES || !exist {
             return Err(CreatePoolError::MemoryTypes { count });
         }
@@ -760,17 +822,12 @@ impl<D: Device> Allocator<D> {
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
         let slot = slot.ok_or(AllocationError::ForeignPool)?;
-        loop {
-            // One by one, the lock dropped for each driver call: a reset is rare, other threads are not.
-            let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-            let Some((record, _)) = state.live().next() else { return Ok(()) };
-            let Freed { memory, .. } = state.free(slot, record);
-            drop(guard);
-            if let Some(memory) = memory {
-                self.heaps.free(&self.device, memory);
-            }
-        }
+        let _alone = slot.resets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = locked(&slot.state);
+        let memory = guard.as_mut().ok_or(AllocationError::ForeignPool)?.reset(slot);
+        drop(guard);
+        memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
+        Ok(())
     }
 
     /// Destroys a pool and gives its blocks back.

@@ -50,6 +50,10 @@ pub(super) struct Sizes {
 /// A spare memory object may be larger than what it is reused for by this part of the size.
 const SPARE_WASTE_DIVISOR: u64 = 8;
 
+/// A spare memory object becomes a shared block up to so many times the size that the next block would
+/// have. Larger ones stay spare: their next owner would have to get memory of that size anew.
+const SHARED_SPARE_FACTOR: u64 = 2;
+
 #[derive(Debug)]
 pub(super) struct BlockSet<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
@@ -66,6 +70,14 @@ pub(super) struct BlockSet<D: Device> {
     pub(super) empty_blocks: u32,
     /// A thread is getting a shared block from the driver; others wait for it rather than do the same.
     pub(super) growing: bool,
+}
+
+/// The ranges of memory of a size that passed the door.
+fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
+    match VirtualBlock::new(size, algorithm) {
+        Ok(ranges) => ranges,
+        Err(error) => unreachable!("the driver was asked for memory of a size that nobody wants: {error}"),
+    }
 }
 
 impl<D: Device> BlockSet<D> {
@@ -97,11 +109,6 @@ impl<D: Device> BlockSet<D> {
         self.statistics.blocks + self.statistics.dedicated
     }
 
-    /// Bytes of the blocks that allocations share, which decide how large the next one is.
-    pub(super) fn shared_bytes(&self) -> u64 {
-        self.order.iter().filter_map(|&index| self.block(index)).map(|block| block.memory.size()).sum()
-    }
-
     /// The spare memory object that fits `size` best, unless too much of it would lie idle.
     fn best_spare(&self, size: u64) -> Option<u32> {
         let fitting = self.spare.iter().filter_map(|&index| {
@@ -109,6 +116,37 @@ impl<D: Device> BlockSet<D> {
             (room >= size && room - size <= size / SPARE_WASTE_DIVISOR).then_some((room, index))
         });
         fitting.min().map(|(_, index)| index)
+    }
+
+    /// The smallest spare memory object that holds the request and may be shared, where the next block
+    /// would have `block_size` bytes.
+    fn shareable_spare(&self, request: &Request, block_size: u64) -> Option<u32> {
+        let least = match self.algorithm {
+            Algorithm::Buddy => request.size.next_power_of_two(),
+            _ => request.size,
+        };
+        let fitting = self.spare.iter().filter_map(|&index| {
+            let room = self.block(index)?.memory.size();
+            (room >= least && room / SHARED_SPARE_FACTOR <= block_size).then_some((room, index))
+        });
+        fitting.min().map(|(_, index)| index)
+    }
+
+    /// Makes a spare memory object a block that allocations share, so that none has to be got for this
+    /// request. False when there is none.
+    pub(super) fn share_spare(&mut self, request: &Request, block_size: u64) -> bool {
+        let Some(index) = self.shareable_spare(request, block_size) else { return false };
+        let algorithm = self.algorithm;
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        block.ranges = new_ranges(block.memory.size(), algorithm);
+        block.role = Role::Shared;
+        self.spare.retain(|&spare| spare != index);
+        self.order.push(index);
+        self.statistics.dedicated -= 1;
+        self.statistics.blocks += 1;
+        true
     }
 
     /// Serves a request from what is there.
@@ -149,7 +187,8 @@ impl<D: Device> BlockSet<D> {
         let range = match block.ranges.allocate(*request, record) {
             Ok(range) => range,
             Err(refused) => match refused.error {
-                AllocateError::NoSpace { .. } => return Ok(None),
+                // A ring has no upper side to give from, another block may have.
+                AllocateError::NoSpace { .. } | AllocateError::RingInUse => return Ok(None),
                 error => return Err(error),
             },
         };
@@ -214,10 +253,7 @@ impl<D: Device> BlockSet<D> {
         let size = memory.size();
         // A block made to measure has one range, for which the simplest algorithm does.
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
-        let ranges = match VirtualBlock::new(size, algorithm) {
-            Ok(ranges) => ranges,
-            Err(error) => unreachable!("a driver gave memory of a size that nobody asks for: {error}"),
-        };
+        let ranges = new_ranges(size, algorithm);
         let block = Block { memory, ranges, role, empty_since: Some(now) };
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.blocks.push(None);
@@ -257,15 +293,36 @@ impl<D: Device> BlockSet<D> {
         Some(block.memory)
     }
 
-    /// The first empty block that `unwanted` says yes to, given its size and how long it has been empty.
-    pub(super) fn find_empty(&self, now: u64, unwanted: impl Fn(u64, u64) -> bool) -> Option<u32> {
+    /// The first empty block that `unwanted` says yes to, given its size and how long it has been empty;
+    /// with `keep_shared`, the first that is not shared.
+    pub(super) fn find_empty(
+        &self,
+        now: u64,
+        keep_shared: bool,
+        unwanted: impl Fn(u64, u64) -> bool,
+    ) -> Option<u32> {
         if self.empty_blocks == 0 {
             return None;
         }
         let found = self.blocks().find(|(_, block)| {
-            block.empty_since.is_some_and(|since| unwanted(block.memory.size(), now.saturating_sub(since)))
+            let kept = keep_shared && block.role == Role::Shared;
+            !kept && block.empty_since.is_some_and(|since| unwanted(block.memory.size(), now.saturating_sub(since)))
         });
         found.map(|(index, _)| index)
+    }
+
+    /// Bytes of the memory objects in which nothing is allocated, when `keep` shared blocks at least stay.
+    pub(super) fn empty_bytes(&self, keep: u32) -> u64 {
+        let mut may_go = self.statistics.blocks.saturating_sub(keep);
+        let mut bytes = 0;
+        for (_, block) in self.blocks().filter(|(_, block)| block.empty_since.is_some()) {
+            if block.role == Role::Shared {
+                let Some(left) = may_go.checked_sub(1) else { continue };
+                may_go = left;
+            }
+            bytes += block.memory.size();
+        }
+        bytes
     }
 
     /// All memory, for giving it back, whatever is allocated in it.
@@ -274,9 +331,12 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// True when [`place`](Self::place) would find room.
-    pub(super) fn would_place(&self, request: &Request, own_memory: bool) -> bool {
+    pub(super) fn would_place(&self, request: &Request, own_memory: bool, block_size: u64) -> bool {
         if own_memory {
             return self.best_spare(request.size).is_some();
+        }
+        if self.shareable_spare(request, block_size).is_some() {
+            return true;
         }
         self.order.iter().any(|&index| self.block(index).is_some_and(|block| block.ranges.would_fit(request)))
     }

@@ -6,7 +6,7 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::allocator::{Allocation, Allocator, no_memory_type};
-use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, ResourceKind};
+use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, ResourceKind};
 use crate::device::{
     BufferDesc, DedicatedNeed, Device, DeviceError, MemoryTypeIndex, OwnedMemory, Requirements,
 };
@@ -118,8 +118,10 @@ impl<D: Device> Allocator<D> {
         offset: u64,
         requirements: &Requirements,
     ) -> Result<D::Buffer, BufferError> {
+        let _held = self.hold(allocation).map_err(BufferError::Access)?;
         let place = self.place_within(allocation, offset, requirements).map_err(BufferError::Access)?;
-        // SAFETY: the memory lives as long as the token, and the requirements were just checked.
+        // SAFETY: the memory lives as long as the token and the guard, and the requirements were just
+        // checked.
         unsafe { self.device().create_buffer(buffer, place.memory, place.offset) }
             .map_err(BufferError::Device)
     }
@@ -132,7 +134,14 @@ impl<D: Device> Allocator<D> {
         let ranking = self.ranking(desc).map_err(BufferError::Allocation)?;
         let mut first = None;
         for memory_type in ranking.types() {
-            match self.make_dedicated_buffer(buffer, desc, memory_type) {
+            let made = self.make_dedicated_buffer(buffer, desc, memory_type).or_else(|refused| {
+                if self.make_room(memory_type, refused) {
+                    self.make_dedicated_buffer(buffer, desc, memory_type)
+                } else {
+                    Err(refused)
+                }
+            });
+            match made {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result.map_err(BufferError::Allocation),
             }
@@ -147,6 +156,9 @@ impl<D: Device> Allocator<D> {
         memory_type: MemoryTypeIndex,
     ) -> Result<Buffer<D>, AllocationError> {
         let (device, size) = (self.device(), desc.requirements.size);
+        if desc.growth == Growth::Forbidden {
+            return Err(AllocationError::WouldGrow { requested: size, free: 0, largest_free: 0 });
+        }
         let refused = |error| self.heaps.refused(device, memory_type, size, error);
         let charge = self.heaps.charge(device, memory_type, size, desc.budget)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);

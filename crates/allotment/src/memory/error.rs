@@ -99,8 +99,7 @@ pub enum AllocationError {
     },
     /// Memory of its own was asked for or is required, but the pool's blocks are of a fixed size.
     DedicatedInFixedPool,
-    /// [`Side::Upper`](crate::Side::Upper) was asked where it cannot be had: the pool is not linear, or is
-    /// used as a ring.
+    /// [`Side::Upper`](crate::Side::Upper) was asked of a pool that is not linear.
     UpperSide,
     /// The pool belongs to another allocator.
     ForeignPool,
@@ -166,7 +165,7 @@ impl fmt::Display for AllocationError {
                 write!(f, "a pool whose blocks have a fixed size gives no allocation memory of its own")
             }
             Self::UpperSide => {
-                write!(f, "the upper side exists only in a linear pool that is not used as a ring")
+                write!(f, "the upper side exists only in a linear pool")
             }
             Self::ForeignPool => write!(f, "the pool belongs to another allocator"),
             Self::Device(error) => error.fmt(f),

@@ -3,7 +3,8 @@
 //! Block geometry decides over waste far more than the algorithm inside the blocks does: the same
 //! streaming traffic wastes 8–18 % in 32 MiB blocks where everything above an eighth of a block gets its
 //! own memory, and 50–125 % in 256 MiB blocks where only what is above half of one does. So blocks grow
-//! with what is in use: the next one is about an eighth of what the pool has already.
+//! with what is in use: the next one is about a sixteenth of what the pool has already, and what is larger
+//! than a quarter of that gets its own.
 
 use allotment_suballoc::MAX_SIZE;
 
@@ -22,21 +23,22 @@ pub struct BlockSizes {
     pub largest: u64,
     /// The next block is the pool's bytes divided by this, rounded up to a power of two.
     pub growth_divisor: u64,
-    /// What is larger than the next block divided by this gets memory of its own.
+    /// What is larger than the next block divided by this, and than [`smallest`](Self::smallest), gets
+    /// memory of its own.
     pub own_memory_divisor: u64,
 }
 
 impl Default for BlockSizes {
     fn default() -> Self {
-        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 8, own_memory_divisor: 2 }
+        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 16, own_memory_divisor: 4 }
     }
 }
 
 impl BlockSizes {
-    /// Blocks of one size, whatever is in use.
+    /// Blocks of one size, whatever is in use. Only what does not fit them gets memory of its own.
     #[must_use]
     pub fn fixed(size: u64) -> Self {
-        Self { smallest: size, largest: size, ..Self::default() }
+        Self { smallest: size, largest: size, growth_divisor: 1, own_memory_divisor: 1 }
     }
 
     pub(super) fn is_valid(&self) -> bool {
@@ -63,6 +65,6 @@ impl BlockSizes {
 
     /// True when `size` bytes should not go into a block of `block_size`.
     pub(super) fn is_own_memory(&self, size: u64, block_size: u64) -> bool {
-        size > block_size / self.own_memory_divisor
+        size > (block_size / self.own_memory_divisor).max(self.smallest)
     }
 }

@@ -3,8 +3,20 @@
 //!
 //! Bytes are charged before the driver is called and refunded if it refuses, so two threads cannot both
 //! pass a limit that has room for one.
+//!
+//! What the driver says is in use is a figure of some moment. What this allocator charged and refunded
+//! since is added to it, and for that one must know how much of its own the figure holds. That cannot be
+//! known exactly while other threads get memory and give it back; it is known from below, and so usage is
+//! sometimes taken to be more than it is, never less:
+//!
+//! ```text
+//!   own bytes in the figure  >=  given, read before the figure  -  returned, read after it
+//! ```
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 use std::sync::Mutex;
 
 use super::{AllocationError, BudgetWish};
@@ -57,7 +69,11 @@ struct Heap {
     limit: u64,
     reserved: AtomicU64,
     peak_reserved: AtomicU64,
-    /// What the driver said, and `reserved` when it did.
+    /// Bytes that the driver ever gave; counted after it did.
+    given: AtomicU64,
+    /// Bytes that it ever got back; counted before it does.
+    returned: AtomicU64,
+    /// What the driver said, and how much of that at least is this allocator's own.
     told: Mutex<(HeapBudget, u64)>,
 }
 
@@ -83,6 +99,9 @@ pub(super) struct Charge<'a> {
 impl Charge<'_> {
     /// The memory was got: it stays accounted for until [`Heaps::free`].
     pub(super) fn keep(self) {
+        let heap = &self.heaps.heaps[self.heap.get()];
+        heap.given.fetch_add(self.size, AcqRel);
+        heap.peak_reserved.fetch_max(heap.reserved.load(Relaxed), Relaxed);
         core::mem::forget(self);
     }
 }
@@ -104,6 +123,8 @@ impl Heaps {
                 limit: limit.unwrap_or(u64::MAX),
                 reserved: AtomicU64::new(0),
                 peak_reserved: AtomicU64::new(0),
+                given: AtomicU64::new(0),
+                returned: AtomicU64::new(0),
                 told: Mutex::new((device.heap_budget(index), 0)),
             }
         });
@@ -162,12 +183,12 @@ impl Heaps {
 
     fn reserve(&self, index: HeapIndex, size: u64, wish: BudgetWish) -> Result<(), AllocationError> {
         let heap = &self.heaps[index.get()];
-        let (told, then) = *locked(&heap.told);
+        let (told, own) = *locked(&heap.told);
         let mut refusal = None;
         let reserved = heap.reserved.fetch_update(Relaxed, Relaxed, |reserved| {
             // Both are sums of sizes that passed the door, so they stay far below 2^64.
             let sum = reserved + size;
-            let usage = (told.usage + reserved).saturating_sub(then);
+            let usage = (told.usage + reserved).saturating_sub(own);
             refusal = if sum > heap.limit {
                 Some(AllocationError::HeapLimit { heap: index, requested: size, reserved, limit: heap.limit })
             } else if wish == BudgetWish::Within && usage + size > told.budget {
@@ -179,10 +200,7 @@ impl Heaps {
             refusal.is_none().then_some(sum)
         });
         match (reserved, refusal) {
-            (Ok(before), _) => {
-                heap.peak_reserved.fetch_max(before + size, Relaxed);
-                Ok(())
-            }
+            (Ok(_), _) => Ok(()),
             (Err(_), Some(refusal)) => Err(refusal),
             (Err(_), None) => unreachable!("an update is only given up with a refusal"),
         }
@@ -235,10 +253,13 @@ impl Heaps {
 
     /// Gives memory back to the driver. Called with no lock held.
     pub(super) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
-        let (memory_type, size) = (memory.memory_type(), memory.size());
+        let (heap, size) = (heap_of(device, memory.memory_type()), memory.size());
         self.free_calls.fetch_add(1, Relaxed);
+        if let Ok(heap) = heap {
+            self.heaps[heap.get()].returned.fetch_add(size, AcqRel);
+        }
         memory.free(device);
-        if let Ok(heap) = heap_of(device, memory_type) {
+        if let Ok(heap) = heap {
             self.refund(heap, size);
         }
     }
@@ -246,18 +267,19 @@ impl Heaps {
     /// Asks the driver for its figures.
     pub(super) fn refresh<D: Device>(&self, device: &D) {
         for (i, heap) in self.heaps.iter().enumerate() {
-            // What other threads charge between the two lines is counted twice until the next refresh,
-            // never not at all.
-            let reserved = heap.reserved.load(Relaxed);
+            let given = heap.given.load(Acquire);
             let told = device.heap_budget(HeapIndex(i as u8));
-            *locked(&heap.told) = (told, reserved);
+            let own = given.saturating_sub(heap.returned.load(Acquire));
+            *locked(&heap.told) = (told, own);
         }
     }
 
-    /// Bytes of the heap that a block may be made of without exceeding the budget.
-    pub(super) fn room_in_budget(&self, heap: HeapIndex) -> u64 {
+    /// Bytes that a block of the heap may have without exceeding the budget or a limit.
+    pub(super) fn room_for_block<D: Device>(&self, device: &D, heap: HeapIndex) -> u64 {
         let report = self.report(heap);
-        report.budget.saturating_sub(report.usage).min(report.limit.saturating_sub(report.reserved))
+        let room =
+            report.budget.saturating_sub(report.usage).min(report.limit.saturating_sub(report.reserved));
+        room.min(device.properties().limits.max_allocation_size)
     }
 
     pub(super) fn heap_size(&self, heap: HeapIndex) -> u64 {
@@ -267,12 +289,12 @@ impl Heaps {
 
     pub(super) fn report(&self, heap: HeapIndex) -> HeapReport {
         let heap = &self.heaps[heap.get()];
-        let (told, then) = *locked(&heap.told);
+        let (told, own) = *locked(&heap.told);
         let reserved = heap.reserved.load(Relaxed);
         HeapReport {
             reserved,
             peak_reserved: heap.peak_reserved.load(Relaxed),
-            usage: (told.usage + reserved).saturating_sub(then),
+            usage: (told.usage + reserved).saturating_sub(own),
             budget: told.budget,
             limit: heap.limit,
         }

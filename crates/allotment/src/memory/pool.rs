@@ -3,9 +3,9 @@
 //! A default pool serves one memory type for one lifetime and one side of the granularity; a custom pool
 //! serves what its user wants. They are the same thing with other rules.
 
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, RwLock};
 
-use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request};
+use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side};
 
 use super::block_set::{BlockSet, Role, Sizes, Spot};
 use super::growth::BlockSizes;
@@ -13,7 +13,7 @@ use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
 use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Name, ResourceKind};
-use crate::device::{DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, OwnedMemory};
+use crate::device::{DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory};
 use crate::table::AppendTable;
 
 /// The most memory types that one pool can take from.
@@ -111,7 +111,9 @@ pub(super) struct Rules {
 #[derive(Debug)]
 pub(super) struct PoolSlot<D: Device> {
     pub(super) state: Mutex<Option<PoolState<D>>>,
-    /// A block set has stopped growing.
+    /// Held while somebody touches memory by a token of the pool; alone, while the pool is reset.
+    pub(super) resets: RwLock<()>,
+    /// A thread has got memory for the pool, or has not.
     pub(super) grown: Condvar,
     pub(super) records: AppendTable<Record>,
     pub(super) counters: [Counters; MAX_POOL_TYPES],
@@ -121,6 +123,7 @@ impl<D: Device> Default for PoolSlot<D> {
     fn default() -> Self {
         Self {
             state: Mutex::new(None),
+            resets: RwLock::new(()),
             grown: Condvar::new(),
             records: AppendTable::new(),
             counters: Default::default(),
@@ -137,6 +140,8 @@ pub(super) struct PoolState<D: Device> {
     details: Vec<Option<Detail>>,
     vacant: Vec<u32>,
     clock: Clock,
+    /// Memory objects that threads are getting for the pool now.
+    pub(super) pending: u32,
 }
 
 /// What nobody needs in a hurry about an allocation.
@@ -158,7 +163,7 @@ pub(super) struct Plan {
     sizes: [u64; 4],
     count: usize,
     /// Ask for memory of exactly the request's size when none of the sizes can be had.
-    pub(super) own_memory_at_last: bool,
+    own_memory_at_last: bool,
 }
 
 impl Plan {
@@ -169,6 +174,20 @@ impl Plan {
     pub(super) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
         self.sizes[..self.count].iter().copied()
     }
+
+    /// What to ask for in turn, and as what, where a block should have no more than `room` bytes. What
+    /// has no room is passed over for a smaller one, not for none.
+    pub(super) fn candidates(
+        &self,
+        room: u64,
+        fitted: &Fitted,
+    ) -> impl Iterator<Item = (u64, Role)> + use<'_> {
+        let least = self.sizes().last().unwrap_or(0);
+        let own = fitted.request.size;
+        let at_last = (self.own_memory_at_last && own < least).then_some((own, Role::Own));
+        let blocks = self.sizes().filter(move |&size| size <= room || size == least);
+        blocks.map(|size| (size, self.role)).chain(at_last)
+    }
 }
 
 /// A request as one block set sees it.
@@ -176,6 +195,8 @@ impl Plan {
 pub(super) struct Fitted {
     pub(super) request: Request,
     pub(super) sizes: Sizes,
+    /// Bytes of the block that the set would get next.
+    pub(super) block_size: u64,
     /// It shall have a memory object of its own.
     pub(super) own_memory: bool,
     /// Nobody shall ever share or inherit that.
@@ -184,7 +205,7 @@ pub(super) struct Fitted {
 
 impl<D: Device> PoolState<D> {
     pub(super) fn new(rules: Rules, sets: Vec<BlockSet<D>>) -> Self {
-        Self { rules, sets, details: Vec::new(), vacant: Vec::new(), clock: Clock::default() }
+        Self { rules, sets, details: Vec::new(), vacant: Vec::new(), clock: Clock::default(), pending: 0 }
     }
 
     /// Rounds a request up to what the pool and its memory want.
@@ -200,6 +221,9 @@ impl<D: Device> PoolState<D> {
         scarce: bool,
     ) -> Result<Fitted, AllocationError> {
         let needs = &desc.requirements;
+        if desc.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
+            return Err(AllocationError::UpperSide);
+        }
         let granularity = if desc.kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
         let unit = granularity.max(atom);
         // The size passed the door, so that rounding it up stays far below 2^64.
@@ -217,23 +241,25 @@ impl<D: Device> PoolState<D> {
                 false
             }
             BlockSizing::Growing(sizes) => {
-                let block = if scarce {
+                let large = if scarce {
                     // One block less or more matters now, not the waste inside it.
-                    sizes.largest_in(heap_size) * sizes.own_memory_divisor
+                    occupied > sizes.largest_in(heap_size)
                 } else {
-                    self.next_block_size(set, heap_size)
+                    sizes.is_own_memory(occupied, self.next_block_size(set, heap_size))
                 };
-                tied || needs.dedicated == DedicatedNeed::Preferred || sizes.is_own_memory(occupied, block)
+                tied || needs.dedicated == DedicatedNeed::Preferred || large
             }
         };
         let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
-        Ok(Fitted { request, sizes: Sizes { requested: needs.size, occupied }, own_memory, tied })
+        let sizes = Sizes { requested: needs.size, occupied };
+        let block_size = self.next_block_size(set, heap_size);
+        Ok(Fitted { request, sizes, block_size, own_memory, tied })
     }
 
     fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
         match self.rules.sizing {
             BlockSizing::Fixed(size) => size,
-            BlockSizing::Growing(sizes) => sizes.next(self.sets[set].shared_bytes(), heap_size),
+            BlockSizing::Growing(sizes) => sizes.next(self.sets[set].statistics.block_bytes, heap_size),
         }
     }
 
@@ -246,7 +272,7 @@ impl<D: Device> PoolState<D> {
         heap_size: u64,
     ) -> Result<Plan, AllocationError> {
         let requested = fitted.sizes.requested;
-        let count: u32 = self.sets.iter().map(BlockSet::count).sum();
+        let count = self.sets.iter().map(BlockSet::count).sum::<u32>() + self.pending;
         if count >= self.rules.max_blocks {
             let (free, largest_free) = self.sets[set].room();
             let max_blocks = self.rules.max_blocks;
@@ -277,7 +303,11 @@ impl<D: Device> PoolState<D> {
             return Err(AllocationError::TooLargeForBlock { requested, block_size });
         }
         // What is wanted, then less and less of it, where the driver or the budget has not so much.
-        let wanted = self.next_block_size(set, heap_size).max(least.next_power_of_two().min(block_size));
+        let fitting = match self.rules.algorithm {
+            Algorithm::Buddy => least,
+            _ => least.next_multiple_of(sizes.smallest).min(block_size),
+        };
+        let wanted = self.next_block_size(set, heap_size).max(fitting);
         let mut plan = Plan { role: Role::Shared, sizes: [0; 4], count: 0, own_memory_at_last };
         for shift in 0..4 {
             let size = wanted >> shift;
@@ -302,7 +332,11 @@ impl<D: Device> PoolState<D> {
         }
         let record = self.next_record(slot)?;
         let Fitted { request, sizes, own_memory, .. } = *fitted;
-        let spot = self.sets[set].place(&request, own_memory, sizes, record).map_err(of_ranges)?;
+        let blocks = &mut self.sets[set];
+        let mut spot = blocks.place(&request, own_memory, sizes, record).map_err(of_ranges)?;
+        if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size) {
+            spot = blocks.place(&request, own_memory, sizes, record).map_err(of_ranges)?;
+        }
         Ok(spot.map(|spot| self.publish(slot, set, record, spot, sizes, desc)))
     }
 
@@ -383,6 +417,7 @@ impl<D: Device> PoolState<D> {
                 memory: block.memory.handle().to_raw(),
                 offset: spot.offset,
                 size: sizes.requested,
+                memory_size: block.memory.size(),
                 address: block.memory.address(spot.offset),
                 memory_type: blocks.memory_type,
             });
@@ -423,31 +458,65 @@ impl<D: Device> PoolState<D> {
         } else {
             None
         };
-        slot.counters[set].store(&self.sets[set].statistics);
+        // The empty block may be of another set.
+        self.store_counters(slot);
         let more = memory.is_some() && !tied;
         Freed { memory, more }
     }
 
-    /// Takes out an empty block that the rules do not want to keep.
-    pub(super) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
-        let Retention { ticks, surplus } = self.rules.retention;
-        let idle = self.reserved().saturating_sub(self.clock.needed());
-        self.take_empty(|size, age| age >= u64::from(ticks) || (idle > surplus && size <= idle))
+    /// Takes all allocations back. What it returns is to be given to the driver, after the lock.
+    pub(super) fn reset(&mut self, slot: &PoolSlot<D>) -> Vec<OwnedMemory<D>> {
+        let mut memory = Vec::new();
+        for record in 0..self.details.len() as u32 {
+            memory.extend(self.free(slot, record).memory);
+        }
+        memory.extend(core::iter::from_fn(|| self.take_unwanted()));
+        self.store_counters(slot);
+        memory
     }
 
-    /// Takes out an empty block that `unwanted` says yes to, given its size and age in ticks, as long as
-    /// enough are left.
-    pub(super) fn take_empty(&mut self, unwanted: impl Fn(u64, u64) -> bool) -> Option<OwnedMemory<D>> {
+    /// Takes out an empty block that the rules do not want to keep.
+    pub(super) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
+        let needed = self.clock.needed();
+        let idle = self.reserved().saturating_sub(needed);
+        let retention = self.rules.retention;
+        let too_much = idle > retention.idle_bytes(needed);
+        self.take_empty(None, |size, age| age >= u64::from(retention.ticks) || (too_much && size <= idle))
+    }
+
+    /// Takes out an empty block that nobody has used for a while, where the pool is about to get memory
+    /// beyond what it needed lately.
+    pub(super) fn take_stale(&mut self, wanted: u64) -> Option<OwnedMemory<D>> {
+        if self.reserved() + wanted <= self.clock.needed() {
+            return None;
+        }
+        self.take_empty(None, |_, age| age >= STALE_TICKS)
+    }
+
+    /// Takes out an empty block, of one heap or of any, that `unwanted` says yes to, given its size and
+    /// age in ticks, as long as enough are left.
+    pub(super) fn take_empty(
+        &mut self,
+        heap: Option<HeapIndex>,
+        unwanted: impl Fn(u64, u64) -> bool,
+    ) -> Option<OwnedMemory<D>> {
         let now = self.clock.now;
         for (i, set) in self.sets.iter_mut().enumerate() {
-            if i == 0 && set.count() <= self.rules.min_blocks {
+            if heap.is_some_and(|heap| set.heap != heap) {
                 continue;
             }
-            if let Some(index) = set.find_empty(now, &unwanted) {
+            let keep_shared = i == 0 && set.statistics.blocks <= self.rules.min_blocks;
+            if let Some(index) = set.find_empty(now, keep_shared, &unwanted) {
                 return set.remove(index);
             }
         }
         None
+    }
+
+    /// Bytes of a heap that can be taken out by [`take_empty`](Self::take_empty).
+    pub(super) fn empty_bytes(&self, heap: HeapIndex) -> u64 {
+        let of_heap = self.sets.iter().enumerate().filter(|(_, set)| set.heap == heap);
+        of_heap.map(|(i, set)| set.empty_bytes(if i == 0 { self.rules.min_blocks } else { 0 })).sum()
     }
 
     pub(super) fn store_counters(&self, slot: &PoolSlot<D>) {
@@ -460,9 +529,9 @@ impl<D: Device> PoolState<D> {
         self.sets.iter().any(|set| set.empty_blocks != 0)
     }
 
-    pub(super) fn tick(&mut self) {
+    pub(super) fn end_frame(&mut self) {
         let used = self.used();
-        self.clock.tick(&self.rules.retention, used);
+        self.clock.end_frame(&self.rules.retention, used);
     }
 
     pub(super) fn statistics(&self) -> Statistics {
@@ -513,6 +582,10 @@ impl<D: Device> PoolState<D> {
     }
 }
 
+/// An empty block that was not used for so many ticks goes before another one is got. What comes back
+/// every second or third frame is not stale.
+const STALE_TICKS: u64 = 3;
+
 /// What a free leaves to do without the lock.
 #[derive(Debug)]
 pub(super) struct Freed<D: Device> {
@@ -525,7 +598,7 @@ pub(super) struct Freed<D: Device> {
 /// What the ranges refuse for another reason than room. Sizes and alignments passed the door.
 fn of_ranges(error: AllocateError) -> AllocationError {
     match error {
-        AllocateError::OneSided { .. } | AllocateError::RingInUse => AllocationError::UpperSide,
+        AllocateError::OneSided { .. } => AllocationError::UpperSide,
         AllocateError::ZeroSize => AllocationError::ZeroSize,
         AllocateError::TooLarge { size } => {
             AllocationError::TooLarge { size, limit: allotment_suballoc::MAX_SIZE }

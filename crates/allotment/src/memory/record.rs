@@ -21,6 +21,7 @@ pub(super) struct Record {
     memory: AtomicU64,
     offset: AtomicU64,
     size: AtomicU64,
+    memory_size: AtomicU64,
     /// Of the first byte, or null where the CPU cannot reach it.
     address: AtomicPtr<u8>,
     memory_type: AtomicU32,
@@ -35,6 +36,8 @@ pub(super) struct RawPlace {
     pub(super) offset: u64,
     /// Bytes that were asked for.
     pub(super) size: u64,
+    /// Bytes of the memory object.
+    pub(super) memory_size: u64,
     pub(super) address: Option<NonNull<u8>>,
     pub(super) memory_type: MemoryTypeIndex,
 }
@@ -49,6 +52,7 @@ impl Record {
         self.memory.store(place.memory, Ordering::Relaxed);
         self.offset.store(place.offset, Ordering::Relaxed);
         self.size.store(place.size, Ordering::Relaxed);
+        self.memory_size.store(place.memory_size, Ordering::Relaxed);
         let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
         self.address.store(address, Ordering::Relaxed);
         self.memory_type.store(place.memory_type.0.into(), Ordering::Relaxed);
@@ -63,6 +67,7 @@ impl Record {
                 memory: self.memory.load(Ordering::Relaxed),
                 offset: self.offset.load(Ordering::Relaxed),
                 size: self.size.load(Ordering::Relaxed),
+                memory_size: self.memory_size.load(Ordering::Relaxed),
                 address: NonNull::new(self.address.load(Ordering::Relaxed)),
                 // Written from a byte.
                 memory_type: MemoryTypeIndex(self.memory_type.load(Ordering::Relaxed) as u8),

@@ -5,8 +5,8 @@
 
 /// When empty blocks are given back to the driver.
 ///
-/// Time is counted in ticks: calls of [`Allocator::end_frame`](super::Allocator::end_frame), or a
-/// thousand frees in a pool where nobody calls that.
+/// Time is counted in ticks: calls of [`Allocator::end_frame`](super::Allocator::end_frame), or,
+/// where nobody calls that, every 64th free in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
@@ -15,28 +15,39 @@ pub struct Retention {
     /// A pool keeps at most so many bytes more than it has needed at once within the last
     /// [`ticks`](Self::ticks), the emptied block among them; what is above is given back at once.
     pub surplus: u64,
+    /// Beside [`surplus`](Self::surplus), it keeps what it has needed at once divided by this; 0 for
+    /// nothing.
+    pub surplus_divisor: u64,
 }
 
 impl Default for Retention {
-    /// Two seconds of frames at 60 Hz; a surplus of one block of the largest size.
+    /// Two seconds of frames at 60 Hz; a surplus of one small block and an eighth, which is also the waste
+    /// that DXVK tolerates.
     fn default() -> Self {
-        Self { ticks: 120, surplus: 256 << 20 }
+        Self { ticks: 120, surplus: 4 << 20, surplus_divisor: 8 }
     }
 }
 
 impl Retention {
     /// Gives every block back as soon as it is empty.
-    pub const NONE: Self = Self { ticks: 0, surplus: 0 };
+    pub const NONE: Self = Self { ticks: 0, surplus: 0, surplus_divisor: 0 };
+
+    /// Bytes that may lie idle in a pool that has needed so many at once.
+    pub(super) fn idle_bytes(&self, needed: u64) -> u64 {
+        self.surplus.saturating_add(needed.checked_div(self.surplus_divisor).unwrap_or(0))
+    }
 }
 
-/// Frees after which a pool counts a tick by itself.
-const FREES_PER_TICK: u32 = 1000;
+/// Frees after which a pool counts a tick by itself, as long as nobody tells it of frames.
+const FREES_PER_TICK: u32 = 64;
 
 /// A pool's clock, and the most bytes that it needed lately.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     pub(super) now: u64,
     frees: u32,
+    /// Somebody calls `end_frame`, so frees are no measure of time.
+    has_frames: bool,
     /// The most bytes in use in the running and in the previous period of [`Retention::ticks`].
     peaks: [u64; 2],
     period_began: u64,
@@ -56,12 +67,18 @@ impl Clock {
     /// Counts a free, and a tick where there were many without one.
     pub(super) fn freed(&mut self, retention: &Retention, used: u64) {
         self.frees += 1;
-        if self.frees >= FREES_PER_TICK {
+        if self.frees >= FREES_PER_TICK && !self.has_frames {
             self.tick(retention, used);
         }
     }
 
-    pub(super) fn tick(&mut self, retention: &Retention, used: u64) {
+    /// Counts the end of a frame.
+    pub(super) fn end_frame(&mut self, retention: &Retention, used: u64) {
+        self.has_frames = true;
+        self.tick(retention, used);
+    }
+
+    fn tick(&mut self, retention: &Retention, used: u64) {
         self.now += 1;
         self.frees = 0;
         if self.now - self.period_began >= u64::from(retention.ticks.max(1)) {

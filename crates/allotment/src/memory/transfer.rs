@@ -208,8 +208,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             }
         };
         // SAFETY: both buffers live until the wait below is over, or the device is lost.
-        let submitted =
-            unsafe { device.submit(self.queue, &Submission { waits: &[], copies: &[copy] }) };
+        let submitted = unsafe { device.submit(self.queue, &Submission { waits: &[], copies: &[copy] }) };
         let waited = submitted.and_then(|value| {
             let point = TimelinePoint { queue: self.queue, value };
             while device.wait(point, Duration::from_secs(1))? == Wait::TimedOut {}

@@ -3,12 +3,12 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
-use core::alloc::Layout;
-use std::alloc::{alloc_zeroed, dealloc};
 use std::sync::{Arc, Mutex};
 
+use memmap2::MmapMut;
+
 use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties, MemoryTypeIndex};
-use crate::device::{DeviceError, MemoryHandle, read_bytes, write_bytes};
+use crate::device::{DeviceError, MemoryHandle, MemoryType, read_bytes, write_bytes};
 use crate::sync::locked;
 
 /// Names a memory object of a [`HostDevice`](super::HostDevice). Never used twice.
@@ -28,43 +28,25 @@ impl MemoryHandle for HostMemory {
     }
 }
 
-/// The bytes of a memory object.
-///
-/// Asked of the system zeroed, so that it commits a page only when it is first written: a simulated
+/// The bytes of a memory object: pages of the system, which it commits as they are touched. A simulated
 /// device of 140 GiB costs what is used of it.
 #[derive(Debug)]
 struct Bytes {
-    allocation: NonNull<u8>,
-    layout: Layout,
+    pages: MmapMut,
     first: NonNull<u8>,
 }
 
-/// Where a mapped pointer is aligned to, as `minMemoryMapAlignment` says on all known hardware.
-const MAP_ALIGNMENT: usize = 64;
-
 impl Bytes {
     fn new(size: u64) -> Option<Self> {
-        // A stricter layout would make the system allocator write zeros itself, and so commit every page.
-        let size = usize::try_from(size).ok()?.checked_add(MAP_ALIGNMENT)?;
-        let layout = Layout::from_size_align(size, align_of::<u64>()).ok()?;
-        // SAFETY: the layout is not empty.
-        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let shift = allocation.align_offset(MAP_ALIGNMENT);
-        // SAFETY: the shift is below `MAP_ALIGNMENT`, which was added to the size.
-        let first = unsafe { allocation.add(shift) };
-        Some(Self { allocation, layout, first })
+        let mut pages = MmapMut::map_anon(usize::try_from(size).ok()?).ok()?;
+        let first = NonNull::new(pages.as_mut_ptr())?;
+        Some(Self { pages, first })
     }
 
     fn at(&self, offset: u64) -> NonNull<u8> {
+        debug_assert!(offset as usize <= self.pages.len());
         // SAFETY: callers stay within the object's size.
         unsafe { self.first.add(offset as usize) }
-    }
-}
-
-impl Drop for Bytes {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and not freed before.
-        unsafe { dealloc(self.allocation.as_ptr(), self.layout) };
     }
 }
 
@@ -77,6 +59,7 @@ unsafe impl Sync for Bytes {}
 #[derive(Debug)]
 pub(super) struct MemoryObject {
     size: u64,
+    memory_type: MemoryTypeIndex,
     heap: HeapIndex,
     properties: MemoryProperties,
     /// What queues see.
@@ -84,6 +67,8 @@ pub(super) struct MemoryObject {
     /// What the CPU sees, where that is another thing until somebody flushes or invalidates.
     host_view: Option<Bytes>,
     mapped: AtomicBool,
+    /// Buffers and queues may know the object longer than it lives.
+    freed: AtomicBool,
 }
 
 impl MemoryObject {
@@ -91,8 +76,16 @@ impl MemoryObject {
         self.size
     }
 
+    pub(super) fn memory_type(&self) -> MemoryTypeIndex {
+        self.memory_type
+    }
+
     pub(super) fn properties(&self) -> MemoryProperties {
         self.properties
+    }
+
+    pub(super) fn is_freed(&self) -> bool {
+        self.freed.load(Relaxed)
     }
 
     pub(super) fn is_mapped(&self) -> bool {
@@ -184,7 +177,8 @@ impl Memories {
         memory_type: MemoryTypeIndex,
         size: u64,
     ) -> Result<HostMemory, DeviceError> {
-        let Some(memory_type) = properties.memory_type(memory_type).copied() else {
+        let Some(&MemoryType { heap: heap_index, properties: own }) = properties.memory_type(memory_type)
+        else {
             self.complaints.add(format!("allocate: there is no memory type {memory_type}"));
             return Err(DeviceError::Unsupported);
         };
@@ -192,7 +186,7 @@ impl Memories {
             self.complaints.add(format!("allocate: {size} bytes are not 1 to the largest allocation"));
             return Err(DeviceError::OutOfDeviceMemory);
         }
-        let heap = memory_type.heap.get();
+        let heap = heap_index.get();
         let capacity = properties.heaps[heap].size;
         let limit = properties.limits.max_allocation_count;
         let counted = self.count.fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1));
@@ -206,7 +200,7 @@ impl Memories {
             refund_count();
             return Err(DeviceError::OutOfDeviceMemory);
         }
-        let Some(object) = Self::new_object(memory_type.heap, memory_type.properties, size) else {
+        let Some(object) = Self::new_object(memory_type, heap_index, own, size) else {
             refund_count();
             self.heap_usage[heap].fetch_sub(size, Relaxed);
             return Err(DeviceError::OutOfHostMemory);
@@ -222,12 +216,18 @@ impl Memories {
         Ok(HostMemory { slot, generation: *generation })
     }
 
-    fn new_object(heap: HeapIndex, properties: MemoryProperties, size: u64) -> Option<MemoryObject> {
+    fn new_object(
+        memory_type: MemoryTypeIndex,
+        heap: HeapIndex,
+        properties: MemoryProperties,
+        size: u64,
+    ) -> Option<MemoryObject> {
         let apart = properties.contains(MemoryProperties::HOST_VISIBLE)
             && !properties.contains(MemoryProperties::HOST_COHERENT);
         let host_view = if apart { Some(Bytes::new(size)?) } else { None };
         let device_view = Bytes::new(size)?;
-        Some(MemoryObject { size, heap, properties, device_view, host_view, mapped: AtomicBool::new(false) })
+        let [mapped, freed] = [false; 2].map(AtomicBool::new);
+        Some(MemoryObject { size, memory_type, heap, properties, device_view, host_view, mapped, freed })
     }
 
     pub(super) fn get(&self, memory: HostMemory) -> Option<Arc<MemoryObject>> {
@@ -248,6 +248,7 @@ impl Memories {
         *generation = generation.wrapping_add(1);
         slots.vacant.push(memory.slot);
         drop(slots);
+        object.freed.store(true, Relaxed);
         self.count.fetch_sub(1, Relaxed);
         self.heap_usage[object.heap.get()].fetch_sub(object.size, Relaxed);
         Some(object)

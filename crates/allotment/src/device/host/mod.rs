@@ -77,6 +77,13 @@ impl Complaints {
 /// A buffer of the simulated device.
 #[derive(Debug)]
 pub struct HostBuffer {
+    /// Shared with the copies that use it, so that an early destruction is noticed.
+    range: Arc<BufferRange>,
+}
+
+/// Where a buffer stands.
+#[derive(Debug)]
+struct BufferRange {
     memory: Arc<MemoryObject>,
     offset: u64,
     size: u64,
@@ -201,6 +208,12 @@ impl HostDevice {
         self.shared.complaints.add(complaint.into());
     }
 
+    /// What memory a buffer needs.
+    fn needs(&self, desc: &BufferDesc) -> Requirements {
+        let own = Requirements::new(desc.size);
+        if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
+    }
+
     fn object(&self, memory: HostMemory, call: &str) -> Result<Arc<MemoryObject>, DeviceError> {
         self.shared.memories.get(memory).ok_or_else(|| {
             self.complain(format!("{call}: {memory:?} is not live"));
@@ -211,7 +224,8 @@ impl HostDevice {
     fn check_atoms(&self, object: &MemoryObject, range: &Range<u64>, call: &str) {
         let atom = self.shared.properties.limits.non_coherent_atom_size;
         let whole = |end: u64| atom.is_aligned(end) || end == object.size();
-        if !whole(range.start) || !whole(range.end) || range.end > object.size() {
+        let inside = range.start <= range.end && range.end <= object.size();
+        if !whole(range.start) || !whole(range.end) || !inside {
             self.complain(format!(
                 "{call}: {range:?} of {} bytes is not whole atoms of {atom}",
                 object.size()
@@ -293,14 +307,11 @@ unsafe impl Device for HostDevice {
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+        self.shared.faults.check()?;
         if desc.size == 0 || desc.size > self.shared.properties.limits.max_allocation_size {
             return Err(DeviceError::Unsupported);
         }
-        let own = Requirements::new(desc.size);
-        if desc.usage & Self::ANYWHERE != 0 {
-            return Ok(own);
-        }
-        Ok(self.requirements(ResourceKind::Buffer, own))
+        Ok(self.needs(desc))
     }
 
     unsafe fn create_buffer(
@@ -311,13 +322,19 @@ unsafe impl Device for HostDevice {
     ) -> Result<HostBuffer, DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, "create_buffer")?;
-        let end = offset.checked_add(desc.size);
+        let needs = self.needs(desc);
+        let end = offset.checked_add(needs.size);
         if desc.size == 0 || end.is_none_or(|end| end > object.size()) {
             self.complain(format!("create_buffer: {desc:?} at {offset} reaches beyond {memory:?}"));
             return Err(DeviceError::Unsupported);
         }
+        if !needs.alignment.is_aligned(offset) || !needs.memory_types.contains(object.memory_type()) {
+            let memory_type = object.memory_type();
+            self.complain(format!("create_buffer: at {offset} of type {memory_type} {needs:?} do not hold"));
+            return Err(DeviceError::Unsupported);
+        }
         self.shared.memories.count_buffer(1);
-        Ok(HostBuffer { memory: object, offset, size: desc.size })
+        Ok(HostBuffer { range: Arc::new(BufferRange { memory: object, offset, size: desc.size }) })
     }
 
     fn create_dedicated_buffer(
@@ -339,6 +356,9 @@ unsafe impl Device for HostDevice {
     }
 
     unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
+        if Arc::strong_count(&buffer.range) > 1 && !self.shared.queues.is_lost() {
+            self.complain(format!("destroy_buffer: {buffer:?} is still used by a queue"));
+        }
         self.shared.memories.count_buffer(-1);
         drop(buffer);
     }
@@ -349,23 +369,32 @@ unsafe impl Device for HostDevice {
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
         self.shared.faults.check()?;
-        let inside = |buffer: &HostBuffer, offset: u64, size: u64| {
-            offset.checked_add(size).is_some_and(|end| end <= buffer.size)
+        let inside = |range: &BufferRange, offset: u64, size: u64| {
+            offset.checked_add(size).is_some_and(|end| end <= range.size)
         };
         let mut copies = Vec::with_capacity(submission.copies.len());
         for copy in submission.copies {
-            if !inside(copy.from, copy.from_offset, copy.size) || !inside(copy.to, copy.to_offset, copy.size)
-            {
+            let (from, to) = (&copy.from.range, &copy.to.range);
+            if !inside(from, copy.from_offset, copy.size) || !inside(to, copy.to_offset, copy.size) {
                 self.complain(format!("submit: {copy:?} reaches beyond a buffer"));
                 return Err(DeviceError::Unsupported);
             }
-            copies.push(HostCopy {
-                from: Arc::clone(&copy.from.memory),
-                from_offset: copy.from.offset + copy.from_offset,
-                to: Arc::clone(&copy.to.memory),
-                to_offset: copy.to.offset + copy.to_offset,
+            let host_copy = HostCopy {
+                from: Arc::clone(from),
+                from_offset: from.offset + copy.from_offset,
+                to: Arc::clone(to),
+                to_offset: to.offset + copy.to_offset,
                 size: copy.size,
-            });
+            };
+            if from.memory.is_freed() || to.memory.is_freed() {
+                self.complain(format!("submit: the memory of {copy:?} was freed"));
+                return Err(DeviceError::Unsupported);
+            }
+            if host_copy.overlaps() {
+                self.complain(format!("submit: {copy:?} copies bytes onto themselves"));
+                return Err(DeviceError::Unsupported);
+            }
+            copies.push(host_copy);
         }
         self.shared.queues.submit(queue, submission.waits.to_vec(), copies)
     }

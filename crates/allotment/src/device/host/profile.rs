@@ -174,6 +174,8 @@ impl Profile {
                 memory_type(0, DEVICE.union(VISIBLE).union(MemoryProperties::HOST_CACHED)),
                 memory_type(0, DEVICE.union(MemoryProperties::LAZILY_ALLOCATED)),
             ],
+            // Lazily allocated memory is for attachments.
+            buffers: MemoryTypeMask(0b011),
             queues: vec![QueueInfo { kind: QueueKind::Graphics }],
             ..base
         }

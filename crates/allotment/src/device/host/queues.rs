@@ -7,17 +7,25 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::memory::MemoryObject;
-use super::{Complaints, DeviceError, QueueIndex, TimelinePoint, TimelineValue, Wait};
+use super::{BufferRange, Complaints, DeviceError, QueueIndex, TimelinePoint, TimelineValue, Wait};
 use crate::sync::locked;
 
-/// Bytes to copy, with both ends kept alive until it is done.
+/// Bytes to copy, with both ends kept alive until it is done. Offsets are in the memory.
 #[derive(Debug)]
 pub(super) struct HostCopy {
-    pub(super) from: Arc<MemoryObject>,
+    pub(super) from: Arc<BufferRange>,
     pub(super) from_offset: u64,
-    pub(super) to: Arc<MemoryObject>,
+    pub(super) to: Arc<BufferRange>,
     pub(super) to_offset: u64,
     pub(super) size: u64,
+}
+
+impl HostCopy {
+    /// True where a byte would be read and written by the same copy.
+    pub(super) fn overlaps(&self) -> bool {
+        Arc::ptr_eq(&self.from.memory, &self.to.memory)
+            && self.from_offset.abs_diff(self.to_offset) < self.size
+    }
 }
 
 #[derive(Debug)]
@@ -85,8 +93,11 @@ impl Queues {
             return Err(DeviceError::Lost);
         }
         for point in &waits {
-            let submitted = state.timelines.get(usize::from(point.queue.0)).map_or(0, |t| t.submitted);
-            if point.value.0 > submitted && point.queue == queue {
+            let Some(timeline) = state.timelines.get(usize::from(point.queue.0)) else {
+                self.complaints.add(format!("submit: there is no {:?} to wait for", point.queue));
+                return Err(DeviceError::Unsupported);
+            };
+            if point.value.0 > timeline.submitted && point.queue == queue {
                 self.complaints.add(format!("submit: {queue:?} would wait for itself"));
                 return Err(DeviceError::Unsupported);
             }
@@ -141,10 +152,19 @@ impl Queues {
         }
     }
 
-    /// True while a submission that is not completed uses the memory.
+    pub(super) fn is_lost(&self) -> bool {
+        locked(&self.work.state).lost
+    }
+
+    /// True while a submission that is not completed uses the memory. A lost device counts as done with
+    /// everything, since nobody can wait for it.
     pub(super) fn uses(&self, object: &Arc<MemoryObject>) -> bool {
         let state = locked(&self.work.state);
-        let uses = |copy: &HostCopy| Arc::ptr_eq(&copy.from, object) || Arc::ptr_eq(&copy.to, object);
+        let ends = |copy: &HostCopy| [&copy.from, &copy.to].map(|range| Arc::as_ptr(&range.memory));
+        let uses = |copy: &HostCopy| ends(copy).contains(&Arc::as_ptr(object));
+        if state.lost {
+            return false;
+        }
         state.timelines.iter().any(|timeline| {
             timeline.waiting.iter().flat_map(|job| &job.copies).any(uses)
                 || timeline.running.iter().any(|running| Arc::ptr_eq(running, object))
@@ -201,7 +221,7 @@ impl Work {
                 std::thread::sleep(latency);
             }
             for copy in &job.copies {
-                copy.from.copy_to(copy.from_offset, &copy.to, copy.to_offset, copy.size);
+                copy.from.memory.copy_to(copy.from_offset, &copy.to.memory, copy.to_offset, copy.size);
             }
             drop(job);
             state = locked(&self.state);
@@ -220,14 +240,15 @@ impl Work {
         }
         let job = state.timelines[index].waiting.front()?;
         let reached = |point: &TimelinePoint| {
-            state.timelines.get(usize::from(point.queue.0)).is_none_or(|t| t.completed >= point.value.0)
+            // `submit` has looked whether there is such a queue.
+            state.timelines.get(usize::from(point.queue.0)).is_some_and(|t| t.completed >= point.value.0)
         };
         if !job.waits.iter().all(reached) {
             return None;
         }
         let timeline = &mut state.timelines[index];
         let job = timeline.waiting.pop_front()?;
-        let used = job.copies.iter().flat_map(|copy| [&copy.from, &copy.to]);
+        let used = job.copies.iter().flat_map(|copy| [&copy.from.memory, &copy.to.memory]);
         timeline.running.extend(used.map(Arc::clone));
         Some(job)
     }

@@ -1,0 +1,222 @@
+//! The command as its users meet it: a process, its output and its exit code.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Runs the command in an empty folder.
+fn allotment(folder: &TempDir, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_allotment")).args(args).current_dir(folder).output().unwrap()
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn recorded(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(format!("{name}.csv.gz"))
+}
+
+fn json(output: &Output) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).expect("standard output is one JSON object and nothing else")
+}
+
+/// The one line that a failure is told in.
+fn complaint(output: &Output) -> String {
+    let errors = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(errors.trim_end().lines().count(), 1, "one line: {errors}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    assert!(output.stdout.is_empty(), "nothing on standard output");
+    errors
+}
+
+fn written(folder: &TempDir, text: &[u8]) -> String {
+    let path = folder.path().join("trace.csv");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn without_arguments_it_replays_the_race_verifies_every_byte_and_writes_a_report() {
+    let folder = folder();
+    let output = allotment(&folder, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Vec<&str>> =
+        text.lines().map(|line| line.trim().split("  ").map(str::trim).collect()).collect();
+    let value = |label: &str| {
+        let row = rows.iter().find(|row| row[0] == label);
+        *row.unwrap_or_else(|| panic!("no row {label}: {text}")).last().unwrap()
+    };
+    assert_eq!((value("Allocations"), value("Frames")), ("858", "3,460"));
+    assert_eq!(value("Bytes verified"), value("Bytes uploaded"));
+    assert_eq!(value("… of those uploaded"), "100.0 %");
+    let page = std::fs::read_to_string(folder.path().join("allotment-report.html")).unwrap();
+    assert!(page.contains("supertuxkart-race"));
+    assert!(!page.contains("/*ALLOTMENT_REPORT_DATA*/null<"), "the data is in the page");
+}
+
+#[test]
+fn the_replay_tells_machines_what_it_tells_people() {
+    let folder = folder();
+    let summary = json(&allotment(&folder, &["replay", "--json", "--report", "page.html"]));
+    assert_eq!(summary["device"], "host");
+    assert_eq!(summary["frames"], 3460);
+    assert_eq!(summary["allocations"], 858);
+    assert_eq!(summary["frees"], 587);
+    // The sum of the sizes in the trace, counted by another program.
+    assert_eq!(summary["bytes_uploaded"], 194_314_512);
+    assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"]);
+    assert_eq!(summary["peak_live_bytes"], 83_018_652);
+    let number = |key: &str| summary[key].as_u64().unwrap();
+    assert!(number("peak_reserved_bytes") >= number("peak_live_bytes"));
+    let calls = &summary["device_calls"];
+    assert!(calls["total"].as_u64().unwrap() > 0);
+    assert!(calls["max_in_a_steady_frame"].as_u64().unwrap() <= 1, "{calls}");
+    assert!(summary["waste"]["free"].is_u64() && summary["waste"]["padding"].is_u64());
+    assert!(summary["waste"]["rounding"].is_u64());
+    let ns = &summary["ns_per_op"];
+    assert!(ns["p50"].as_u64() <= ns["p99"].as_u64() && ns["p99"].as_u64() <= ns["max"].as_u64());
+    assert_eq!(summary["report"], "page.html");
+    assert!(folder.path().join("page.html").exists());
+}
+
+#[test]
+fn every_profile_and_algorithm_replays_the_race_without_losing_a_byte() {
+    let folder = folder();
+    let profiles = json(&allotment(&folder, &["profiles", "--json"]));
+    let profiles = profiles["profiles"].as_array().unwrap();
+    assert!(profiles.len() >= 8);
+    for profile in profiles {
+        let name = profile["name"].as_str().unwrap();
+        for algorithm in ["tlsf", "buddy", "linear"] {
+            let args = ["replay", "--json", "--profile", name, "--algorithm", algorithm];
+            let summary = json(&allotment(&folder, &args));
+            assert_eq!(summary["bytes_verified"], 194_314_512, "{name} {algorithm}");
+            assert_eq!(summary["profile"], name);
+        }
+    }
+}
+
+#[test]
+fn a_fixed_block_size_is_obeyed() {
+    let folder = folder();
+    let summary = json(&allotment(&folder, &["replay", "--json", "--block-size", "64M"]));
+    let blocks = summary["peak_blocks"]["shared"].as_u64().unwrap();
+    assert_eq!(summary["peak_reserved_bytes"], blocks * (64 << 20));
+}
+
+#[test]
+fn the_dump_is_the_state_at_the_peak() {
+    let folder = folder();
+    let summary = json(&allotment(&folder, &["replay", "--json", "--dump", "dump.json"]));
+    let dump: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("dump.json")).unwrap()).unwrap();
+    // The two staging buffers of the replay itself are in the dump and not in the summary.
+    let staging = 2 * (8 << 20);
+    let reserved = summary["peak_reserved_bytes"].as_u64().unwrap();
+    assert_eq!(dump["Total"]["BlockBytes"].as_u64().unwrap(), reserved + staging);
+}
+
+#[test]
+fn tlsf_reserves_no_more_than_the_best_of_the_others_and_one_block_on_every_trace() {
+    let folder = folder();
+    for trace in ["supertuxkart-race", "resnet50-train", "gpt2-train", "fasterrcnn-infer"] {
+        let path = recorded(trace);
+        let compared = json(&allotment(&folder, &["compare", path.to_str().unwrap(), "--json"]));
+        let rows = compared["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 12);
+        assert!(rows.iter().all(|row| row["ns_per_op"]["p50"].is_u64() && row["failed"].is_u64()));
+        for tlsf in rows.iter().filter(|row| row["algorithm"] == "tlsf") {
+            assert_eq!(tlsf["failed"], 0, "{trace}");
+            let same =
+                |row: &&Value| row["sizing"] == tlsf["sizing"] && row["block_size"] == tlsf["block_size"];
+            let others =
+                rows.iter().filter(same).filter(|row| row["algorithm"] != "tlsf" && row["failed"] == 0);
+            let best = others.map(|row| row["peak_reserved_bytes"].as_u64().unwrap()).min().unwrap();
+            let reserved = tlsf["peak_reserved_bytes"].as_u64().unwrap();
+            let block = tlsf["block_size"].as_u64().unwrap();
+            assert!(reserved <= best + block, "{trace}, {}: {reserved} against {best}", tlsf["sizing"]);
+        }
+    }
+}
+
+#[test]
+fn ways_to_grow_can_be_compared() {
+    let path = recorded("supertuxkart-race");
+    let compared = json(&allotment(&folder(), &["compare", path.to_str().unwrap(), "--growth", "--json"]));
+    assert_eq!(compared["rows"].as_array().unwrap().len(), 12);
+}
+
+#[test]
+fn bad_usage_ends_with_code_2() {
+    let folder = folder();
+    for args in [
+        &["replay", "--algorithm", "slab"][..],
+        &["replay", "--block-size", "3"],
+        &["replay", "--block-size", "12X"],
+        &["replay", "--profile", "voodoo"],
+        &["replay", "--device", "abacus"],
+        &["compare"],
+        &["dance"],
+        &["--frobnicate"],
+    ] {
+        let output = allotment(&folder, args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_malformed_trace_gets_one_line_with_its_line_number() {
+    let header = "op,id,size,alignment,kind,name\n";
+    for (lines, number) in [
+        ("a,1,12x,16,buffer,1\n", "line 2"),
+        ("a,1,64,16,buffer,1\nf,2,,,,\n", "line 3"),
+        ("a,1,64,16,buffer,1\nf,1,,,,\nf,1,,,,\n", "line 4"),
+        ("a,1,64,16,buffer,1\nm,,,,,\na,1,64,16,buffer,1\n", "line 4"),
+        ("a,1,64,3,buffer,1\n", "line 2"),
+        ("a,1,0,16,buffer,1\n", "line 2"),
+        ("z,1,64,16,buffer,1\n", "line 2"),
+    ] {
+        let folder = folder();
+        let path = written(&folder, format!("{header}{lines}").as_bytes());
+        let output = allotment(&folder, &["replay", &path]);
+        assert_eq!(output.status.code(), Some(1), "{lines}");
+        let line = complaint(&output);
+        assert!(line.contains(number), "{lines}: {line}");
+    }
+}
+
+#[test]
+fn a_truncated_or_missing_trace_gets_one_line() {
+    let folder = folder();
+    let whole = std::fs::read(recorded("supertuxkart-race")).unwrap();
+    let path = written(&folder, &whole[..whole.len() / 2]);
+    for args in [&["replay", path.as_str()][..], &["compare", &path], &["replay", "nowhere.csv.gz"]] {
+        let output = allotment(&folder, args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        complaint(&output);
+    }
+}
+
+#[test]
+fn an_allocation_that_no_device_can_serve_is_told_with_its_line() {
+    let folder = folder();
+    let path = written(&folder, b"op,id,size,alignment,kind,name\na,7,281474976710656,16,image,huge\n");
+    let line = complaint(&allotment(&folder, &["replay", &path]));
+    assert!(line.contains("line 2: resource 7"), "{line}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_a_failure() {
+    let output = allotment(&folder(), &["replay", "--json", "--report", "no/such/folder/page.html"]);
+    assert_eq!(output.status.code(), Some(1));
+    complaint(&output);
+}
