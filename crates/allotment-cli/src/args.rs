@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use allotment::Algorithm;
 use allotment::device::host::Profile;
-use allotment::memory::BlockSizes;
+use allotment::memory::{BlockSizes, Retention};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
@@ -147,13 +147,19 @@ pub(crate) struct Setup {
     pub(crate) profile: Profile,
     pub(crate) algorithm: Algorithm,
     pub(crate) block_sizes: BlockSizes,
+    pub(crate) retention: Retention,
 }
 
 impl ReplayArgs {
     pub(crate) fn setup(&self) -> Result<Setup, Failure> {
         let DeviceKind::Host = self.device;
         let block_sizes = self.block_size.map_or_else(BlockSizes::default, BlockSizes::fixed);
-        Ok(Setup { profile: profile(&self.profile)?, algorithm: self.algorithm.into(), block_sizes })
+        Ok(Setup {
+            profile: profile(&self.profile)?,
+            algorithm: self.algorithm.into(),
+            block_sizes,
+            retention: Retention::default(),
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //! several ways to grow blocks, which is how the library's defaults were chosen.
 
 use allotment::Algorithm;
-use allotment::memory::BlockSizes;
+use allotment::memory::{BlockSizes, Retention};
 use serde::Serialize;
 
 use crate::args::{Bytes, CompareArgs, Setup, profile};
@@ -30,6 +30,8 @@ struct Row {
     sizing: String,
     /// Bytes of the largest block that there may be.
     block_size: u64,
+    /// `kept` by the default rules, or `given back` at once.
+    empty_blocks: &'static str,
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
     /// Allocations that were refused.
@@ -38,22 +40,35 @@ struct Row {
     ns_per_op: Percentiles,
 }
 
-/// A name for people, and the sizes.
-type Sizing = (String, BlockSizes);
+/// Where the bytes of a trace are put.
+#[derive(Clone)]
+struct Way {
+    sizing: String,
+    block_sizes: BlockSizes,
+    retention: Retention,
+}
 
-/// Blocks that grow as they do by default, and blocks that are all alike.
-fn usual_sizings() -> impl Iterator<Item = Sizing> {
-    let fixed = FIXED.map(|size| ("fixed".to_owned(), BlockSizes::fixed(size)));
-    core::iter::once(("growing".to_owned(), BlockSizes::default())).chain(fixed)
+/// Blocks as they are by default; then, with empty blocks given back at once so that what is compared is
+/// packing, blocks that grow and blocks that are all alike.
+fn usual_ways() -> impl Iterator<Item = Way> {
+    let growing =
+        |retention| Way { sizing: "growing".to_owned(), block_sizes: BlockSizes::default(), retention };
+    let fixed = FIXED.map(|size| Way {
+        sizing: "fixed".to_owned(),
+        block_sizes: BlockSizes::fixed(size),
+        retention: Retention::NONE,
+    });
+    [growing(Retention::default()), growing(Retention::NONE)].into_iter().chain(fixed)
 }
 
 /// Blocks that grow by different parts of what is in use, and leave different parts of it to themselves.
-fn growing_sizings() -> impl Iterator<Item = Sizing> {
+fn ways_to_grow() -> impl Iterator<Item = Way> {
     [8, 16, 32].into_iter().flat_map(|growth| {
         [1, 2, 4, 8].into_iter().map(move |own| {
-            let mut sizes = BlockSizes::default();
-            (sizes.growth_divisor, sizes.own_memory_divisor) = (growth, own);
-            (format!("1/{growth}, own above 1/{own}"), sizes)
+            let mut block_sizes = BlockSizes::default();
+            (block_sizes.growth_divisor, block_sizes.own_memory_divisor) = (growth, own);
+            let sizing = format!("1/{growth}, own above 1/{own}");
+            Way { sizing, block_sizes, retention: Retention::default() }
         })
     })
 }
@@ -61,22 +76,21 @@ fn growing_sizings() -> impl Iterator<Item = Sizing> {
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let profile = profile(&args.profile)?;
     let source = Source::open(Some(&args.trace))?;
-    let setups: Vec<(Sizing, Algorithm)> = if args.growth {
-        growing_sizings().map(|sizing| (sizing, Algorithm::Tlsf)).collect()
+    let ways: Vec<(Way, Algorithm)> = if args.growth {
+        ways_to_grow().map(|way| (way, Algorithm::Tlsf)).collect()
     } else {
-        usual_sizings()
-            .flat_map(|sizing| Algorithm::ALL.map(|algorithm| (sizing.clone(), algorithm)))
-            .collect()
+        usual_ways().flat_map(|way| Algorithm::ALL.map(|algorithm| (way.clone(), algorithm))).collect()
     };
     let mut rows = Vec::new();
-    for ((sizing, block_sizes), algorithm) in setups {
-        let setup = Setup { profile: profile.clone(), algorithm, block_sizes };
+    for (Way { sizing, block_sizes, retention }, algorithm) in ways {
+        let setup = Setup { profile: profile.clone(), algorithm, block_sizes, retention };
         let options = Options { bytes: Bytes::None, history: false, dump: false, stop_at_refusal: false };
         let outcome = replay(&source.trace, &setup, options, |_| ())?;
         rows.push(Row {
             algorithm: algorithm.to_string(),
             sizing,
             block_size: block_sizes.largest,
+            empty_blocks: if retention == Retention::NONE { "given back" } else { "kept" },
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             failed: outcome.failed,
@@ -97,9 +111,10 @@ fn print_table(title: &str, profile: &str, rows: &[Row]) {
     println!("{title} on {profile}");
     println!();
     println!(
-        "  {:9} {:>26} {:>12} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
+        "  {:9} {:>26} {:>10} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
         "algorithm",
         "blocks, at most",
+        "empty ones",
         "peak live",
         "peak reserved",
         "waste",
@@ -111,9 +126,10 @@ fn print_table(title: &str, profile: &str, rows: &[Row]) {
     for row in rows {
         let waste = percent(row.peak_reserved_bytes.saturating_sub(row.peak_live_bytes), row.peak_live_bytes);
         println!(
-            "  {:9} {:>26} {:>12} {:>14} {waste:>8} {:>7} {:>7} {:>9} {:>9}",
+            "  {:9} {:>26} {:>10} {:>10} {:>14} {waste:>8} {:>7} {:>7} {:>9} {:>9}",
             row.algorithm,
             format!("{}, {}", row.sizing, bytes(row.block_size)),
+            row.empty_blocks,
             bytes(row.peak_live_bytes),
             bytes(row.peak_reserved_bytes),
             row.failed,

@@ -131,12 +131,13 @@ fn tlsf_reserves_no_more_than_the_best_of_the_others_and_one_block_on_every_trac
         let path = recorded(trace);
         let compared = json(&allotment(&folder, &["compare", path.to_str().unwrap(), "--json"]));
         let rows = compared["rows"].as_array().unwrap();
-        assert_eq!(rows.len(), 12);
+        assert_eq!(rows.len(), 15);
         assert!(rows.iter().all(|row| row["ns_per_op"]["p50"].is_u64() && row["failed"].is_u64()));
         for tlsf in rows.iter().filter(|row| row["algorithm"] == "tlsf") {
             assert_eq!(tlsf["failed"], 0, "{trace}");
-            let same =
-                |row: &&Value| row["sizing"] == tlsf["sizing"] && row["block_size"] == tlsf["block_size"];
+            let same = |row: &&Value| {
+                ["sizing", "block_size", "empty_blocks"].iter().all(|&key| row[key] == tlsf[key])
+            };
             let others =
                 rows.iter().filter(same).filter(|row| row["algorithm"] != "tlsf" && row["failed"] == 0);
             let best = others.map(|row| row["peak_reserved_bytes"].as_u64().unwrap()).min().unwrap();

@@ -69,7 +69,7 @@ pub(crate) fn replay(
     let device = HostDevice::new(setup.profile.clone());
     let mut desc = AllocatorDesc::default();
     desc.algorithm = setup.algorithm;
-    desc.block_sizes = setup.block_sizes;
+    (desc.block_sizes, desc.retention) = (setup.block_sizes, setup.retention);
     let allocator = Allocator::new(device.clone(), desc)?;
     // Copies go to the last queue, which is the one for transfers where there is one.
     let queue = QueueIndex(setup.profile.queues.len().saturating_sub(1) as u8);

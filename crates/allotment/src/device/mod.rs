@@ -82,7 +82,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// What the device is and has.
     fn properties(&self) -> &DeviceProperties;
 
-    /// How much of a heap is in use, by everybody, and how much this process should use.
+    /// How much of a heap this process uses, and how much it should use. Zeros where there is no such heap.
     ///
     /// May cost a system call; the memory layer asks seldom.
     fn heap_budget(&self, heap: HeapIndex) -> HeapBudget;
@@ -101,7 +101,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// `memory` is live and from this device; it is not used after this call, by a queue either.
     unsafe fn free_memory(&self, memory: Self::Memory);
 
-    /// Makes all of the memory addressable by the CPU.
+    /// Makes all of the memory addressable by the CPU. The address is a multiple of 64.
     ///
     /// # Errors
     ///
@@ -187,7 +187,8 @@ pub unsafe trait Device: Send + Sync + 'static {
     unsafe fn destroy_buffer(&self, buffer: Self::Buffer);
 
     /// Hands work to a queue: once the waits are over, its copies run in any order. Returns the value
-    /// that the queue's timeline reaches when all of them are done. Values count up from 1.
+    /// that the queue's timeline reaches when all of them are done. Values count up from 1, and are reached
+    /// in this order. A wait may be for a point of another queue that is submitted later.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use super::retention::Retention;
 use super::statistics::{DetailedStatistics, Statistics};
 use super::{
     AllocationDesc, AllocationError, BudgetWish, CreateAllocatorError, CreatePoolError, DestroyPoolError,
-    Foreign, Growth, Lifetime, Name, ResourceKind,
+    Foreign, Growth, Intent, Lifetime, Name, ResourceKind,
 };
 use crate::device::{Device, HeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, OwnedMemory};
 use crate::sync::locked;
@@ -148,9 +148,13 @@ pub struct Allocator<D: Device> {
     id: u32,
     pub(super) heaps: Heaps,
     pub(super) pools: AppendTable<PoolSlot<D>>,
-    /// Indices of pools that were used and are vacant now, and the first index never used.
-    custom: Mutex<(Vec<u32>, u32)>,
+    /// How many slots there are: default pools, and the most custom pools there have been at once.
+    slot_count: AtomicU32,
+    /// Slots of custom pools that were destroyed.
+    vacant_slots: Mutex<Vec<u32>>,
     desc: AllocatorDesc,
+    /// By intent: memory types for requests without wishes of their own.
+    rankings: [Ranking; Intent::ALL.len()],
     /// Optimal images stand in blocks of their own.
     separate_optimal: bool,
 }
@@ -187,12 +191,15 @@ impl<D: Device> Allocator<D> {
         let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
         let types = properties.memory_types.len() as u32;
         let heaps = Heaps::new(&device, &desc.heap_limits);
+        let rankings = Ranking::of_intents(properties, desc.memory_types);
         let allocator = Self {
             heaps,
             pools: AppendTable::new(),
-            custom: Mutex::new((Vec::new(), types * POOLS_PER_TYPE)),
+            slot_count: AtomicU32::new(types * POOLS_PER_TYPE),
+            vacant_slots: Mutex::default(),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             separate_optimal,
+            rankings,
             desc,
             device,
         };
@@ -248,7 +255,7 @@ impl<D: Device> Allocator<D> {
     pub fn allocate(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
         let ranking = self.ranking(desc)?;
         let mut first = None;
-        for memory_type in ranking.types() {
+        for memory_type in ranking.types(desc.requirements.memory_types) {
             match self.allocate_from(self.default_pool_for(memory_type, desc), 0, desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
@@ -322,9 +329,11 @@ impl<D: Device> Allocator<D> {
     /// Checks what is wanted at the door, and ranks the memory types that may serve it.
     pub(super) fn ranking(&self, desc: &AllocationDesc) -> Result<Ranking, AllocationError> {
         check_size(desc)?;
-        let mut desc = desc.clone();
-        desc.requirements.memory_types.0 &= self.desc.memory_types.0;
-        Ok(Ranking::new(self.device.properties(), &desc))
+        let wishes = desc.required | desc.preferred | desc.avoided;
+        if wishes.is_empty() {
+            return Ok(self.rankings[desc.intent as usize]);
+        }
+        Ok(Ranking::new(self.device.properties(), desc, self.desc.memory_types))
     }
 
     pub(super) fn default_pool_for(&self, memory_type: MemoryTypeIndex, desc: &AllocationDesc) -> u32 {
@@ -353,9 +362,8 @@ impl<D: Device> Allocator<D> {
     /// ```
     #[must_use]
     pub fn explain(&self, desc: &AllocationDesc) -> Vec<Choice> {
-        let mut desc = desc.clone();
-        desc.requirements.memory_types.0 &= self.desc.memory_types.0;
-        let mut choices: Vec<_> = judge(self.device.properties(), &desc).collect();
+        let mut choices: Vec<_> =
+            judge(self.device.properties(), desc, self.desc.memory_types).collect();
         choices.sort_by_key(|choice| match choice.verdict {
             super::Verdict::Suits { cost, .. } => cost,
             _ => u32::MAX,
@@ -617,7 +625,7 @@ impl<D: Device> Allocator<D> {
     /// driver would say, only asking it tells.
     pub fn would_grow(&self, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
         let mut first = None;
-        for memory_type in self.ranking(desc)?.types() {
+        for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
             match self.forecast(self.default_pool_for(memory_type, desc), 0, desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
@@ -719,7 +727,7 @@ impl<D: Device> Allocator<D> {
 
     /// All pool slots that exist, default ones first.
     pub(super) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
-        let count = locked(&self.custom).1;
+        let count = self.slot_count.load(Ordering::Acquire);
         (0..count).filter_map(|index| self.pools.get(index))
     }
 
@@ -757,13 +765,8 @@ impl<D: Device> Allocator<D> {
                 }
             }
         }
-        let index = {
-            let mut custom = locked(&self.custom);
-            custom.0.pop().unwrap_or_else(|| {
-                custom.1 += 1;
-                custom.1 - 1
-            })
-        };
+        let vacant = locked(&self.vacant_slots).pop();
+        let index = vacant.unwrap_or_else(|| self.slot_count.fetch_add(1, Ordering::AcqRel));
         let Some(slot) = self.pools.get_or_make(index) else {
             blocks.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
             let limit = AllocationError::TooManyAllocations { limit: index };
@@ -850,7 +853,7 @@ impl<D: Device> Allocator<D> {
         slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
         drop(guard);
         state.into_iter().for_each(|state| self.give_back(state));
-        locked(&self.custom).0.push(pool.index);
+        locked(&self.vacant_slots).push(pool.index);
         Ok(())
     }
 

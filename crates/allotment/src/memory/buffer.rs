@@ -133,7 +133,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<Buffer<D>, BufferError> {
         let ranking = self.ranking(desc).map_err(BufferError::Allocation)?;
         let mut first = None;
-        for memory_type in ranking.types() {
+        for memory_type in ranking.types(desc.requirements.memory_types) {
             let made = self.make_dedicated_buffer(buffer, desc, memory_type).or_else(|refused| {
                 if self.make_room(memory_type, refused) {
                     self.make_dedicated_buffer(buffer, desc, memory_type)

@@ -15,7 +15,10 @@
 use core::fmt;
 
 use super::{AllocationDesc, Intent};
-use crate::device::{DeviceProperties, HeapIndex, MemoryProperties as P, MemoryTypeIndex};
+use crate::device::{
+    DeviceProperties, HeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask,
+    Requirements,
+};
 
 /// What was thought of one memory type for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +126,15 @@ fn weigh(properties: P) -> u32 {
     WEIGHTS.iter().filter(|(property, _)| properties.contains(*property)).map(|(_, weight)| weight).sum()
 }
 
-/// What is thought of each memory type for `desc`, in the device's order.
-pub(super) fn judge(properties: &DeviceProperties, desc: &AllocationDesc) -> impl Iterator<Item = Choice> {
+/// What is thought of each memory type for `desc`, in the device's order, where only those in `usable` may
+/// be used at all.
+pub(super) fn judge(
+    properties: &DeviceProperties,
+    desc: &AllocationDesc,
+    usable: MemoryTypeMask,
+) -> impl Iterator<Item = Choice> {
     let wish = Wish::of(desc);
-    let allowed = desc.requirements.memory_types;
+    let allowed = MemoryTypeMask(desc.requirements.memory_types.0 & usable.0);
     properties.indexed_types().map(move |(index, memory_type)| {
         let has = memory_type.properties;
         let reserved = (has & RESERVED) - wish.required - wish.preferred;
@@ -147,30 +155,38 @@ pub(super) fn judge(properties: &DeviceProperties, desc: &AllocationDesc) -> imp
 /// The memory types that suit, in the order in which they are tried.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranking {
-    /// Type and cost, cheapest first; a device has at most 32 types.
-    types: [(MemoryTypeIndex, u32); 32],
-    count: usize,
+    /// Cheapest first; a device has at most 32 types.
+    types: [MemoryTypeIndex; 32],
+    count: u8,
 }
 
 impl Ranking {
-    pub(super) fn new(properties: &DeviceProperties, desc: &AllocationDesc) -> Self {
-        let mut ranking = Self { types: [(MemoryTypeIndex(0), 0); 32], count: 0 };
-        for choice in judge(properties, desc) {
+    pub(super) fn new(properties: &DeviceProperties, desc: &AllocationDesc, usable: MemoryTypeMask) -> Self {
+        let mut ranked = [(0, MemoryTypeIndex(0)); 32];
+        let mut count = 0;
+        for choice in judge(properties, desc, usable) {
             if let Verdict::Suits { cost, .. } = choice.verdict {
-                // An insertion sort: stable, and shorter than the call to one.
-                let mut at = ranking.count;
-                while at > 0 && ranking.types[at - 1].1 > cost {
-                    ranking.types[at] = ranking.types[at - 1];
-                    at -= 1;
-                }
-                ranking.types[at] = (choice.memory_type, cost);
-                ranking.count += 1;
+                ranked[count] = (cost, choice.memory_type);
+                count += 1;
             }
         }
-        ranking
+        // Equal costs stay in the device's order, since the index breaks the tie.
+        ranked[..count].sort_unstable();
+        Self { types: ranked.map(|(_, memory_type)| memory_type), count: count as u8 }
     }
 
-    pub(super) fn types(&self) -> impl Iterator<Item = MemoryTypeIndex> + '_ {
-        self.types[..self.count].iter().map(|&(memory_type, _)| memory_type)
+    /// For each intent, in the order of [`Intent::ALL`], what suits requests that wish for nothing beside.
+    pub(super) fn of_intents(
+        properties: &DeviceProperties,
+        usable: MemoryTypeMask,
+    ) -> [Self; Intent::ALL.len()] {
+        let anywhere = Requirements::new(1);
+        Intent::ALL.map(|intent| Self::new(properties, &AllocationDesc::new(anywhere, intent), usable))
+    }
+
+    /// The types that the resource may stand in.
+    pub(super) fn types(&self, allowed: MemoryTypeMask) -> impl Iterator<Item = MemoryTypeIndex> + '_ {
+        let types = self.types[..usize::from(self.count)].iter().copied();
+        types.filter(move |&memory_type| allowed.contains(memory_type))
     }
 }

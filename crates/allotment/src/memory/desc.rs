@@ -28,7 +28,7 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// All of them.
+    /// All of them, in the order of their declaration.
     pub const ALL: [Self; 5] =
         [Self::Device, Self::Upload, Self::Readback, Self::DeviceHostWrite, Self::TransientAttachment];
 }

@@ -230,29 +230,31 @@ impl<D: Device> PoolState<D> {
         let occupied = unit.align_up(needs.size);
         let alignment = needs.alignment.max(self.rules.alignment).max(unit);
         let tied = desc.dedicated == Dedicated::Always || needs.dedicated == DedicatedNeed::Required;
+        let block_size = match self.rules.sizing {
+            // One block less or more matters now, not the waste inside it.
+            BlockSizing::Growing(sizes) if scarce => sizes.largest_in(heap_size),
+            _ => self.next_block_size(set, heap_size),
+        };
         let own_memory = match self.rules.sizing {
             BlockSizing::Fixed(_) if tied => return Err(AllocationError::DedicatedInFixedPool),
             BlockSizing::Fixed(_) => false,
             BlockSizing::Growing(_) if desc.dedicated == Dedicated::Never => {
                 if needs.dedicated == DedicatedNeed::Required {
-                    let block_size = self.next_block_size(set, heap_size);
                     return Err(AllocationError::TooLargeForBlock { requested: needs.size, block_size });
                 }
                 false
             }
             BlockSizing::Growing(sizes) => {
                 let large = if scarce {
-                    // One block less or more matters now, not the waste inside it.
-                    occupied > sizes.largest_in(heap_size)
+                    occupied > block_size
                 } else {
-                    sizes.is_own_memory(occupied, self.next_block_size(set, heap_size))
+                    sizes.is_own_memory(occupied, block_size)
                 };
                 tied || needs.dedicated == DedicatedNeed::Preferred || large
             }
         };
         let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
         let sizes = Sizes { requested: needs.size, occupied };
-        let block_size = self.next_block_size(set, heap_size);
         Ok(Fitted { request, sizes, block_size, own_memory, tied })
     }
 
@@ -307,7 +309,7 @@ impl<D: Device> PoolState<D> {
             Algorithm::Buddy => least,
             _ => least.next_multiple_of(sizes.smallest).min(block_size),
         };
-        let wanted = self.next_block_size(set, heap_size).max(fitting);
+        let wanted = fitted.block_size.max(fitting);
         let mut plan = Plan { role: Role::Shared, sizes: [0; 4], count: 0, own_memory_at_last };
         for shift in 0..4 {
             let size = wanted >> shift;
