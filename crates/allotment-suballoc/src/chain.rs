@@ -198,11 +198,25 @@ impl Chain {
         self.node_mut(index).link[which] = to;
     }
 
+    /// Units of the free region right behind `index`; 0 where it is not free.
+    pub(crate) fn free_after(&self, index: u32) -> u64 {
+        let after = self.node(index).after;
+        if after != NONE && self.node(after).is_free() { self.node(after).size } else { 0 }
+    }
+
     /// Makes the region at `index` used and gives it a new serial number.
     pub(crate) fn mark_used(&mut self, index: u32) {
         self.serial += 1;
         let tag = (self.serial << 2) | State::Used as u64;
         self.change_state(index, tag, [NONE, NONE]);
+    }
+
+    /// Makes the region at `index` used, and the region beside it its padding, where there is one.
+    pub(crate) fn mark_used_with(&mut self, index: u32, padding: Option<u32>) {
+        self.mark_used(index);
+        if let Some(padding) = padding {
+            self.mark_padding(padding, index);
+        }
     }
 
     pub(crate) fn mark_free(&mut self, index: u32) {

@@ -20,7 +20,7 @@
 
 use super::free_lists::FreeLists;
 use super::{Algorithm, Policy};
-use crate::chain::{Chain, NONE};
+use crate::chain::{Chain, NONE, State};
 use crate::{Alignment, AllocateError, GrowError, MAX_SIZE, Request, Side};
 
 /// Orders 0 to 48.
@@ -120,10 +120,7 @@ impl Buddy {
     fn occupy(chain: &mut Chain, index: u32, size: u64) {
         let rest = chain.node(index).size - size;
         let padding = (rest != 0).then(|| chain.split_back(index, rest));
-        chain.mark_used(index);
-        if let Some(padding) = padding {
-            chain.mark_padding(padding, index);
-        }
+        chain.mark_used_with(index, padding);
     }
 
     /// The size of the cell that a used region and its padding make up.
@@ -243,7 +240,7 @@ impl Policy for Buddy {
         while index != NONE {
             let node = chain.node(index);
             match node.state() {
-                crate::chain::State::Free => {
+                State::Free => {
                     assert!(node.size.is_power_of_two() && node.offset & (node.size - 1) == 0);
                     let after = node.after;
                     let buddy = node.offset ^ node.size;
@@ -252,7 +249,7 @@ impl Policy for Buddy {
                         "free buddies are merged"
                     );
                 }
-                crate::chain::State::Used => {
+                State::Used => {
                     let cell = Self::cell_of(chain, index);
                     assert!(cell.is_power_of_two() && node.offset & (cell - 1) == 0);
                     assert_eq!(cell, cell_for(node.size), "a cell is the smallest that holds its range");

@@ -67,10 +67,7 @@ impl Linear {
         }
         let padding = (padding != 0).then(|| chain.split_front(gap, padding));
         let index = chain.split_front(gap, request.size);
-        chain.mark_used(index);
-        if let Some(padding) = padding {
-            chain.mark_padding(padding, index);
-        }
+        chain.mark_used_with(index, padding);
         Some(index)
     }
 
@@ -86,10 +83,7 @@ impl Linear {
         let padding = chain.node(self.gap).end() - (start + request.size);
         let padding = (padding != 0).then(|| chain.split_back(self.gap, padding));
         let index = chain.split_back(self.gap, request.size);
-        chain.mark_used(index);
-        if let Some(padding) = padding {
-            chain.mark_padding(padding, index);
-        }
+        chain.mark_used_with(index, padding);
         chain.set_link(index, 1, UPPER);
         self.uppers += 1;
         Some(index)
@@ -164,24 +158,21 @@ impl Policy for Linear {
 
     fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64> {
         let current = chain.node(index).size;
-        if size < current {
-            let rest = chain.split_back(index, current - size);
-            chain.mark_free(rest);
-            self.settle(chain, rest);
+        if size <= current {
+            if size < current {
+                let rest = chain.split_back(index, current - size);
+                self.settle(chain, rest);
+            }
             return Ok(());
         }
-        if size == current {
-            return Ok(());
-        }
-        let after = chain.node(index).after;
-        let room = if after != NONE && chain.node(after).is_free() { chain.node(after).size } else { 0 };
-        if size - current > room {
+        let (more, room) = (size - current, chain.free_after(index));
+        if more > room {
             return Err(current + room);
         }
-        if size - current == room && after != self.gap {
+        if more == room && chain.node(index).after != self.gap {
             chain.absorb_after(index);
         } else {
-            chain.push_border(index, size - current);
+            chain.push_border(index, more);
         }
         Ok(())
     }

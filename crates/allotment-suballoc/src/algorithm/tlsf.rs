@@ -156,25 +156,23 @@ impl Policy for Tlsf {
 
     fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64> {
         let current = chain.node(index).size;
-        if size < current {
-            let rest = chain.split_back(index, current - size);
-            chain.mark_free(rest);
-            self.settle(chain, rest);
+        if size <= current {
+            if size < current {
+                let rest = chain.split_back(index, current - size);
+                self.settle(chain, rest);
+            }
             return Ok(());
         }
-        if size == current {
-            return Ok(());
-        }
-        let after = chain.node(index).after;
-        let room = if after != NONE && chain.node(after).is_free() { chain.node(after).size } else { 0 };
-        if size - current > room {
+        let (more, room) = (size - current, chain.free_after(index));
+        if more > room {
             return Err(current + room);
         }
+        let after = chain.node(index).after;
         self.remove(chain, after);
-        if size - current == room {
+        if more == room {
             chain.absorb_after(index);
         } else {
-            chain.push_border(index, size - current);
+            chain.push_border(index, more);
             self.insert(chain, after);
         }
         Ok(())
