@@ -306,7 +306,10 @@ impl<D: Device> BlockSet<D> {
         }
         let found = self.blocks().find(|(_, block)| {
             let kept = keep_shared && block.role == Role::Shared;
-            !kept && block.empty_since.is_some_and(|since| unwanted(block.memory.size(), now.saturating_sub(since)))
+            !kept
+                && block
+                    .empty_since
+                    .is_some_and(|since| unwanted(block.memory.size(), now.saturating_sub(since)))
         });
         found.map(|(index, _)| index)
     }

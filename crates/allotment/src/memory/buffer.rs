@@ -5,7 +5,8 @@ use core::fmt;
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::allocator::{Allocation, Allocator, no_memory_type};
+use super::allocate::no_memory_type;
+use super::allocator::{Allocation, Allocator};
 use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, ResourceKind};
 use crate::device::{
     BufferDesc, DedicatedNeed, Device, DeviceError, MemoryTypeIndex, OwnedMemory, Requirements,
@@ -183,14 +184,16 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; the buffer was destroyed, the token comes back.
-    pub fn destroy_buffer(&self, buffer: Buffer<D>) -> Result<(), Foreign> {
-        let Buffer { buffer, allocation } = buffer;
-        if allocation.allocator != self.id() {
-            return Err(Foreign(allocation));
+    /// [`Foreign`] when it is from another allocator; it comes back with the error.
+    pub fn destroy_buffer(&self, buffer: Buffer<D>) -> Result<(), Foreign<Buffer<D>>> {
+        if buffer.allocation.allocator != self.id() {
+            return Err(Foreign(buffer));
         }
+        let Buffer { buffer, allocation } = buffer;
         // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
         unsafe { self.device().destroy_buffer(buffer) };
-        self.free(allocation)
+        // Known not to be foreign.
+        let _ = self.free(allocation);
+        Ok(())
     }
 }

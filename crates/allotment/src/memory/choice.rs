@@ -16,8 +16,7 @@ use core::fmt;
 
 use super::{AllocationDesc, Intent};
 use crate::device::{
-    DeviceProperties, HeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask,
-    Requirements,
+    DeviceProperties, HeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask, Requirements,
 };
 
 /// What was thought of one memory type for one request.

@@ -7,8 +7,8 @@
 use core::fmt;
 
 use allotment_suballoc::json::{self, Object};
+use allotment_suballoc::{Region, RegionKind, VirtualBlock};
 
-use super::Name;
 use super::allocator::Allocator;
 use super::block_set::{Block, Role};
 use super::pool::{BlockSizing, Detail, PoolState};
@@ -115,7 +115,7 @@ impl<D: Device> Allocator<D> {
 
     fn dump_custom_pools(&self, pools: &mut Object<'_, String>, index: MemoryTypeIndex) -> fmt::Result {
         let mut shown = Vec::new();
-        for slot in self.slots().skip(self.default_pool_count() as usize) {
+        for (number, slot) in self.slots().skip(self.default_pool_count() as usize).enumerate() {
             let guard = locked(&slot.state);
             let Some(state) = guard.as_ref() else { continue };
             for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == index) {
@@ -123,7 +123,9 @@ impl<D: Device> Allocator<D> {
                     BlockSizing::Fixed(size) => size,
                     BlockSizing::Growing(sizes) => sizes.largest,
                 };
-                shown.push((state.rules.name.clone(), size, Drawn::of(state, set)));
+                // Viewers tell pools apart by name, so each has one of its own.
+                let name = state.rules.name.as_ref().map(|name| format!(" - {name}")).unwrap_or_default();
+                shown.push((format!("{number}{name}"), size, Drawn::of(state, set)));
             }
         }
         if shown.is_empty() {
@@ -132,7 +134,7 @@ impl<D: Device> Allocator<D> {
         pools.array(&type_name(index), |array| {
             shown.iter().try_for_each(|(name, block_size, drawn)| {
                 array.object(|o| {
-                    o.text("Name", name.as_ref().map_or("(no name)", Name::as_str))?;
+                    o.text("Name", name)?;
                     o.number("PreferredBlockSize", *block_size)?;
                     write_blocks(o, drawn)
                 })
@@ -163,7 +165,7 @@ impl Drawn {
         let mut text = String::new();
         if block.role != Role::Shared && !block.ranges.is_empty() {
             let record = block.ranges.regions().find_map(|region| match region.kind {
-                allotment_suballoc::RegionKind::Used { data, .. } => Some(*data),
+                RegionKind::Used { data, .. } => Some(*data),
                 _ => None,
             });
             // Writing to a string never fails.
@@ -176,7 +178,7 @@ impl Drawn {
         let _ = json::object(&mut text, |o| {
             let maps = u64::from(block.memory.address(0).is_some());
             o.number("MapRefCount", maps)?;
-            block.ranges.write_json_members(o, describe)
+            write_ranges(o, &block.ranges, describe)
         });
         Self::Block(text)
     }
@@ -194,6 +196,37 @@ fn write_blocks(o: &mut Object<'_, String>, drawn: &[Drawn]) -> fmt::Result {
         drawn.iter().try_for_each(|drawn| match drawn {
             Drawn::Dedicated(text) => array.raw(text),
             Drawn::Block(_) => Ok(()),
+        })
+    })
+}
+
+/// The ranges of a block. [`VirtualBlock::write_json_members`] would name padding as such, but that is
+/// none of the types that viewers know.
+fn write_ranges(
+    o: &mut Object<'_, String>,
+    ranges: &VirtualBlock<u32>,
+    describe: impl Fn(&u32, &mut Object<'_, String>) -> fmt::Result,
+) -> fmt::Result {
+    let statistics = ranges.statistics();
+    o.number("TotalBytes", statistics.size)?;
+    o.number("UnusedBytes", statistics.free)?;
+    o.number("Allocations", statistics.allocation_count.into())?;
+    o.number("UnusedRanges", statistics.free_range_count.into())?;
+    o.array("Suballocations", |array| {
+        ranges.regions().try_for_each(|Region { offset, size, kind }| {
+            array.object(|o| {
+                o.number("Offset", offset)?;
+                o.number("Size", size)?;
+                match kind {
+                    RegionKind::Used { data, .. } => describe(data, o),
+                    RegionKind::Padding => {
+                        o.text("Type", "UNKNOWN")?;
+                        o.number("Usage", 0)?;
+                        o.text("Name", "padding")
+                    }
+                    _ => o.text("Type", "FREE"),
+                }
+            })
         })
     })
 }

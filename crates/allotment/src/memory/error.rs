@@ -183,17 +183,18 @@ impl Error for AllocationError {
     }
 }
 
-/// A token that was given to an allocator that it is not from. It comes back unharmed.
+/// A token or a [`Buffer`](super::Buffer) that was given to an allocator that it is not from. It comes back
+/// unharmed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Foreign(pub Allocation);
+pub struct Foreign<T = Allocation>(pub T);
 
-impl fmt::Display for Foreign {
+impl<T> fmt::Display for Foreign<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the allocation belongs to another allocator")
     }
 }
 
-impl Error for Foreign {}
+impl<T: fmt::Debug> Error for Foreign<T> {}
 
 /// Why memory was not read, written, mapped or looked at. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -293,7 +293,8 @@ impl Heaps {
         let reserved = heap.reserved.load(Relaxed);
         HeapReport {
             reserved,
-            peak_reserved: heap.peak_reserved.load(Relaxed),
+            // What is being asked for now is in the one before it is in the other.
+            peak_reserved: heap.peak_reserved.load(Relaxed).max(reserved),
             usage: (told.usage + reserved).saturating_sub(own),
             budget: told.budget,
             limit: heap.limit,

@@ -29,32 +29,39 @@
 //! 40 a region.
 
 mod access;
+mod allocate;
 mod allocator;
 mod block_set;
 mod buffer;
 mod choice;
+mod custom_pools;
 mod desc;
 mod dump;
 mod error;
+mod forecast;
 mod growth;
 mod heaps;
+mod inspect;
 mod leaks;
 mod pool;
 mod record;
+mod release;
 mod retention;
 mod statistics;
 mod transfer;
 
 pub use access::{AllocationInfo, Place};
-pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc, BlockInfo, Forecast};
+pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use buffer::{Buffer, BufferError};
 pub use choice::{Choice, Verdict};
 pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Name, ResourceKind};
 pub use error::{
     AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign,
 };
+pub use forecast::Forecast;
 pub use growth::BlockSizes;
 pub use heaps::{DeviceCalls, HeapReport};
+pub use inspect::BlockInfo;
 pub use leaks::{Leak, LeakHandler, LeakReport};
 pub use pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use retention::Retention;

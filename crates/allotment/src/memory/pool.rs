@@ -245,11 +245,8 @@ impl<D: Device> PoolState<D> {
                 false
             }
             BlockSizing::Growing(sizes) => {
-                let large = if scarce {
-                    occupied > block_size
-                } else {
-                    sizes.is_own_memory(occupied, block_size)
-                };
+                let large =
+                    if scarce { occupied > block_size } else { sizes.is_own_memory(occupied, block_size) };
                 tied || needs.dedicated == DedicatedNeed::Preferred || large
             }
         };
@@ -483,7 +480,11 @@ impl<D: Device> PoolState<D> {
         let idle = self.reserved().saturating_sub(needed);
         let retention = self.rules.retention;
         let too_much = idle > retention.idle_bytes(needed);
-        self.take_empty(None, |size, age| age >= u64::from(retention.ticks) || (too_much && size <= idle))
+        // Where frames are told, what this frame used is what the next one will.
+        let stale = if self.clock.has_frames { STALE_TICKS } else { 0 };
+        self.take_empty(None, |size, age| {
+            age >= u64::from(retention.ticks) || (too_much && size <= idle && age >= stale)
+        })
     }
 
     /// Takes out an empty block that nobody has used for a while, where the pool is about to get memory
@@ -584,8 +585,8 @@ impl<D: Device> PoolState<D> {
     }
 }
 
-/// An empty block that was not used for so many ticks goes before another one is got. What comes back
-/// every second or third frame is not stale.
+/// An empty block that was not used for so many ticks is surplus, and goes before another one is got. What
+/// resources of different sizes use by turns, every frame or every second one, is not stale.
 const STALE_TICKS: u64 = 3;
 
 /// What a free leaves to do without the lock.

@@ -13,7 +13,8 @@ pub struct Retention {
     /// A block is given back once it has been empty for so many ticks.
     pub ticks: u32,
     /// A pool keeps at most so many bytes more than it has needed at once within the last
-    /// [`ticks`](Self::ticks), the emptied block among them; what is above is given back at once.
+    /// [`ticks`](Self::ticks); what is above that is given back when it is empty, or, where frames are
+    /// told, once it has been empty for three of them.
     pub surplus: u64,
     /// Beside [`surplus`](Self::surplus), it keeps what it has needed at once divided by this; 0 for
     /// nothing.
@@ -47,7 +48,7 @@ pub(super) struct Clock {
     pub(super) now: u64,
     frees: u32,
     /// Somebody calls `end_frame`, so frees are no measure of time.
-    has_frames: bool,
+    pub(super) has_frames: bool,
     /// The most bytes in use in the running and in the previous period of [`Retention::ticks`].
     peaks: [u64; 2],
     period_began: u64,

@@ -1,8 +1,5 @@
-//! The allocator on simulated devices: against a shadow model, against a hostile driver, and behaviour by
-//! behaviour.
-
+//! x
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
-
 mod access;
 mod against_a_shadow;
 mod aliasing;
@@ -12,7 +9,9 @@ mod choice;
 mod dump;
 mod faults;
 mod forecast;
+mod gated;
 mod pools;
+mod races;
 mod reports;
 mod retention;
 mod rig;

@@ -5,81 +5,83 @@ use core::ops::Deref;
 
 use allotment::device::host::{HostDevice, Profile};
 use allotment::device::{Device, HeapIndex, MemoryHandle, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{BlockSizes, BlockSizing, Retention};
+use allotment::memory::{BlockSizes, BlockSizing, LeakHandler, Retention};
 use allotment::{
     Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc, Requirements,
 };
 
-pub const KIB: u64 = 1 << 10;
-pub const MIB: u64 = 1 << 20;
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// A discrete card: type 0 is device memory in heap 0, types 1 and 2 are host memory in heap 1, type 3 is
 /// device memory that can be mapped, in heap 0.
-pub const DISCRETE: &str = "discrete-large-bar";
+pub(crate) const DISCRETE: &str = "discrete-large-bar";
 /// Type 1 is mapped but not coherent, with atoms of 64 bytes.
-pub const MOBILE: &str = "mobile";
+pub(crate) const MOBILE: &str = "mobile";
 /// The granularity is 64 KiB, so that optimal images have blocks of their own.
-pub const COARSE: &str = "discrete-no-bar";
+pub(crate) const COARSE: &str = "discrete-no-bar";
 /// The granularity is 1 KiB, so that optimal images are rounded up to it.
-pub const FINE: &str = "nvidia-h200";
+pub(crate) const FINE: &str = "nvidia-h200";
 
-pub const DEVICE_TYPE: MemoryTypeIndex = MemoryTypeIndex(0);
-pub const HEAP: HeapIndex = HeapIndex(0);
+pub(crate) const DEVICE_TYPE: MemoryTypeIndex = MemoryTypeIndex(0);
+pub(crate) const HEAP: HeapIndex = HeapIndex(0);
 
-pub fn profile(name: &str) -> Profile {
+pub(crate) fn profile(name: &str) -> Profile {
     Profile::named(name).unwrap_or_else(|| panic!("there is no profile {name}"))
 }
 
 /// An allocator and its device. When it goes, everything must have been freed, agree and be given back,
 /// and the device must have had nothing to complain about.
-pub struct Rig {
-    pub device: HostDevice,
+pub(crate) struct Rig {
+    pub(crate) device: HostDevice,
     allocator: Option<Allocator<HostDevice>>,
 }
 
 impl Rig {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self::with(profile(name), |_| {})
     }
 
-    pub fn with(profile: Profile, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
+    pub(crate) fn with(profile: Profile, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
         Self::over(HostDevice::new(profile), change)
     }
 
-    pub fn over(device: HostDevice, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
+    pub(crate) fn over(device: HostDevice, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
         let mut desc = AllocatorDesc::default();
+        // Who forgets something is found out below; the report would only hide why a test failed.
+        desc.on_leak = LeakHandler::Ignore;
         change(&mut desc);
         let allocator = Some(Allocator::new(device.clone(), desc).unwrap());
         Self { device, allocator }
     }
 
     /// Memory objects that the device has.
-    pub fn objects(&self) -> u32 {
+    pub(crate) fn objects(&self) -> u32 {
         self.device.usage().memory_objects
     }
 
     /// Bytes of a heap that are taken, as the device counts them.
-    pub fn taken(&self, heap: HeapIndex) -> u64 {
+    pub(crate) fn taken(&self, heap: HeapIndex) -> u64 {
         self.device.heap_budget(heap).usage
     }
 
-    pub fn memory_of(&self, allocation: &Allocation) -> u64 {
+    pub(crate) fn memory_of(&self, allocation: &Allocation) -> u64 {
         self.place(allocation).unwrap().memory.to_raw()
     }
 
-    pub fn type_of(&self, allocation: &Allocation) -> MemoryTypeIndex {
+    pub(crate) fn type_of(&self, allocation: &Allocation) -> MemoryTypeIndex {
         self.place(allocation).unwrap().memory_type
     }
 
-    pub fn block_size_of(&self, allocation: &Allocation) -> u64 {
+    pub(crate) fn block_size_of(&self, allocation: &Allocation) -> u64 {
         self.info(allocation.id()).unwrap().block_size
     }
 
-    pub fn is_dedicated(&self, allocation: &Allocation) -> bool {
+    pub(crate) fn is_dedicated(&self, allocation: &Allocation) -> bool {
         self.info(allocation.id()).unwrap().dedicated
     }
 
-    pub fn free_all(&self, allocations: impl IntoIterator<Item = Allocation>) {
+    pub(crate) fn free_all(&self, allocations: impl IntoIterator<Item = Allocation>) {
         allocations.into_iter().for_each(|allocation| self.free(allocation).unwrap());
     }
 }
@@ -107,37 +109,37 @@ impl Drop for Rig {
 }
 
 /// A buffer of `size` bytes that may stand anywhere.
-pub fn wanted(size: u64, intent: Intent) -> AllocationDesc {
+pub(crate) fn wanted(size: u64, intent: Intent) -> AllocationDesc {
     AllocationDesc::new(Requirements::new(size), intent)
 }
 
 /// A buffer of `size` bytes that may stand in one memory type only, so that nothing else can be fallen
 /// back to.
-pub fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> AllocationDesc {
+pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> AllocationDesc {
     let mut desc = wanted(size, Intent::Device);
     desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
     desc
 }
 
-pub fn aligned(size: u64, alignment: u64) -> Requirements {
+pub(crate) fn aligned(size: u64, alignment: u64) -> Requirements {
     Requirements::new(size).aligned(Alignment::new(alignment).unwrap())
 }
 
-pub fn fixed_pool(memory_type: MemoryTypeIndex, block_size: u64) -> PoolDesc {
+pub(crate) fn fixed_pool(memory_type: MemoryTypeIndex, block_size: u64) -> PoolDesc {
     let mut desc = PoolDesc::new([memory_type]);
     desc.sizing = BlockSizing::Fixed(block_size);
     desc
 }
 
 /// Block sizes that are small enough for tests to fill.
-pub fn small_blocks(smallest: u64, largest: u64) -> BlockSizes {
+pub(crate) fn small_blocks(smallest: u64, largest: u64) -> BlockSizes {
     let mut sizes = BlockSizes::fixed(smallest);
     sizes.largest = largest;
     sizes
 }
 
 /// Keeps blocks for so many ticks, and so many bytes of them.
-pub fn retention(ticks: u32, surplus: u64) -> Retention {
+pub(crate) fn retention(ticks: u32, surplus: u64) -> Retention {
     let mut retention = Retention::NONE;
     (retention.ticks, retention.surplus) = (ticks, surplus);
     retention

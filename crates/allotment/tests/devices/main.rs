@@ -1,1 +1,26 @@
-fn main() {}
+//! What is promised of `Device`, written once, and held against every kind of device there is.
+//!
+//! ```text
+//!   suite/       the promises: generic tests over a `Fixture`, which has a `Device`
+//!   kinds/       one file per kind of device: which devices the suite runs on, or why there is none
+//!   host_only/   what the simulated device promises beyond the trait
+//!   gpu.rs       what the tests say to a device, without `unsafe` and without leaks
+//!   runner.rs    names, counts, skips, and `ALLOTMENT_REQUIRE`
+//! ```
+//!
+//! A device that is not here is a skip, and the last lines of the output say so. With
+//! `ALLOTMENT_REQUIRE=host,vulkan`, a skip of one of these kinds is a failure.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod fixture;
+mod gpu;
+mod host_only;
+mod kinds;
+mod runner;
+mod suite;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    runner::run(kinds::all())
+}

@@ -1,0 +1,400 @@
+//! Requests in, tokens out: the path that a request takes, and the way back.
+
+use std::sync::PoisonError;
+
+use allotment_suballoc::{Alignment, MAX_SIZE};
+
+use super::allocator::{Allocation, Allocator, default_pool};
+use super::block_set::{BlockSet, Role};
+use super::choice::{Choice, Ranking, judge};
+use super::heaps::heap_of;
+use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState};
+use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, ResourceKind};
+use crate::device::{Device, HeapIndex, MemoryProperties, MemoryTypeIndex, OwnedMemory};
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Allocates memory from the default pools.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError`]; nothing has changed. Where several memory types were tried, it is what the
+    /// first of them, the one that suits best, refused with.
+    pub fn allocate(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
+        let ranking = self.ranking(desc)?;
+        let mut first = None;
+        for memory_type in ranking.types(desc.requirements.memory_types) {
+            match self.allocate_from(self.default_pool_for(memory_type, desc), 0, desc) {
+                Err(error) if error.falls_through() => first = first.or(Some(error)),
+                result => return result,
+            }
+        }
+        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+    }
+
+    /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the intent
+    /// has no say.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError`]; nothing has changed.
+    ///
+    /// ```
+    /// use allotment::device::MemoryTypeIndex;
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::memory::BlockSizing;
+    /// use allotment::{
+    ///     AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, Requirements,
+    /// };
+    ///
+    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
+    /// (desc.sizing, desc.max_blocks) = (BlockSizing::Fixed(1 << 20), 1);
+    /// let pool = allocator.create_pool(desc)?;
+    ///
+    /// let half = AllocationDesc::new(Requirements::new(600 << 10), Intent::Device);
+    /// let first = allocator.allocate_in(&pool, &half)?;
+    /// let refused = allocator.allocate_in(&pool, &half);
+    /// assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 1, .. })));
+    /// allocator.free(first)?;
+    /// allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn allocate_in(&self, pool: &Pool, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
+        check_size(desc)?;
+        if pool.allocator != self.id {
+            return Err(AllocationError::ForeignPool);
+        }
+        let types = self.pool_types(pool.index);
+        let mut first = None;
+        let mut eligible = 0;
+        for (set, memory_type) in types.into_iter().flatten().enumerate() {
+            if !desc.requirements.memory_types.contains(memory_type) {
+                continue;
+            }
+            eligible += 1;
+            match self.allocate_from(pool.index, set, desc) {
+                Err(error) if error.falls_through() => first = first.or(Some(error)),
+                result => return result,
+            }
+        }
+        debug_assert!(first.is_some() || eligible == 0);
+        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+    }
+
+    fn pool_types(&self, index: u32) -> [Option<MemoryTypeIndex>; MAX_POOL_TYPES] {
+        let mut types = [None; MAX_POOL_TYPES];
+        if let Some(slot) = self.pools.get(index) {
+            let state = locked(&slot.state);
+            for (entry, set) in types.iter_mut().zip(state.iter().flat_map(|state| &state.sets)) {
+                *entry = Some(set.memory_type);
+            }
+        }
+        types
+    }
+
+    /// Checks what is wanted at the door, and ranks the memory types that may serve it.
+    pub(super) fn ranking(&self, desc: &AllocationDesc) -> Result<Ranking, AllocationError> {
+        check_size(desc)?;
+        let wishes = desc.required | desc.preferred | desc.avoided;
+        if wishes.is_empty() {
+            return Ok(self.rankings[desc.intent as usize]);
+        }
+        Ok(Ranking::new(self.device.properties(), desc, self.desc.memory_types))
+    }
+
+    pub(super) fn default_pool_for(&self, memory_type: MemoryTypeIndex, desc: &AllocationDesc) -> u32 {
+        // What may be linear by turns stays among the linear ones, on pages of its own.
+        let optimal = self.separate_optimal && desc.kind == ResourceKind::OptimalImage;
+        default_pool(memory_type, desc.lifetime, optimal)
+    }
+
+    /// The non-coherent atom where memory of this type needs flushes, else 1.
+    pub(super) fn atom_of(&self, memory_type: MemoryTypeIndex) -> Alignment {
+        let properties = self.device.properties();
+        let has = properties.memory_type(memory_type).map(|found| found.properties);
+        let coherent = MemoryProperties::HOST_COHERENT;
+        let visible = MemoryProperties::HOST_VISIBLE;
+        if has.is_some_and(|has| has.contains(visible) && !has.contains(coherent)) {
+            properties.limits.non_coherent_atom_size
+        } else {
+            Alignment::ONE
+        }
+    }
+
+    /// What is thought of each memory type for a request: those that would be tried, in that order, then
+    /// the others with the reason.
+    ///
+    /// ```
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let desc = AllocationDesc::new(Requirements::new(256), Intent::Readback);
+    /// let reasons: Vec<String> = allocator.explain(&desc).iter().map(|c| c.to_string()).collect();
+    /// assert_eq!(
+    ///     reasons[0],
+    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): exactly what is wanted"
+    /// );
+    /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): must be host-visible and is not");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn explain(&self, desc: &AllocationDesc) -> Vec<Choice> {
+        let mut choices: Vec<_> = judge(self.device.properties(), desc, self.desc.memory_types).collect();
+        choices.sort_by_key(|choice| match choice.verdict {
+            super::Verdict::Suits { cost, .. } => cost,
+            _ => u32::MAX,
+        });
+        choices
+    }
+
+    /// Serves a request from one memory type of one pool.
+    fn allocate_from(
+        &self,
+        pool: u32,
+        set: usize,
+        desc: &AllocationDesc,
+    ) -> Result<Allocation, AllocationError> {
+        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
+        let mut guard = locked(&slot.state);
+        loop {
+            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let fitted = self.fit(state, set, desc)?;
+            if let Some(record) = state.place(slot, set, &fitted, desc)? {
+                return Ok(self.token(pool, record, slot));
+            }
+            if desc.growth == Growth::Forbidden {
+                let (free, largest_free) = state.sets[set].room();
+                let requested = fitted.sizes.requested;
+                return Err(AllocationError::WouldGrow { requested, free, largest_free });
+            }
+            let heap_size = self.heaps.heap_size(state.sets[set].heap);
+            let plan = match state.plan(set, &fitted, desc, heap_size) {
+                Ok(plan) => plan,
+                Err(error) => {
+                    let full = matches!(error, AllocationError::PoolFull { .. });
+                    // A block that is kept for nobody must not stand in the way of one that is wanted.
+                    let idle = if full { state.take_empty(None, |_, _| true) } else { None };
+                    if let Some(memory) = idle {
+                        state.store_counters(slot);
+                        drop(guard);
+                        self.heaps.free(&self.device, memory);
+                        guard = locked(&slot.state);
+                    } else if full && state.pending != 0 {
+                        // What another thread is getting may have room, or not come.
+                        guard = slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                    } else {
+                        return Err(error);
+                    }
+                    continue;
+                }
+            };
+            let shared = plan.role == Role::Shared;
+            if shared && state.sets[set].growing {
+                // Another thread is getting a block; perhaps it has room for both.
+                guard = slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.sets[set].growing |= shared;
+            state.pending += 1;
+            let memory_type = state.sets[set].memory_type;
+            let wish = stricter(state.rules.budget, desc.budget);
+            drop(guard);
+            let wanted = plan.sizes().next().unwrap_or(0);
+            self.release_from(slot, |state| state.take_stale(wanted));
+            let got = self.get_memory(memory_type, &plan, &fitted, wish);
+            return self.settle(slot, pool, set, shared, got, &fitted, desc);
+        }
+    }
+
+    pub(super) fn fit(
+        &self,
+        state: &PoolState<D>,
+        set: usize,
+        desc: &AllocationDesc,
+    ) -> Result<Fitted, AllocationError> {
+        let BlockSet { memory_type, heap, .. } = state.sets[set];
+        let heap_size = self.heaps.heap_size(heap);
+        let scarce = self.heaps.objects_are_scarce(&self.device);
+        state.fit(set, desc, self.atom_of(memory_type), heap_size, scarce)
+    }
+
+    /// Gets what the plan wants from the driver, in place of empty blocks if need be. Called with no lock
+    /// held.
+    fn get_memory(
+        &self,
+        memory_type: MemoryTypeIndex,
+        plan: &Plan,
+        fitted: &Fitted,
+        wish: BudgetWish,
+    ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        self.ask_for(memory_type, plan, fitted, wish).or_else(|refused| {
+            if self.make_room(memory_type, refused) {
+                self.ask_for(memory_type, plan, fitted, wish)
+            } else {
+                Err(refused)
+            }
+        })
+    }
+
+    /// Asks the driver for one size after the other.
+    fn ask_for(
+        &self,
+        memory_type: MemoryTypeIndex,
+        plan: &Plan,
+        fitted: &Fitted,
+        wish: BudgetWish,
+    ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        let heap = heap_of(&self.device, memory_type)?;
+        let mut refused = AllocationError::ZeroSize;
+        for (size, role) in plan.candidates(self.heaps.room_for_block(&self.device, heap), fitted) {
+            match self.heaps.allocate(&self.device, memory_type, size, wish) {
+                Ok(memory) => return Ok((memory, role)),
+                Err(error) if error.falls_through() => refused = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused)
+    }
+
+    /// Gives empty blocks back where that may help against a refusal. True when there was one.
+    pub(super) fn make_room(&self, memory_type: MemoryTypeIndex, refused: AllocationError) -> bool {
+        let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
+        // Blocks that are given back in vain would be missed by the next memory type of the heap.
+        let helps = match refused {
+            AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
+            AllocationError::OverBudget { requested, usage, budget, .. } => {
+                usage + requested <= budget.saturating_add(self.empty_bytes(heap))
+            }
+            AllocationError::HeapLimit { requested, reserved, limit, .. } => {
+                reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
+            }
+            refused => refused.falls_through(),
+        };
+        helps && self.release_empty(Some(heap))
+    }
+
+    /// Bytes of a heap that [`release_empty`](Self::release_empty) would give back.
+    fn empty_bytes(&self, heap: HeapIndex) -> u64 {
+        let of_slot = |slot: &PoolSlot<D>| {
+            let guard = locked(&slot.state);
+            guard.as_ref().map_or(0, |state| state.empty_bytes(heap))
+        };
+        self.slots().map(of_slot).sum()
+    }
+
+    /// Takes in what the driver gave, or passes on what it said.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the second half of one function, cut where the lock was dropped"
+    )]
+    fn settle(
+        &self,
+        slot: &PoolSlot<D>,
+        pool: u32,
+        set: usize,
+        shared: bool,
+        got: Result<(OwnedMemory<D>, Role), AllocationError>,
+        fitted: &Fitted,
+        desc: &AllocationDesc,
+    ) -> Result<Allocation, AllocationError> {
+        let mut guard = locked(&slot.state);
+        if let Some(state) = guard.as_mut() {
+            state.pending -= 1;
+            state.sets[set].growing &= !shared;
+        }
+        slot.grown.notify_all();
+        let (memory, role) = got?;
+        let placed = match guard.as_mut() {
+            Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
+            None => Err((AllocationError::ForeignPool, Some(memory))),
+        };
+        // The generation is read before a reset can change it.
+        let placed = placed.map(|record| self.token(pool, record, slot));
+        drop(guard);
+        match placed {
+            Ok(token) => Ok(token),
+            Err((error, memory)) => {
+                if let Some(memory) = memory {
+                    self.heaps.free(&self.device, memory);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes in memory that was made together with a resource, for that resource alone.
+    pub(super) fn adopt(
+        &self,
+        pool: u32,
+        memory: OwnedMemory<D>,
+        desc: &AllocationDesc,
+    ) -> Result<Allocation, AllocationError> {
+        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
+        let fitted = {
+            let mut guard = locked(&slot.state);
+            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let mut fitted = self.fit(state, 0, desc)?;
+            state.pending += 1;
+            // The memory is exactly as large as the resource, so nothing is rounded.
+            fitted.request.size = memory.size();
+            fitted.sizes.occupied = memory.size();
+            fitted
+        };
+        self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc)
+    }
+
+    pub(super) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {
+        let generation = slot.records.get(record).map_or(0, |record| record.generation());
+        Allocation { allocator: self.id, pool, record, generation }
+    }
+
+    /// Takes memory back. What stood in it must no longer be in use by the device.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] when the token is from another allocator; it comes back with the error.
+    pub fn free(&self, allocation: Allocation) -> Result<(), Foreign> {
+        if allocation.allocator != self.id {
+            return Err(Foreign(allocation));
+        }
+        let Some(slot) = self.pools.get(allocation.pool) else { return Err(Foreign(allocation)) };
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return Ok(()) };
+        if slot.records.get(allocation.record).map(|record| record.generation())
+            != Some(allocation.generation)
+        {
+            // The pool was reset: the memory is free already.
+            return Ok(());
+        }
+        let Freed { memory, more } = state.free(slot, allocation.record);
+        drop(guard);
+        if let Some(memory) = memory {
+            self.heaps.free(&self.device, memory);
+            if more {
+                self.release_from(slot, PoolState::take_unwanted);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The door: past it, no sum of sizes and offsets can overflow.
+fn check_size(desc: &AllocationDesc) -> Result<(), AllocationError> {
+    match desc.requirements.size {
+        0 => Err(AllocationError::ZeroSize),
+        size if size > MAX_SIZE => Err(AllocationError::TooLarge { size, limit: MAX_SIZE }),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn stricter(a: BudgetWish, b: BudgetWish) -> BudgetWish {
+    if a == BudgetWish::Within { a } else { b }
+}
+
+pub(super) fn no_memory_type(desc: &AllocationDesc) -> AllocationError {
+    AllocationError::NoMemoryType { allowed: desc.requirements.memory_types, intent: desc.intent }
+}

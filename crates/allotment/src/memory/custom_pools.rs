@@ -1,0 +1,137 @@
+//! Custom pools: made, emptied and destroyed.
+
+use core::sync::atomic::Ordering;
+use std::sync::PoisonError;
+
+use allotment_suballoc::{Alignment, MAX_SIZE};
+
+use super::allocator::Allocator;
+use super::block_set::BlockSet;
+use super::pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc, PoolState, Rules};
+use super::statistics::Statistics;
+use super::{AllocationError, CreatePoolError, DestroyPoolError};
+use crate::device::{Device, MemoryTypeIndex};
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Makes a custom pool, with the blocks that it begins with.
+    ///
+    /// # Errors
+    ///
+    /// [`CreatePoolError`]; nothing has changed.
+    pub fn create_pool(&self, desc: PoolDesc) -> Result<Pool, CreatePoolError> {
+        let rules = self.check_pool(&desc)?;
+        let properties = self.device.properties();
+        let sets = desc.memory_types.iter().filter_map(|&memory_type| {
+            let heap = properties.memory_type(memory_type)?.heap;
+            Some(BlockSet::new(memory_type, heap, desc.algorithm))
+        });
+        let mut state = PoolState::new(rules, sets.collect());
+
+        let first_type = desc.memory_types[0];
+        let block_size = match desc.sizing {
+            BlockSizing::Fixed(size) => size,
+            BlockSizing::Growing(sizes) => sizes.next(0, self.heaps.heap_size(state.sets[0].heap)),
+        };
+        let mut blocks = Vec::new();
+        for _ in 0..desc.min_blocks {
+            match self.heaps.allocate(&self.device, first_type, block_size, desc.budget) {
+                Ok(memory) => blocks.push(memory),
+                Err(error) => {
+                    self.free_all(blocks);
+                    return Err(CreatePoolError::FirstBlocks(error));
+                }
+            }
+        }
+        let vacant = locked(&self.vacant_slots).pop();
+        let index = vacant.unwrap_or_else(|| self.slot_count.fetch_add(1, Ordering::AcqRel));
+        let Some(slot) = self.pools.get_or_make(index) else {
+            self.free_all(blocks);
+            let limit = AllocationError::TooManyAllocations { limit: index };
+            return Err(CreatePoolError::FirstBlocks(limit));
+        };
+        blocks.into_iter().for_each(|memory| state.add_empty(slot, memory));
+        *locked(&slot.state) = Some(state);
+        Ok(Pool { allocator: self.id, index })
+    }
+
+    fn check_pool(&self, desc: &PoolDesc) -> Result<Rules, CreatePoolError> {
+        let properties = self.device.properties();
+        let count = desc.memory_types.len();
+        let usable = |&index: &MemoryTypeIndex| {
+            properties.memory_type(index).is_some() && self.desc.memory_types.contains(index)
+        };
+        let exist = desc.memory_types.iter().all(usable);
+        if count == 0 || count > MAX_POOL_TYPES || !exist {
+            return Err(CreatePoolError::MemoryTypes { count });
+        }
+        let limit = properties.limits.max_allocation_size.min(MAX_SIZE);
+        match desc.sizing {
+            BlockSizing::Fixed(size) if size == 0 || size > limit => {
+                return Err(CreatePoolError::BlockSize { size });
+            }
+            BlockSizing::Growing(sizes) if !sizes.is_valid() => {
+                return Err(CreatePoolError::BlockSize { size: sizes.largest });
+            }
+            _ => {}
+        }
+        if desc.min_blocks > desc.max_blocks || desc.max_blocks == 0 {
+            return Err(CreatePoolError::BlockCounts { min: desc.min_blocks, max: desc.max_blocks });
+        }
+        let granularity = properties.limits.buffer_image_granularity;
+        Ok(Rules {
+            algorithm: desc.algorithm,
+            sizing: desc.sizing,
+            min_blocks: desc.min_blocks,
+            max_blocks: desc.max_blocks,
+            alignment: desc.alignment,
+            granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
+            retention: desc.retention,
+            budget: desc.budget,
+            name: desc.name.clone(),
+        })
+    }
+
+    /// Frees everything in a pool at once; its empty blocks are given back by its own rules.
+    ///
+    /// The tokens of what was in it stand for nothing any more; giving them to [`free`](Self::free) later
+    /// is allowed and does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::ForeignPool`] when the pool is from another allocator.
+    pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
+        let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
+        let slot = slot.ok_or(AllocationError::ForeignPool)?;
+        let _alone = slot.resets.write().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = locked(&slot.state);
+        let memory = guard.as_mut().ok_or(AllocationError::ForeignPool)?.reset(slot);
+        drop(guard);
+        memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
+        Ok(())
+    }
+
+    /// Destroys a pool and gives its blocks back.
+    ///
+    /// # Errors
+    ///
+    /// [`DestroyPoolError`] when allocations are live in it or it is from another allocator. It comes back
+    /// with the error.
+    pub fn destroy_pool(&self, pool: Pool) -> Result<(), DestroyPoolError> {
+        if pool.allocator != self.id {
+            return Err(DestroyPoolError::Foreign(pool));
+        }
+        let Some(slot) = self.pools.get(pool.index) else { return Err(DestroyPoolError::Foreign(pool)) };
+        let mut guard = locked(&slot.state);
+        let allocations = guard.as_ref().map_or(0, |state| state.statistics().allocations);
+        if allocations != 0 {
+            return Err(DestroyPoolError::InUse { pool, allocations });
+        }
+        let state = guard.take();
+        slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
+        drop(guard);
+        state.into_iter().for_each(|state| self.give_back(state));
+        locked(&self.vacant_slots).push(pool.index);
+        Ok(())
+    }
+}

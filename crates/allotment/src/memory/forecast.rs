@@ -1,0 +1,81 @@
+//! What a request would do, without doing it.
+
+use super::allocate::{no_memory_type, stricter};
+use super::allocator::Allocator;
+use super::block_set::BlockSet;
+use super::{AllocationDesc, AllocationError, Growth};
+use crate::device::{Device, HeapIndex, MemoryTypeIndex};
+use crate::sync::locked;
+
+/// What a request would do; see [`Allocator::would_grow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Forecast {
+    /// There is room in memory that the allocator has already.
+    Fits {
+        /// Of this type.
+        memory_type: MemoryTypeIndex,
+    },
+    /// The driver would be asked for memory.
+    Grows {
+        /// Of this type.
+        memory_type: MemoryTypeIndex,
+        /// From this heap.
+        heap: HeapIndex,
+        /// So many bytes.
+        bytes: u64,
+    },
+}
+
+impl<D: Device> Allocator<D> {
+    /// What serving a request would do now: use what is there, or ask the driver for how much.
+    ///
+    /// Between the answer and the request, other threads may change both. A request that is refused gives
+    /// empty blocks back and tries once more; the answer does not count on the room that this makes.
+    ///
+    /// # Errors
+    ///
+    /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
+    /// driver would say, only asking it tells.
+    pub fn would_grow(&self, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
+        let mut first = None;
+        for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
+            match self.forecast(self.default_pool_for(memory_type, desc), 0, desc) {
+                Err(error) if error.falls_through() => first = first.or(Some(error)),
+                result => return result,
+            }
+        }
+        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+    }
+
+    fn forecast(&self, pool: u32, set: usize, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
+        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
+        let guard = locked(&slot.state);
+        let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
+        let fitted = self.fit(state, set, desc)?;
+        let BlockSet { memory_type, heap, .. } = state.sets[set];
+        if !fitted.tied && state.sets[set].would_place(&fitted.request, fitted.own_memory, fitted.block_size)
+        {
+            return Ok(Forecast::Fits { memory_type });
+        }
+        if desc.growth == Growth::Forbidden {
+            let (free, largest_free) = state.sets[set].room();
+            let requested = fitted.sizes.requested;
+            return Err(AllocationError::WouldGrow { requested, free, largest_free });
+        }
+        let plan = state.plan(set, &fitted, desc, self.heaps.heap_size(heap))?;
+        let wish = stricter(state.rules.budget, desc.budget);
+        drop(guard);
+
+        let mut refused = AllocationError::ZeroSize;
+        for (bytes, _) in plan.candidates(self.heaps.room_for_block(&self.device, heap), &fitted) {
+            // A charge that is dropped is refunded.
+            match self.heaps.charge(&self.device, memory_type, bytes, wish) {
+                Ok(_) => return Ok(Forecast::Grows { memory_type, heap, bytes }),
+                Err(error) if error.falls_through() => refused = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused)
+    }
+}

@@ -1,0 +1,187 @@
+//! Reading, writing, mapping and looking at allocations.
+
+use core::time::Duration;
+
+use allotment::device::{
+    BufferCopy, BufferDesc, Device, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint, Wait,
+};
+use allotment::memory::{AccessError, Buffer, Dedicated, Name, Place};
+use allotment::{Intent, ResourceKind};
+
+use crate::rig::{DISCRETE, KIB, MIB, MOBILE, Rig, wanted};
+
+type HostDevice = allotment::device::host::HostDevice;
+
+/// Copies one buffer to another on a queue and waits for it.
+fn copy(rig: &Rig, from: &Buffer<HostDevice>, to: &Buffer<HostDevice>, size: u64) {
+    let queue = QueueIndex(0);
+    let copy = BufferCopy { from: &from.buffer, from_offset: 0, to: &to.buffer, to_offset: 0, size };
+    // SAFETY: both buffers live until the wait is over.
+    let submitted = unsafe { rig.device.submit(queue, &Submission { waits: &[], copies: &[copy] }) };
+    let point = TimelinePoint { queue, value: submitted.unwrap() };
+    assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(Wait::Reached));
+}
+
+#[test]
+fn what_is_written_is_read_back_in_every_mapped_memory_type_of_every_machine() {
+    for profile in allotment::device::host::Profile::all() {
+        let rig = Rig::new(profile.name);
+        for intent in [Intent::Upload, Intent::Readback] {
+            for choice in rig.explain(&wanted(1, intent)) {
+                let mut desc = wanted(3000, intent);
+                desc.requirements.memory_types.0 = 1 << choice.memory_type.0;
+                let Ok(allocation) = rig.allocate(&desc) else { continue };
+                let bytes: Vec<u8> = (0..=255).cycle().take(2001).collect();
+                rig.write(&allocation, 777, &bytes).unwrap();
+                let mut back = vec![0; 2001];
+                rig.read(&allocation, 777, &mut back).unwrap();
+                assert_eq!(back, bytes);
+                rig.free(allocation).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_cpu_writes_reaches_the_queue_and_what_the_queue_writes_reaches_the_cpu() {
+    for name in [DISCRETE, MOBILE] {
+        for dedicated in [Dedicated::Automatic, Dedicated::Always] {
+            let rig = Rig::new(name);
+            // Readback memory of the mobile machine is not coherent, on both ends of the copy.
+            let make = || {
+                let desc = wanted(1, Intent::Readback).dedicated(dedicated);
+                rig.create_buffer(&BufferDesc::new(1001), &desc).unwrap()
+            };
+            let (from, to) = (make(), make());
+            let bytes: Vec<u8> = (0..1001).map(|i| (i % 251) as u8).collect();
+            rig.write(&from.allocation, 0, &bytes).unwrap();
+            copy(&rig, &from, &to, 1001);
+            let mut back = vec![0; 1001];
+            rig.read(&to.allocation, 0, &mut back).unwrap();
+            assert_eq!(back, bytes, "{name}, {dedicated:?}");
+            rig.destroy_buffer(from).unwrap();
+            rig.destroy_buffer(to).unwrap();
+        }
+    }
+}
+
+/// A dedicated buffer is exactly as large as it is, whole atoms or not, and no flush may reach beyond.
+#[test]
+fn the_last_byte_of_a_dedicated_buffer_of_odd_size_can_be_written() {
+    let rig = Rig::new(MOBILE);
+    for size in [1, 63, 64, 65, 100, 1000] {
+        let desc = wanted(1, Intent::Readback).dedicated(Dedicated::Always);
+        let buffer = rig.create_buffer(&BufferDesc::new(size), &desc).unwrap();
+        rig.write(&buffer.allocation, size - 1, &[42]).unwrap();
+        rig.flush(&buffer.allocation, 0..size).unwrap();
+        rig.invalidate(&buffer.allocation, 0..size).unwrap();
+        let mut byte = [0];
+        rig.read(&buffer.allocation, size - 1, &mut byte).unwrap();
+        assert_eq!(byte, [42]);
+        rig.destroy_buffer(buffer).unwrap();
+        assert_eq!(rig.device.complaints(), Vec::<String>::new(), "{size} bytes");
+    }
+}
+
+#[test]
+fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_written() {
+    let rig = Rig::new(DISCRETE);
+    let coherent = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    rig.write(&coherent, 0, &[1; 100]).unwrap();
+    rig.read(&coherent, 0, &mut [0; 100]).unwrap();
+    rig.flush(&coherent, 0..KIB).unwrap();
+    assert_eq!(rig.device_calls().make_visible, 0);
+    rig.free(coherent).unwrap();
+
+    let rig = Rig::new(MOBILE);
+    let other = rig.allocate(&wanted(KIB, Intent::Readback)).unwrap();
+    rig.write(&other, 0, &[]).unwrap();
+    rig.flush(&other, 7..7).unwrap();
+    assert_eq!(rig.device_calls().make_visible, 0);
+    rig.write(&other, 3, &[1]).unwrap();
+    rig.read(&other, 3, &mut [0]).unwrap();
+    assert_eq!(rig.device_calls().make_visible, 2);
+    rig.free(other).unwrap();
+}
+
+#[test]
+fn maps_are_counted_and_call_no_driver() {
+    let rig = Rig::new(DISCRETE);
+    let allocation = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let calls = rig.device.usage().map_calls;
+    let address = rig.map(&allocation).unwrap();
+    assert_eq!(rig.map(&allocation), Ok(address));
+    assert_eq!(Some(address), rig.place(&allocation).unwrap().address);
+    assert_eq!(rig.info(allocation.id()).unwrap().maps, 2);
+    assert_eq!((rig.unmap(&allocation), rig.unmap(&allocation)), (Ok(()), Ok(())));
+    assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped));
+    assert_eq!(rig.device.usage().map_calls, calls);
+    rig.map(&allocation).unwrap();
+    rig.free(allocation).unwrap();
+    let next = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    assert_eq!(rig.info(next.id()).unwrap().maps, 0, "the maps of who was there before are not inherited");
+    rig.free(next).unwrap();
+}
+
+#[test]
+fn places_in_one_block_are_mapped_at_their_distance() {
+    let rig = Rig::new(DISCRETE);
+    let desc = wanted(KIB, Intent::Upload);
+    let got = [rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap()];
+    let [a, b]: [Place<HostDevice>; 2] = [0, 1].map(|i| rig.place(&got[i]).unwrap());
+    let copied = a;
+    assert_eq!(copied.memory, a.memory, "a place can be copied");
+    let distance = |at: Place<HostDevice>| at.address.unwrap().addr().get() as u64 - at.offset;
+    assert_eq!((a.memory, distance(a)), (b.memory, distance(b)));
+    rig.free_all(got);
+}
+
+#[test]
+fn an_allocation_tells_everything_that_was_said_of_it() {
+    let rig = Rig::new(DISCRETE);
+    let mut desc = wanted(1000, Intent::Device)
+        .named(String::from("albedo"))
+        .in_category("texture")
+        .of_kind(ResourceKind::OptimalImage);
+    desc.user_data = 99;
+    let allocation = rig.allocate(&desc).unwrap();
+    let info = rig.info(allocation.id()).unwrap();
+    assert_eq!((info.size, info.occupied, info.kind), (1000, 1000, ResourceKind::OptimalImage));
+    assert_eq!((info.name.as_ref().map(Name::as_str), info.category), (Some("albedo"), "texture"));
+    assert_eq!((info.user_data, info.dedicated, info.maps), (99, false, 0));
+    rig.set_name(&allocation, Some(Name::Static("normals"))).unwrap();
+    rig.set_user_data(&allocation, 100).unwrap();
+    let info = rig.info(allocation.id()).unwrap();
+    assert_eq!((info.name.unwrap().to_string().as_str(), info.user_data), ("normals", 100));
+    rig.set_name(&allocation, None).unwrap();
+    assert_eq!(rig.info(allocation.id()).unwrap().name, None);
+    rig.free(allocation).unwrap();
+}
+
+#[test]
+fn an_id_is_noticed_when_what_it_names_is_gone_even_if_its_place_is_taken_again() {
+    let rig = Rig::new(DISCRETE);
+    let allocation = rig.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    let id = allocation.id();
+    assert!(rig.info(id).is_ok());
+    rig.free(allocation).unwrap();
+    assert_eq!(rig.info(id).unwrap_err(), AccessError::Stale);
+    let next = rig.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    assert_ne!(next.id(), id);
+    assert_eq!(rig.info(id).unwrap_err(), AccessError::Stale);
+    rig.free(next).unwrap();
+}
+
+#[test]
+fn device_memory_that_cannot_be_mapped_says_so_and_has_no_address() {
+    let rig = Rig::new(DISCRETE);
+    let allocation = rig.allocate(&wanted(MIB, Intent::Device)).unwrap();
+    let refused = AccessError::NotHostVisible { memory_type: MemoryTypeIndex(0) };
+    assert_eq!(rig.place(&allocation).unwrap().address, None);
+    assert_eq!(rig.map(&allocation), Err(refused));
+    assert_eq!(rig.write(&allocation, 0, &[1]), Err(refused));
+    assert_eq!(rig.read(&allocation, 0, &mut [1]), Err(refused));
+    assert_eq!(rig.flush(&allocation, 0..1), Err(refused));
+    assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped));
+    rig.free(allocation).unwrap();
+}

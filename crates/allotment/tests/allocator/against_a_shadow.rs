@@ -1,0 +1,35 @@
+//! Generated operations on every profile, with room and without, for each algorithm and retention.
+
+use allotment::Algorithm;
+use allotment::memory::Retention;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::shadow::{self, Op};
+
+fn operations() -> impl Strategy<Value = Vec<Op>> {
+    vec(any::<[u8; 12]>().prop_map(Op::decode), 0..120)
+}
+
+/// One test a combination, so that a failure names it.
+macro_rules! equals_its_model {
+    ($($name:ident: $algorithm:ident, $retention:expr;)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+            $(#[test]
+            fn $name(machine in any::<u8>(), tight in any::<bool>(), ops in operations()) {
+                shadow::run(Algorithm::$algorithm, $retention, machine, tight, &ops);
+            })*
+        }
+    };
+}
+
+equals_its_model! {
+    over_tlsf_it_equals_its_model_after_every_operation: Tlsf, Retention::default();
+    over_tlsf_that_keeps_nothing_it_equals_its_model_after_every_operation: Tlsf, Retention::NONE;
+    over_buddy_it_equals_its_model_after_every_operation: Buddy, Retention::default();
+    over_buddy_that_keeps_nothing_it_equals_its_model_after_every_operation: Buddy, Retention::NONE;
+    over_linear_it_equals_its_model_after_every_operation: Linear, Retention::default();
+    over_linear_that_keeps_nothing_it_equals_its_model_after_every_operation: Linear, Retention::NONE;
+}

@@ -1,0 +1,125 @@
+//! Several resources over the same bytes.
+
+use core::time::Duration;
+
+use allotment::device::host::{HostBuffer, HostDevice};
+use allotment::device::{
+    BufferCopy, BufferDesc, Device, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements, Submission,
+    TimelinePoint, Wait,
+};
+use allotment::memory::{AccessError, Buffer, BufferError};
+use allotment::{Alignment, AllocationDesc, Intent};
+
+use crate::rig::{DISCRETE, KIB, MIB, Rig, aligned, wanted};
+
+const QUEUE: QueueIndex = QueueIndex(0);
+
+/// Copies on a queue, from byte 0 to byte 0, and waits.
+fn copy(rig: &Rig, from: &HostBuffer, to: &HostBuffer, size: u64) {
+    let copy = BufferCopy { from, from_offset: 0, to, to_offset: 0, size };
+    // SAFETY: both buffers live until the wait is over.
+    let submitted = unsafe { rig.device.submit(QUEUE, &Submission { waits: &[], copies: &[copy] }) };
+    let point = TimelinePoint { queue: QUEUE, value: submitted.unwrap() };
+    assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(Wait::Reached));
+}
+
+fn staging(rig: &Rig, intent: Intent) -> Buffer<HostDevice> {
+    rig.create_buffer(&BufferDesc::new(64 * KIB), &wanted(1, intent)).unwrap()
+}
+
+#[test]
+fn two_buffers_that_share_memory_hold_their_bytes_by_turns() {
+    let rig = Rig::new(DISCRETE);
+    let [color, depth] = [40 * KIB, 64 * KIB].map(BufferDesc::new);
+    let needs = |desc| rig.device.buffer_requirements(desc).unwrap();
+    let either = AllocationDesc::new(needs(&color).or(needs(&depth)), Intent::Device).named("either");
+    let memory = rig.allocate(&either).unwrap();
+    assert_eq!(rig.place(&memory).unwrap().size, 64 * KIB);
+    let first = rig.create_buffer_in(&memory, 0, &color).unwrap();
+    let second = rig.create_buffer_in(&memory, 0, &depth).unwrap();
+
+    let (up, down) = (staging(&rig, Intent::Upload), staging(&rig, Intent::Readback));
+    let mut back = vec![0; 64 << 10];
+    rig.write(&up.allocation, 0, &[1; 64 << 10]).unwrap();
+    copy(&rig, &up.buffer, &second, 64 * KIB);
+    rig.write(&up.allocation, 0, &[2; 64 << 10]).unwrap();
+    copy(&rig, &up.buffer, &first, 40 * KIB);
+    copy(&rig, &second, &down.buffer, 64 * KIB);
+    rig.read(&down.allocation, 0, &mut back).unwrap();
+    let (front, rest) = back.split_at(40 << 10);
+    assert!(front.iter().all(|&byte| byte == 2), "the first has overwritten the second");
+    assert!(rest.iter().all(|&byte| byte == 1), "as far as it reaches");
+
+    for buffer in [first, second] {
+        // SAFETY: every copy was waited for.
+        unsafe { rig.device.destroy_buffer(buffer) };
+    }
+    rig.destroy_buffer(up).unwrap();
+    rig.destroy_buffer(down).unwrap();
+    rig.free(memory).unwrap();
+}
+
+#[test]
+fn what_serves_two_resources_is_as_large_and_as_aligned_as_either_wants() {
+    let a = Requirements { memory_types: MemoryTypeMask(0b0111), ..aligned(100, 256) };
+    let b = Requirements { memory_types: MemoryTypeMask(0b1101), ..aligned(300, 64) };
+    let both = a.or(b);
+    assert_eq!((both.size, both.alignment.get(), both.memory_types.0), (300, 256, 0b0101));
+    assert_eq!(a.or(b), b.or(a));
+}
+
+#[test]
+fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
+    let rig = Rig::new(DISCRETE);
+    let filler = rig.allocate(&wanted(768, Intent::Upload)).unwrap();
+    let mut desc = wanted(MIB, Intent::Upload);
+    desc.requirements = aligned(MIB, 256);
+    let memory = rig.allocate(&desc).unwrap();
+    let whole = rig.place(&memory).unwrap();
+    let part = rig.place_within(&memory, 512, &aligned(100, 256)).unwrap();
+    assert_eq!((part.memory, part.offset, part.size), (whole.memory, whole.offset + 512, 100));
+    let address = |place: Option<core::ptr::NonNull<u8>>| place.unwrap().addr().get();
+    assert_eq!(address(part.address), address(whole.address) + 512);
+    let end = rig.place_within(&memory, MIB - 1, &Requirements::new(1)).unwrap();
+    assert_eq!(end.offset, whole.offset + MIB - 1);
+    rig.free_all([filler, memory]);
+}
+
+#[test]
+fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_refused() {
+    let rig = Rig::new(DISCRETE);
+    let filler = rig.allocate(&wanted(256, Intent::Upload)).unwrap();
+    let memory = rig.allocate(&wanted(1000, Intent::Upload)).unwrap();
+    let at = rig.place(&memory).unwrap().offset;
+    let place = |offset, needs: Requirements| rig.place_within(&memory, offset, &needs).map(|_| ());
+    let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 1000 });
+    assert_eq!(place(0, Requirements::new(1000)), Ok(()));
+    assert_eq!(place(0, Requirements::new(1001)), out(0, 1001));
+    assert_eq!(place(1, Requirements::new(1000)), out(1, 1000));
+    assert_eq!(place(1001, Requirements::new(0)), out(1001, 0));
+    assert_eq!(place(u64::MAX, Requirements::new(2)), out(u64::MAX, 2));
+    assert_eq!(place(2, Requirements::new(u64::MAX)), out(2, u64::MAX));
+    let misaligned = Err(AccessError::Misaligned { offset: at + 1, alignment: 2 });
+    assert_eq!(place(1, aligned(1, 2)), misaligned);
+    let far = Alignment::new(1 << 48).unwrap();
+    assert_eq!(place(0, Requirements::new(1).aligned(far)).is_ok(), at == 0);
+    let allowed = MemoryTypeMask(0b1101);
+    let elsewhere = Requirements { memory_types: allowed, ..Requirements::new(1) };
+    let memory_type = MemoryTypeIndex(1);
+    assert_eq!(place(0, elsewhere), Err(AccessError::WrongMemoryType { memory_type, allowed }));
+    rig.free_all([filler, memory]);
+}
+
+#[test]
+fn a_buffer_that_does_not_fit_its_place_is_not_made() {
+    let rig = Rig::new("d3d12-tier-2");
+    let mut desc = wanted(1, Intent::Device);
+    desc.requirements = rig.device.buffer_requirements(&BufferDesc::new(100 * KIB)).unwrap();
+    let memory = rig.allocate(&desc).unwrap();
+    let make = |offset, size| rig.create_buffer_in(&memory, offset, &BufferDesc::new(size)).unwrap_err();
+    assert!(matches!(make(64 * KIB, 65 * KIB), BufferError::Access(AccessError::OutOfRange { .. })));
+    assert!(matches!(make(KIB, KIB), BufferError::Access(AccessError::Misaligned { .. })));
+    assert!(matches!(make(0, 0), BufferError::Device(_)));
+    assert_eq!(rig.device.usage().buffers, 0);
+    rig.free(memory).unwrap();
+}

@@ -1,0 +1,331 @@
+//! What makes no sense is refused with a value that says why, and changes nothing.
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment::device::{BufferDesc, DedicatedNeed, DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::{
+    AccessError, BlockSizes, BlockSizing, BufferError, CreateAllocatorError, CreatePoolError, Dedicated,
+    DestroyPoolError, Foreign,
+};
+use allotment::{
+    Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind,
+};
+
+use crate::rig::{
+    COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
+    wanted_in,
+};
+
+const MAX: u64 = 1 << 48;
+
+#[test]
+fn a_size_of_zero_is_refused_everywhere() {
+    let rig = Rig::new(DISCRETE);
+    let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
+    let zero = wanted(0, Intent::Device);
+    assert_eq!(rig.allocate(&zero).unwrap_err(), AllocationError::ZeroSize);
+    assert_eq!(rig.allocate_in(&pool, &zero).unwrap_err(), AllocationError::ZeroSize);
+    assert_eq!(rig.would_grow(&zero).unwrap_err(), AllocationError::ZeroSize);
+    let made = rig.create_buffer(&BufferDesc::new(0), &zero).unwrap_err();
+    assert_eq!(made, BufferError::Device(DeviceError::Unsupported));
+    rig.destroy_pool(pool).unwrap();
+}
+
+/// Whatever is added to such sizes, rounded up or doubled on the way must not overflow.
+#[test]
+fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
+    let sizes = [MAX - 1, MAX, MAX + 1, 1 << 47, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX];
+    for (name, algorithm) in [DISCRETE, MOBILE, COARSE].into_iter().zip(Algorithm::ALL) {
+        let rig = Rig::with(profile(name), |desc| desc.algorithm = algorithm);
+        let mut growing = PoolDesc::new([DEVICE_TYPE]);
+        growing.algorithm = algorithm;
+        let pools = [growing, fixed_pool(DEVICE_TYPE, MIB)].map(|desc| rig.create_pool(desc).unwrap());
+        for size in sizes {
+            for kind in [ResourceKind::Buffer, ResourceKind::OptimalImage] {
+                for wish in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
+                    for intent in [Intent::Device, Intent::Readback] {
+                        let mut desc = wanted(size, intent).of_kind(kind).dedicated(wish);
+                        for alignment in [1, 1 << 20, MAX] {
+                            desc.requirements.alignment = Alignment::new(alignment).unwrap();
+                            let refused = rig.allocate(&desc).unwrap_err();
+                            let too_large = matches!(
+                                refused,
+                                AllocationError::TooLarge { .. } | AllocationError::TooLargeForBlock { .. }
+                            );
+                            assert!(too_large, "{size}: {refused}");
+                            assert_eq!(rig.would_grow(&desc).unwrap_err(), refused);
+                            for pool in &pools {
+                                assert!(rig.allocate_in(pool, &desc).is_err());
+                            }
+                        }
+                    }
+                }
+            }
+            let made = rig.create_buffer(&BufferDesc::new(size), &wanted(1, Intent::Device)).unwrap_err();
+            assert_eq!(made, BufferError::Device(DeviceError::Unsupported));
+        }
+        assert_eq!(rig.device_calls().allocate, 0);
+        pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
+    }
+}
+
+#[test]
+fn the_strictest_alignment_is_met_at_the_start_of_a_block() {
+    let rig = Rig::new(DISCRETE);
+    let mut desc = wanted(1, Intent::Device);
+    desc.requirements.alignment = Alignment::new(MAX).unwrap();
+    let got = [rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap()];
+    assert!(got.iter().all(|allocation| rig.place(allocation).unwrap().offset == 0));
+    rig.free_all(got);
+}
+
+#[test]
+fn a_resource_that_may_stand_nowhere_is_refused() {
+    let rig = Rig::new(DISCRETE);
+    let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
+    let mut desc = wanted(KIB, Intent::Device);
+    for mask in [0, 1 << 31, 0b1_0000] {
+        let allowed = MemoryTypeMask(mask);
+        desc.requirements.memory_types = allowed;
+        let nowhere = AllocationError::NoMemoryType { allowed, intent: Intent::Device };
+        assert_eq!(rig.allocate(&desc).unwrap_err(), nowhere);
+        assert_eq!(rig.allocate_in(&pool, &desc).unwrap_err(), nowhere);
+        assert_eq!(rig.would_grow(&desc).unwrap_err(), nowhere);
+    }
+    rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn an_allocation_of_another_allocator_comes_back_unharmed() {
+    let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
+    let ours = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let id = ours.id();
+    assert_eq!(other.place(&ours).unwrap_err(), AccessError::Foreign);
+    assert_eq!(other.info(id).unwrap_err(), AccessError::Foreign);
+    assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::Foreign));
+    assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::Foreign));
+    assert_eq!(other.map(&ours), Err(AccessError::Foreign));
+    assert_eq!(other.unmap(&ours), Err(AccessError::Foreign));
+    assert_eq!(other.flush(&ours, 0..1), Err(AccessError::Foreign));
+    assert_eq!(other.set_name(&ours, None), Err(AccessError::Foreign));
+    assert_eq!(other.set_user_data(&ours, 1), Err(AccessError::Foreign));
+    let Foreign(ours) = other.free(ours).unwrap_err();
+    rig.write(&ours, 0, &[1]).unwrap();
+    rig.free(ours).unwrap();
+}
+
+#[test]
+fn a_buffer_of_another_allocator_comes_back_unharmed() {
+    let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
+    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload)).unwrap();
+    let Foreign(buffer) = other.destroy_buffer(buffer).unwrap_err();
+    rig.destroy_buffer(buffer).unwrap();
+}
+
+#[test]
+fn a_pool_of_another_allocator_is_refused_and_comes_back() {
+    let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
+    let ours = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let theirs = other.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let desc = wanted_in(KIB, DEVICE_TYPE);
+    assert_eq!(other.allocate_in(&ours, &desc).unwrap_err(), AllocationError::ForeignPool);
+    assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::ForeignPool);
+    assert_eq!(other.pool_statistics(&ours).unwrap_err(), AllocationError::ForeignPool);
+    let Err(DestroyPoolError::Foreign(ours)) = other.destroy_pool(ours) else { panic!("it was destroyed") };
+    rig.destroy_pool(ours).unwrap();
+    other.destroy_pool(theirs).unwrap();
+}
+
+#[test]
+fn a_pool_that_is_in_use_is_not_destroyed_and_comes_back() {
+    let rig = Rig::new(DISCRETE);
+    let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let live = rig.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
+    let Err(DestroyPoolError::InUse { pool, allocations: 1 }) = rig.destroy_pool(pool) else {
+        panic!("it was destroyed")
+    };
+    rig.free(live).unwrap();
+    rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn ranges_outside_of_an_allocation_are_refused_however_they_overflow() {
+    for name in [DISCRETE, MOBILE] {
+        let rig = Rig::new(name);
+        let allocation = rig.allocate(&wanted(100, Intent::Readback)).unwrap();
+        let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 100 });
+        for offset in [99, 100, 101, 1 << 48, u64::MAX - 1, u64::MAX] {
+            assert_eq!(rig.write(&allocation, offset, &[0; 2]), out(offset, 2));
+            assert_eq!(rig.read(&allocation, offset, &mut [0; 2]), out(offset, 2));
+        }
+        assert_eq!(rig.write(&allocation, 0, &[0; 101]), out(0, 101));
+        assert_eq!(rig.write(&allocation, 100, &[]), Ok(()), "nothing, right behind the end");
+        assert_eq!(rig.write(&allocation, 101, &[]), out(101, 0));
+        for range in [0..101, 100..101, 50..u64::MAX, u64::MAX - 1..u64::MAX] {
+            let refused = out(range.start, range.end - range.start);
+            assert_eq!(rig.flush(&allocation, range.clone()), refused);
+            assert_eq!(rig.invalidate(&allocation, range), refused);
+        }
+        #[expect(clippy::reversed_empty_ranges, reason = "that is the mistake that is made")]
+        let reversed = rig.flush(&allocation, 20..10);
+        assert!(matches!(reversed, Err(AccessError::OutOfRange { offset: 20, .. })));
+        rig.free(allocation).unwrap();
+    }
+}
+
+fn refused_pool(rig: &Rig, change: impl FnOnce(&mut PoolDesc)) -> CreatePoolError {
+    let mut desc = fixed_pool(DEVICE_TYPE, MIB);
+    change(&mut desc);
+    rig.create_pool(desc).unwrap_err()
+}
+
+#[test]
+fn pools_that_contradict_themselves_are_refused() {
+    let rig = Rig::new(DISCRETE);
+    let refused = |change: fn(&mut PoolDesc)| refused_pool(&rig, change);
+    let types = |desc: &mut PoolDesc, types: &[u8]| {
+        desc.memory_types = types.iter().map(|&index| MemoryTypeIndex(index)).collect();
+    };
+    let count = |change: &[u8]| refused_pool(&rig, |desc| types(desc, change));
+    assert_eq!(count(&[]), CreatePoolError::MemoryTypes { count: 0 });
+    assert_eq!(count(&[0, 1, 2, 3, 0]), CreatePoolError::MemoryTypes { count: 5 });
+    assert_eq!(count(&[0, 4]), CreatePoolError::MemoryTypes { count: 2 });
+    assert_eq!(count(&[255]), CreatePoolError::MemoryTypes { count: 1 });
+
+    let size = |size| refused_pool(&rig, |desc| desc.sizing = BlockSizing::Fixed(size));
+    for bytes in [0, (4 << 30) + 1, MAX + 1, u64::MAX] {
+        assert_eq!(size(bytes), CreatePoolError::BlockSize { size: bytes });
+    }
+    let growing = |sizes| refused_pool(&rig, |desc| desc.sizing = BlockSizing::Growing(sizes));
+    for sizes in bad_block_sizes() {
+        assert_eq!(growing(sizes), CreatePoolError::BlockSize { size: sizes.largest });
+    }
+    assert_eq!(refused(|desc| desc.max_blocks = 0), CreatePoolError::BlockCounts { min: 0, max: 0 });
+    let more_than_most = refused(|desc| (desc.min_blocks, desc.max_blocks) = (3, 2));
+    assert_eq!(more_than_most, CreatePoolError::BlockCounts { min: 3, max: 2 });
+    assert_eq!(rig.device_calls().allocate, 0);
+}
+
+#[test]
+fn a_pool_whose_first_blocks_cannot_be_got_leaves_none_behind() {
+    let rig = Rig::new(DISCRETE);
+    let refused = refused_pool(&rig, |desc| {
+        (desc.sizing, desc.min_blocks) = (BlockSizing::Fixed(4 << 30), 3);
+    });
+    assert!(matches!(refused, CreatePoolError::FirstBlocks(AllocationError::OutOfMemory { .. })));
+    assert_eq!((rig.objects(), rig.heap_reports()[0].reserved), (0, 0));
+    let refused = refused_pool(&rig, |desc| {
+        (desc.sizing, desc.min_blocks) = (BlockSizing::Fixed(KIB), u32::MAX);
+    });
+    let limit = AllocationError::TooManyAllocations { limit: 4096 };
+    assert_eq!(refused, CreatePoolError::FirstBlocks(limit));
+    assert_eq!(rig.objects(), 0);
+}
+
+#[test]
+fn a_pool_of_a_memory_type_that_the_allocator_may_not_use_is_refused() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0b0110));
+    assert_eq!(refused_pool(&rig, |_| {}), CreatePoolError::MemoryTypes { count: 1 });
+}
+
+fn bad_block_sizes() -> Vec<BlockSizes> {
+    let divisors = |growth_divisor, own_memory_divisor| {
+        let mut sizes = small_blocks(MIB, MIB);
+        (sizes.growth_divisor, sizes.own_memory_divisor) = (growth_divisor, own_memory_divisor);
+        sizes
+    };
+    vec![
+        small_blocks(0, MIB),
+        small_blocks(MIB, 0),
+        small_blocks(3 * KIB, MIB),
+        small_blocks(KIB, 3 * MIB),
+        small_blocks(2 * MIB, MIB),
+        small_blocks(MIB, MAX * 2),
+        small_blocks(1 << 63, 1 << 63),
+        divisors(0, 2),
+        divisors(8, 0),
+    ]
+}
+
+fn refused_allocator(profile: Profile, change: impl FnOnce(&mut AllocatorDesc)) -> CreateAllocatorError {
+    let mut desc = AllocatorDesc::default();
+    change(&mut desc);
+    Allocator::new(HostDevice::new(profile), desc).unwrap_err()
+}
+
+#[test]
+fn block_sizes_that_contradict_themselves_are_refused() {
+    for sizes in bad_block_sizes() {
+        let BlockSizes { smallest, largest, .. } = sizes;
+        let refused = refused_allocator(profile(DISCRETE), |desc| desc.block_sizes = sizes);
+        assert_eq!(refused, CreateAllocatorError::BlockSizes { smallest, largest });
+    }
+}
+
+#[test]
+fn extreme_block_sizes_and_divisors_overflow_nowhere() {
+    for (growth, own) in [(1, 1), (1, u64::MAX), (u64::MAX, 1), (u64::MAX, u64::MAX)] {
+        for (smallest, largest) in [(1, 1), (1, MAX), (MAX, MAX)] {
+            let mut few = profile(DISCRETE);
+            few.limits.max_allocation_count = 8;
+            let rig = Rig::with(few, |desc| {
+                desc.block_sizes = small_blocks(smallest, largest);
+                (desc.block_sizes.growth_divisor, desc.block_sizes.own_memory_divisor) = (growth, own);
+            });
+            let sizes = [1, 100, KIB, MIB].into_iter().cycle().take(20);
+            let got: Vec<_> =
+                sizes.filter_map(|size| rig.allocate(&wanted(size, Intent::Device)).ok()).collect();
+            assert!(got.len() >= 8);
+            rig.check_invariants();
+            rig.free_all(got);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_describes_what_cannot_be_is_refused() {
+    let refused = |change: fn(&mut Profile)| {
+        let mut odd = profile(DISCRETE);
+        change(&mut odd);
+        refused_allocator(odd, |_| {})
+    };
+    let nonsense = CreateAllocatorError::DeviceProperties;
+    assert_eq!(refused(|odd| odd.memory_types[1].heap = HeapIndex(2)), nonsense);
+    assert_eq!(refused(|odd| odd.memory_types = vec![odd.memory_types[0]; 33]), nonsense);
+    assert_eq!(refused(|odd| odd.heaps = vec![odd.heaps[0]; 17]), nonsense);
+}
+
+#[test]
+fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
+    let rig = Rig::new(DISCRETE);
+    let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Never);
+    desc.requirements.dedicated = DedicatedNeed::Required;
+    assert!(matches!(rig.allocate(&desc), Err(AllocationError::TooLargeForBlock { .. })));
+    let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
+    assert!(matches!(rig.allocate(&desc), Err(AllocationError::WouldGrow { .. })));
+    let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
+    assert!(matches!(made, Err(BufferError::Allocation(AllocationError::WouldGrow { .. }))), "{made:?}");
+    desc.dedicated = Dedicated::Automatic;
+    let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
+    assert!(matches!(made, Err(BufferError::Allocation(AllocationError::WouldGrow { .. }))));
+    assert_eq!(rig.device_calls().allocate, 0);
+}
+
+#[test]
+fn every_refusal_reads_like_the_middle_of_a_sentence() {
+    let rig = Rig::new(DISCRETE);
+    let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let dedicated = wanted_in(KIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+    let refusals = [
+        rig.allocate(&wanted(0, Intent::Device)).unwrap_err().to_string(),
+        rig.allocate(&wanted(u64::MAX, Intent::Device)).unwrap_err().to_string(),
+        rig.allocate(&wanted(KIB, Intent::Device).without_growth()).unwrap_err().to_string(),
+        rig.allocate_in(&pool, &dedicated).unwrap_err().to_string(),
+        rig.create_pool(PoolDesc::new([])).unwrap_err().to_string(),
+        refused_allocator(profile(DISCRETE), |desc| desc.block_sizes = small_blocks(3, 3)).to_string(),
+    ];
+    for text in &refusals {
+        let first = text.chars().next().unwrap();
+        assert!(!first.is_uppercase() && !text.ends_with('.'), "{text}");
+    }
+    rig.destroy_pool(pool).unwrap();
+}

@@ -1,0 +1,161 @@
+//! Which memory type each intent gets on each machine, in which order others follow, and why.
+
+use allotment::device::{DedicatedNeed, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::{Dedicated, Verdict};
+use allotment::{AllocationError, Intent, ResourceKind};
+
+use crate::rig::{DISCRETE, FINE, MIB, MOBILE, Rig, profile, wanted};
+
+/// For each machine, the memory types that each intent tries, in [`Intent::ALL`]'s order.
+const ORDERS: [(&str, [&[u8]; 5]); 9] = [
+    ("discrete-large-bar", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
+    ("discrete-small-bar", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
+    ("discrete-no-bar", [&[0, 1, 2], &[1, 2], &[2, 1], &[0, 1, 2], &[0, 1, 2]]),
+    ("integrated", [&[0, 1], &[0, 1], &[1, 0], &[0, 1], &[0, 1]]),
+    ("mobile", [&[0, 1], &[0, 1], &[1, 0], &[0, 1], &[2, 0, 1]]),
+    ("d3d12-tier-1", [&[0, 1, 2, 3, 4], &[3, 4], &[4, 3], &[0, 1, 2, 3, 4], &[0, 1, 2, 3, 4]]),
+    ("d3d12-tier-2", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
+    ("nvidia-h200", [&[1, 4, 0, 2, 3], &[2, 3, 4], &[3, 2, 4], &[4, 1, 2, 0, 3], &[1, 4, 0, 2, 3]]),
+    ("lavapipe", [&[0], &[0], &[0], &[0], &[0]]),
+];
+
+#[test]
+fn each_intent_gets_its_memory_type_on_each_machine_and_falls_back_in_order() {
+    for (name, orders) in ORDERS {
+        for (intent, expected) in Intent::ALL.into_iter().zip(orders) {
+            let rig = Rig::new(name);
+            let mut desc = wanted(1024, intent);
+            let suits = |verdict| matches!(verdict, Verdict::Suits { .. });
+            let explained: Vec<u8> =
+                rig.explain(&desc).iter().filter(|c| suits(c.verdict)).map(|c| c.memory_type.0).collect();
+            assert_eq!(explained, expected, "{intent} on {name}");
+            for &best in expected {
+                let allocation = rig.allocate(&desc).unwrap();
+                assert_eq!(rig.type_of(&allocation).0, best, "{intent} on {name}");
+                rig.free(allocation).unwrap();
+                // As if the best type had no room left.
+                desc.requirements.memory_types.0 &= !(1 << best);
+            }
+            let none = rig.allocate(&desc).unwrap_err();
+            let allowed = desc.requirements.memory_types;
+            assert_eq!(none, AllocationError::NoMemoryType { allowed, intent }, "{intent} on {name}");
+        }
+    }
+}
+
+fn reasons(name: &str, intent: Intent) -> Vec<String> {
+    Rig::new(name).explain(&wanted(1, intent)).iter().map(|choice| choice.to_string()).collect()
+}
+
+#[test]
+fn the_reasons_say_what_is_missing_what_is_unwanted_and_what_must_be_asked_for() {
+    assert_eq!(
+        reasons(MOBILE, Intent::Device),
+        [
+            "type 0 (device-local, host-visible, host-coherent; heap 0): will do, at cost 2, \
+             needlessly host-visible",
+            "type 1 (device-local, host-visible, host-cached; heap 0): will do, at cost 6, \
+             needlessly host-visible, host-cached",
+            "type 2 (device-local, lazily-allocated; heap 0): is lazily-allocated, which must be asked for \
+             by name",
+        ]
+    );
+    assert_eq!(
+        reasons(MOBILE, Intent::Readback)[0],
+        "type 1 (device-local, host-visible, host-cached; heap 0): will do, at cost 9, is not \
+         host-coherent, needlessly device-local"
+    );
+    assert_eq!(
+        reasons(FINE, Intent::Upload)[3..],
+        [
+            "type 0 (no properties; heap 0): must be host-visible and is not",
+            "type 1 (device-local; heap 1): must be host-visible and is not",
+        ]
+    );
+}
+
+#[test]
+fn a_type_that_the_resource_or_the_allocator_rules_out_is_explained_as_such() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0b0111));
+    let mut desc = wanted(1, Intent::DeviceHostWrite);
+    desc.requirements.memory_types = MemoryTypeMask(0b1110);
+    let verdicts: Vec<_> = rig.explain(&desc).iter().map(|c| (c.memory_type.0, c.verdict)).collect();
+    assert!(verdicts[2..].iter().all(|&(_, verdict)| verdict == Verdict::NotAllowed), "{verdicts:?}");
+    assert_eq!(rig.explain(&desc)[2].verdict.to_string(), "the resource cannot stand there");
+    let allocation = rig.allocate(&desc).unwrap();
+    assert_eq!(rig.type_of(&allocation), MemoryTypeIndex(1));
+    rig.free(allocation).unwrap();
+}
+
+#[test]
+fn required_preferred_and_avoided_properties_override_the_intent() {
+    let rig = Rig::new(DISCRETE);
+    let type_of = |change: fn(&mut allotment::AllocationDesc)| {
+        let mut desc = wanted(1024, Intent::Device);
+        change(&mut desc);
+        rig.allocate(&desc).map(|allocation| {
+            let memory_type = rig.type_of(&allocation).0;
+            rig.free(allocation).unwrap();
+            memory_type
+        })
+    };
+    assert_eq!(type_of(|_| {}), Ok(0));
+    assert_eq!(type_of(|desc| desc.required = MemoryProperties::HOST_VISIBLE), Ok(3));
+    assert_eq!(type_of(|desc| desc.required = MemoryProperties::HOST_CACHED), Ok(2));
+    assert_eq!(type_of(|desc| desc.preferred = MemoryProperties::HOST_VISIBLE), Ok(3));
+    assert_eq!(type_of(|desc| desc.avoided = MemoryProperties::DEVICE_LOCAL), Ok(1));
+    let none = type_of(|desc| desc.required = MemoryProperties::PROTECTED);
+    assert!(matches!(none, Err(AllocationError::NoMemoryType { .. })));
+}
+
+#[test]
+fn lazily_allocated_memory_is_for_who_names_it_or_is_a_transient_attachment() {
+    let rig = Rig::new(MOBILE);
+    let lazy = MemoryTypeIndex(2);
+    let attachment = rig.allocate(&wanted(MIB, Intent::TransientAttachment)).unwrap();
+    let mut desc = wanted(MIB, Intent::Device);
+    desc.required = MemoryProperties::LAZILY_ALLOCATED;
+    let named = rig.allocate(&desc).unwrap();
+    assert_eq!((rig.type_of(&attachment), rig.type_of(&named)), (lazy, lazy));
+    let mut desc = wanted(MIB, Intent::Device);
+    desc.requirements.memory_types = MemoryTypeMask(1 << lazy.0);
+    assert!(matches!(rig.allocate(&desc), Err(AllocationError::NoMemoryType { .. })));
+    rig.free_all([attachment, named]);
+}
+
+#[test]
+fn on_the_first_heap_tier_buffers_and_images_get_the_types_that_take_them() {
+    let rig = Rig::new("d3d12-tier-1");
+    let needs = |kind| rig.device.requirements(kind, allotment::Requirements::new(100));
+    for (kind, expected) in [(ResourceKind::Buffer, 0), (ResourceKind::OptimalImage, 1)] {
+        let mut desc = wanted(1, Intent::Device).of_kind(kind);
+        desc.requirements = needs(kind);
+        let allocation = rig.allocate(&desc).unwrap();
+        assert_eq!(rig.type_of(&allocation).0, expected);
+        assert_eq!(rig.place(&allocation).unwrap().size, 65536, "resources are rounded to their placement");
+        rig.free(allocation).unwrap();
+    }
+    let mut desc = wanted(1, Intent::Upload);
+    desc.requirements = needs(ResourceKind::OptimalImage);
+    assert!(matches!(rig.allocate(&desc), Err(AllocationError::NoMemoryType { .. })));
+}
+
+#[test]
+fn what_the_resource_says_of_dedicated_memory_is_heeded() {
+    let rig = Rig::new(DISCRETE);
+    let with = |need, wish| {
+        let mut desc = wanted(1024, Intent::Device).dedicated(wish);
+        desc.requirements.dedicated = need;
+        rig.allocate(&desc).map(|allocation| {
+            let dedicated = rig.is_dedicated(&allocation);
+            rig.free(allocation).unwrap();
+            dedicated
+        })
+    };
+    assert_eq!(with(DedicatedNeed::None, Dedicated::Automatic), Ok(false));
+    assert_eq!(with(DedicatedNeed::Preferred, Dedicated::Automatic), Ok(true));
+    assert_eq!(with(DedicatedNeed::Required, Dedicated::Automatic), Ok(true));
+    assert_eq!(with(DedicatedNeed::None, Dedicated::Always), Ok(true));
+    assert_eq!(with(DedicatedNeed::Preferred, Dedicated::Never), Ok(false));
+    assert!(with(DedicatedNeed::Required, Dedicated::Never).is_err());
+}

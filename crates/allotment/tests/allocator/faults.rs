@@ -1,0 +1,342 @@
+//! A driver that refuses: at every call in turn, for good, for want of room, for want of objects.
+
+use core::error::Error;
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment::device::{BufferDesc, Device, DeviceError, HeapIndex, MemoryTypeIndex};
+use allotment::memory::{
+    AccessError, BlockSizing, Buffer, BufferError, CreatePoolError, Dedicated, Lifetime, Retention,
+};
+use allotment::{Algorithm, Allocation, AllocationError, Intent, Pool, PoolDesc, Requirements, ResourceKind};
+
+use crate::rig::{
+    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
+    wanted_in,
+};
+
+/// What the scenario has made so far. A step that fails leaves it as it was.
+struct World {
+    rig: Rig,
+    allocations: Vec<Allocation>,
+    buffers: Vec<Buffer<HostDevice>>,
+    pools: Vec<Pool>,
+}
+
+type Step = fn(&mut World) -> Result<(), Box<dyn Error>>;
+
+/// Every path to the driver once.
+const SCENARIO: [(&str, Step); 24] = [
+    ("a small buffer", |world| world.allocate(KIB, Intent::Device, ResourceKind::Buffer)),
+    ("a short-lived one", |world| {
+        let desc = wanted(KIB, Intent::Device).living(Lifetime::Short);
+        world.allocations.push(world.rig.allocate(&desc)?);
+        Ok(())
+    }),
+    ("an image", |world| world.allocate(100 * KIB, Intent::Device, ResourceKind::OptimalImage)),
+    ("staging", |world| world.allocate(KIB, Intent::Upload, ResourceKind::Buffer)),
+    ("read back", |world| world.allocate(KIB, Intent::Readback, ResourceKind::Buffer)),
+    ("something large", |world| world.allocate(40 * MIB, Intent::Readback, ResourceKind::Buffer)),
+    ("a dedicated one", |world| {
+        let desc = wanted(MIB, Intent::Upload).dedicated(Dedicated::Always);
+        world.allocations.push(world.rig.allocate(&desc)?);
+        Ok(())
+    }),
+    ("a write", |world| Ok(world.rig.write(&world.allocations[4], 100, &[9; 200])?)),
+    ("a read", |world| world.expect(4, 100, [9; 200])),
+    ("a write to dedicated memory", |world| Ok(world.rig.write(&world.allocations[6], 0, &[8; 65])?)),
+    ("a buffer", |world| world.create_buffer(Dedicated::Automatic)),
+    ("a buffer with dedicated memory", |world| world.create_buffer(Dedicated::Always)),
+    ("a write to a buffer", |world| Ok(world.rig.write(&world.buffers[1].allocation, 999, &[5])?)),
+    ("a buffer over another's memory", |world| {
+        let buffer = world.rig.create_buffer_in(&world.allocations[0], 0, &BufferDesc::new(64))?;
+        // SAFETY: made just now, and no queue has seen it.
+        unsafe { world.rig.device.destroy_buffer(buffer) };
+        Ok(())
+    }),
+    ("a pool with first blocks", |world| {
+        let mut desc = fixed_pool(MemoryTypeIndex(1), 64 * KIB);
+        (desc.min_blocks, desc.algorithm) = (2, Algorithm::Linear);
+        world.pools.push(world.rig.create_pool(desc)?);
+        Ok(())
+    }),
+    ("a growing pool", |world| {
+        let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(1)]);
+        desc.sizing = BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB));
+        (desc.algorithm, desc.retention) = (Algorithm::Buddy, Retention::NONE);
+        world.pools.push(world.rig.create_pool(desc)?);
+        Ok(())
+    }),
+    ("a first block of a pool", |world| world.allocate_in(0, 60)),
+    ("its second block", |world| world.allocate_in(0, 60)),
+    ("a third, which it has not begun with", |world| world.allocate_in(0, 60)),
+    ("a block of a growing pool", |world| world.allocate_in(1, 10)),
+    ("something large in a growing pool", |world| world.allocate_in(1, 100)),
+    ("a reset", |world| Ok(world.rig.reset_pool(&world.pools[1])?)),
+    ("the end of frames", |world| {
+        (0..5).for_each(|_| world.rig.end_frame());
+        Ok(())
+    }),
+    ("a trim", |world| {
+        world.rig.trim();
+        Ok(())
+    }),
+];
+
+impl World {
+    fn new(profile: Profile) -> Self {
+        let rig = Rig::with(profile, |_| {});
+        Self { rig, allocations: Vec::new(), buffers: Vec::new(), pools: Vec::new() }
+    }
+
+    fn allocate(&mut self, size: u64, intent: Intent, kind: ResourceKind) -> Result<(), Box<dyn Error>> {
+        let needs = self.rig.device.requirements(kind, Requirements::new(size));
+        let mut desc = wanted(size, intent).of_kind(kind);
+        desc.requirements = needs;
+        self.allocations.push(self.rig.allocate(&desc)?);
+        Ok(())
+    }
+
+    fn expect<const N: usize>(&self, at: usize, from: u64, bytes: [u8; N]) -> Result<(), Box<dyn Error>> {
+        let mut read = [0; N];
+        self.rig.read(&self.allocations[at], from, &mut read)?;
+        assert_eq!(read, bytes);
+        Ok(())
+    }
+
+    fn create_buffer(&mut self, dedicated: Dedicated) -> Result<(), Box<dyn Error>> {
+        let desc = wanted(1, Intent::Readback).dedicated(dedicated);
+        self.buffers.push(self.rig.create_buffer(&BufferDesc::new(1000), &desc)?);
+        Ok(())
+    }
+
+    fn allocate_in(&mut self, pool: usize, kib: u64) -> Result<(), Box<dyn Error>> {
+        let desc = wanted(kib * KIB, Intent::Device);
+        self.allocations.push(self.rig.allocate_in(&self.pools[pool], &desc)?);
+        Ok(())
+    }
+
+    fn finish(self) {
+        let Self { rig, allocations, buffers, pools } = self;
+        rig.free_all(allocations);
+        buffers.into_iter().for_each(|buffer| rig.destroy_buffer(buffer).unwrap());
+        pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
+    }
+}
+
+/// What a driver said, at the end of the chain of causes.
+fn cause(error: &(dyn Error + 'static)) -> Option<DeviceError> {
+    let chain = core::iter::successors(Some(error), |&error| error.source());
+    chain.filter_map(|error| error.downcast_ref().copied()).last()
+}
+
+/// Runs the scenario while calls fail as `break_device` says. A step that fails does so with the driver's
+/// reason and changes nothing but blocks that were empty, and works once the driver is well again.
+fn run_scenario(profile: Profile, error: DeviceError, break_device: impl Fn(&HostDevice)) -> u64 {
+    let mut world = World::new(profile);
+    break_device(&world.rig.device);
+    for (name, step) in SCENARIO {
+        let (before, objects) = (world.rig.statistics(), world.rig.objects());
+        if let Err(refusal) = step(&mut world) {
+            assert_eq!(cause(refusal.as_ref()), Some(error), "{name}: {refusal}");
+            world.rig.check_invariants();
+            let after = world.rig.statistics();
+            assert_eq!(after.allocations, before.allocations, "{name}");
+            assert_eq!(after.allocation_bytes, before.allocation_bytes, "{name}");
+            assert!(world.rig.objects() <= objects, "{name} has left memory behind");
+            world.rig.device.heal();
+            step(&mut world).unwrap_or_else(|error| panic!("{name} still fails: {error}"));
+        }
+        world.rig.check_invariants();
+    }
+    let calls = world.rig.device.fallible_calls();
+    world.finish();
+    calls
+}
+
+const ERRORS: [DeviceError; 4] =
+    [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::MapFailed, DeviceError::Lost];
+
+#[test]
+fn whichever_call_fails_and_however_nothing_leaks_and_the_next_try_works() {
+    for name in [DISCRETE, MOBILE, COARSE] {
+        for error in ERRORS {
+            let calls = run_scenario(profile(name), error, |_| {});
+            assert!(calls >= 20, "the scenario makes {calls} calls that can fail");
+            for k in 1..=calls {
+                run_scenario(profile(name), error, |device| device.fail_call(k, error));
+                run_scenario(profile(name), error, |device| device.fail_from(k, error));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_device_is_said_to_be_lost_and_everything_is_still_given_back() {
+    let rig = Rig::new(MOBILE);
+    let readback = rig.allocate(&wanted(KIB, Intent::Readback)).unwrap();
+    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload)).unwrap();
+    rig.device.lose();
+    let large = wanted(64 * MIB, Intent::Upload);
+    assert_eq!(rig.allocate(&large).unwrap_err(), AllocationError::Device(DeviceError::Lost));
+    assert_eq!(rig.write(&readback, 0, &[1]), Err(AccessError::Device(DeviceError::Lost)));
+    assert_eq!(rig.read(&readback, 0, &mut [1]), Err(AccessError::Device(DeviceError::Lost)));
+    let made = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload));
+    assert_eq!(made.unwrap_err(), BufferError::Device(DeviceError::Lost));
+    rig.destroy_buffer(buffer).unwrap();
+    rig.free(readback).unwrap();
+}
+
+#[test]
+fn a_full_heap_sends_requests_to_the_next_memory_type() {
+    let mut small = profile("discrete-small-bar");
+    small.heaps[2].size = 10 * MIB;
+    let rig = Rig::with(small, |_| {});
+    let desc = wanted(4 * MIB, Intent::DeviceHostWrite).dedicated(Dedicated::Always);
+    let got: Vec<_> = (0..3).map(|_| rig.allocate(&desc).unwrap()).collect();
+    let types: Vec<u8> = got.iter().map(|allocation| rig.type_of(allocation).0).collect();
+    assert_eq!(types, [3, 3, 0], "the window, then device memory that is staged to");
+    assert!(rig.place(&got[2]).unwrap().address.is_none(), "the caller sees that he has to stage");
+    rig.free_all(got);
+}
+
+#[test]
+fn a_heap_without_room_for_the_next_block_gives_a_smaller_one() {
+    let mut small = profile(DISCRETE);
+    small.heaps[0].size = 10 * MIB;
+    let rig = Rig::with(small, |desc| desc.block_sizes = small_blocks(8 * MIB, 8 * MIB));
+    // An eighth of the heap is less than the block size, so blocks are 1 MiB.
+    let first = rig.allocate(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
+    assert_eq!(rig.block_size_of(&first), MIB);
+    let most = rig.allocate(&wanted_in(8 * MIB + 600 * KIB, DEVICE_TYPE)).unwrap();
+    let second = rig.allocate(&wanted_in(1000 * KIB, DEVICE_TYPE).dedicated(Dedicated::Never));
+    assert!(matches!(second, Err(AllocationError::OutOfMemory { .. })));
+    let fill = rig.allocate(&wanted_in(960 * KIB, DEVICE_TYPE).dedicated(Dedicated::Never)).unwrap();
+    let halved = rig.allocate(&wanted_in(200 * KIB, DEVICE_TYPE)).unwrap();
+    assert_eq!(rig.block_size_of(&fill), MIB, "it fits behind the first");
+    assert_eq!(rig.block_size_of(&halved), 256 * KIB, "there are 424 KiB left");
+    rig.free_all([first, most, fill, halved]);
+}
+
+#[test]
+fn a_device_that_gives_no_large_memory_objects_gives_smaller_blocks() {
+    let mut small = profile(DISCRETE);
+    small.limits.max_allocation_size = MIB;
+    let rig = Rig::with(small, |desc| desc.block_sizes = small_blocks(4 * MIB, 4 * MIB));
+    let desc = wanted_in(64 * KIB, DEVICE_TYPE);
+    assert!(rig.would_grow(&desc).is_ok());
+    let allocation = rig.allocate(&desc).unwrap();
+    assert_eq!(rig.block_size_of(&allocation), MIB);
+    rig.free(allocation).unwrap();
+    let too_large = rig.allocate(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap_err();
+    assert_eq!(too_large, AllocationError::TooLarge { size: 2 * MIB, limit: MIB });
+}
+
+/// An allocator on a heap of 32 MiB, 24 of which are in a block that is empty and kept.
+fn rig_that_keeps_24_of_32_mib() -> Rig {
+    let mut small = profile(DISCRETE);
+    small.heaps[0].size = 32 * MIB;
+    let rig = Rig::with(small, |_| {});
+    let idle = rig.allocate(&wanted_in(24 * MIB, DEVICE_TYPE)).unwrap();
+    rig.free(idle).unwrap();
+    assert_eq!((rig.objects(), rig.taken(HEAP)), (1, 24 * MIB));
+    rig
+}
+
+#[test]
+fn empty_blocks_are_given_back_to_a_full_heap_and_the_request_is_served() {
+    let rig = rig_that_keeps_24_of_32_mib();
+    let image = wanted_in(16 * MIB, DEVICE_TYPE).of_kind(ResourceKind::OptimalImage).living(Lifetime::Short);
+    let allocation = rig.allocate(&image).unwrap();
+    assert_eq!(rig.taken(HEAP), 16 * MIB);
+    rig.free(allocation).unwrap();
+}
+
+#[test]
+fn empty_blocks_are_given_back_for_dedicated_memory_and_dedicated_buffers_too() {
+    let rig = rig_that_keeps_24_of_32_mib();
+    let desc = wanted_in(16 * MIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+    let allocation = rig.allocate(&desc).unwrap();
+    rig.free(allocation).unwrap();
+
+    let rig = rig_that_keeps_24_of_32_mib();
+    let mut desc = wanted(1, Intent::Device).dedicated(Dedicated::Always);
+    desc.required = allotment::device::MemoryProperties::DEVICE_LOCAL;
+    let buffer = rig.create_buffer(&BufferDesc::new(16 * MIB), &desc).unwrap();
+    assert_eq!(rig.taken(HEAP), 16 * MIB);
+    rig.destroy_buffer(buffer).unwrap();
+}
+
+#[test]
+fn empty_blocks_of_another_heap_are_left_alone() {
+    let rig = rig_that_keeps_24_of_32_mib();
+    let idle = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    rig.free(idle).unwrap();
+    let held = rig.taken(HeapIndex(1));
+    let allocation = rig.allocate(&wanted_in(20 * MIB, DEVICE_TYPE).dedicated(Dedicated::Always)).unwrap();
+    assert_eq!((rig.taken(HEAP), rig.taken(HeapIndex(1))), (20 * MIB, held));
+    rig.free(allocation).unwrap();
+}
+
+fn rig_with_few_objects(count: u32) -> Rig {
+    let mut few = profile(DISCRETE);
+    few.limits.max_allocation_count = count;
+    Rig::with(few, |_| {})
+}
+
+#[test]
+fn at_the_limit_of_memory_objects_requests_are_refused_with_the_limit() {
+    let rig = rig_with_few_objects(5);
+    let desc = wanted(MIB, Intent::Device).dedicated(Dedicated::Always);
+    let mut got: Vec<_> = (0..5).map(|_| rig.allocate(&desc).unwrap()).collect();
+    let limit = AllocationError::TooManyAllocations { limit: 5 };
+    assert_eq!(rig.allocate(&desc).unwrap_err(), limit);
+    assert_eq!(rig.allocate(&wanted(KIB, Intent::Upload)).unwrap_err(), limit);
+    assert_eq!(rig.would_grow(&desc).unwrap_err(), limit);
+    let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
+    assert_eq!(made.unwrap_err(), BufferError::Allocation(limit));
+    let mut pool = fixed_pool(DEVICE_TYPE, MIB);
+    pool.min_blocks = 1;
+    assert_eq!(rig.create_pool(pool).unwrap_err(), CreatePoolError::FirstBlocks(limit));
+    rig.check_invariants();
+    rig.free(got.pop().unwrap()).unwrap();
+    got.push(rig.allocate(&desc).expect("one was freed"));
+    rig.free_all(got);
+}
+
+#[test]
+fn at_the_limit_of_memory_objects_empty_blocks_are_given_back() {
+    let rig = rig_with_few_objects(4);
+    // One kept block each: long and short, in two heaps.
+    let intents = [Intent::Device, Intent::Upload];
+    let wishes =
+        intents.map(|intent| [Lifetime::Long, Lifetime::Short].map(|l| wanted(KIB, intent).living(l)));
+    let idle: Vec<_> = wishes.iter().flatten().map(|desc| rig.allocate(desc).unwrap()).collect();
+    rig.free_all(idle);
+    assert_eq!(rig.objects(), 4);
+    let dedicated = wanted(KIB, Intent::Device).dedicated(Dedicated::Always);
+    let first = rig.allocate(&dedicated).expect("kept blocks make room");
+    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &dedicated).expect("kept blocks make room");
+    rig.destroy_buffer(buffer).unwrap();
+    rig.free(first).unwrap();
+}
+
+#[test]
+fn where_memory_objects_are_scarce_large_resources_share_blocks() {
+    let rig = rig_with_few_objects(8);
+    let dedicated = wanted(KIB, Intent::Device).dedicated(Dedicated::Always);
+    let mut got: Vec<_> = (0..7).map(|_| rig.allocate(&dedicated).unwrap()).collect();
+    let large = wanted(100 * MIB, Intent::Device);
+    got.extend((0..2).map(|_| rig.allocate(&large).unwrap()));
+    assert_eq!(rig.objects(), 8);
+    assert_eq!(rig.memory_of(&got[7]), rig.memory_of(&got[8]));
+    rig.free_all(got);
+}
+
+#[test]
+fn memory_that_cannot_be_mapped_is_given_back() {
+    let rig = Rig::new(DISCRETE);
+    rig.device.fail_call(2, DeviceError::MapFailed);
+    let refused = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap_err();
+    assert_eq!(refused, AllocationError::Device(DeviceError::MapFailed));
+    assert_eq!((rig.objects(), rig.heap_reports()[1].reserved), (0, 0));
+}

@@ -1,0 +1,95 @@
+//! What `would_grow` says is what `allocate` then does.
+
+use allotment::device::host::Profile;
+use allotment::device::{DedicatedNeed, Device};
+use allotment::memory::{Dedicated, Forecast, Lifetime};
+use allotment::{AllocationDesc, AllocationError, Intent, ResourceKind};
+
+use crate::rig::{DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, wanted, wanted_in};
+
+/// Asks, allocates, and compares.
+fn check(rig: &Rig, desc: &AllocationDesc) -> allotment::Allocation {
+    let forecast = rig.would_grow(desc).unwrap();
+    let before: Vec<_> = rig.heap_reports().iter().map(|report| report.reserved).collect();
+    let calls = rig.device_calls().allocate;
+    let allocation = rig.allocate(desc).unwrap();
+    let expected = match forecast {
+        Forecast::Fits { memory_type } => (memory_type, 0, 0),
+        Forecast::Grows { memory_type, heap, bytes } => {
+            let reserved = rig.heap_reports()[heap.get()].reserved;
+            assert_eq!(reserved - before[heap.get()], bytes, "{desc:?}");
+            (memory_type, 1, bytes)
+        }
+        other => panic!("{other:?}"),
+    };
+    let grown = rig.statistics().block_bytes - before.iter().sum::<u64>();
+    let happened = (rig.type_of(&allocation), rig.device_calls().allocate - calls, grown);
+    assert_eq!(happened, expected, "{desc:?}");
+    allocation
+}
+
+#[test]
+fn a_forecast_is_exact_on_every_machine_for_every_intent_and_size() {
+    for profile in Profile::all() {
+        let rig = Rig::new(profile.name);
+        let mut got = Vec::new();
+        for i in 0..200_u64 {
+            // Sizes from a byte to 40 MiB, in no order.
+            let size = 1 + (i * i * 7919) % (1 << (i % 26 + 1));
+            let mut desc = wanted(size, Intent::ALL[i as usize % 5]);
+            desc.kind = [ResourceKind::Buffer, ResourceKind::OptimalImage][i as usize / 5 % 2];
+            desc.lifetime = [Lifetime::Long, Lifetime::Short][i as usize / 10 % 2];
+            if i % 31 == 30 {
+                desc.requirements.dedicated = DedicatedNeed::Preferred;
+            }
+            got.push(check(&rig, &desc));
+        }
+        rig.free_all(got);
+    }
+}
+
+#[test]
+fn what_was_freed_fits_again() {
+    let rig = Rig::new(DISCRETE);
+    for desc in [wanted_in(KIB, DEVICE_TYPE), wanted_in(50 * MIB, DEVICE_TYPE)] {
+        assert!(matches!(rig.would_grow(&desc), Ok(Forecast::Grows { .. })));
+        rig.free(check(&rig, &desc)).unwrap();
+        assert_eq!(rig.would_grow(&desc), Ok(Forecast::Fits { memory_type: DEVICE_TYPE }));
+        rig.free(check(&rig, &desc)).unwrap();
+    }
+    let dedicated = wanted_in(KIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+    rig.free(check(&rig, &dedicated)).unwrap();
+    let grows = Forecast::Grows { memory_type: DEVICE_TYPE, heap: HEAP, bytes: KIB };
+    assert_eq!(rig.would_grow(&dedicated), Ok(grows), "dedicated memory is not kept");
+}
+
+#[test]
+fn a_forecast_names_the_refusal_and_the_smaller_block_that_the_budget_leads_to() {
+    let rig = Rig::new(DISCRETE);
+    rig.device.set_budget(HEAP, 3 * MIB);
+    rig.refresh_budgets();
+    // The first block would be 4 MiB.
+    let first = check(&rig, &wanted_in(KIB, DEVICE_TYPE).within_budget());
+    assert_eq!(rig.block_size_of(&first), 2 * MIB);
+    let desc = wanted_in(3 * MIB, DEVICE_TYPE).within_budget();
+    let refused = rig.would_grow(&desc).unwrap_err();
+    assert!(matches!(refused, AllocationError::OverBudget { usage, .. } if usage == 2 * MIB));
+    assert_eq!(rig.allocate(&desc).unwrap_err(), refused);
+    let forbidden = wanted_in(3 * MIB, DEVICE_TYPE).without_growth();
+    let refused = rig.would_grow(&forbidden).unwrap_err();
+    let free = 2 * MIB - KIB;
+    assert_eq!(refused, AllocationError::WouldGrow { requested: 3 * MIB, free, largest_free: free });
+    assert_eq!(rig.allocate(&forbidden).unwrap_err(), refused);
+    rig.free(first).unwrap();
+}
+
+#[test]
+fn a_forecast_calls_no_driver_and_leaves_nothing_behind() {
+    let rig = Rig::new(DISCRETE);
+    for size in [KIB, 10 * MIB, 1000 * MIB] {
+        rig.would_grow(&wanted(size, Intent::Device)).unwrap();
+    }
+    assert_eq!((rig.device_calls().allocate, rig.device.fallible_calls()), (0, 0));
+    assert_eq!(rig.heap_reports()[0].reserved, 0);
+    assert_eq!(rig.device.properties().name, "simulated discrete-large-bar");
+}

@@ -1,0 +1,175 @@
+//! A device that waits in the middle of a call until the test lets it go on, so that a race is run in the
+//! one order that would go wrong.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
+
+use allotment::device::host::{HostBuffer, HostDevice, HostMemory};
+use allotment::device::{
+    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryTypeIndex, QueueIndex,
+    Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+};
+
+/// Where a call can be made to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Before memory is got.
+    BeforeAllocate,
+    /// After memory was given back, before the allocator knows of it.
+    AfterFree,
+    /// Before bytes are flushed.
+    BeforeFlush,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: Option<Gate>,
+    waiting: u32,
+    frees: u32,
+}
+
+/// A simulated device with a gate. A clone is the same device.
+#[derive(Clone, Debug)]
+pub(crate) struct GatedDevice {
+    pub(crate) inner: HostDevice,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+/// So long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl GatedDevice {
+    pub(crate) fn new(inner: HostDevice) -> Self {
+        Self { inner, state: Arc::default() }
+    }
+
+    /// Holds all calls back that come to the gate from now on.
+    pub(crate) fn close(&self, gate: Gate) {
+        self.state.0.lock().unwrap().closed = Some(gate);
+    }
+
+    /// Lets all go on.
+    pub(crate) fn open(&self) {
+        self.state.0.lock().unwrap().closed = None;
+        self.state.1.notify_all();
+    }
+
+    /// Waits until so many calls wait at the gate.
+    pub(crate) fn wait_for(&self, calls: u32) {
+        let state = self.state.0.lock().unwrap();
+        let waited = self.state.1.wait_timeout_while(state, PATIENCE, |state| state.waiting < calls);
+        assert!(!waited.unwrap().1.timed_out(), "no {calls} calls came to the gate");
+    }
+
+    /// True when memory is given back within `time`.
+    pub(crate) fn frees_within(&self, time: Duration) -> bool {
+        let state = self.state.0.lock().unwrap();
+        let waited = self.state.1.wait_timeout_while(state, time, |state| state.frees == 0);
+        !waited.unwrap().1.timed_out()
+    }
+
+    fn pass(&self, gate: Gate) {
+        let mut state = self.state.0.lock().unwrap();
+        if state.closed == Some(gate) {
+            state.waiting += 1;
+            self.state.1.notify_all();
+            state = self.state.1.wait_while(state, |state| state.closed == Some(gate)).unwrap();
+            state.waiting -= 1;
+        }
+    }
+}
+
+// SAFETY: all promises are the inner device's, to which every call is passed on.
+unsafe impl Device for GatedDevice {
+    type Memory = HostMemory;
+    type Buffer = HostBuffer;
+
+    fn properties(&self) -> &DeviceProperties {
+        self.inner.properties()
+    }
+
+    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+        self.inner.heap_budget(heap)
+    }
+
+    fn allocate_memory(&self, memory_type: MemoryTypeIndex, size: u64) -> Result<HostMemory, DeviceError> {
+        self.pass(Gate::BeforeAllocate);
+        self.inner.allocate_memory(memory_type, size)
+    }
+
+    unsafe fn free_memory(&self, memory: HostMemory) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.free_memory(memory) };
+        self.state.0.lock().unwrap().frees += 1;
+        self.state.1.notify_all();
+        self.pass(Gate::AfterFree);
+    }
+
+    unsafe fn map_memory(&self, memory: HostMemory) -> Result<NonNull<u8>, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.map_memory(memory) }
+    }
+
+    unsafe fn unmap_memory(&self, memory: HostMemory) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.unmap_memory(memory) };
+    }
+
+    unsafe fn flush_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        self.pass(Gate::BeforeFlush);
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.flush_memory(memory, range) }
+    }
+
+    unsafe fn invalidate_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.invalidate_memory(memory, range) }
+    }
+
+    fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+        self.inner.buffer_requirements(desc)
+    }
+
+    unsafe fn create_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostBuffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.create_buffer(desc, memory, offset) }
+    }
+
+    fn create_dedicated_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory_type: MemoryTypeIndex,
+    ) -> Result<(HostMemory, HostBuffer), DeviceError> {
+        self.inner.create_dedicated_buffer(desc, memory_type)
+    }
+
+    unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_buffer(buffer) };
+    }
+
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, Self>,
+    ) -> Result<TimelineValue, DeviceError> {
+        assert!(submission.copies.is_empty(), "nothing is copied through the gate");
+        // SAFETY: there is nothing to keep alive.
+        unsafe { self.inner.submit(queue, &Submission { waits: submission.waits, copies: &[] }) }
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        self.inner.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+        self.inner.wait(point, timeout)
+    }
+}

@@ -1,0 +1,190 @@
+//! Races, each run in the order that would go wrong.
+
+use core::time::Duration;
+use std::thread::{ScopedJoinHandle, scope};
+
+use allotment::device::MemoryTypeIndex;
+use allotment::device::host::{HostDevice, Profile};
+use allotment::memory::{AccessError, BlockSizing, Dedicated, Retention};
+use allotment::{Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, PoolDesc};
+
+use crate::gated::{Gate, GatedDevice};
+use crate::rig::{
+    DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, fixed_pool, profile, small_blocks, wanted_in,
+};
+
+/// A device with a gate, an allocator over it that keeps nothing, and 16 MiB of budget.
+fn gated(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>) {
+    let device = GatedDevice::new(HostDevice::new(profile));
+    device.inner.set_budget(HEAP, 16 * MIB);
+    let mut desc = AllocatorDesc::default();
+    desc.retention = Retention::NONE;
+    let allocator = Allocator::new(device.clone(), desc).unwrap();
+    (device, allocator)
+}
+
+fn dedicated(size: u64) -> AllocationDesc {
+    wanted_in(size, DEVICE_TYPE).dedicated(Dedicated::Always)
+}
+
+fn finish(device: &GatedDevice, allocator: Allocator<GatedDevice>) {
+    allocator.check_invariants();
+    assert_eq!(allocator.statistics().allocations, 0);
+    drop(allocator);
+    assert_eq!(device.inner.usage().memory_objects, 0);
+    assert_eq!(device.inner.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn bytes_that_the_driver_is_still_being_asked_for_count_against_the_budget() {
+    let (device, allocator) = gated(profile(DISCRETE));
+    let desc = dedicated(10 * MIB).within_budget();
+    scope(|scope| {
+        device.close(Gate::BeforeAllocate);
+        let first = scope.spawn(|| allocator.allocate(&desc).unwrap());
+        device.wait_for(1);
+        // The refusal makes the allocator ask for the driver's figures, which know nothing of the first.
+        let second = scope.spawn(|| allocator.allocate(&desc));
+        std::thread::sleep(Duration::from_millis(20));
+        device.open();
+        let second = second.join().unwrap();
+        assert!(matches!(second, Err(AllocationError::OverBudget { .. })), "{second:?}");
+        allocator.free(first.join().unwrap()).unwrap();
+    });
+    finish(&device, allocator);
+}
+
+#[test]
+fn bytes_that_are_being_given_back_are_not_subtracted_twice() {
+    let (device, allocator) = gated(profile(DISCRETE));
+    let (first, second) = (allocator.allocate(&dedicated(6 * MIB)), allocator.allocate(&dedicated(6 * MIB)));
+    scope(|scope| {
+        device.close(Gate::AfterFree);
+        let free = scope.spawn(|| allocator.free(first.unwrap()).unwrap());
+        device.wait_for(1);
+        allocator.refresh_budgets();
+        device.open();
+        free.join().unwrap();
+    });
+    let report = allocator.heap_reports()[0];
+    assert_eq!(report.reserved, 6 * MIB);
+    assert!(report.usage >= 6 * MIB, "{report:?}");
+    allocator.free(second.unwrap()).unwrap();
+    finish(&device, allocator);
+}
+
+#[test]
+fn threads_that_want_the_same_block_wait_for_one_rather_than_get_one_each() {
+    let (device, allocator) = gated(profile(DISCRETE));
+    scope(|scope| {
+        device.close(Gate::BeforeAllocate);
+        let wanting = || allocator.allocate(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(wanting)).collect();
+        device.wait_for(1);
+        std::thread::sleep(Duration::from_millis(20));
+        device.open();
+        let got: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(allocator.device_calls().allocate, 1);
+        got.into_iter().for_each(|allocation| allocator.free(allocation).unwrap());
+    });
+    finish(&device, allocator);
+}
+
+#[test]
+fn a_pool_never_has_more_memory_objects_than_it_may() {
+    let (device, allocator) = gated(profile(DISCRETE));
+    let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(3)]);
+    desc.sizing = BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB));
+    desc.max_blocks = 1;
+    let pool = allocator.create_pool(desc).unwrap();
+    let wishes = [dedicated(MIB), dedicated(MIB), wanted_in(KIB, DEVICE_TYPE)];
+    scope(|scope| {
+        device.close(Gate::BeforeAllocate);
+        let (allocator, pool) = (&allocator, &pool);
+        let ask = |wish| scope.spawn(move || allocator.allocate_in(pool, wish));
+        let threads = wishes.each_ref().map(ask);
+        device.wait_for(1);
+        std::thread::sleep(Duration::from_millis(20));
+        device.open();
+        let got = threads.map(|thread| thread.join().unwrap());
+        let statistics = allocator.pool_statistics(pool).unwrap();
+        assert_eq!(statistics.blocks + statistics.dedicated, 1, "{got:?}");
+        let refused = |got: &Result<_, _>| matches!(got, Err(AllocationError::PoolFull { .. }));
+        assert_eq!(got.iter().filter(|got| refused(got)).count(), 2, "{got:?}");
+        got.into_iter().flatten().for_each(|allocation| allocator.free(allocation).unwrap());
+    });
+    allocator.destroy_pool(pool).unwrap();
+    finish(&device, allocator);
+}
+
+#[test]
+fn who_finds_a_pool_full_of_what_another_thread_fails_to_get_asks_himself() {
+    let (device, allocator) = gated(profile(DISCRETE));
+    let mut desc = fixed_pool(DEVICE_TYPE, 64 * KIB);
+    desc.max_blocks = 1;
+    let pool = allocator.create_pool(desc).unwrap();
+    let desc = wanted_in(KIB, DEVICE_TYPE);
+    device.inner.fail_call(1, allotment::device::DeviceError::OutOfDeviceMemory);
+    scope(|scope| {
+        device.close(Gate::BeforeAllocate);
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| allocator.allocate_in(&pool, &desc))).collect();
+        device.wait_for(1);
+        std::thread::sleep(Duration::from_millis(20));
+        device.open();
+        let got: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(got.iter().flatten().count(), 1, "{got:?}");
+        got.into_iter().flatten().for_each(|allocation| allocator.free(allocation).unwrap());
+    });
+    allocator.destroy_pool(pool).unwrap();
+    finish(&device, allocator);
+}
+
+#[test]
+fn a_reset_waits_for_who_is_writing_before_it_gives_memory_back() {
+    let (device, allocator) = gated(profile(MOBILE));
+    let not_coherent = MemoryTypeIndex(1);
+    let mut desc = fixed_pool(not_coherent, 64 * KIB);
+    desc.retention = Retention::NONE;
+    let pool = allocator.create_pool(desc).unwrap();
+    let token = allocator.allocate_in(&pool, &wanted_in(KIB, not_coherent)).unwrap();
+    scope(|scope| {
+        device.close(Gate::BeforeFlush);
+        let writer = scope.spawn(|| allocator.write(&token, 0, &[7; 1000]));
+        device.wait_for(1);
+        let reset = scope.spawn(|| allocator.reset_pool(&pool).unwrap());
+        let freed = device.frees_within(Duration::from_millis(50));
+        device.open();
+        assert!(!freed, "the memory was given back under the writer's hands");
+        assert_eq!(writer.join().unwrap(), Ok(()));
+        reset.join().unwrap();
+    });
+    assert_eq!(allocator.write(&token, 0, &[7]), Err(AccessError::Stale));
+    allocator.free(token).unwrap();
+    allocator.destroy_pool(pool).unwrap();
+    finish(&device, allocator);
+}
+
+/// The token is made after the block was got; a reset in between must leave it stale, not pass it on to
+/// whoever gets the record next.
+#[test]
+fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
+    let (device, allocator) = gated(profile(DISCRETE));
+    let pool = allocator.create_pool(fixed_pool(DEVICE_TYPE, 64 * KIB)).unwrap();
+    let desc = wanted_in(64 * KIB, DEVICE_TYPE);
+    scope(|scope| {
+        let allocate = || (0..3000).filter_map(|_| allocator.allocate_in(&pool, &desc).ok()).collect();
+        let threads: [_; 2] = core::array::from_fn(|_| scope.spawn(allocate));
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            allocator.reset_pool(&pool).unwrap();
+        }
+        let join = |thread: ScopedJoinHandle<'_, Vec<Allocation>>| thread.join().unwrap();
+        let tokens: Vec<_> = threads.into_iter().flat_map(join).collect();
+        let mut ids: Vec<_> = tokens.iter().map(|token| token.id()).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), tokens.len(), "two tokens stand for the same memory");
+        tokens.into_iter().for_each(|token| allocator.free(token).unwrap());
+    });
+    allocator.destroy_pool(pool).unwrap();
+    finish(&device, allocator);
+}

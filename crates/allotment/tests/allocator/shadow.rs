@@ -1,0 +1,717 @@
+//! A second, naive picture of an allocator that the real one is held against after every operation.
+//!
+//! The model knows what is live and what its bytes are; where things stand it only looks at. Any bytes
+//! are a test: twelve of them are one operation.
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment::device::{Device, DeviceError, HeapIndex, MemoryHandle, MemoryProperties, MemoryTypeIndex};
+use allotment::memory::{
+    AccessError, BlockSizing, BudgetWish, CreatePoolError, Dedicated, DestroyPoolError, Forecast, Growth,
+    Lifetime, Place, Retention, Statistics,
+};
+use allotment::{
+    Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, Intent, Pool, PoolDesc, Requirements,
+    ResourceKind, Side, Strategy,
+};
+
+use crate::rig::{KIB, MIB, Rig, small_blocks};
+
+/// One operation. Numbers are folded into a useful range by [`Op::decode`].
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Allocate { pool: Option<usize>, wish: Wish },
+    Free { which: usize },
+    TouchStale,
+    Write { which: usize, at: u64, seed: u8 },
+    Map { which: usize },
+    Unmap { which: usize },
+    Rename { which: usize },
+    EndFrames { count: u8 },
+    Trim,
+    CreatePool { shape: [u8; 8] },
+    ResetPool { which: usize },
+    DestroyPool { which: usize },
+    SetBudget { heap: u8, mib: u8 },
+}
+
+/// What is asked for, short of what only the device knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    size: u64,
+    alignment: u64,
+    intent: Intent,
+    kind: ResourceKind,
+    lifetime: Lifetime,
+    dedicated: Dedicated,
+    growth: Growth,
+    budget: BudgetWish,
+    strategy: Strategy,
+    side: Side,
+    /// Ask the device what such a resource needs, rather than take any memory type.
+    real: bool,
+    /// Which call of the driver's fails meanwhile.
+    fault: Option<u64>,
+}
+
+const KINDS: [ResourceKind; 4] =
+    [ResourceKind::Buffer, ResourceKind::LinearImage, ResourceKind::OptimalImage, ResourceKind::Unknown];
+
+const STRATEGIES: [Strategy; 4] =
+    [Strategy::Balanced, Strategy::LeastTime, Strategy::LeastMemory, Strategy::LowestOffset];
+
+fn pick<T: Copy, const N: usize>(values: [T; N], byte: u8) -> T {
+    values[usize::from(byte) % N]
+}
+
+/// `rare` in one case of sixteen.
+fn seldom<T>(byte: u8, usual: T, rare: T) -> T {
+    if byte % 16 == 15 { rare } else { usual }
+}
+
+impl Op {
+    /// `[kind, a, b, c, …]`: the kind, then what it needs.
+    pub(crate) fn decode(bytes: [u8; 12]) -> Self {
+        let [kind, a, b, c, d, e, f, g, h, ..] = bytes;
+        let which = usize::from(u16::from_le_bytes([a, b]));
+        match kind % 32 {
+            0..12 => Self::Allocate { pool: None, wish: Wish::decode(bytes) },
+            12..16 => Self::Allocate { pool: Some(which), wish: Wish::decode(bytes) },
+            16..22 => Self::Free { which },
+            22 => Self::TouchStale,
+            23 | 24 => Self::Write { which, at: u64::from(c) << (d % 16), seed: e },
+            25 => Self::Map { which },
+            26 => Self::Unmap { which },
+            27 if kind < 128 => Self::Rename { which },
+            27 => Self::Trim,
+            28 => Self::EndFrames { count: 1 + a % 4 },
+            29 => Self::CreatePool { shape: [a, b, c, d, e, f, g, h] },
+            30 if kind < 128 => Self::ResetPool { which },
+            30 => Self::DestroyPool { which },
+            _ => Self::SetBudget { heap: a, mib: b },
+        }
+    }
+}
+
+impl Wish {
+    fn decode([_, _, _, c, d, e, f, g, h, i, j, k]: [u8; 12]) -> Self {
+        let wide = u64::from(u32::from_le_bytes([c, d, h, 0]));
+        let size = match e % 16 {
+            0..4 => wide % 256,
+            4..8 => wide % (4 * KIB),
+            8..12 => wide % (64 * KIB),
+            12 | 13 => wide % MIB,
+            14 => wide % (3 * MIB),
+            _ => ((1 << (wide % 21)) + u64::from(e / 16)).saturating_sub(8),
+        };
+        Self {
+            size: size.max(1),
+            alignment: 1 << if f < 160 { f % 9 } else { f % 17 },
+            intent: pick(Intent::ALL, g),
+            kind: pick(KINDS, g / 5),
+            lifetime: if h % 3 == 0 { Lifetime::Short } else { Lifetime::Long },
+            dedicated: seldom(h / 3, seldom(i, Dedicated::Automatic, Dedicated::Always), Dedicated::Never),
+            growth: seldom(i / 16, Growth::Allowed, Growth::Forbidden),
+            budget: if j % 4 == 0 { BudgetWish::Within } else { BudgetWish::Exceed },
+            strategy: pick(STRATEGIES, j / 4),
+            side: seldom(j / 16, Side::Lower, Side::Upper),
+            real: k % 4 != 0,
+            fault: (k >= 236).then_some(1 + u64::from(k % 3)),
+        }
+    }
+
+    fn desc(&self, device: &HostDevice) -> AllocationDesc {
+        let alignment = Alignment::new(self.alignment).unwrap();
+        let own = Requirements::new(self.size).aligned(alignment);
+        let needs = if self.real { device.requirements(self.kind, own) } else { own };
+        let mut desc = AllocationDesc::new(needs, self.intent);
+        (desc.kind, desc.lifetime, desc.dedicated) = (self.kind, self.lifetime, self.dedicated);
+        (desc.growth, desc.budget) = (self.growth, self.budget);
+        (desc.strategy, desc.side) = (self.strategy, self.side);
+        desc.user_data = self.size;
+        desc
+    }
+}
+
+/// Bytes at each end of an allocation that the model keeps.
+const WINDOW: usize = 128;
+
+/// What the model knows of a live allocation.
+struct Live {
+    token: Allocation,
+    place: Place<HostDevice>,
+    desc: AllocationDesc,
+    /// Index of its custom pool.
+    pool: Option<usize>,
+    maps: u32,
+    /// What its ends hold, where the CPU can reach them: from offset 0, and up to its end.
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Live {
+    fn tail_offset(&self) -> u64 {
+        self.place.size - self.tail.len() as u64
+    }
+
+    fn range(&self) -> (u64, u64, u64) {
+        (self.place.memory.to_raw(), self.place.offset, self.place.offset + self.place.size)
+    }
+}
+
+struct CustomPool {
+    pool: Pool,
+    desc: PoolDesc,
+}
+
+/// An allocator, and what the model knows of it.
+pub(crate) struct Pair {
+    rig: Rig,
+    live: Vec<Live>,
+    pools: Vec<Option<CustomPool>>,
+    stale: Vec<Allocation>,
+    peak: Vec<u64>,
+    serial: u8,
+}
+
+/// All that a caller can see, counters of calls apart.
+#[derive(Debug, PartialEq)]
+struct Picture {
+    statistics: Statistics,
+    objects: u32,
+    bytes: u64,
+    empty_blocks: u32,
+    dump: String,
+}
+
+/// A machine with so much memory that nothing is refused, or with so little that much is.
+fn machine(which: u8, tight: bool) -> Profile {
+    let all = Profile::all();
+    let mut profile = all[usize::from(which) % all.len()].clone();
+    if tight {
+        for (i, heap) in profile.heaps.iter_mut().enumerate() {
+            heap.size = (6 + 5 * i as u64) * MIB + u64::from(which) * 4 * KIB;
+        }
+        profile.limits.max_allocation_count = 24;
+    }
+    profile
+}
+
+/// Runs the operations and panics at the first difference between the allocator and its model.
+pub(crate) fn run(algorithm: Algorithm, retention: Retention, which: u8, tight: bool, ops: &[Op]) {
+    let rig = Rig::with(machine(which, tight), |desc| {
+        desc.algorithm = algorithm;
+        desc.retention = retention;
+        if which % 2 == 0 {
+            desc.block_sizes = small_blocks(128 * KIB, 2 * MIB);
+        }
+    });
+    let heaps = rig.device.properties().heaps.len();
+    let mut pair =
+        Pair { rig, live: Vec::new(), pools: Vec::new(), stale: Vec::new(), peak: vec![0; heaps], serial: 0 };
+    for op in ops {
+        pair.step(op);
+        pair.check();
+    }
+    pair.finish();
+}
+
+impl Pair {
+    fn step(&mut self, op: &Op) {
+        match *op {
+            Op::Allocate { pool: None, wish } => self.allocate(&wish),
+            Op::Allocate { pool: Some(which), wish } => {
+                if let Some(at) = self.pick_pool(which) {
+                    self.allocate_in(at, &wish);
+                }
+            }
+            Op::Free { which } => {
+                if let Some(at) = which.checked_rem(self.live.len()) {
+                    let live = self.live.swap_remove(at);
+                    self.rig.free(live.token).unwrap();
+                }
+            }
+            Op::TouchStale => self.touch_stale(),
+            Op::Write { which, at, seed } => self.write(which, at, seed),
+            Op::Map { which } => self.map(which),
+            Op::Unmap { which } => self.unmap(which),
+            Op::Rename { which } => self.rename(which),
+            Op::EndFrames { count } => (0..count).for_each(|_| self.rig.end_frame()),
+            Op::Trim => self.trim(),
+            Op::CreatePool { shape } => self.create_pool(shape),
+            Op::ResetPool { which } => {
+                if let Some(at) = self.pick_pool(which) {
+                    self.reset_pool(at);
+                }
+            }
+            Op::DestroyPool { which } => {
+                if let Some(at) = self.pick_pool(which) {
+                    self.destroy_pool(at);
+                }
+            }
+            Op::SetBudget { heap, mib } => {
+                let heap = HeapIndex(heap % self.peak.len() as u8);
+                self.rig.device.set_budget(heap, u64::from(mib % 32) * MIB);
+                self.rig.refresh_budgets();
+            }
+        }
+    }
+
+    fn pick_pool(&self, which: usize) -> Option<usize> {
+        let there: Vec<usize> = (0..self.pools.len()).filter(|&at| self.pools[at].is_some()).collect();
+        which.checked_rem(there.len()).map(|at| there[at])
+    }
+
+    fn pool(&self, at: usize) -> &CustomPool {
+        self.pools[at].as_ref().unwrap()
+    }
+
+    fn picture(&self) -> Picture {
+        let usage = self.rig.device.usage();
+        Picture {
+            statistics: self.rig.statistics(),
+            objects: usage.memory_objects,
+            bytes: usage.memory_bytes,
+            empty_blocks: self.rig.detailed_statistics().iter().map(|detailed| detailed.empty_blocks).sum(),
+            dump: self.rig.dump_json(),
+        }
+    }
+
+    fn reserved(&self) -> Vec<u64> {
+        self.rig.heap_reports().iter().map(|report| report.reserved).collect()
+    }
+
+    /// Calls `call` while the driver fails as the wish says.
+    fn with_fault<T>(&self, wish: &Wish, call: impl FnOnce() -> T) -> T {
+        if let Some(k) = wish.fault {
+            let error =
+                [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::MapFailed];
+            self.rig.device.fail_call(k, error[k as usize % 3]);
+        }
+        let result = call();
+        self.rig.device.heal();
+        result
+    }
+
+    fn allocate(&mut self, wish: &Wish) {
+        let desc = wish.desc(&self.rig.device);
+        let (before, reserved) = (self.picture(), self.reserved());
+        let forecast = self.rig.would_grow(&desc);
+        assert_eq!(self.picture(), before, "a forecast changes nothing");
+        let calls = self.rig.device.usage().allocate_calls;
+        let result = self.with_fault(wish, || self.rig.allocate(&desc));
+        let called = self.rig.device.usage().allocate_calls - calls;
+        // Blocks that were kept may make room that the forecast does not count on, and a driver that
+        // refuses is no rule of the allocator's.
+        let exact = before.empty_blocks == 0 && wish.fault.is_none();
+        match (forecast, &result) {
+            (Ok(Forecast::Fits { .. }), Ok(_)) if !exact => {}
+            (Ok(Forecast::Fits { memory_type }), Ok(token)) => {
+                assert_eq!((self.rig.type_of(token), called), (memory_type, 0));
+            }
+            (Ok(Forecast::Fits { .. }), Err(error)) if wish.fault.is_none() => {
+                panic!("{desc:?} fits, yet: {error}")
+            }
+            (Ok(Forecast::Grows { memory_type, heap, bytes }), result) => {
+                let size = self.rig.device.properties().heaps[heap.get()].size;
+                if exact && reserved[heap.get()] + bytes <= size {
+                    let token = result.as_ref().unwrap();
+                    assert_eq!(self.rig.type_of(token), memory_type);
+                    assert_eq!(self.rig.taken(heap) - reserved[heap.get()], bytes);
+                }
+            }
+            (Err(error), result) if exact => assert_eq!(result.as_ref().err(), Some(&error)),
+            (Ok(Forecast::Fits { .. }) | Err(_), _) => {}
+            (forecast, _) => panic!("an unknown forecast: {forecast:?}"),
+        }
+        self.allocated(result, None, &desc, &before, &reserved, called);
+    }
+
+    fn allocate_in(&mut self, at: usize, wish: &Wish) {
+        let desc = wish.desc(&self.rig.device);
+        let (before, reserved) = (self.picture(), self.reserved());
+        let calls = self.rig.device.usage().allocate_calls;
+        let result = self.with_fault(wish, || self.rig.allocate_in(&self.pool(at).pool, &desc));
+        let called = self.rig.device.usage().allocate_calls - calls;
+        self.allocated(result, Some(at), &desc, &before, &reserved, called);
+    }
+
+    /// Takes note of what came of a request.
+    fn allocated(
+        &mut self,
+        result: Result<Allocation, AllocationError>,
+        pool: Option<usize>,
+        desc: &AllocationDesc,
+        before: &Picture,
+        reserved: &[u64],
+        called: u64,
+    ) {
+        assert!(desc.growth == Growth::Allowed || called == 0, "{desc:?} must not call the driver");
+        let minds = desc.budget == BudgetWish::Within
+            || pool.is_some_and(|at| self.pool(at).desc.budget == BudgetWish::Within);
+        if minds {
+            for (heap, report) in self.rig.heap_reports().iter().enumerate() {
+                assert!(
+                    report.reserved <= reserved[heap] || report.usage <= report.budget,
+                    "{desc:?} within the budget led to {report:?}"
+                );
+            }
+        }
+        match result {
+            Ok(token) => self.take_note(token, pool, desc),
+            Err(error) => self.check_refusal(error, pool, desc, before),
+        }
+    }
+
+    fn take_note(&mut self, token: Allocation, pool: Option<usize>, desc: &AllocationDesc) {
+        let place = self.rig.place(&token).unwrap();
+        let needs = &desc.requirements;
+        assert_eq!(place.size, needs.size);
+        assert!(needs.alignment.is_aligned(place.offset), "{desc:?} at {}", place.offset);
+        assert!(needs.memory_types.contains(place.memory_type), "{desc:?} in {}", place.memory_type);
+        let properties = self.properties_of(place.memory_type);
+        assert_eq!(place.address.is_some(), properties.contains(MemoryProperties::HOST_VISIBLE));
+        if let Some(at) = pool {
+            let rules = &self.pool(at).desc;
+            assert!(rules.memory_types.contains(&place.memory_type));
+            assert!(rules.alignment.is_aligned(place.offset));
+        }
+        let dedicated = self.rig.is_dedicated(&token);
+        match desc.dedicated {
+            Dedicated::Always => assert!(dedicated && place.offset == 0),
+            Dedicated::Never => assert!(!dedicated),
+            Dedicated::Automatic => {}
+        }
+        let mut live =
+            Live { token, place, desc: desc.clone(), pool, maps: 0, head: Vec::new(), tail: Vec::new() };
+        if place.address.is_some() {
+            let size = place.size as usize;
+            live.head = vec![0; size.min(WINDOW)];
+            live.tail = vec![0; size.saturating_sub(WINDOW).min(WINDOW)];
+            self.fill(&mut live);
+        }
+        self.live.push(live);
+    }
+
+    /// Writes new bytes to both ends.
+    fn fill(&mut self, live: &mut Live) {
+        for byte in live.head.iter_mut().chain(&mut live.tail) {
+            self.serial = self.serial.wrapping_add(37);
+            *byte = self.serial;
+        }
+        self.rig.write(&live.token, 0, &live.head).unwrap();
+        self.rig.write(&live.token, live.tail_offset(), &live.tail).unwrap();
+    }
+
+    fn check_refusal(
+        &self,
+        error: AllocationError,
+        pool: Option<usize>,
+        desc: &AllocationDesc,
+        before: &Picture,
+    ) {
+        match error {
+            AllocationError::OverBudget { requested, usage, budget, .. } => {
+                assert!(usage + requested > budget, "{error}");
+            }
+            AllocationError::PoolFull { requested, max_blocks, free, largest_free } => {
+                assert_eq!(requested, desc.requirements.size);
+                assert_eq!(max_blocks, self.pool(pool.unwrap()).desc.max_blocks);
+                assert!(largest_free <= free);
+            }
+            AllocationError::WouldGrow { requested, .. } => {
+                assert_eq!((requested, desc.growth), (desc.requirements.size, Growth::Forbidden));
+            }
+            AllocationError::DedicatedInFixedPool => {
+                assert_eq!(desc.dedicated, Dedicated::Always);
+                assert!(matches!(self.pool(pool.unwrap()).desc.sizing, BlockSizing::Fixed(_)));
+            }
+            AllocationError::UpperSide => assert_eq!(desc.side, Side::Upper),
+            AllocationError::NoMemoryType { .. }
+            | AllocationError::TooManyAllocations { .. }
+            | AllocationError::OutOfMemory { .. }
+            | AllocationError::Device(_)
+            | AllocationError::TooLargeForBlock { .. } => {}
+            error => panic!("unexpected: {error}"),
+        }
+        let after = self.picture();
+        let asked_driver = desc.growth == Growth::Allowed
+            && !matches!(error, AllocationError::UpperSide | AllocationError::DedicatedInFixedPool);
+        if asked_driver && before.empty_blocks != after.empty_blocks {
+            // Blocks that were kept were given back to make room, in vain.
+            assert_eq!(before.empty_blocks - after.empty_blocks, before.objects - after.objects);
+            assert_eq!(before.statistics.allocation_bytes, after.statistics.allocation_bytes);
+        } else {
+            assert_eq!(&after, before, "a refused call changes nothing: {error}");
+        }
+    }
+
+    fn touch_stale(&mut self) {
+        let before = self.picture();
+        let Some(token) = self.stale.pop() else { return };
+        assert_eq!(self.rig.place(&token).unwrap_err(), AccessError::Stale);
+        assert_eq!(self.rig.info(token.id()).unwrap_err(), AccessError::Stale);
+        assert_eq!(self.rig.write(&token, 0, &[1]), Err(AccessError::Stale));
+        assert_eq!(self.rig.map(&token), Err(AccessError::Stale));
+        assert_eq!(self.rig.set_name(&token, Some("stale".into())), Err(AccessError::Stale));
+        self.rig.free(token).unwrap();
+        assert_eq!(self.picture(), before, "the token of what was reset stands for nothing");
+    }
+
+    fn pick(&mut self, which: usize) -> Option<(&mut Live, &Rig)> {
+        let at = which.checked_rem(self.live.len())?;
+        Some((&mut self.live[at], &self.rig))
+    }
+
+    fn write(&mut self, which: usize, at: u64, seed: u8) {
+        let Some((live, rig)) = self.pick(which) else { return };
+        if live.place.address.is_none() {
+            let refused = rig.write(&live.token, 0, &[seed]);
+            assert_eq!(refused, Err(AccessError::NotHostVisible { memory_type: live.place.memory_type }));
+            return;
+        }
+        let tail_offset = live.tail_offset();
+        let (window, base) = if at % 2 == 0 { (&mut live.head, 0) } else { (&mut live.tail, tail_offset) };
+        let Some(from) = (at as usize / 2).checked_rem(window.len()) else { return };
+        window[from..].iter_mut().enumerate().for_each(|(i, byte)| *byte = seed.wrapping_add(i as u8));
+        rig.write(&live.token, base + from as u64, &window[from..]).unwrap();
+        let beyond = live.place.size - 1;
+        let out = AccessError::OutOfRange { offset: beyond, size: 2, available: live.place.size };
+        assert_eq!(rig.write(&live.token, beyond, &[0; 2]), Err(out));
+    }
+
+    fn map(&mut self, which: usize) {
+        let Some((live, rig)) = self.pick(which) else { return };
+        let memory_type = live.place.memory_type;
+        let expected = live.place.address.ok_or(AccessError::NotHostVisible { memory_type });
+        assert_eq!(rig.map(&live.token), expected);
+        live.maps += u32::from(expected.is_ok());
+    }
+
+    fn unmap(&mut self, which: usize) {
+        let Some((live, rig)) = self.pick(which) else { return };
+        let expected = if live.maps == 0 { Err(AccessError::NotMapped) } else { Ok(()) };
+        assert_eq!(rig.unmap(&live.token), expected);
+        live.maps -= u32::from(expected.is_ok());
+    }
+
+    fn rename(&mut self, which: usize) {
+        let Some((live, rig)) = self.pick(which) else { return };
+        live.desc.name = if live.desc.name.is_some() { None } else { Some("renamed".into()) };
+        live.desc.user_data += 1;
+        rig.set_name(&live.token, live.desc.name.clone()).unwrap();
+        rig.set_user_data(&live.token, live.desc.user_data).unwrap();
+    }
+
+    fn trim(&mut self) {
+        let before = self.picture();
+        let any = self.rig.trim();
+        let after = self.picture();
+        assert_eq!(any, before.objects != after.objects);
+        let kept: u32 = self.pools.iter().flatten().map(|custom| custom.desc.min_blocks).sum();
+        assert!(after.empty_blocks <= kept, "{} empty blocks survive a trim", after.empty_blocks);
+    }
+
+    fn create_pool(&mut self, [a, b, c, d, e, f, g, h]: [u8; 8]) {
+        let types = self.rig.device.properties().memory_types.len() as u8;
+        let count = usize::from(if b < 128 { 1 } else { types.min(2 + b % 2) });
+        let memory_types = (0..types).cycle().skip(usize::from(a % types)).take(count);
+        let mut desc = PoolDesc::new(memory_types.map(MemoryTypeIndex));
+        desc.algorithm = pick(Algorithm::ALL, c);
+        desc.sizing = match d % 4 {
+            0 => BlockSizing::Fixed(256 * KIB),
+            1 => BlockSizing::Fixed(1 + u64::from(e) * 777),
+            2 => BlockSizing::Growing(small_blocks(64 * KIB, MIB)),
+            _ => BlockSizing::Growing(small_blocks(16 * KIB, 128 * KIB)),
+        };
+        desc.min_blocks = u32::from(d / 4 % 3);
+        desc.max_blocks = pick([u32::MAX, 1, 2, 3], d / 16);
+        desc.alignment = Alignment::new(1 << (f % 13)).unwrap();
+        desc.ignore_granularity = f >= 208;
+        desc.retention = if g < 128 { Retention::NONE } else { Retention::default() };
+        desc.budget = if h % 3 == 0 { BudgetWish::Within } else { BudgetWish::Exceed };
+        if self.pools.iter().flatten().count() == 4 {
+            return;
+        }
+        let before = self.picture();
+        match self.rig.create_pool(desc.clone()) {
+            Ok(pool) => {
+                let statistics = self.rig.pool_statistics(&pool).unwrap();
+                assert_eq!((statistics.blocks, statistics.dedicated), (desc.min_blocks, 0));
+                self.pools.push(Some(CustomPool { pool, desc }));
+            }
+            Err(CreatePoolError::BlockCounts { min, max }) => assert!(min > max),
+            Err(CreatePoolError::FirstBlocks(_)) => {
+                assert!(desc.min_blocks > 0);
+                assert_eq!(self.picture(), before, "a pool that is not made changes nothing");
+                self.reset_peaks();
+            }
+            Err(error) => panic!("unexpected: {error}"),
+        }
+    }
+
+    /// Blocks that were there for a moment, before the next one was refused, are in the peak.
+    fn reset_peaks(&mut self) {
+        let peaks = self.rig.heap_reports();
+        self.peak = peaks.iter().map(|report| report.peak_reserved).collect();
+    }
+
+    fn reset_pool(&mut self, at: usize) {
+        self.rig.reset_pool(&self.pool(at).pool).unwrap();
+        let (gone, live) =
+            core::mem::take(&mut self.live).into_iter().partition(|live: &Live| live.pool == Some(at));
+        self.live = live;
+        self.stale = gone.into_iter().map(|live| live.token).collect();
+    }
+
+    fn destroy_pool(&mut self, at: usize) {
+        let before = self.picture();
+        let CustomPool { pool, desc } = self.pools[at].take().unwrap();
+        let held = self.rig.pool_statistics(&pool).unwrap();
+        match self.rig.destroy_pool(pool) {
+            Ok(()) => {
+                assert_eq!(held.allocations, 0);
+                let objects = self.rig.device.usage().memory_objects;
+                assert_eq!(before.objects - objects, held.blocks + held.dedicated);
+            }
+            Err(DestroyPoolError::InUse { pool, allocations }) => {
+                assert_eq!(allocations, held.allocations);
+                assert_eq!(self.picture(), before, "a pool that is in use is left alone");
+                self.pools[at] = Some(CustomPool { pool, desc });
+            }
+            Err(error) => panic!("unexpected: {error}"),
+        }
+    }
+
+    fn properties_of(&self, memory_type: MemoryTypeIndex) -> MemoryProperties {
+        self.rig.device.properties().memory_type(memory_type).unwrap().properties
+    }
+
+    /// What must hold after every operation, whichever it was.
+    fn check(&mut self) {
+        self.rig.check_invariants();
+        self.check_sums();
+        self.check_heaps();
+        self.check_pools();
+        self.check_places();
+        self.live.iter().for_each(|live| self.check_one(live));
+        assert_eq!(self.rig.device.complaints(), Vec::<String>::new());
+    }
+
+    fn check_sums(&self) {
+        let statistics = self.rig.statistics();
+        let requested: u64 = self.live.iter().map(|live| live.desc.requirements.size).sum();
+        assert_eq!(statistics.allocations as usize, self.live.len());
+        assert_eq!(statistics.allocation_bytes, requested);
+        let usage = self.rig.device.usage();
+        assert_eq!(statistics.block_bytes, usage.memory_bytes);
+        assert_eq!(statistics.blocks + statistics.dedicated, usage.memory_objects);
+        let used = statistics.allocation_bytes + statistics.padding + statistics.rounding;
+        assert_eq!(statistics.block_bytes, used + statistics.free());
+        let walked: Statistics = self.rig.detailed_statistics().iter().map(|detailed| detailed.brief).sum();
+        assert_eq!(walked, statistics, "counters and walk agree");
+    }
+
+    fn check_heaps(&mut self) {
+        for (i, report) in self.rig.heap_reports().iter().enumerate() {
+            let taken = self.rig.taken(HeapIndex(i as u8));
+            assert_eq!((report.reserved, report.usage), (taken, taken), "heap {i}");
+            self.peak[i] = self.peak[i].max(taken);
+            assert_eq!(report.peak_reserved, self.peak[i], "the peak of heap {i}");
+        }
+    }
+
+    fn check_pools(&self) {
+        for (at, custom) in self.pools.iter().enumerate() {
+            let Some(CustomPool { pool, desc }) = custom else { continue };
+            let of_pool = || self.live.iter().filter(|live| live.pool == Some(at));
+            let statistics = self.rig.pool_statistics(pool).unwrap();
+            assert_eq!(statistics.allocations as usize, of_pool().count());
+            assert_eq!(statistics.allocation_bytes, of_pool().map(|live| live.place.size).sum::<u64>());
+            assert!(statistics.blocks + statistics.dedicated <= desc.max_blocks, "{desc:?}: {statistics:?}");
+            assert!(statistics.blocks >= desc.min_blocks, "{desc:?}: {statistics:?}");
+            if let BlockSizing::Fixed(size) = desc.sizing {
+                assert_eq!(statistics.block_bytes, size * u64::from(statistics.blocks));
+            }
+        }
+    }
+
+    /// Nobody stands in anybody's place, nor too near to it.
+    fn check_places(&self) {
+        let mut sorted: Vec<&Live> = self.live.iter().collect();
+        sorted.sort_by_key(|live| live.range());
+        for (i, a) in sorted.iter().enumerate() {
+            for b in &sorted[i + 1..] {
+                let ((memory, _, end), (other, start, _)) = (a.range(), b.range());
+                if memory != other {
+                    break;
+                }
+                assert!(end <= start, "{:?} and {:?} overlap", a.place, b.place);
+                assert_eq!(a.pool, b.pool, "pools share no memory");
+                let distance = self.distance(a, b);
+                assert!(
+                    distance.align_down(end - 1) < distance.align_down(start),
+                    "{:?} at {:?} and {:?} at {:?} share {distance} bytes",
+                    a.desc.kind,
+                    a.place,
+                    b.desc.kind,
+                    b.place
+                );
+                if a.pool.is_none() {
+                    assert_eq!(a.desc.lifetime, b.desc.lifetime, "lifetimes share no memory");
+                }
+            }
+        }
+    }
+
+    /// Two neighbours may not both be in one unit of so many bytes.
+    fn distance(&self, a: &Live, b: &Live) -> Alignment {
+        let limits = self.rig.device.properties().limits;
+        let properties = self.properties_of(a.place.memory_type);
+        let visible = properties.contains(MemoryProperties::HOST_VISIBLE);
+        let coherent = properties.contains(MemoryProperties::HOST_COHERENT);
+        let atom = if visible && !coherent { limits.non_coherent_atom_size } else { Alignment::ONE };
+        let ignored = a.pool.is_some_and(|at| self.pool(at).desc.ignore_granularity);
+        if conflict(a.desc.kind, b.desc.kind) && !ignored {
+            atom.max(limits.buffer_image_granularity)
+        } else {
+            atom
+        }
+    }
+
+    fn check_one(&self, live: &Live) {
+        let Live { token, place, desc, .. } = live;
+        let now = self.rig.place(token).unwrap();
+        assert_eq!((now.memory, now.offset, now.size), (place.memory, place.offset, place.size));
+        let info = self.rig.info(token.id()).unwrap();
+        assert_eq!((info.size, info.kind, info.maps), (place.size, desc.kind, live.maps));
+        assert_eq!((&info.name, info.user_data), (&desc.name, desc.user_data));
+        assert!(place.size <= info.occupied && place.offset + info.occupied <= info.block_size);
+
+        let mut bytes = [0; WINDOW];
+        for (offset, expected) in [(0, &live.head), (live.tail_offset(), &live.tail)] {
+            let bytes = &mut bytes[..expected.len()];
+            if !bytes.is_empty() {
+                self.rig.read(token, offset, bytes).unwrap();
+                assert_eq!(bytes, expected, "the bytes of {place:?} at {offset}");
+            }
+        }
+    }
+
+    /// Frees everything; the rig checks what is left.
+    fn finish(mut self) {
+        self.rig.free_all(self.live.drain(..).map(|live| live.token));
+        for CustomPool { pool, .. } in self.pools.drain(..).flatten() {
+            self.rig.destroy_pool(pool).unwrap();
+        }
+        self.check();
+    }
+}
+
+/// True for kinds of which one may be linear where the other is optimal.
+fn conflict(a: ResourceKind, b: ResourceKind) -> bool {
+    let linear = |kind| matches!(kind, ResourceKind::Buffer | ResourceKind::LinearImage);
+    match (a, b) {
+        (ResourceKind::Unknown, _) | (_, ResourceKind::Unknown) => true,
+        (a, b) => linear(a) != linear(b),
+    }
+}

@@ -1,0 +1,190 @@
+//! Many threads on one allocator: bytes stay whose they are, and looking never hurts.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::thread::scope;
+
+use allotment::device::host::HostDevice;
+use allotment::memory::{Lifetime, Retention};
+use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, Intent, PoolDesc};
+
+use crate::rig::{DISCRETE, KIB, MOBILE, Rig, profile, small_blocks, wanted};
+
+const THREADS: u64 = 8;
+
+/// Numbers that look like chance and are the same each time.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state >> 11
+}
+
+fn random_wish(state: &mut u64) -> AllocationDesc {
+    let size = 1 + next(state) % if next(state) % 50 == 0 { 700 * KIB } else { 5 * KIB };
+    let intent = [Intent::Upload, Intent::Readback][next(state) as usize % 2];
+    let lifetime = [Lifetime::Long, Lifetime::Short][next(state) as usize % 2];
+    wanted(size, intent).living(lifetime)
+}
+
+/// Tells other threads to stop, even when the one that works panics.
+struct StopWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Fills an allocation's ends with a byte, or checks that they still hold it.
+fn mark(allocator: &Allocator<HostDevice>, allocation: &Allocation, byte: u8, check: bool) {
+    let size = allocator.place(allocation).unwrap().size;
+    let len = size.min(64) as usize;
+    for offset in [0, size - len as u64] {
+        if check {
+            let mut bytes = [0; 64];
+            allocator.read(allocation, offset, &mut bytes[..len]).unwrap();
+            assert!(bytes[..len].iter().all(|&found| found == byte), "somebody else's bytes");
+        } else {
+            allocator.write(allocation, offset, &[byte; 64][..len]).unwrap();
+        }
+    }
+}
+
+/// Allocates, writes, reads and frees, and never holds more than 30 at once.
+fn work(thread: u64, rounds: u64, allocate: impl Fn(&AllocationDesc) -> Allocation, rig: &Rig) {
+    let mut state = (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut live: Vec<(Allocation, u8)> = Vec::new();
+    for round in 0..rounds {
+        if live.len() < 30 && next(&mut state) % 3 != 0 {
+            let byte = (thread * 31 + round) as u8;
+            let allocation = allocate(&random_wish(&mut state));
+            mark(rig, &allocation, byte, false);
+            live.push((allocation, byte));
+        } else if !live.is_empty() {
+            let (allocation, byte) = live.swap_remove(next(&mut state) as usize % live.len());
+            mark(rig, &allocation, byte, true);
+            rig.free(allocation).unwrap();
+        }
+    }
+    for (allocation, byte) in live {
+        mark(rig, &allocation, byte, true);
+        rig.free(allocation).unwrap();
+    }
+}
+
+#[test]
+fn eight_threads_allocate_write_read_and_free_without_meeting_each_other() {
+    for name in [DISCRETE, MOBILE] {
+        for (algorithm, retention) in
+            [(Algorithm::Tlsf, Retention::default()), (Algorithm::Buddy, Retention::NONE)]
+        {
+            let rig = Rig::with(profile(name), |desc| {
+                (desc.algorithm, desc.retention) = (algorithm, retention);
+                desc.block_sizes = small_blocks(64 * KIB, 256 * KIB);
+            });
+            scope(|scope| {
+                for thread in 0..THREADS {
+                    let rig = &rig;
+                    scope.spawn(move || work(thread, 400, |desc| rig.allocate(desc).unwrap(), rig));
+                }
+            });
+            rig.check_invariants();
+        }
+    }
+}
+
+#[test]
+fn threads_share_a_custom_pool() {
+    let rig = Rig::new(MOBILE);
+    let mut desc = PoolDesc::new([1, 0].map(allotment::device::MemoryTypeIndex));
+    desc.retention = Retention::NONE;
+    let pool = rig.create_pool(desc).unwrap();
+    scope(|scope| {
+        for thread in 0..THREADS {
+            let (rig, pool) = (&rig, &pool);
+            scope.spawn(move || work(thread, 300, |desc| rig.allocate_in(pool, desc).unwrap(), rig));
+        }
+    });
+    rig.destroy_pool(pool).unwrap();
+}
+
+/// Whatever is asked, while others allocate and free, is answered without a panic, and every answer is
+/// possible.
+#[test]
+fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = small_blocks(64 * KIB, 256 * KIB));
+    let done = AtomicBool::new(false);
+    scope(|scope| {
+        let rig = &rig;
+        let _stop = StopWhenDropped(&done);
+        let workers = [0, 1, 2].map(|thread| {
+            scope.spawn(move || work(thread, 3000, |desc| rig.allocate(desc).unwrap(), rig))
+        });
+        let look = || {
+            while !done.load(Ordering::Relaxed) {
+                let statistics = rig.statistics();
+                assert!(statistics.allocations <= 90 && statistics.free() <= statistics.block_bytes);
+                assert!(rig.leaks().len() <= 90);
+                assert!(rig.heap_reports().iter().all(|report| report.reserved <= report.peak_reserved));
+                serde_json::from_str::<serde_json::Value>(&rig.dump_json()).expect("a dump is JSON");
+                let _ = rig.would_grow(&wanted(KIB, Intent::Upload));
+                rig.refresh_budgets();
+            }
+        };
+        let tidy = || {
+            while !done.load(Ordering::Relaxed) {
+                rig.end_frame();
+                rig.trim();
+                std::thread::yield_now();
+            }
+        };
+        scope.spawn(look);
+        scope.spawn(tidy);
+        let _stop = StopWhenDropped(&done);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+/// A place is read without a lock, while its neighbours come and go in the same records.
+#[test]
+fn a_place_reads_the_same_whatever_others_do() {
+    let rig = Rig::new(DISCRETE);
+    let done = AtomicBool::new(false);
+    let kept = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let expected = rig.place(&kept).unwrap();
+    let (memory, offset) = (expected.memory, expected.offset);
+    scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let place = rig.place(&kept).unwrap();
+                    assert_eq!((place.memory, place.offset, place.size), (memory, offset, KIB));
+                }
+            });
+        }
+        let _stop = StopWhenDropped(&done);
+        work(1, 3000, |desc| rig.allocate(desc).unwrap(), &rig);
+    });
+    rig.free(kept).unwrap();
+}
+
+#[test]
+fn what_one_thread_allocates_another_frees() {
+    let rig = Rig::new(DISCRETE);
+    let (send, receive) = std::sync::mpsc::sync_channel::<(Allocation, u8)>(100);
+    scope(|scope| {
+        scope.spawn(|| {
+            for (allocation, byte) in receive {
+                mark(&rig, &allocation, byte, true);
+                rig.free(allocation).unwrap();
+            }
+        });
+        let mut state = 7;
+        for round in 0..3000 {
+            let allocation = rig.allocate(&random_wish(&mut state)).unwrap();
+            mark(&rig, &allocation, round as u8, false);
+            send.send((allocation, round as u8)).unwrap();
+        }
+        drop(send);
+    });
+}

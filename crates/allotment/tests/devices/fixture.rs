@@ -1,0 +1,56 @@
+//! What the suite needs to know of a device beside the trait.
+
+use allotment::device::Device;
+
+use crate::gpu::Gpu;
+
+/// A device for one test. Nothing was allocated from it and nothing submitted to it before.
+pub(crate) trait Fixture: Send + Sync + Sized + 'static {
+    /// The device's type.
+    type Device: Device;
+
+    /// The device.
+    fn device(&self) -> &Self::Device;
+
+    /// True where [`Device::heap_budget`] knows of each byte at once. A driver's is an estimate, and other
+    /// programs move it.
+    fn budgets_are_exact(&self) -> bool;
+
+    /// A test is about to ask for what it must not get, in a call that is safe to make. What watches the
+    /// device (a validation layer) may write messages that begin with `about` about it, and no others.
+    fn expect_complaints(&self, about: &'static str);
+
+    /// The test is over and has given everything back. Says what is wrong, where something is: a message
+    /// of what watches the device, or something left behind.
+    fn finish(self) -> Result<(), String>;
+}
+
+/// How a test ended that did not fail.
+#[must_use]
+pub(crate) enum Outcome {
+    /// It ran.
+    Ran,
+    /// The device lacks what the test is about, and promises nothing there.
+    DoesNotApply(&'static str),
+}
+
+impl From<()> for Outcome {
+    fn from((): ()) -> Self {
+        Self::Ran
+    }
+}
+
+/// A test and its name.
+pub(crate) type Test<F> = (&'static str, fn(&Gpu<F>) -> Outcome);
+
+/// Lists the tests of a module. A test that is not listed is dead code, of which the compiler complains.
+macro_rules! tests {
+    ($fixture:ty: $($name:ident,)*) => {
+        vec![$((
+            stringify!($name),
+            (|gpu| Outcome::from($name(gpu))) as fn(&$crate::gpu::Gpu<$fixture>) -> Outcome,
+        ),)*]
+    };
+}
+
+pub(crate) use tests;

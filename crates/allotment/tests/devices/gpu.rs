@@ -1,0 +1,432 @@
+//! What the tests say to a device: the trait without `unsafe`, and nothing left behind.
+//!
+//! Memory and buffers have owners here that give them back, after waiting for all that was submitted. So
+//! the trait's contract is kept whatever a test does, except that the CPU must not touch mapped bytes
+//! while a queue or another thread does; the tests see to that.
+
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use allotment::device::{
+    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, MemoryProperties, MemoryTypeIndex,
+    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+};
+
+use crate::fixture::Fixture;
+
+/// How long a device may take for anything that a test asks of it. A test that hangs says nothing, one
+/// that fails does.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Memory of a device, which the fixture's device names so.
+pub(crate) type RawMemory<F> = <<F as Fixture>::Device as Device>::Memory;
+
+/// A copy between two buffers of a fixture's device.
+pub(crate) type Copy<'a, F> = BufferCopy<'a, <F as Fixture>::Device>;
+
+/// A device and what a test did with it.
+pub(crate) struct Gpu<F: Fixture> {
+    fixture: F,
+    /// By queue, the last value that a submission was given.
+    submitted: Vec<AtomicU64>,
+}
+
+impl<F: Fixture> Gpu<F> {
+    pub(crate) fn new(fixture: F) -> Self {
+        let submitted = fixture.device().properties().queues.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { fixture, submitted }
+    }
+
+    pub(crate) fn fixture(&self) -> &F {
+        &self.fixture
+    }
+
+    pub(crate) fn device(&self) -> &F::Device {
+        self.fixture.device()
+    }
+
+    pub(crate) fn properties(&self) -> &DeviceProperties {
+        self.device().properties()
+    }
+
+    pub(crate) fn finish(self) -> Result<(), String> {
+        self.settle();
+        self.fixture.finish()
+    }
+
+    /// The memory types that anybody may allocate: protected memory is for protected queues, and
+    /// device-coherent memory for who switched that feature on.
+    pub(crate) fn types(&self) -> Vec<MemoryTypeIndex> {
+        let special = MemoryProperties::PROTECTED | MemoryProperties::DEVICE_COHERENT;
+        let types = self.properties().indexed_types();
+        types.filter(|(_, t)| !t.properties.intersects(special)).map(|(index, _)| index).collect()
+    }
+
+    pub(crate) fn has(&self, memory_type: MemoryTypeIndex, properties: MemoryProperties) -> bool {
+        self.properties().memory_type(memory_type).unwrap().properties.contains(properties)
+    }
+
+    /// The memory types that the CPU can map.
+    pub(crate) fn visible_types(&self) -> Vec<MemoryTypeIndex> {
+        let mut types = self.types();
+        types.retain(|&t| self.has(t, MemoryProperties::HOST_VISIBLE));
+        types
+    }
+
+    /// The memory types that take buffers.
+    pub(crate) fn buffer_types(&self) -> Vec<MemoryTypeIndex> {
+        let allowed = self.requirements(1).memory_types;
+        let mut types = self.types();
+        types.retain(|&t| allowed.contains(t));
+        types
+    }
+
+    /// The memory types that the CPU can map and that take buffers.
+    pub(crate) fn visible_buffer_types(&self) -> Vec<MemoryTypeIndex> {
+        let mut types = self.buffer_types();
+        types.retain(|&t| self.has(t, MemoryProperties::HOST_VISIBLE));
+        types
+    }
+
+    pub(crate) fn queues(&self) -> impl Iterator<Item = QueueIndex> + '_ {
+        (0..self.properties().queues.len()).map(|queue| QueueIndex(queue.try_into().unwrap()))
+    }
+
+    pub(crate) fn requirements(&self, size: u64) -> Requirements {
+        self.device().buffer_requirements(&BufferDesc::new(size)).unwrap()
+    }
+
+    pub(crate) fn try_allocate(
+        &self,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+    ) -> Result<Arc<Memory<'_, F>>, DeviceError> {
+        let handle = self.device().allocate_memory(memory_type, size)?;
+        Ok(self.own(handle, size))
+    }
+
+    pub(crate) fn allocate(&self, memory_type: MemoryTypeIndex, size: u64) -> Arc<Memory<'_, F>> {
+        match self.try_allocate(memory_type, size) {
+            Ok(memory) => memory,
+            Err(error) => panic!("{size} bytes of memory type {memory_type}: {error}"),
+        }
+    }
+
+    fn own(&self, handle: RawMemory<F>, size: u64) -> Arc<Memory<'_, F>> {
+        Arc::new(Memory { gpu: self, handle, size, ours: AtomicBool::new(true) })
+    }
+
+    /// A buffer at the start of memory that has exactly what the buffer needs.
+    pub(crate) fn buffer(&self, memory_type: MemoryTypeIndex, size: u64) -> Buffer<'_, F> {
+        self.allocate(memory_type, self.requirements(size).size).buffer(0, size)
+    }
+
+    /// A buffer with memory that the device made along with it.
+    pub(crate) fn try_dedicated_buffer(
+        &self,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+    ) -> Result<Buffer<'_, F>, DeviceError> {
+        let (memory, raw) = self.device().create_dedicated_buffer(&BufferDesc::new(size), memory_type)?;
+        let memory = self.own(memory, self.requirements(size).size);
+        Ok(Buffer { raw: Some(raw), memory, size })
+    }
+
+    pub(crate) fn try_submit(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        copies: &[Copy<'_, F>],
+    ) -> Result<TimelinePoint, DeviceError> {
+        // SAFETY: buffers and memory wait for the device before they go; see `settle`.
+        let value = unsafe { self.device().submit(queue, &Submission { waits, copies }) }?;
+        self.submitted[usize::from(queue.0)].fetch_max(value.0, Relaxed);
+        Ok(TimelinePoint { queue, value })
+    }
+
+    pub(crate) fn submit(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        copies: &[Copy<'_, F>],
+    ) -> TimelinePoint {
+        self.try_submit(queue, waits, copies).unwrap()
+    }
+
+    /// Waits for a point that must be reached.
+    pub(crate) fn wait(&self, point: TimelinePoint) {
+        let began = Instant::now();
+        assert_eq!(self.device().wait(point, PATIENCE), Ok(Wait::Reached), "{point:?}");
+        assert!(began.elapsed() < PATIENCE, "{point:?} was reached, and nobody was told");
+    }
+
+    /// Submits copies to the first queue and waits for them.
+    pub(crate) fn run(&self, copies: &[Copy<'_, F>]) {
+        self.wait(self.submit(QueueIndex(0), &[], copies));
+    }
+
+    pub(crate) fn completed(&self, queue: QueueIndex) -> TimelineValue {
+        self.device().completed(queue).unwrap()
+    }
+
+    /// Waits for all that was submitted, so that no queue uses anything any more. Nothing does on a lost
+    /// device.
+    pub(crate) fn settle(&self) {
+        for (queue, submitted) in self.queues().zip(&self.submitted) {
+            let point = TimelinePoint { queue, value: TimelineValue(submitted.load(Relaxed)) };
+            let settled = point.value.0 == 0
+                || matches!(self.device().wait(point, PATIENCE), Ok(Wait::Reached) | Err(DeviceError::Lost));
+            assert!(settled, "{point:?} was not reached, so nothing can be given back");
+        }
+    }
+
+    /// A buffer of `size` bytes that the CPU can map.
+    fn staging(&self, size: usize) -> Buffer<'_, F> {
+        let types = self.visible_buffer_types();
+        let memory_type = types.first().expect("a buffer may stand in memory that the CPU can map");
+        self.buffer(*memory_type, size as u64)
+    }
+
+    /// Writes bytes into a buffer in any memory, by a queue.
+    pub(crate) fn put(&self, buffer: &Buffer<'_, F>, offset: u64, bytes: &[u8]) {
+        let staging = self.staging(bytes.len());
+        staging.memory().map().put(0, bytes);
+        self.run(&[copy(&staging, 0, buffer, offset, bytes.len() as u64)]);
+    }
+
+    /// Reads all bytes of a buffer in any memory, by a queue.
+    pub(crate) fn get(&self, buffer: &Buffer<'_, F>) -> Vec<u8> {
+        let staging = self.staging(buffer.size as usize);
+        self.run(&[copy(buffer, 0, &staging, 0, buffer.size)]);
+        staging.memory().map().get(0..buffer.size)
+    }
+}
+
+/// A memory object; given back when it goes.
+pub(crate) struct Memory<'g, F: Fixture> {
+    gpu: &'g Gpu<F>,
+    handle: RawMemory<F>,
+    size: u64,
+    ours: AtomicBool,
+}
+
+impl<'g, F: Fixture> Memory<'g, F> {
+    pub(crate) fn handle(&self) -> RawMemory<F> {
+        self.handle
+    }
+
+    /// Leaves it to the test to give the memory back.
+    pub(crate) fn disown(&self) -> RawMemory<F> {
+        self.ours.store(false, Relaxed);
+        self.handle
+    }
+
+    /// Maps the memory until the mapping goes. The test has no other mapping of it.
+    pub(crate) fn map(self: &Arc<Self>) -> Mapping<'g, F> {
+        // SAFETY: live, and the caller maps only what is visible and not mapped.
+        let first = unsafe { self.gpu.device().map_memory(self.handle) }.unwrap();
+        Mapping { first, memory: Arc::clone(self) }
+    }
+
+    pub(crate) fn try_buffer(self: &Arc<Self>, offset: u64, size: u64) -> Result<Buffer<'g, F>, DeviceError> {
+        let desc = BufferDesc::new(size);
+        // SAFETY: live, and kept alive by the buffer; the caller keeps to the requirements.
+        let raw = unsafe { self.gpu.device().create_buffer(&desc, self.handle, offset) }?;
+        Ok(Buffer { raw: Some(raw), memory: Arc::clone(self), size })
+    }
+
+    /// A buffer that stands in this memory.
+    pub(crate) fn buffer(self: &Arc<Self>, offset: u64, size: u64) -> Buffer<'g, F> {
+        self.try_buffer(offset, size).unwrap()
+    }
+
+    /// The whole atoms around a range.
+    fn atoms(&self, range: &Range<u64>) -> Range<u64> {
+        let atom = self.gpu.properties().limits.non_coherent_atom_size;
+        atom.align_down(range.start)..atom.align_up(range.end).min(self.size)
+    }
+
+    /// Flushes the atoms around a range.
+    pub(crate) fn flush(&self, range: &Range<u64>) {
+        // SAFETY: live, mapped by the caller, and whole atoms inside the memory.
+        unsafe { self.gpu.device().flush_memory(self.handle, self.atoms(range)) }.unwrap();
+    }
+
+    /// Invalidates the atoms around a range.
+    pub(crate) fn invalidate(&self, range: &Range<u64>) {
+        // SAFETY: live, mapped by the caller, and whole atoms inside the memory.
+        unsafe { self.gpu.device().invalidate_memory(self.handle, self.atoms(range)) }.unwrap();
+    }
+}
+
+impl<F: Fixture> Drop for Memory<'_, F> {
+    fn drop(&mut self) {
+        // After a failure nobody waits for the queues, which may use the memory still: it is leaked.
+        if *self.ours.get_mut() && !std::thread::panicking() {
+            self.gpu.settle();
+            // SAFETY: live, and no queue uses it any more.
+            unsafe { self.gpu.device().free_memory(self.handle) };
+        }
+    }
+}
+
+/// The bytes of mapped memory; unmapped when it goes.
+pub(crate) struct Mapping<'g, F: Fixture> {
+    first: NonNull<u8>,
+    memory: Arc<Memory<'g, F>>,
+}
+
+// SAFETY: the trait lets any thread use the pointer of mapped memory.
+unsafe impl<F: Fixture> Send for Mapping<'_, F> {}
+// SAFETY: as above; threads that write have bytes of their own.
+unsafe impl<F: Fixture> Sync for Mapping<'_, F> {}
+
+impl<F: Fixture> Mapping<'_, F> {
+    pub(crate) fn first(&self) -> NonNull<u8> {
+        self.first
+    }
+
+    fn at(&self, offset: u64, len: usize) -> NonNull<u8> {
+        assert!(offset + len as u64 <= self.memory.size, "the test reaches beyond its memory");
+        // SAFETY: `offset` lies in the memory, all of which is mapped.
+        unsafe { self.first.add(offset as usize) }
+    }
+
+    /// Writes for the CPU to see; the device may see it after a flush.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) {
+        let to = self.at(offset, bytes.len()).as_ptr();
+        // SAFETY: inside the mapped memory, as was checked; nobody else touches these bytes now.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Reads what the CPU sees, which is what the device wrote after an invalidate.
+    pub(crate) fn read(&self, range: Range<u64>) -> Vec<u8> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let from = self.at(range.start, bytes.len()).as_ptr();
+        // SAFETY: inside the mapped memory, as was checked; nobody writes to these bytes now.
+        unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+        bytes
+    }
+
+    /// Writes for the device to see.
+    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
+        self.write(offset, bytes);
+        self.memory.flush(&(offset..offset + bytes.len() as u64));
+    }
+
+    /// Gives the memory back as it is, mapped.
+    pub(crate) fn free_mapped(self) {
+        let memory = self.memory.disown();
+        self.memory.gpu.settle();
+        // SAFETY: live, no queue uses it any more, and disowning it ended all other use.
+        unsafe { self.memory.gpu.device().free_memory(memory) };
+    }
+
+    /// Reads what the device wrote.
+    pub(crate) fn get(&self, range: Range<u64>) -> Vec<u8> {
+        self.memory.invalidate(&range);
+        self.read(range)
+    }
+}
+
+impl<F: Fixture> Drop for Mapping<'_, F> {
+    fn drop(&mut self) {
+        if self.memory.ours.load(Relaxed) && !std::thread::panicking() {
+            // SAFETY: live and mapped; the pointer goes.
+            unsafe { self.memory.gpu.device().unmap_memory(self.memory.handle) };
+        }
+    }
+}
+
+/// A buffer, which keeps its memory; destroyed when it goes.
+pub(crate) struct Buffer<'g, F: Fixture> {
+    raw: Option<<F::Device as Device>::Buffer>,
+    memory: Arc<Memory<'g, F>>,
+    size: u64,
+}
+
+impl<'g, F: Fixture> Buffer<'g, F> {
+    pub(crate) fn memory(&self) -> &Arc<Memory<'g, F>> {
+        &self.memory
+    }
+
+    pub(crate) fn raw(&self) -> &<F::Device as Device>::Buffer {
+        self.raw.as_ref().unwrap()
+    }
+
+    /// Leaves it to the test to destroy the buffer. Its memory stays owned.
+    pub(crate) fn disown(mut self) -> <F::Device as Device>::Buffer {
+        self.raw.take().unwrap()
+    }
+}
+
+impl<F: Fixture> Drop for Buffer<'_, F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        if let Some(raw) = self.raw.take() {
+            self.memory.gpu.settle();
+            // SAFETY: from this device, and no queue uses it any more.
+            unsafe { self.memory.gpu.device().destroy_buffer(raw) };
+        }
+    }
+}
+
+/// A copy of `size` bytes.
+pub(crate) fn copy<'a, F: Fixture>(
+    from: &'a Buffer<'_, F>,
+    from_offset: u64,
+    to: &'a Buffer<'_, F>,
+    to_offset: u64,
+    size: u64,
+) -> Copy<'a, F> {
+    BufferCopy { from: from.raw(), from_offset, to: to.raw(), to_offset, size }
+}
+
+/// Numbers that look random and are the same in each run.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        // The generator never leaves 0, so no seed may lead there.
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// Bytes by which one place can be told from another.
+pub(crate) fn pattern(seed: u64, len: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut bytes = Vec::with_capacity(len as usize + 8);
+    while bytes.len() < len as usize {
+        bytes.extend_from_slice(&random.next().to_ne_bytes());
+    }
+    bytes.truncate(len as usize);
+    bytes
+}
+
+/// Compares bytes, and says where they differ rather than printing them all.
+#[track_caller]
+pub(crate) fn assert_same(found: &[u8], expected: &[u8], what: impl core::fmt::Debug) {
+    assert_eq!(found.len(), expected.len(), "{what:?}: length");
+    if let Some(at) = (0..found.len()).find(|&i| found[i] != expected[i]) {
+        let wrong = found.iter().zip(expected).filter(|(found, expected)| found != expected).count();
+        panic!("{what:?}: {wrong} of {} bytes are wrong, the first at {at}", found.len());
+    }
+}

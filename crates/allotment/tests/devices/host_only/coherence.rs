@@ -1,0 +1,98 @@
+//! Memory that is not host-coherent: who forgets a flush or an invalidate sees old bytes.
+
+use allotment::device::{MemoryProperties, MemoryTypeIndex};
+
+use crate::fixture::{Outcome, Test, tests};
+use crate::gpu::{Gpu, assert_same, copy, pattern};
+use crate::kinds::host::HostFixture;
+
+type HostGpu = Gpu<HostFixture>;
+
+pub(super) fn all() -> Vec<Test<HostFixture>> {
+    tests![HostFixture:
+        a_forgotten_flush_shows_as_old_bytes,
+        a_forgotten_invalidate_shows_as_old_bytes,
+        a_flush_publishes_its_range_only,
+        an_invalidate_fetches_its_range_only,
+        a_flush_takes_what_the_device_wrote_to_the_same_atom,
+        coherent_memory_needs_neither,
+    ]
+}
+
+const SIZE: u64 = 1024;
+
+/// A memory type that is not coherent.
+fn incoherent(gpu: &HostGpu) -> MemoryTypeIndex {
+    let mut types = gpu.visible_buffer_types();
+    types.retain(|&t| !gpu.has(t, MemoryProperties::HOST_COHERENT));
+    types[0]
+}
+
+fn a_forgotten_flush_shows_as_old_bytes(gpu: &HostGpu) {
+    let buffer = gpu.buffer(incoherent(gpu), SIZE);
+    let mapping = buffer.memory().map();
+    mapping.put(0, &pattern(1, SIZE));
+    mapping.write(0, &pattern(2, SIZE));
+    assert_same(&gpu.get(&buffer), &pattern(1, SIZE), "the device sees what was flushed");
+    assert_same(&mapping.read(0..SIZE), &pattern(2, SIZE), "the CPU sees what it wrote");
+    buffer.memory().flush(&(0..SIZE));
+    assert_same(&gpu.get(&buffer), &pattern(2, SIZE), "late is not too late");
+}
+
+fn a_forgotten_invalidate_shows_as_old_bytes(gpu: &HostGpu) {
+    let buffer = gpu.buffer(incoherent(gpu), SIZE);
+    let mapping = buffer.memory().map();
+    mapping.put(0, &pattern(1, SIZE));
+    gpu.put(&buffer, 0, &pattern(2, SIZE));
+    assert_same(&mapping.read(0..SIZE), &pattern(1, SIZE), "the CPU sees what it knows");
+    assert_same(&gpu.get(&buffer), &pattern(2, SIZE), "the device sees what it wrote");
+    buffer.memory().invalidate(&(0..SIZE));
+    assert_same(&mapping.read(0..SIZE), &pattern(2, SIZE), "late is not too late");
+}
+
+/// `old` with `range` of `new`.
+fn mixed(old: u64, new: u64, range: core::ops::Range<usize>) -> Vec<u8> {
+    let mut bytes = pattern(old, SIZE);
+    bytes[range.clone()].copy_from_slice(&pattern(new, SIZE)[range]);
+    bytes
+}
+
+fn a_flush_publishes_its_range_only(gpu: &HostGpu) {
+    let buffer = gpu.buffer(incoherent(gpu), SIZE);
+    let mapping = buffer.memory().map();
+    mapping.put(0, &pattern(1, SIZE));
+    mapping.write(0, &pattern(2, SIZE));
+    buffer.memory().flush(&(128..192));
+    assert_same(&gpu.get(&buffer), &mixed(1, 2, 128..192), "one atom of 64 bytes");
+}
+
+fn an_invalidate_fetches_its_range_only(gpu: &HostGpu) {
+    let buffer = gpu.buffer(incoherent(gpu), SIZE);
+    let mapping = buffer.memory().map();
+    mapping.put(0, &pattern(1, SIZE));
+    gpu.put(&buffer, 0, &pattern(2, SIZE));
+    buffer.memory().invalidate(&(128..192));
+    assert_same(&mapping.read(0..SIZE), &mixed(1, 2, 128..192), "one atom of 64 bytes");
+}
+
+fn a_flush_takes_what_the_device_wrote_to_the_same_atom(gpu: &HostGpu) {
+    // Why two allocations must not share an atom: the flush of one overwrites what the device wrote to
+    // the other, as the write-back of a cache line does.
+    let buffer = gpu.buffer(incoherent(gpu), SIZE);
+    let mapping = buffer.memory().map();
+    mapping.put(0, &pattern(1, SIZE));
+    gpu.put(&buffer, 32, &pattern(2, SIZE)[32..64]);
+    mapping.write(0, &pattern(3, SIZE)[..32]);
+    buffer.memory().flush(&(0..64));
+    assert_same(&gpu.get(&buffer), &mixed(1, 3, 0..32), "the device's 32 bytes are gone");
+}
+
+fn coherent_memory_needs_neither(gpu: &HostGpu) {
+    let mut types = gpu.visible_buffer_types();
+    types.retain(|&t| gpu.has(t, MemoryProperties::HOST_COHERENT));
+    let [from, to] = [(); 2].map(|()| gpu.buffer(types[0], SIZE));
+    let [written, read] = [from.memory().map(), to.memory().map()];
+    written.write(0, &pattern(1, SIZE));
+    gpu.run(&[copy(&from, 0, &to, 0, SIZE)]);
+    assert_same(&read.read(0..SIZE), &pattern(1, SIZE), "as it is");
+}

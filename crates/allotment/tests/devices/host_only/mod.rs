@@ -1,0 +1,28 @@
+//! What the simulated device promises beyond the trait: that its queues work later than they are told to,
+//! that it says what its user does wrong, and that it fails where a test wants it to.
+//!
+//! Some of these tests break the trait's contract on purpose. On this device that is a complaint, and
+//! never undefined behaviour: handles are looked up, and bytes live as long as a queue needs them.
+
+mod coherence;
+mod complaints;
+mod failures;
+mod heaps;
+mod queues;
+
+use crate::fixture::Test;
+use crate::kinds::host::HostFixture;
+
+/// All tests, each with the profile that it runs on.
+pub(crate) fn all() -> Vec<(&'static str, Test<HostFixture>)> {
+    let on = |profile: &'static str, tests: Vec<Test<HostFixture>>| {
+        tests.into_iter().map(move |test| (profile, test))
+    };
+    on("mobile", coherence::all())
+        .chain(on("discrete-large-bar", complaints::all()))
+        .chain(on("d3d12-tier-1", complaints::about_placement()))
+        .chain(on("discrete-large-bar", failures::all()))
+        .chain(on("discrete-no-bar", heaps::all()))
+        .chain(on("discrete-large-bar", queues::all()))
+        .collect()
+}

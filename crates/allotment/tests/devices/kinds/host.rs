@@ -1,0 +1,68 @@
+//! The simulated device, as each of the machines that it can be.
+
+use std::sync::Mutex;
+
+use allotment::device::host::{HostDevice, Profile};
+
+use crate::fixture::Fixture;
+use crate::host_only;
+use crate::runner::Kind;
+
+pub(super) fn kind() -> Kind {
+    let mut kind = Kind::new("host");
+    for profile in Profile::all() {
+        kind.conformance(profile.name, move || HostFixture::new(profile.clone()));
+    }
+    for (profile, test) in host_only::all() {
+        kind.add(profile, test, move || HostFixture::new(Profile::named(profile).unwrap()));
+    }
+    kind
+}
+
+/// A simulated device, whose complaints and leaks are failures.
+pub(crate) struct HostFixture {
+    device: HostDevice,
+    expected: Mutex<Vec<&'static str>>,
+}
+
+impl HostFixture {
+    pub(crate) fn new(profile: Profile) -> Self {
+        Self { device: HostDevice::new(profile), expected: Mutex::default() }
+    }
+
+    /// How many complaints begin with `about`. They are expected from now on.
+    pub(crate) fn complaints_about(&self, about: &'static str) -> usize {
+        self.expect_complaints(about);
+        self.device.complaints().iter().filter(|complaint| complaint.starts_with(about)).count()
+    }
+}
+
+impl Fixture for HostFixture {
+    type Device = HostDevice;
+
+    fn device(&self) -> &HostDevice {
+        &self.device
+    }
+
+    fn budgets_are_exact(&self) -> bool {
+        true
+    }
+
+    fn expect_complaints(&self, about: &'static str) {
+        self.expected.lock().unwrap().push(about);
+    }
+
+    fn finish(self) -> Result<(), String> {
+        let expected = self.expected.into_inner().unwrap();
+        let mut complaints = self.device.complaints();
+        complaints.retain(|complaint| !expected.iter().any(|about| complaint.starts_with(about)));
+        if !complaints.is_empty() {
+            return Err(format!("the device complained: {complaints:#?}"));
+        }
+        let usage = self.device.usage();
+        if usage.memory_objects != 0 || usage.memory_bytes != 0 || usage.buffers != 0 {
+            return Err(format!("something was left behind: {usage:?}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,13 @@
+//! Kinds of devices, a file each. To add one: write its file, with a [`Fixture`](crate::fixture::Fixture)
+//! for its device, and name it in [`all`].
+
+mod d3d12;
+pub(crate) mod host;
+mod vulkan;
+
+use crate::runner::Kind;
+
+/// All kinds, in the order of the summary.
+pub(crate) fn all() -> Vec<Kind> {
+    vec![host::kind(), vulkan::kind(), d3d12::kind()]
+}

@@ -1,0 +1,225 @@
+//! Runs the tests of all kinds of devices, and says at the end how many ran on each.
+//!
+//! A test is counted as run only where its body ran to its end or failed. A kind that is not there shows
+//! its tests as ignored. A test that hangs ends the run, and is named.
+
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use libtest_mimic::{Arguments, Completion, Failed, FormatSetting, Trial};
+
+use crate::fixture::{Fixture, Outcome, Test};
+use crate::gpu::Gpu;
+use crate::suite;
+
+/// How long a test may take. None should take seconds; but machines that test many things at once are slow.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Kinds of devices, separated by commas, that must not be skipped.
+const REQUIRE: &str = "ALLOTMENT_REQUIRE";
+
+/// A kind of device and the tests for it.
+pub(crate) struct Kind {
+    name: &'static str,
+    /// Why none of its tests can run, where that is so.
+    missing: Option<String>,
+    trials: Vec<Trial>,
+    tally: Arc<Tally>,
+}
+
+/// What became of the tests of a kind.
+#[derive(Default)]
+struct Tally {
+    ran: AtomicU64,
+    /// How many tests did not apply, by reason.
+    inapplicable: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Kind {
+    /// A kind that is there.
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, missing: None, trials: Vec::new(), tally: Arc::default() }
+    }
+
+    /// A kind that is not there, and why; with tests of these names, none of which can run.
+    pub(crate) fn missing(name: &'static str, why: &str, tests: &[&'static str]) -> Self {
+        let trial = |test: &&str| {
+            let skipped = format!("skipped: {why}");
+            let runner = move || Ok(Completion::ignored_with(skipped));
+            Trial::ignorable_test(format!("{name}::{test}"), runner).with_ignored_flag(true)
+        };
+        Self { missing: Some(why.to_owned()), trials: tests.iter().map(trial).collect(), ..Self::new(name) }
+    }
+
+    /// Adds a test, which runs on a device of its own. `variant` says which device of the kind it is.
+    pub(crate) fn add<F: Fixture>(
+        &mut self,
+        variant: &str,
+        (name, test): Test<F>,
+        make: impl FnOnce() -> F + Send + 'static,
+    ) {
+        let tally = Arc::clone(&self.tally);
+        let name = match variant {
+            "" => format!("{}::{name}", self.name),
+            _ => format!("{}({variant})::{name}", self.name),
+        };
+        let watched = name.clone();
+        let runner = move || {
+            let _watched = Watched::begin(watched);
+            let gpu = Gpu::new(make());
+            let counted = CountedAsRan(&tally);
+            match test(&gpu) {
+                Outcome::Ran => drop(counted),
+                Outcome::DoesNotApply(why) => {
+                    core::mem::forget(counted);
+                    *tally.inapplicable.lock().unwrap().entry(why).or_default() += 1;
+                    return Ok(Completion::ignored_with(format!("does not apply: {why}")));
+                }
+            }
+            gpu.finish().map_err(Failed::from)?;
+            Ok(Completion::Completed)
+        };
+        self.trials.push(Trial::ignorable_test(name, runner));
+    }
+
+    /// Adds the whole conformance suite for a device that `make` makes.
+    pub(crate) fn conformance<F: Fixture>(
+        &mut self,
+        variant: &str,
+        make: impl Fn() -> F + Clone + Send + 'static,
+    ) {
+        for test in suite::all::<F>() {
+            self.add(variant, test, make.clone());
+        }
+    }
+
+    /// What is said of the kind at the end. `skipped` tests of it were chosen and did not run.
+    fn summary(&self, skipped: usize) -> String {
+        let ran = self.tally.ran.load(Relaxed);
+        let plural = if ran == 1 { "" } else { "s" };
+        let mut line = format!("device {}: {ran} test{plural} ran, {skipped} skipped", self.name);
+        if let Some(why) = self.missing.as_ref().filter(|_| skipped > 0) {
+            write!(line, ": {why}").unwrap();
+        }
+        for (why, count) in &*self.tally.inapplicable.lock().unwrap() {
+            write!(line, "; {count} do not apply: {why}").unwrap();
+        }
+        line
+    }
+}
+
+/// Counts a test as run when dropped, which a panic does as well.
+struct CountedAsRan<'a>(&'a Tally);
+
+impl Drop for CountedAsRan<'_> {
+    fn drop(&mut self) {
+        self.0.ran.fetch_add(1, Relaxed);
+    }
+}
+
+/// The tests that run now, and since when.
+static RUNNING: Mutex<Vec<(String, Instant)>> = Mutex::new(Vec::new());
+
+/// A test that runs.
+struct Watched(String);
+
+impl Watched {
+    fn begin(test: String) -> Self {
+        RUNNING.lock().unwrap().push((test.clone(), Instant::now()));
+        Self(test)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        RUNNING.lock().unwrap().retain(|(test, _)| *test != self.0);
+    }
+}
+
+/// Ends the run when a test hangs: a thread that waits for a driver cannot be ended by itself.
+fn watch() {
+    loop {
+        std::thread::sleep(LIMIT / 100);
+        let running = RUNNING.lock().unwrap();
+        if let Some((test, _)) = running.iter().find(|(_, began)| began.elapsed() > LIMIT) {
+            eprintln!("error: {test} has run for more than {LIMIT:?} and hangs");
+            std::process::exit(101);
+        }
+    }
+}
+
+/// Which kinds must not be skipped, out of what [`REQUIRE`] says.
+fn required(said: &str, known: &[&'static str]) -> Result<Vec<&'static str>, String> {
+    let named = said.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let find = |name: &str| known.iter().copied().find(|known| *known == name).ok_or(name.to_owned());
+    named.map(find).collect::<Result<_, _>>().map_err(|name| {
+        format!("{REQUIRE} names {name:?}, and the kinds of devices are {}", known.join(", "))
+    })
+}
+
+/// A test that fails because of a skip.
+fn failing_skip(kind: &str, why: &str) -> Trial {
+    let failure = format!("{REQUIRE} names {kind}, and {kind} was skipped: {why}");
+    Trial::test(format!("{kind}::is_required_and_must_not_be_skipped"), move || Err(failure.into()))
+}
+
+/// What the runner promises, as tests.
+fn own_trials() -> Vec<Trial> {
+    let known = ["host", "vulkan"];
+    let same = |said: &'static str, kinds: &'static [&'static str]| {
+        move || {
+            let found = required(said, &known).map_err(Failed::from)?;
+            if found == kinds { Ok(()) } else { Err(Failed::from(format!("{said:?} is {found:?}"))) }
+        }
+    };
+    vec![
+        Trial::test("runner::no_kind_is_required_unless_it_is_named", same(" , ", &[])),
+        Trial::test("runner::the_named_kinds_are_required", same("vulkan, host", &["vulkan", "host"])),
+        Trial::test("runner::a_kind_that_does_not_exist_cannot_be_required", move || {
+            match required("host,glide", &known) {
+                Err(message) if message.contains("\"glide\"") => Ok(()),
+                other => Err(Failed::from(format!("{other:?}"))),
+            }
+        }),
+    ]
+}
+
+/// Runs what the command line asks for.
+pub(crate) fn run(mut kinds: Vec<Kind>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let known: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
+    let required = match required(&std::env::var(REQUIRE).unwrap_or_default(), &known) {
+        Ok(required) => required,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
+
+    let mut trials = own_trials();
+    let mut skipped = Vec::new();
+    for kind in &mut kinds {
+        let chosen = |trial: &&Trial| kind.missing.is_some() && !arguments.is_filtered_out(trial);
+        skipped.push(kind.trials.iter().filter(chosen).count());
+        trials.append(&mut kind.trials);
+        if let Some(why) = kind.missing.as_ref().filter(|_| required.contains(&kind.name)) {
+            trials.push(failing_skip(kind.name, why));
+        }
+    }
+
+    std::thread::spawn(watch);
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // A list is read by programs, and so is JSON.
+    if !arguments.list && arguments.format != Some(FormatSetting::Json) {
+        for (kind, skipped) in kinds.iter().zip(skipped) {
+            println!("{}", kind.summary(skipped));
+        }
+        println!();
+    }
+    conclusion.exit_code()
+}

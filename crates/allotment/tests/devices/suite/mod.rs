@@ -1,0 +1,22 @@
+//! The promises of `Device`, as generic tests.
+
+mod buffers;
+mod copies;
+mod mapping;
+mod memory;
+mod properties;
+mod timelines;
+
+use crate::fixture::{Fixture, Test};
+
+/// All tests, for a device of a fixture.
+pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
+    let groups =
+        [properties::all(), memory::all(), mapping::all(), buffers::all(), copies::all(), timelines::all()];
+    groups.into_iter().flatten().collect()
+}
+
+/// The names of all tests.
+pub(crate) fn names<F: Fixture>() -> Vec<&'static str> {
+    all::<F>().into_iter().map(|(name, _)| name).collect()
+}
