@@ -22,9 +22,12 @@ fn is_over_budget<T: core::fmt::Debug>(result: Result<T, AllocationError>) -> bo
     matches!(result, Err(AllocationError::OverBudget { heap: HEAP, .. }))
 }
 
+/// A way to memory, by name.
+type Way = (&'static str, fn(&Rig) -> bool);
+
 /// Every way to be served, each as a request that 1 MiB of budget is too little for. True when it was
 /// refused for the budget's sake.
-const PATHS: [(&str, fn(&Rig) -> bool); 11] = [
+const PATHS: [Way; 11] = [
     ("in a shared block", |rig| {
         let big_enough_to_share = wanted_in(2 * MIB, DEVICE_TYPE).within_budget();
         is_over_budget(rig.allocate(&big_enough_to_share))

@@ -117,9 +117,8 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
     scope(|scope| {
         let rig = &rig;
         let _stop = StopWhenDropped(&done);
-        let workers = [0, 1, 2].map(|thread| {
-            scope.spawn(move || work(thread, 3000, |desc| rig.allocate(desc).unwrap(), rig))
-        });
+        let workers = [0, 1, 2]
+            .map(|thread| scope.spawn(move || work(thread, 3000, |desc| rig.allocate(desc).unwrap(), rig)));
         let look = || {
             while !done.load(Ordering::Relaxed) {
                 let statistics = rig.statistics();
@@ -140,7 +139,6 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
         };
         scope.spawn(look);
         scope.spawn(tidy);
-        let _stop = StopWhenDropped(&done);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
 }
