@@ -100,7 +100,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     }
     if args.json {
         let comparison = Comparison { trace: source.title, profile: profile.name, rows };
-        println!("{}", serde_json::to_string(&comparison)?);
+        say!("{}", serde_json::to_string(&comparison)?);
     } else {
         print_table(&source.title, profile.name, &rows);
     }
@@ -108,9 +108,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn print_table(title: &str, profile: &str, rows: &[Row]) {
-    println!("{title} on {profile}");
-    println!();
-    println!(
+    say!("{title} on {profile}");
+    say!();
+    say!(
         "  {:9} {:>26} {:>10} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
         "algorithm",
         "blocks, at most",
@@ -125,7 +125,7 @@ fn print_table(title: &str, profile: &str, rows: &[Row]) {
     );
     for row in rows {
         let waste = percent(row.peak_reserved_bytes.saturating_sub(row.peak_live_bytes), row.peak_live_bytes);
-        println!(
+        say!(
             "  {:9} {:>26} {:>10} {:>10} {:>14} {waste:>8} {:>7} {:>7} {:>9} {:>9}",
             row.algorithm,
             format!("{}, {}", row.sizing, bytes(row.block_size)),

@@ -9,7 +9,11 @@
 //!   summary    what was seen, as a table and as JSON
 //!   compare    one trace under every algorithm and several block sizes
 //!   profiles   the machines that the simulated device can be
+//!   output     standard output that may end early
 //! ```
+
+#[macro_use]
+mod output;
 
 mod args;
 mod compare;

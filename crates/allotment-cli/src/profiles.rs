@@ -64,20 +64,20 @@ pub(crate) fn run(args: &ProfilesArgs) -> Result<(), Failure> {
     let profiles = Profile::all();
     if args.json {
         let profiles = Profiles { profiles: profiles.iter().map(Row::from).collect() };
-        println!("{}", serde_json::to_string(&profiles)?);
+        say!("{}", serde_json::to_string(&profiles)?);
         return Ok(());
     }
     for profile in &profiles {
-        println!("{}: {}", profile.name, profile.about);
+        say!("{}: {}", profile.name, profile.about);
         for (i, heap) in profile.heaps.iter().enumerate() {
             let kind = if heap.device_local { "device-local" } else { "host" };
-            println!("  heap {i}: {} {kind}", bytes(heap.size));
+            say!("  heap {i}: {} {kind}", bytes(heap.size));
         }
         for (i, memory_type) in profile.memory_types.iter().enumerate() {
-            println!("  type {i}: heap {}, {}", memory_type.heap, memory_type.properties);
+            say!("  type {i}: heap {}, {}", memory_type.heap, memory_type.properties);
         }
-        println!("  granularity {}", bytes(profile.limits.buffer_image_granularity.get()));
-        println!();
+        say!("  granularity {}", bytes(profile.limits.buffer_image_granularity.get()));
+        say!();
     }
     Ok(())
 }

@@ -25,17 +25,17 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
         std::fs::write(path, dump).map_err(|error| Failure::Write { path: path.clone(), error })?;
     }
     if args.json {
-        println!("{}", serde_json::to_string(&Summary::new(&source, &setup, &outcome, args))?);
+        say!("{}", serde_json::to_string(&Summary::new(&source, &setup, &outcome, args))?);
         return Ok(());
     }
     let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
-    println!("{} on the simulated device, as {}", source.title, setup.profile.about);
-    println!();
+    say!("{} on the simulated device, as {}", source.title, setup.profile.about);
+    say!();
     for (label, value) in &rows {
-        println!("  {label:width$}  {value}");
+        say!("  {label:width$}  {value}");
     }
-    println!();
-    println!("The report is in {}: open it in a browser.", args.report.display());
+    say!();
+    say!("The report is in {}: open it in a browser.", args.report.display());
     Ok(())
 }
 
@@ -61,7 +61,6 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut rows = vec![
         row("Allocations", count(outcome.allocations)),
-        row("Frames", count(trace.frames() as u64)),
         row("Algorithm", setup.algorithm.to_string()),
         row("Peak live", bytes(outcome.peak_live)),
         row("Peak reserved", bytes(peak.block_bytes)),
@@ -73,6 +72,7 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Driver calls", count(outcome.device_calls)),
     ];
     if trace.frames() != 0 {
+        rows.insert(1, row("Frames", count(trace.frames() as u64)));
         rows.push(row("… a frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
         rows.push(row("… a steady frame, at most", count(outcome.max_calls_in_steady_frame)));
     }

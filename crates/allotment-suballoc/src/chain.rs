@@ -29,8 +29,9 @@ use alloc::vec::Vec;
 /// The index that names no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The most nodes that one operation of any algorithm can add: a buddy split makes one a level.
-const MOST_NEW_NODES: usize = 64;
+/// The most nodes that one operation of any algorithm can add: a buddy block that grows gets up to two
+/// cells an order.
+const MOST_NEW_NODES: usize = 128;
 
 /// What a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,7 +34,7 @@ use crate::{
 /// assert_eq!(refused.data, "too much", "what could not be stored comes back");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct VirtualBlock<T> {
     chain: Chain,
     engine: Engine,

@@ -23,7 +23,7 @@
 //! | layer | where | what it is |
 //! |---|---|---|
 //! | ranges | the crate [`allotment_suballoc`] | hands out ranges of an integer space |
-//! | devices | [`device`] | the trait [`Device`](device::Device) and its implementations: all that calls a driver |
+//! | devices | [`device`] | the trait [`Device`] and its implementations: all that calls a driver |
 //! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics |
 //!
 //! # Rules that hold everywhere

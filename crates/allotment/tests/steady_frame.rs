@@ -1,9 +1,8 @@
-//! A frame that allocates and frees the same set as the frame before asks neither the driver nor the
-//! system for anything.
+//! A frame that does what the frame before it did calls no driver and allocates no host memory.
 //!
-//! A program of its own, since it counts every heap allocation of its process.
+//! A test binary of its own, since it counts what goes through the global allocator.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -11,157 +10,254 @@ use std::alloc::System;
 
 use allotment::device::MemoryTypeIndex;
 use allotment::device::host::{HostDevice, Profile};
-use allotment::memory::{BlockSizing, Lifetime};
+use allotment::memory::{BlockSizing, Dedicated, DeviceCalls, LeakHandler, Lifetime};
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
-    Requirements, ResourceKind,
+    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc, Requirements,
+    ResourceKind,
 };
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const FRAMES: u32 = 1000;
-
-thread_local! {
-    /// Heap allocations of this thread, so that tests that run beside this one are not counted.
-    static HEAP_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
+/// Counts the allocations of each thread and passes them on.
 struct Counting;
 
-fn count() {
-    // While a thread ends its counter is gone, and nobody asks for it any more.
-    let _ = HEAP_ALLOCATIONS.try_with(|counter| counter.set(counter.get() + 1));
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator.
+fn count() {
+    // A thread that is ending has no counter any more, and nobody who reads it.
+    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+}
+
+// SAFETY: everything is passed on to the system's allocator, with the arguments that came in.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps `alloc`'s contract.
+        // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps `alloc_zeroed`'s contract.
+        // SAFETY: the caller's promise.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps `realloc`'s contract.
+        // SAFETY: the caller's promise.
         unsafe { System.realloc(pointer, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract.
-        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static GLOBAL: Counting = Counting;
 
-fn allocator(algorithm: Algorithm) -> Allocator<HostDevice> {
-    let mut desc = AllocatorDesc::default();
-    desc.algorithm = algorithm;
-    Allocator::new(HostDevice::new(Profile::named("discrete-large-bar").unwrap()), desc).unwrap()
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+const FRAMES: usize = 1000;
+
+/// Frames in which the allocator may get to know what is wanted.
+const FIRST_FRAMES: usize = 5;
+
+fn wanted(size: u64, intent: Intent) -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(size), intent)
 }
 
-/// What a frame of a game might want: constants, particles, images, staging, a few large targets.
+/// What a frame wants, with the frame's own name for everything.
 fn wishes() -> Vec<AllocationDesc> {
     let mut wishes = Vec::new();
-    for i in 0..200 {
-        let needs = Requirements::new(256 + i * 977).aligned(Alignment::new(1 << (i % 9)).unwrap());
-        let intent = Intent::ALL[i as usize % 4];
-        let lifetime = if i % 3 == 0 { Lifetime::Long } else { Lifetime::Short };
-        wishes.push(AllocationDesc::new(needs, intent).named("of this frame").living(lifetime));
+    for i in 0..40 {
+        let intent = [Intent::Upload, Intent::Device, Intent::DeviceHostWrite, Intent::Readback][i % 4];
+        let lifetime = [Lifetime::Short, Lifetime::Long][i / 4 % 2];
+        wishes.push(wanted(256 + 777 * i as u64, intent).living(lifetime).named("buffer"));
     }
-    for size in [512 * KIB, 700 * KIB, 3 * MIB, 9 * MIB, 33 * MIB, 64 * MIB] {
-        let image = AllocationDesc::new(Requirements::new(size), Intent::Device);
-        wishes.push(image.of_kind(ResourceKind::OptimalImage).named("a target"));
+    for i in 0..20 {
+        let image = wanted(20 * KIB + 55 * KIB * i, Intent::Device).of_kind(ResourceKind::OptimalImage);
+        wishes.push(image.named("image").in_category("texture"));
+    }
+    for mib in [5, 17, 33, 64] {
+        wishes.push(wanted(mib * MIB, Intent::Device).named("render target"));
+        wishes.push(wanted(mib * MIB + 12 * KIB, Intent::Device).living(Lifetime::Short).named("history"));
     }
     wishes
 }
 
-/// Runs the frames and counts what the later ones ask of the driver and of the system.
-fn asked_in_steady_frames(
-    allocator: &Allocator<HostDevice>,
-    mut frame: impl FnMut(&mut Vec<Allocation>),
-) -> (u64, u64) {
-    const FIRST: u32 = 3;
-    let mut live = Vec::with_capacity(1000);
-    let mut before = (0, 0);
-    for number in 0..FRAMES {
-        if number == FIRST {
-            before = (allocator.device_calls().memory(), HEAP_ALLOCATIONS.get());
-        }
-        frame(&mut live);
-        for allocation in live.drain(..) {
-            allocator.free(allocation).unwrap();
-        }
-        allocator.end_frame();
+/// An allocator with a pool of 1 MiB blocks, which the frames share with what outlives them.
+struct Scene {
+    device: HostDevice,
+    allocator: Allocator<HostDevice>,
+    pool: Pool,
+    wishes: Vec<AllocationDesc>,
+}
+
+impl Scene {
+    fn new(profile: &str, algorithm: Algorithm) -> Self {
+        let device = HostDevice::new(Profile::named(profile).unwrap());
+        let mut desc = AllocatorDesc::default();
+        (desc.algorithm, desc.on_leak) = (algorithm, LeakHandler::Ignore);
+        let allocator = Allocator::new(device.clone(), desc).unwrap();
+        let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
+        (desc.sizing, desc.algorithm) = (BlockSizing::Fixed(MIB), algorithm);
+        let pool = allocator.create_pool(desc).unwrap();
+        Self { device, allocator, pool, wishes: wishes() }
     }
-    (allocator.device_calls().memory() - before.0, HEAP_ALLOCATIONS.get() - before.1)
+
+    fn begin(&self, frame: &mut Vec<Allocation>) {
+        for wish in &self.wishes {
+            frame.push(self.allocator.allocate(wish).unwrap());
+        }
+        let half = wanted(512 * KIB, Intent::Device).named("tile");
+        for _ in 0..6 {
+            frame.push(self.allocator.allocate_in(&self.pool, &half).unwrap());
+        }
+    }
+
+    fn end(&self, frame: &mut Vec<Allocation>, order: Order) {
+        if order == Order::Backward {
+            frame.reverse();
+        }
+        frame.drain(..).for_each(|allocation| self.allocator.free(allocation).unwrap());
+        self.allocator.end_frame();
+    }
+
+    fn finish(self) {
+        self.allocator.destroy_pool(self.pool).unwrap();
+        self.allocator.check_invariants();
+        drop(self.allocator);
+        assert_eq!(self.device.usage().memory_objects, 0);
+        assert_eq!(self.device.complaints(), Vec::<String>::new());
+    }
+}
+
+/// In which order a frame's things are freed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Order {
+    Forward,
+    Backward,
+}
+
+/// What a thousand frames cost after the first few: calls to the driver, and host allocations.
+fn cost(scene: &Scene, frames_in_flight: usize, order: Order) -> (DeviceCalls, u64) {
+    let mut frames: Vec<_> = (0..frames_in_flight).map(|_| Vec::with_capacity(100)).collect();
+    let (mut calls, mut allocations) = (scene.allocator.device_calls(), 0);
+    for i in 0..FRAMES {
+        let frame = &mut frames[i % frames_in_flight];
+        if !frame.is_empty() {
+            scene.end(frame, order);
+        }
+        if i == FIRST_FRAMES + frames_in_flight {
+            (calls, allocations) = (scene.allocator.device_calls(), ALLOCATIONS.get());
+        }
+        scene.begin(frame);
+    }
+    let mut after = scene.allocator.device_calls();
+    let allocated = ALLOCATIONS.get() - allocations;
+    frames.iter_mut().for_each(|frame| scene.end(frame, order));
+    after.allocate -= calls.allocate;
+    after.free -= calls.free;
+    after.make_visible -= calls.make_visible;
+    (after, allocated)
+}
+
+/// What frames cost in a scene with a level's worth of things that outlive them all.
+fn cost_in_a_level(
+    profile: &str,
+    algorithm: Algorithm,
+    frames_in_flight: usize,
+    order: Order,
+) -> (DeviceCalls, u64) {
+    let scene = Scene::new(profile, algorithm);
+    let long = wanted(300 * KIB, Intent::Device).named("mesh");
+    let level: Vec<_> = (0..50).map(|_| scene.allocator.allocate(&long).unwrap()).collect();
+    let cost = cost(&scene, frames_in_flight, order);
+    level.into_iter().for_each(|allocation| scene.allocator.free(allocation).unwrap());
+    scene.finish();
+    cost
+}
+
+/// One scene after the other, so that no more than one has its memory at a time.
+fn every_frame_is_free(profile: &str, algorithm: Algorithm) {
+    for order in [Order::Forward, Order::Backward] {
+        let (calls, allocations) = cost_in_a_level(profile, algorithm, 1, order);
+        assert_eq!(calls.memory(), 0, "driver calls: {algorithm:?} on {profile}, {order:?}, {calls:?}");
+        assert_eq!(allocations, 0, "host allocations: {algorithm:?} on {profile}, {order:?}");
+    }
 }
 
 #[test]
-fn a_steady_frame_asks_neither_the_driver_nor_the_system_whatever_the_algorithm() {
+fn a_steady_frame_over_tlsf_calls_no_driver_and_allocates_no_host_memory() {
+    for profile in ["discrete-large-bar", "discrete-no-bar", "mobile"] {
+        every_frame_is_free(profile, Algorithm::Tlsf);
+    }
+}
+
+#[test]
+fn a_steady_frame_over_buddy_calls_no_driver_and_allocates_no_host_memory() {
+    every_frame_is_free("discrete-large-bar", Algorithm::Buddy);
+}
+
+#[test]
+fn a_steady_frame_over_linear_calls_no_driver_and_allocates_no_host_memory() {
+    every_frame_is_free("discrete-large-bar", Algorithm::Linear);
+}
+
+/// With frames in flight, each frame is placed around what is left of the others, and packing is never
+/// quite the same twice. Then a block more is wanted now and then, but not every few frames.
+#[test]
+fn with_frames_in_flight_driver_calls_are_rare() {
+    for (profile, algorithm) in [
+        ("discrete-large-bar", Algorithm::Tlsf),
+        ("discrete-large-bar", Algorithm::Buddy),
+        ("discrete-large-bar", Algorithm::Linear),
+        ("discrete-no-bar", Algorithm::Tlsf),
+        ("mobile", Algorithm::Tlsf),
+    ] {
+        for frames_in_flight in [2, 3] {
+            let (calls, _) = cost_in_a_level(profile, algorithm, frames_in_flight, Order::Forward);
+            let most = FRAMES as u64 / 6;
+            assert!(
+                calls.memory() <= most,
+                "{algorithm:?} on {profile}, {frames_in_flight} in flight: {calls:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_is_reset_each_frame_costs_nothing_either() {
     for algorithm in Algorithm::ALL {
-        let allocator = allocator(algorithm);
-        let wishes = wishes();
-        let asked = asked_in_steady_frames(&allocator, |live| {
-            live.extend(wishes.iter().map(|wish| allocator.allocate(wish).unwrap()));
-        });
-        assert_eq!(asked, (0, 0), "driver calls and heap allocations with {algorithm}");
-        assert!(allocator.device_calls().allocate > 0, "the first frames did ask");
+        let scene = Scene::new("discrete-large-bar", algorithm);
+        let frame = || {
+            for i in 0..40 {
+                let wish = wanted(1 + i * KIB, Intent::Device).named("scratch");
+                drop(scene.allocator.allocate_in(&scene.pool, &wish).unwrap());
+            }
+            scene.allocator.reset_pool(&scene.pool).unwrap();
+            scene.allocator.end_frame();
+        };
+        (0..FIRST_FRAMES).for_each(|_| frame());
+        let (calls, allocations) = (scene.allocator.device_calls(), ALLOCATIONS.get());
+        (0..FRAMES).for_each(|_| frame());
+        assert_eq!(ALLOCATIONS.get(), allocations, "{algorithm:?}");
+        assert_eq!(scene.allocator.device_calls(), calls, "{algorithm:?}");
+        scene.finish();
     }
 }
 
 #[test]
-fn large_resources_that_take_turns_within_a_frame_do_not_drive_each_other_out() {
-    let allocator = allocator(Algorithm::Tlsf);
-    let sizes = [20 * MIB, 31 * MIB, 47 * MIB, 90 * MIB];
-    let asked = asked_in_steady_frames(&allocator, |_| {
-        for size in sizes {
-            let target = AllocationDesc::new(Requirements::new(size), Intent::Device).named("by turns");
-            allocator.free(allocator.allocate(&target).unwrap()).unwrap();
-        }
-    });
-    assert_eq!(asked, (0, 0));
-}
-
-fn six_in_blocks_of_a_mebibyte(allocator: &Allocator<HostDevice>) -> Pool {
-    let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
-    desc.sizing = BlockSizing::Fixed(MIB);
-    allocator.create_pool(desc).unwrap()
-}
-
-#[test]
-fn six_half_mebibytes_in_blocks_of_one_make_no_driver_call_after_the_first_frame() {
-    // VMA keeps one empty block and so makes 201 allocations and 200 frees in 100 such frames.
-    let allocator = allocator(Algorithm::Tlsf);
-    let pool = six_in_blocks_of_a_mebibyte(&allocator);
-    let half = AllocationDesc::new(Requirements::new(512 * KIB), Intent::Device);
-    let asked = asked_in_steady_frames(&allocator, |live| {
-        live.extend((0..6).map(|_| allocator.allocate_in(&pool, &half).unwrap()));
-    });
-    assert_eq!(asked, (0, 0));
-    assert_eq!(allocator.device_calls().allocate, 3);
-    allocator.destroy_pool(pool).unwrap();
-}
-
-#[test]
-fn nobody_has_to_say_that_a_frame_is_over() {
-    let allocator = allocator(Algorithm::Tlsf);
-    let half = AllocationDesc::new(Requirements::new(512 * KIB), Intent::Device);
-    let mut calls = 0;
-    for frame in 0..FRAMES {
-        let live: Vec<_> = (0..12).map(|_| allocator.allocate(&half).unwrap()).collect();
-        live.into_iter().for_each(|allocation| allocator.free(allocation).unwrap());
-        if frame == 2 {
-            calls = allocator.device_calls().memory();
-        }
-    }
-    assert_eq!(allocator.device_calls().memory(), calls);
+fn the_counters_do_count() {
+    let scene = Scene::new("discrete-large-bar", Algorithm::Tlsf);
+    let (calls, allocations) = (scene.allocator.device_calls(), ALLOCATIONS.get());
+    let desc = wanted(KIB, Intent::Device).named(String::from("made at run time"));
+    let allocation = scene.allocator.allocate(&desc.dedicated(Dedicated::Always)).unwrap();
+    scene.allocator.free(allocation).unwrap();
+    assert_eq!(scene.allocator.device_calls().memory() - calls.memory(), 2);
+    assert!(ALLOCATIONS.get() > allocations);
+    scene.finish();
 }

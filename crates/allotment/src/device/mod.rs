@@ -61,8 +61,8 @@ impl BufferDesc {
 
 /// A graphics API, as far as memory is concerned.
 ///
-/// Every method may be called from any thread at any time; where the API itself wants calls on one
-/// object serialised, the caller (the memory layer) does so.
+/// Every method may be called from any thread at any time; where the API itself wants calls on one object
+/// (a queue, say) serialised, the implementation does so.
 ///
 /// # Safety
 ///

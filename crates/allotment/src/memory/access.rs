@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{PoisonError, RwLockReadGuard};
 
 use super::allocator::{Allocation, AllocationId, Allocator};
-use super::pool::PoolSlot;
+use super::pool::{Detail, PoolSlot};
 use super::record::{RawPlace, Record};
 use super::{AccessError, Name, ResourceKind};
 use crate::device::{
@@ -92,7 +92,10 @@ impl<D: Device> Allocator<D> {
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
-        Ok(self.slot_and_record(allocation.id())?.1.read())
+        let (_, record) = self.slot_and_record(allocation.id())?;
+        let place = record.read();
+        // A reset in between may have given the record to somebody else.
+        if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
     }
 
     /// Where an allocation is. Takes no lock.
@@ -141,13 +144,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// As for [`place`](Self::place).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
-        let (slot, _) = self.slot_and_record(allocation.id())?;
-        let mut guard = locked(&slot.state);
-        let detail = guard.as_mut().and_then(|state| state.detail_mut(allocation.record));
-        let old = core::mem::replace(&mut detail.ok_or(AccessError::Stale)?.name, name);
-        drop(guard);
-        drop(old);
-        Ok(())
+        // What was the name is dropped without the lock.
+        self.change_detail(allocation, |detail| core::mem::replace(&mut detail.name, name)).map(drop)
     }
 
     /// Gives an allocation another user number.
@@ -156,11 +154,22 @@ impl<D: Device> Allocator<D> {
     ///
     /// As for [`place`](Self::place).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
-        let (slot, _) = self.slot_and_record(allocation.id())?;
+        self.change_detail(allocation, |detail| detail.user_data = user_data)
+    }
+
+    fn change_detail<T>(
+        &self,
+        allocation: &Allocation,
+        change: impl FnOnce(&mut Detail) -> T,
+    ) -> Result<T, AccessError> {
+        let (slot, record) = self.slot_and_record(allocation.id())?;
         let mut guard = locked(&slot.state);
+        // Asked again, since a reset before the lock may have given the record to somebody else.
+        if record.generation() != allocation.generation {
+            return Err(AccessError::Stale);
+        }
         let detail = guard.as_mut().and_then(|state| state.detail_mut(allocation.record));
-        detail.ok_or(AccessError::Stale)?.user_data = user_data;
-        Ok(())
+        Ok(change(detail.ok_or(AccessError::Stale)?))
     }
 
     /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the device.
@@ -204,8 +213,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError::NotHostVisible`] and as for [`place`](Self::place).
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
+        let (place, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
-        let place = record.read();
         let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
         record.map();
         Ok(address)
@@ -217,6 +226,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AccessError::NotMapped`] when it was not mapped, and as for [`place`](Self::place).
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
+        let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
         if record.unmap() { Ok(()) } else { Err(AccessError::NotMapped) }
     }
@@ -299,8 +309,8 @@ impl<D: Device> Allocator<D> {
             let alignment = requirements.alignment.get();
             return Err(AccessError::Misaligned { offset: offset_in_memory, alignment });
         }
-        // SAFETY: `offset` lies in the allocation, all of which is mapped.
-        let address = place.address.map(|first| unsafe { first.add(offset as usize) });
+        let address =
+            place.address.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
         Ok(Place { offset: offset_in_memory, size: requirements.size, address, ..place })
     }
 }

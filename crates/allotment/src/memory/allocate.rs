@@ -272,7 +272,8 @@ impl<D: Device> Allocator<D> {
             AllocationError::HeapLimit { requested, reserved, limit, .. } => {
                 reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
             }
-            refused => refused.falls_through(),
+            AllocationError::OutOfMemory { .. } => true,
+            _ => false,
         };
         helps && self.release_empty(Some(heap))
     }
@@ -333,18 +334,30 @@ impl<D: Device> Allocator<D> {
         memory: OwnedMemory<D>,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
+        match self.fit_exactly(pool, memory.size(), desc) {
+            Ok((slot, fitted)) => self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc),
+            Err(error) => {
+                self.heaps.free(&self.device, memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// A request for memory that is exactly as large as its resource, so that nothing is rounded.
+    fn fit_exactly(
+        &self,
+        pool: u32,
+        size: u64,
+        desc: &AllocationDesc,
+    ) -> Result<(&PoolSlot<D>, Fitted), AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
-        let fitted = {
-            let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-            let mut fitted = self.fit(state, 0, desc)?;
-            state.pending += 1;
-            // The memory is exactly as large as the resource, so nothing is rounded.
-            fitted.request.size = memory.size();
-            fitted.sizes.occupied = memory.size();
-            fitted
-        };
-        self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc)
+        let mut guard = locked(&slot.state);
+        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let mut fitted = self.fit(state, 0, desc)?;
+        state.pending += 1;
+        fitted.request.size = size;
+        fitted.sizes.occupied = size;
+        Ok((slot, fitted))
     }
 
     pub(super) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {

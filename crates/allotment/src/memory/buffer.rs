@@ -16,10 +16,21 @@ use crate::device::{
 #[derive(Debug)]
 #[must_use = "a buffer and its memory are freed by `Allocator::destroy_buffer`"]
 pub struct Buffer<D: Device> {
-    /// The API's buffer.
-    pub buffer: D::Buffer,
+    // Not public: only buffers of the allocator's own device may be destroyed by it, and only once.
+    buffer: D::Buffer,
+    allocation: Allocation,
+}
+
+impl<D: Device> Buffer<D> {
+    /// The API's buffer. It belongs to this pair: never destroy it alone.
+    pub fn buffer(&self) -> &D::Buffer {
+        &self.buffer
+    }
+
     /// Its memory.
-    pub allocation: Allocation,
+    pub fn allocation(&self) -> &Allocation {
+        &self.allocation
+    }
 }
 
 /// Why a buffer was not made. Nothing is left behind.
@@ -70,7 +81,7 @@ impl<D: Device> Allocator<D> {
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("vertices");
     /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &desc)?;
-    /// allocator.write(&vertices.allocation, 0, &[7; 4096])?;
+    /// allocator.write(vertices.allocation(), 0, &[7; 4096])?;
     /// allocator.destroy_buffer(vertices)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -120,6 +131,17 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
     ) -> Result<D::Buffer, BufferError> {
         let _held = self.hold(allocation).map_err(BufferError::Access)?;
+        self.bind_held(buffer, allocation, offset, requirements)
+    }
+
+    /// Makes a buffer over an allocation that the caller [holds](Self::hold).
+    pub(super) fn bind_held(
+        &self,
+        buffer: &BufferDesc,
+        allocation: &Allocation,
+        offset: u64,
+        requirements: &Requirements,
+    ) -> Result<D::Buffer, BufferError> {
         let place = self.place_within(allocation, offset, requirements).map_err(BufferError::Access)?;
         // SAFETY: the memory lives as long as the token and the guard, and the requirements were just
         // checked.

@@ -69,9 +69,8 @@ impl<D: Device> Allocator<D> {
 
         let mut refused = AllocationError::ZeroSize;
         for (bytes, _) in plan.candidates(self.heaps.room_for_block(&self.device, heap), &fitted) {
-            // A charge that is dropped is refunded.
-            match self.heaps.charge(&self.device, memory_type, bytes, wish) {
-                Ok(_) => return Ok(Forecast::Grows { memory_type, heap, bytes }),
+            match self.heaps.check(&self.device, memory_type, bytes, wish) {
+                Ok(()) => return Ok(Forecast::Grows { memory_type, heap, bytes }),
                 Err(error) if error.falls_through() => refused = error,
                 Err(error) => return Err(error),
             }

@@ -12,7 +12,8 @@ const MIB: u64 = 1 << 20;
 
 /// The sizes that blocks have, and what is too large for them.
 ///
-/// The defaults were chosen by the waste they leave on recorded traces, see `docs/measurements`.
+/// The defaults are a compromise between recorded traces and generated streaming traffic, chosen by the
+/// waste they leave: see `docs/measurements`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockSizes {

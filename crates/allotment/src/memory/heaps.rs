@@ -6,8 +6,10 @@
 //!
 //! What the driver says is in use is a figure of some moment. What this allocator charged and refunded
 //! since is added to it, and for that one must know how much of its own the figure holds. That cannot be
-//! known exactly while other threads get memory and give it back; it is known from below, and so usage is
-//! sometimes taken to be more than it is, never less:
+//! known exactly while other threads get memory and give it back; it is known from below, and so this
+//! allocator's part of the usage is sometimes taken to be more than it is, never less. What others in the
+//! process took since is learned when the driver is asked next: every 30th time that memory is got, before
+//! a request is refused for the budget's sake, and by `refresh_budgets`.
 //!
 //! ```text
 //!   own bytes in the figure  >=  given, read before the figure  -  returned, read after it
@@ -181,28 +183,63 @@ impl Heaps {
         }
     }
 
-    fn reserve(&self, index: HeapIndex, size: u64, wish: BudgetWish) -> Result<(), AllocationError> {
+    /// What [`charge`](Self::charge) would be refused with now; nothing is charged.
+    pub(super) fn check<D: Device>(
+        &self,
+        device: &D,
+        memory_type: MemoryTypeIndex,
+        size: u64,
+        wish: BudgetWish,
+    ) -> Result<(), AllocationError> {
+        let index = heap_of(device, memory_type)?;
+        let limits = &device.properties().limits;
+        if size > limits.max_allocation_size {
+            return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
+        }
+        if self.count.load(Relaxed) >= limits.max_allocation_count {
+            return Err(AllocationError::TooManyAllocations { limit: limits.max_allocation_count });
+        }
+        let refusal = || self.refusal(index, self.heaps[index.get()].reserved.load(Relaxed), size, wish);
+        if let Some(AllocationError::OverBudget { .. }) = refusal() {
+            self.refresh(device);
+        }
+        refusal().map_or(Ok(()), Err)
+    }
+
+    /// Why a heap of which `reserved` bytes are had may not give `size` more.
+    fn refusal(
+        &self,
+        index: HeapIndex,
+        reserved: u64,
+        size: u64,
+        wish: BudgetWish,
+    ) -> Option<AllocationError> {
         let heap = &self.heaps[index.get()];
         let (told, own) = *locked(&heap.told);
-        let mut refusal = None;
-        let reserved = heap.reserved.fetch_update(Relaxed, Relaxed, |reserved| {
-            // Both are sums of sizes that passed the door, so they stay far below 2^64.
-            let sum = reserved + size;
-            let usage = (told.usage + reserved).saturating_sub(own);
-            refusal = if sum > heap.limit {
-                Some(AllocationError::HeapLimit { heap: index, requested: size, reserved, limit: heap.limit })
-            } else if wish == BudgetWish::Within && usage + size > told.budget {
-                let (requested, budget) = (size, told.budget);
-                Some(AllocationError::OverBudget { heap: index, requested, usage, budget })
-            } else {
-                None
-            };
-            refusal.is_none().then_some(sum)
-        });
-        match (reserved, refusal) {
-            (Ok(_), _) => Ok(()),
-            (Err(_), Some(refusal)) => Err(refusal),
-            (Err(_), None) => unreachable!("an update is only given up with a refusal"),
+        // Both are sums of sizes that passed the door, so they stay far below 2^64.
+        let usage = (told.usage + reserved).saturating_sub(own);
+        if reserved + size > heap.limit {
+            let limit = heap.limit;
+            Some(AllocationError::HeapLimit { heap: index, requested: size, reserved, limit })
+        } else if wish == BudgetWish::Within && usage + size > told.budget {
+            let budget = told.budget;
+            Some(AllocationError::OverBudget { heap: index, requested: size, usage, budget })
+        } else {
+            None
+        }
+    }
+
+    fn reserve(&self, index: HeapIndex, size: u64, wish: BudgetWish) -> Result<(), AllocationError> {
+        let heap = &self.heaps[index.get()];
+        let mut reserved = heap.reserved.load(Relaxed);
+        loop {
+            if let Some(refusal) = self.refusal(index, reserved, size, wish) {
+                return Err(refusal);
+            }
+            match heap.reserved.compare_exchange_weak(reserved, reserved + size, Relaxed, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(changed) => reserved = changed,
+            }
         }
     }
 

@@ -29,11 +29,57 @@ pub struct BlockInfo<D: Device> {
     pub ranges: RangeStatistics,
 }
 
+/// What the live allocations of one category add up to; see [`Allocator::categories`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CategoryTotal {
+    /// The category; empty for those without one.
+    pub category: &'static str,
+    /// How many there are.
+    pub allocations: u32,
+    /// Bytes in them, as asked for.
+    pub bytes: u64,
+}
+
 impl<D: Device> Allocator<D> {
     /// What is in use in all pools, from counters: no lock is taken.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
+    }
+
+    /// What is in use by [category](super::AllocationDesc::category), the largest first. O(allocations),
+    /// locking one pool after the other.
+    ///
+    /// ```
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("integrated").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let tile = AllocationDesc::new(Requirements::new(4096), Intent::Device).in_category("terrain");
+    /// let tiles = [allocator.allocate(&tile)?, allocator.allocate(&tile)?];
+    /// let terrain = &allocator.categories()[0];
+    /// assert_eq!((terrain.category, terrain.allocations, terrain.bytes), ("terrain", 2, 8192));
+    /// # tiles.into_iter().for_each(|tile| allocator.free(tile).unwrap());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn categories(&self) -> Vec<CategoryTotal> {
+        let mut totals: Vec<CategoryTotal> = Vec::new();
+        for leak in self.leaks() {
+            match totals.iter_mut().find(|total| total.category == leak.category) {
+                Some(total) => {
+                    total.allocations += 1;
+                    total.bytes += leak.size;
+                }
+                None => {
+                    totals.push(CategoryTotal { category: leak.category, allocations: 1, bytes: leak.size });
+                }
+            }
+        }
+        totals.sort_by_key(|total| core::cmp::Reverse(total.bytes));
+        totals
     }
 
     /// All memory objects that the allocator has now, in no particular order. O(blocks), locking one pool

@@ -1,6 +1,7 @@
 //! Who forgot what.
 
 use core::fmt;
+use std::io::Write;
 use std::sync::Arc;
 
 use super::allocator::Allocator;
@@ -134,7 +135,10 @@ pub(super) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
     }
     let report = LeakReport { leaks: allocator.leaks() };
     match &allocator.desc().on_leak {
-        LeakHandler::Print => eprint!("{report}"),
+        LeakHandler::Print => {
+            // Nobody is left to be told that standard error is closed.
+            let _ = write!(std::io::stderr(), "{report}");
+        }
         LeakHandler::Ignore => {}
         LeakHandler::Call(call) => call(&report),
     }

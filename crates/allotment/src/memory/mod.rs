@@ -14,10 +14,10 @@
 //! # How a request is served
 //!
 //! 1. Its size is checked, once.
-//! 2. The memory types that suit are [ranked](choice); the pool of the first is asked.
+//! 2. The memory types that suit are ranked (`choice.rs`); the pool of the first is asked.
 //! 3. Under the pool's lock: is there room in a block? Large requests look for spare memory of about
 //!    their size instead.
-//! 4. If not, the lock is dropped and the driver asked for a block, through the [gate](heaps). While one
+//! 4. If not, the lock is dropped and the driver asked for a block, through the gate (`heaps.rs`). While one
 //!    thread does so, others who want the same wait for it rather than get a block each.
 //! 5. If that fails, empty blocks that were kept are given back and it is tried once more; then smaller
 //!    blocks, memory of its own, and the next memory type.
@@ -61,7 +61,7 @@ pub use error::{
 pub use forecast::Forecast;
 pub use growth::BlockSizes;
 pub use heaps::{DeviceCalls, HeapReport};
-pub use inspect::BlockInfo;
+pub use inspect::{BlockInfo, CategoryTotal};
 pub use leaks::{Leak, LeakHandler, LeakReport};
 pub use pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use retention::Retention;

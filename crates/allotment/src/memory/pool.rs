@@ -270,13 +270,25 @@ impl<D: Device> PoolState<D> {
         desc: &AllocationDesc,
         heap_size: u64,
     ) -> Result<Plan, AllocationError> {
-        let requested = fitted.sizes.requested;
+        // What no block can hold is refused for that, however many blocks there are.
+        let plan = self.plan_sizes(set, fitted, desc, heap_size)?;
         let count = self.sets.iter().map(BlockSet::count).sum::<u32>() + self.pending;
         if count >= self.rules.max_blocks {
             let (free, largest_free) = self.sets[set].room();
-            let max_blocks = self.rules.max_blocks;
+            let (requested, max_blocks) = (fitted.sizes.requested, self.rules.max_blocks);
             return Err(AllocationError::PoolFull { requested, max_blocks, free, largest_free });
         }
+        Ok(plan)
+    }
+
+    fn plan_sizes(
+        &self,
+        set: usize,
+        fitted: &Fitted,
+        desc: &AllocationDesc,
+        heap_size: u64,
+    ) -> Result<Plan, AllocationError> {
+        let requested = fitted.sizes.requested;
         if fitted.own_memory {
             let role = if fitted.tied { Role::Tied } else { Role::Own };
             return Ok(Plan::exactly(role, fitted.request.size));

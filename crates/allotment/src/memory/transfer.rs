@@ -12,7 +12,8 @@ use super::allocator::{Allocation, Allocator};
 use super::buffer::{Buffer, BufferError};
 use super::{AccessError, AllocationDesc, Dedicated, Intent};
 use crate::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, QueueIndex, Requirements, Submission, TimelinePoint, Wait,
+    BufferCopy, BufferDesc, Device, DeviceError, QueueIndex, Requirements, Submission, TimelinePoint,
+    TimelineValue, Wait,
 };
 
 /// Why bytes were not moved. Some chunks of them may have been.
@@ -153,7 +154,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         let mut done = offset;
         for chunk in bytes.chunks(self.chunk as usize) {
             let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
-            self.allocator.write(&up.allocation, 0, chunk)?;
+            self.allocator.write(up.allocation(), 0, chunk)?;
             self.copy(Direction::Up, allocation, done, chunk.len() as u64)?;
             done += chunk.len() as u64;
         }
@@ -180,7 +181,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         for chunk in bytes.chunks_mut(self.chunk as usize) {
             self.copy(Direction::Down, allocation, done, chunk.len() as u64)?;
             let [_, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
-            self.allocator.read(&down.allocation, 0, chunk)?;
+            self.allocator.read(down.allocation(), 0, chunk)?;
             done += chunk.len() as u64;
         }
         Ok(())
@@ -198,25 +199,37 @@ impl<'a, D: Device> Transfer<'a, D> {
         let [up, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
         // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.
         let whole = BufferDesc { size: self.allocator.place(allocation)?.size, usage: self.usage };
-        let target = self.allocator.create_buffer_in(allocation, 0, &whole)?;
+        // Until the copy is over nobody may give the memory back under it.
+        let _held = self.allocator.hold(allocation)?;
+        let requirements = device.buffer_requirements(&whole)?;
+        let target = self.allocator.bind_held(&whole, allocation, 0, &requirements)?;
         let copy = match direction {
             Direction::Up => {
-                BufferCopy { from: &up.buffer, from_offset: 0, to: &target, to_offset: offset, size }
+                BufferCopy { from: up.buffer(), from_offset: 0, to: &target, to_offset: offset, size }
             }
             Direction::Down => {
-                BufferCopy { from: &target, from_offset: offset, to: &down.buffer, to_offset: 0, size }
+                BufferCopy { from: &target, from_offset: offset, to: down.buffer(), to_offset: 0, size }
             }
         };
         // SAFETY: both buffers live until the wait below is over, or the device is lost.
         let submitted = unsafe { device.submit(self.queue, &Submission { waits: &[], copies: &[copy] }) };
-        let waited = submitted.and_then(|value| {
-            let point = TimelinePoint { queue: self.queue, value };
-            while device.wait(point, Duration::from_secs(1))? == Wait::TimedOut {}
-            Ok(())
-        });
+        let waited = submitted.and_then(|value| self.wait(value));
         // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
         unsafe { device.destroy_buffer(target) };
         Ok(waited?)
+    }
+
+    /// Waits until the queue has reached a value, or is lost: whatever else a wait is refused with, the
+    /// queue still uses the buffers.
+    fn wait(&self, value: TimelineValue) -> Result<(), DeviceError> {
+        let point = TimelinePoint { queue: self.queue, value };
+        loop {
+            match self.allocator.device().wait(point, Duration::from_secs(1)) {
+                Ok(Wait::Reached) => return Ok(()),
+                Err(DeviceError::Lost) => return Err(DeviceError::Lost),
+                Ok(Wait::TimedOut) | Err(_) => {}
+            }
+        }
     }
 }
 

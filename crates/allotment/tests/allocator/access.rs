@@ -15,7 +15,7 @@ type HostDevice = allotment::device::host::HostDevice;
 /// Copies one buffer to another on a queue and waits for it.
 fn copy(rig: &Rig, from: &Buffer<HostDevice>, to: &Buffer<HostDevice>, size: u64) {
     let queue = QueueIndex(0);
-    let copy = BufferCopy { from: &from.buffer, from_offset: 0, to: &to.buffer, to_offset: 0, size };
+    let copy = BufferCopy { from: from.buffer(), from_offset: 0, to: to.buffer(), to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.
     let submitted = unsafe { rig.device.submit(queue, &Submission { waits: &[], copies: &[copy] }) };
     let point = TimelinePoint { queue, value: submitted.unwrap() };
@@ -54,10 +54,10 @@ fn what_the_cpu_writes_reaches_the_queue_and_what_the_queue_writes_reaches_the_c
             };
             let (from, to) = (make(), make());
             let bytes: Vec<u8> = (0..1001).map(|i| (i % 251) as u8).collect();
-            rig.write(&from.allocation, 0, &bytes).unwrap();
+            rig.write(from.allocation(), 0, &bytes).unwrap();
             copy(&rig, &from, &to, 1001);
             let mut back = vec![0; 1001];
-            rig.read(&to.allocation, 0, &mut back).unwrap();
+            rig.read(to.allocation(), 0, &mut back).unwrap();
             assert_eq!(back, bytes, "{name}, {dedicated:?}");
             rig.destroy_buffer(from).unwrap();
             rig.destroy_buffer(to).unwrap();
@@ -72,11 +72,11 @@ fn the_last_byte_of_a_dedicated_buffer_of_odd_size_can_be_written() {
     for size in [1, 63, 64, 65, 100, 1000] {
         let desc = wanted(1, Intent::Readback).dedicated(Dedicated::Always);
         let buffer = rig.create_buffer(&BufferDesc::new(size), &desc).unwrap();
-        rig.write(&buffer.allocation, size - 1, &[42]).unwrap();
-        rig.flush(&buffer.allocation, 0..size).unwrap();
-        rig.invalidate(&buffer.allocation, 0..size).unwrap();
+        rig.write(buffer.allocation(), size - 1, &[42]).unwrap();
+        rig.flush(buffer.allocation(), 0..size).unwrap();
+        rig.invalidate(buffer.allocation(), 0..size).unwrap();
         let mut byte = [0];
-        rig.read(&buffer.allocation, size - 1, &mut byte).unwrap();
+        rig.read(buffer.allocation(), size - 1, &mut byte).unwrap();
         assert_eq!(byte, [42]);
         rig.destroy_buffer(buffer).unwrap();
         assert_eq!(rig.device.complaints(), Vec::<String>::new(), "{size} bytes");

@@ -40,12 +40,12 @@ fn two_buffers_that_share_memory_hold_their_bytes_by_turns() {
 
     let (up, down) = (staging(&rig, Intent::Upload), staging(&rig, Intent::Readback));
     let mut back = vec![0; 64 << 10];
-    rig.write(&up.allocation, 0, &[1; 64 << 10]).unwrap();
-    copy(&rig, &up.buffer, &second, 64 * KIB);
-    rig.write(&up.allocation, 0, &[2; 64 << 10]).unwrap();
-    copy(&rig, &up.buffer, &first, 40 * KIB);
-    copy(&rig, &second, &down.buffer, 64 * KIB);
-    rig.read(&down.allocation, 0, &mut back).unwrap();
+    rig.write(up.allocation(), 0, &[1; 64 << 10]).unwrap();
+    copy(&rig, up.buffer(), &second, 64 * KIB);
+    rig.write(up.allocation(), 0, &[2; 64 << 10]).unwrap();
+    copy(&rig, up.buffer(), &first, 40 * KIB);
+    copy(&rig, &second, down.buffer(), 64 * KIB);
+    rig.read(down.allocation(), 0, &mut back).unwrap();
     let (front, rest) = back.split_at(40 << 10);
     assert!(front.iter().all(|&byte| byte == 2), "the first has overwritten the second");
     assert!(rest.iter().all(|&byte| byte == 1), "as far as it reaches");

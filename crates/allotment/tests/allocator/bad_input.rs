@@ -7,7 +7,7 @@ use allotment::memory::{
     DestroyPoolError, Foreign,
 };
 use allotment::{
-    Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind,
+    Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind, Side,
 };
 
 use crate::rig::{
@@ -328,4 +328,26 @@ fn every_refusal_reads_like_the_middle_of_a_sentence() {
         assert!(!first.is_uppercase() && !text.ends_with('.'), "{text}");
     }
     rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn a_dedicated_buffer_on_the_upper_side_is_refused_and_leaves_nothing_behind() {
+    let rig = Rig::new(DISCRETE);
+    let mut wish = wanted(MIB, Intent::Device).dedicated(Dedicated::Always);
+    wish.side = Side::Upper;
+    let refused = rig.create_buffer(&BufferDesc::new(MIB), &wish).unwrap_err();
+    assert_eq!(refused, BufferError::Allocation(AllocationError::UpperSide));
+    rig.check_invariants();
+    assert_eq!(rig.device().usage().memory_objects, 0);
+}
+
+#[test]
+fn what_may_not_grow_gives_no_empty_block_back_either() {
+    let rig = Rig::new(DISCRETE);
+    let kept = rig.allocate(&wanted(MIB, Intent::Device)).unwrap();
+    rig.free(kept).unwrap();
+    let calls = rig.device_calls();
+    let wish = wanted(MIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
+    assert!(rig.create_buffer(&BufferDesc::new(MIB), &wish).is_err());
+    assert_eq!(rig.device_calls().memory(), calls.memory());
 }

@@ -46,7 +46,7 @@ const SCENARIO: [(&str, Step); 24] = [
     ("a write to dedicated memory", |world| Ok(world.rig.write(&world.allocations[6], 0, &[8; 65])?)),
     ("a buffer", |world| world.create_buffer(Dedicated::Automatic)),
     ("a buffer with dedicated memory", |world| world.create_buffer(Dedicated::Always)),
-    ("a write to a buffer", |world| Ok(world.rig.write(&world.buffers[1].allocation, 999, &[5])?)),
+    ("a write to a buffer", |world| Ok(world.rig.write(world.buffers[1].allocation(), 999, &[5])?)),
     ("a buffer over another's memory", |world| {
         let buffer = world.rig.create_buffer_in(&world.allocations[0], 0, &BufferDesc::new(64))?;
         // SAFETY: made just now, and no queue has seen it.

@@ -1,5 +1,8 @@
-//! x
+//! The allocator on simulated devices: against a shadow model, against a hostile driver, and behaviour by
+//! behaviour.
+
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
 mod access;
 mod against_a_shadow;
 mod aliasing;
