@@ -39,10 +39,9 @@ mod sync;
 mod table;
 
 pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strategy};
-pub use device::{Device, Requirements};
+pub use device::{Device, Requirements, ResourceKind};
 pub use memory::{
     Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
-    ResourceKind,
 };
 
 /// The example of the README, so that it cannot rot.

@@ -1,7 +1,7 @@
 //! The only place that calls a driver.
 //!
-//! [`Device`] is what the layers above need of a graphics API, and nothing more: memory, buffers to put
-//! there, and queues that copy. There is one implementation a file or folder beside this one:
+//! [`Device`] is what the layers above need of a graphics API, and nothing more: memory, buffers and images
+//! to put there, and queues that copy. There is one implementation a file or folder beside this one:
 //!
 //! - [`host`]: simulated, on every machine. Real bytes, queues with threads of their own, and failures
 //!   on demand.
@@ -12,9 +12,11 @@
 mod bytes;
 mod error;
 pub mod host;
+mod memory;
 mod owned;
 mod properties;
 mod queue;
+mod resource;
 
 use core::fmt::Debug;
 use core::ops::Range;
@@ -23,41 +25,14 @@ use core::time::Duration;
 
 pub(crate) use bytes::{read_bytes, write_bytes};
 pub use error::DeviceError;
+pub use memory::{MemoryDesc, MemoryHandle, Priority};
 pub(crate) use owned::{OwnedMemory, Visibility, make_visible};
 pub use properties::{
     Api, DedicatedNeed, DeviceProperties, HeapBudget, HeapIndex, Limits, MemoryHeap, MemoryProperties,
     MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueInfo, QueueKind, Requirements,
 };
 pub use queue::{BufferCopy, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
-
-/// A graphics API's own name for a memory object, as it can be kept in 64 bits.
-///
-/// `VkDeviceMemory` is such a number; of a D3D12 heap it is the address.
-pub trait MemoryHandle: Copy + Eq + Debug + Send + Sync + 'static {
-    /// The handle as a number; [`from_raw`](Self::from_raw) gives the same handle back.
-    fn to_raw(self) -> u64;
-    /// The handle that [`to_raw`](Self::to_raw) made `raw` from.
-    fn from_raw(raw: u64) -> Self;
-}
-
-/// What a buffer may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BufferDesc {
-    /// Bytes, at least 1.
-    pub size: u64,
-    /// The graphics API's own usage flags (`VkBufferUsageFlags`, `D3D12_RESOURCE_FLAGS`); 0 where there
-    /// is nothing to add to "can be copied from and to".
-    pub usage: u64,
-}
-
-impl BufferDesc {
-    /// A buffer of `size` bytes that can be copied from and to.
-    #[must_use]
-    pub const fn new(size: u64) -> Self {
-        Self { size, usage: 0 }
-    }
-}
+pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
 
 /// A graphics API, as far as memory is concerned.
 ///
@@ -78,6 +53,15 @@ pub unsafe trait Device: Send + Sync + 'static {
     type Memory: MemoryHandle;
     /// The API's buffer.
     type Buffer: Debug + Send + Sync;
+    /// The API's image.
+    type Image: Debug + Send + Sync;
+    /// What the API wants to know of a buffer that it shall make.
+    type BufferInfo<'a>: From<BufferDesc>;
+    /// What the API wants to know of an image that it shall make.
+    type ImageInfo<'a>: From<ImageDesc>;
+    /// What the API can be told about memory beside its type, size and priority: who else may use it,
+    /// where it comes from.
+    type MemoryOptions: Clone + Debug + Send + Sync;
 
     /// What the device is and has.
     fn properties(&self) -> &DeviceProperties;
@@ -87,12 +71,15 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// May cost a system call; the memory layer asks seldom.
     fn heap_budget(&self, heap: HeapIndex) -> HeapBudget;
 
-    /// Gets `size` bytes of a memory type from the driver. What they hold is undefined.
+    /// Gets memory from the driver. What its bytes hold is undefined.
     ///
     /// # Errors
     ///
     /// [`DeviceError`]; nothing was allocated.
-    fn allocate_memory(&self, memory_type: MemoryTypeIndex, size: u64) -> Result<Self::Memory, DeviceError>;
+    fn allocate_memory(
+        &self,
+        desc: &MemoryDesc<'_, Self::MemoryOptions>,
+    ) -> Result<Self::Memory, DeviceError>;
 
     /// Gives memory back to the driver, mapped or not.
     ///
@@ -147,7 +134,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`DeviceError`] where the API cannot make such a buffer.
-    fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError>;
+    fn buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError>;
 
     /// Makes a buffer over existing memory.
     ///
@@ -161,22 +148,22 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// [requirements](Self::buffer_requirements) hold at `offset`.
     unsafe fn create_buffer(
         &self,
-        desc: &BufferDesc,
+        info: &Self::BufferInfo<'_>,
         memory: Self::Memory,
         offset: u64,
     ) -> Result<Self::Buffer, DeviceError>;
 
     /// Makes a buffer and memory that is the buffer's alone, in the one step that APIs have for it
     /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory is exactly as large as the
-    /// buffer's requirements say.
+    /// buffer's requirements say, whatever size `memory` names.
     ///
     /// # Errors
     ///
     /// [`DeviceError`]; there is neither a buffer nor memory then.
     fn create_dedicated_buffer(
         &self,
-        desc: &BufferDesc,
-        memory_type: MemoryTypeIndex,
+        info: &Self::BufferInfo<'_>,
+        memory: &MemoryDesc<'_, Self::MemoryOptions>,
     ) -> Result<(Self::Memory, Self::Buffer), DeviceError>;
 
     /// Destroys a buffer; its memory stays.
@@ -185,6 +172,69 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// `buffer` is from this device, and no queue uses it after this call.
     unsafe fn destroy_buffer(&self, buffer: Self::Buffer);
+
+    /// What memory an image needs.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`] where the API cannot make such an image.
+    fn image_requirements(&self, info: &Self::ImageInfo<'_>) -> Result<Requirements, DeviceError>;
+
+    /// Makes an image over existing memory.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; there is no image then.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live, from this device, and outlives every use of the image; the image's
+    /// [requirements](Self::image_requirements) hold at `offset`.
+    unsafe fn create_image(
+        &self,
+        info: &Self::ImageInfo<'_>,
+        memory: Self::Memory,
+        offset: u64,
+    ) -> Result<Self::Image, DeviceError>;
+
+    /// Makes an image and memory that is the image's alone, in the one step that APIs have for it
+    /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory is exactly as large as the
+    /// image's requirements say, whatever size `memory` names.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; there is neither an image nor memory then.
+    fn create_dedicated_image(
+        &self,
+        info: &Self::ImageInfo<'_>,
+        memory: &MemoryDesc<'_, Self::MemoryOptions>,
+    ) -> Result<(Self::Memory, Self::Image), DeviceError>;
+
+    /// Destroys an image; its memory stays.
+    ///
+    /// # Safety
+    ///
+    /// `image` is from this device, and no queue uses it after this call.
+    unsafe fn destroy_image(&self, image: Self::Image);
+
+    /// What stands in memory that an image of this description gets, which decides how far it must be from
+    /// buffers.
+    fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
+
+    /// Tells the API's own tools what memory is called. Does nothing where it has none.
+    fn name_memory(&self, memory: Self::Memory, name: &str) {
+        let _ = (memory, name);
+    }
+
+    /// Tells the API's own tools what a buffer is called. Does nothing where it has none.
+    fn name_buffer(&self, buffer: &Self::Buffer, name: &str) {
+        let _ = (buffer, name);
+    }
+
+    /// Tells the API's own tools what an image is called. Does nothing where it has none.
+    fn name_image(&self, image: &Self::Image, name: &str) {
+        let _ = (image, name);
+    }
 
     /// Hands work to a queue: once the waits are over, its copies run in any order. Returns the value
     /// that the queue's timeline reaches when all of them are done. Values count up from 1, and are reached

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use super::{Device, DeviceError, MemoryProperties, MemoryTypeIndex};
+use super::{Device, DeviceError, MemoryDesc, MemoryProperties, MemoryTypeIndex};
 
 /// A memory object of a device that nobody else can free, map or unmap.
 ///
@@ -31,10 +31,10 @@ unsafe impl Sync for Mapped {}
 
 impl<D: Device> OwnedMemory<D> {
     /// Gets memory from the driver, and maps it where the CPU can reach it. Two driver calls at most.
-    pub(crate) fn allocate(device: &D, memory_type: MemoryTypeIndex, size: u64) -> Result<Self, DeviceError> {
-        let handle = device.allocate_memory(memory_type, size)?;
+    pub(crate) fn allocate(device: &D, desc: &MemoryDesc<'_, D::MemoryOptions>) -> Result<Self, DeviceError> {
+        let handle = device.allocate_memory(desc)?;
         // SAFETY: the handle is new, so nobody else has it.
-        unsafe { Self::adopt(device, handle, memory_type, size) }
+        unsafe { Self::adopt(device, handle, desc.memory_type, desc.size) }
     }
 
     /// Takes over memory that was just made with a resource.

@@ -8,9 +8,10 @@ use std::sync::{PoisonError, RwLockReadGuard};
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::{Detail, PoolSlot};
 use super::record::{RawPlace, Record};
-use super::{AccessError, Name, ResourceKind};
+use super::{AccessError, Name};
 use crate::device::{
-    Device, MemoryHandle, MemoryTypeIndex, Requirements, Visibility, make_visible, read_bytes, write_bytes,
+    Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility, make_visible, read_bytes,
+    write_bytes,
 };
 use crate::sync::locked;
 

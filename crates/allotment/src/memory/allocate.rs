@@ -8,9 +8,11 @@ use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::{BlockSet, Role};
 use super::choice::{Choice, Ranking, judge};
 use super::heaps::heap_of;
-use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState};
-use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, ResourceKind};
-use crate::device::{Device, HeapIndex, MemoryProperties, MemoryTypeIndex, OwnedMemory};
+use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
+use super::{AllocationDesc, AllocationError, Foreign, Growth};
+use crate::device::{
+    Device, HeapIndex, MemoryDesc, MemoryProperties, MemoryTypeIndex, OwnedMemory, ResourceKind,
+};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -200,12 +202,13 @@ impl<D: Device> Allocator<D> {
             }
             state.sets[set].growing |= shared;
             state.pending += 1;
-            let memory_type = state.sets[set].memory_type;
-            let wish = stricter(state.rules.budget, desc.budget);
+            let source = state.source(set, plan.role, desc);
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
-            self.release_from(slot, |state| state.take_stale(wanted));
-            let got = self.get_memory(memory_type, &plan, &fitted, wish);
+            let got = self.waiting(|| {
+                self.release_from(slot, |state| state.take_stale(wanted));
+                self.get_memory(&plan, &fitted, &source)
+            });
             return self.settle(slot, pool, set, shared, got, &fitted, desc);
         }
     }
@@ -226,14 +229,13 @@ impl<D: Device> Allocator<D> {
     /// held.
     fn get_memory(
         &self,
-        memory_type: MemoryTypeIndex,
         plan: &Plan,
         fitted: &Fitted,
-        wish: BudgetWish,
+        source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        self.ask_for(memory_type, plan, fitted, wish).or_else(|refused| {
-            if self.make_room(memory_type, refused) {
-                self.ask_for(memory_type, plan, fitted, wish)
+        self.ask_for(plan, fitted, source).or_else(|refused| {
+            if self.make_room(source.memory_type, refused) {
+                self.ask_for(plan, fitted, source)
             } else {
                 Err(refused)
             }
@@ -243,15 +245,17 @@ impl<D: Device> Allocator<D> {
     /// Asks the driver for one size after the other.
     fn ask_for(
         &self,
-        memory_type: MemoryTypeIndex,
         plan: &Plan,
         fitted: &Fitted,
-        wish: BudgetWish,
+        source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        let Source { memory_type, priority, ref options, wish } = *source;
         let heap = heap_of(&self.device, memory_type)?;
         let mut refused = AllocationError::ZeroSize;
         for (size, role) in plan.candidates(self.heaps.room_for_block(&self.device, heap), fitted) {
-            match self.heaps.allocate(&self.device, memory_type, size, wish) {
+            let memory =
+                MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
+            match self.heaps.allocate(&self.device, &memory, wish) {
                 Ok(memory) => return Ok((memory, role)),
                 Err(error) if error.falls_through() => refused = error,
                 Err(error) => return Err(error),
@@ -402,10 +406,6 @@ fn check_size(desc: &AllocationDesc) -> Result<(), AllocationError> {
         size if size > MAX_SIZE => Err(AllocationError::TooLarge { size, limit: MAX_SIZE }),
         _ => Ok(()),
     }
-}
-
-pub(super) fn stricter(a: BudgetWish, b: BudgetWish) -> BudgetWish {
-    if a == BudgetWish::Within { a } else { b }
 }
 
 pub(super) fn no_memory_type(desc: &AllocationDesc) -> AllocationError {

@@ -13,8 +13,9 @@ use super::heaps::Heaps;
 use super::leaks::{LeakHandler, report_leaks};
 use super::pool::{BlockSizing, PoolSlot, PoolState, Rules};
 use super::retention::Retention;
+use super::waits::Waits;
 use super::{BudgetWish, CreateAllocatorError, Intent, Lifetime};
-use crate::device::{Device, HeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use crate::device::{Device, HeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
 use crate::sync::locked;
 use crate::table::AppendTable;
 
@@ -114,6 +115,7 @@ pub struct Allocator<D: Device> {
     pub(super) rankings: [Ranking; Intent::ALL.len()],
     /// Optimal images stand in blocks of their own.
     pub(super) separate_optimal: bool,
+    pub(super) waits: Waits,
 }
 
 /// Default pools a memory type: two lifetimes, linear and optimal.
@@ -157,6 +159,7 @@ impl<D: Device> Allocator<D> {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             separate_optimal,
             rankings,
+            waits: Waits::default(),
             desc,
             device,
         };
@@ -179,6 +182,8 @@ impl<D: Device> Allocator<D> {
                     granularity: if optimal_only { Alignment::ONE } else { limits.buffer_image_granularity },
                     retention: self.desc.retention,
                     budget: BudgetWish::Exceed,
+                    priority: Priority::NORMAL,
+                    options: None,
                     name: None,
                 };
                 let set = BlockSet::new(memory_type, found.heap, self.desc.algorithm);

@@ -10,7 +10,7 @@ use super::block_set::BlockSet;
 use super::pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc, PoolState, Rules};
 use super::statistics::Statistics;
 use super::{AllocationError, CreatePoolError, DestroyPoolError};
-use crate::device::{Device, MemoryTypeIndex};
+use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -20,7 +20,29 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`CreatePoolError`]; nothing has changed.
     pub fn create_pool(&self, desc: PoolDesc) -> Result<Pool, CreatePoolError> {
-        let rules = self.check_pool(&desc)?;
+        self.create_pool_of(desc, None)
+    }
+
+    /// As [`create_pool`](Self::create_pool); of the pool's memory the API is told more: who else may use
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create_pool`](Self::create_pool).
+    pub fn create_pool_with(
+        &self,
+        desc: PoolDesc,
+        options: D::MemoryOptions,
+    ) -> Result<Pool, CreatePoolError> {
+        self.create_pool_of(desc, Some(options))
+    }
+
+    fn create_pool_of(
+        &self,
+        desc: PoolDesc,
+        options: Option<D::MemoryOptions>,
+    ) -> Result<Pool, CreatePoolError> {
+        let rules = self.check_pool(&desc, options)?;
         let properties = self.device.properties();
         let sets = desc.memory_types.iter().filter_map(|&memory_type| {
             let heap = properties.memory_type(memory_type)?.heap;
@@ -35,7 +57,10 @@ impl<D: Device> Allocator<D> {
         };
         let mut blocks = Vec::new();
         for _ in 0..desc.min_blocks {
-            match self.heaps.allocate(&self.device, first_type, block_size, desc.budget) {
+            let memory = MemoryDesc::new(first_type, block_size)
+                .with_priority(desc.priority)
+                .with_options(state.rules.options.as_ref());
+            match self.heaps.allocate(&self.device, &memory, desc.budget) {
                 Ok(memory) => blocks.push(memory),
                 Err(error) => {
                     self.free_all(blocks);
@@ -55,7 +80,11 @@ impl<D: Device> Allocator<D> {
         Ok(Pool { allocator: self.id, index })
     }
 
-    fn check_pool(&self, desc: &PoolDesc) -> Result<Rules, CreatePoolError> {
+    fn check_pool(
+        &self,
+        desc: &PoolDesc,
+        options: Option<D::MemoryOptions>,
+    ) -> Result<Rules<D>, CreatePoolError> {
         let properties = self.device.properties();
         let count = desc.memory_types.len();
         let usable = |&index: &MemoryTypeIndex| {
@@ -88,6 +117,8 @@ impl<D: Device> Allocator<D> {
             granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
             retention: desc.retention,
             budget: desc.budget,
+            priority: desc.priority,
+            options,
             name: desc.name.clone(),
         })
     }

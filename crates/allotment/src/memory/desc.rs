@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use allotment_suballoc::{Side, Strategy};
 
-use crate::device::{MemoryProperties, Requirements};
+use crate::device::{MemoryProperties, Priority, Requirements, ResourceKind};
 
 /// What memory is for. The allocator turns it into a memory type; [`Allocator::explain`] says why.
 ///
@@ -42,37 +42,6 @@ impl fmt::Display for Intent {
             Self::DeviceHostWrite => "device with host writes",
             Self::TransientAttachment => "transient attachment",
         })
-    }
-}
-
-/// What kind of resource will stand in the memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ResourceKind {
-    /// A buffer.
-    #[default]
-    Buffer,
-    /// An image of linear tiling.
-    LinearImage,
-    /// An image of optimal tiling.
-    OptimalImage,
-    /// Any of these, by turns perhaps.
-    Unknown,
-}
-
-impl ResourceKind {
-    /// True when the resource must keep the granularity's distance from linear ones.
-    pub(super) const fn is_optimal(self) -> bool {
-        matches!(self, Self::OptimalImage | Self::Unknown)
-    }
-
-    /// The name that VMA's dumps use.
-    pub(super) const fn dump_name(self) -> &'static str {
-        match self {
-            Self::Buffer => "BUFFER",
-            Self::LinearImage => "IMAGE_LINEAR",
-            Self::OptimalImage => "IMAGE_OPTIMAL",
-            Self::Unknown => "UNKNOWN",
-        }
     }
 }
 
@@ -199,6 +168,8 @@ pub struct AllocationDesc {
     pub growth: Growth,
     /// Whether the heap's budget is minded.
     pub budget: BudgetWish,
+    /// Whether memory of its own goes early or late when there is too little.
+    pub priority: Priority,
     /// Where in a block, where there is a choice.
     pub strategy: Strategy,
     /// From which end of a linear pool's block.
@@ -230,6 +201,7 @@ impl AllocationDesc {
             dedicated: Dedicated::Automatic,
             growth: Growth::Allowed,
             budget: BudgetWish::Exceed,
+            priority: Priority::NORMAL,
             strategy: Strategy::Balanced,
             side: Side::Lower,
             required: MemoryProperties::empty(),

@@ -1,6 +1,6 @@
 //! What a request would do, without doing it.
 
-use super::allocate::{no_memory_type, stricter};
+use super::allocate::no_memory_type;
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
 use super::{AllocationDesc, AllocationError, Growth};
@@ -64,7 +64,7 @@ impl<D: Device> Allocator<D> {
             return Err(AllocationError::WouldGrow { requested, free, largest_free });
         }
         let plan = state.plan(set, &fitted, desc, self.heaps.heap_size(heap))?;
-        let wish = stricter(state.rules.budget, desc.budget);
+        let wish = state.source(set, plan.role, desc).wish;
         drop(guard);
 
         let mut refused = AllocationError::ZeroSize;

@@ -22,7 +22,7 @@ use core::sync::atomic::{
 use std::sync::Mutex;
 
 use super::{AllocationError, BudgetWish};
-use crate::device::{Device, DeviceError, HeapBudget, HeapIndex, MemoryTypeIndex, OwnedMemory};
+use crate::device::{Device, DeviceError, HeapBudget, HeapIndex, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::sync::locked;
 
 /// After so many passes through the gate the driver is asked for its figures anew. Asking can cost a
@@ -252,13 +252,13 @@ impl Heaps {
     pub(super) fn allocate<D: Device>(
         &self,
         device: &D,
-        memory_type: MemoryTypeIndex,
-        size: u64,
+        desc: &MemoryDesc<'_, D::MemoryOptions>,
         wish: BudgetWish,
     ) -> Result<OwnedMemory<D>, AllocationError> {
+        let MemoryDesc { memory_type, size, .. } = *desc;
         let charge = self.charge(device, memory_type, size, wish)?;
         self.allocate_calls.fetch_add(1, Relaxed);
-        match OwnedMemory::allocate(device, memory_type, size) {
+        match OwnedMemory::allocate(device, desc) {
             Ok(memory) => {
                 charge.keep();
                 Ok(memory)

@@ -4,8 +4,9 @@ use core::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
+use super::Name;
 use super::allocator::Allocator;
-use super::{Name, ResourceKind};
+use crate::device::ResourceKind;
 use crate::device::{Device, MemoryTypeIndex};
 use crate::sync::locked;
 

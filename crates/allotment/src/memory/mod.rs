@@ -32,7 +32,6 @@ mod access;
 mod allocate;
 mod allocator;
 mod block_set;
-mod buffer;
 mod choice;
 mod custom_pools;
 mod desc;
@@ -46,15 +45,16 @@ mod leaks;
 mod pool;
 mod record;
 mod release;
+mod resource;
 mod retention;
 mod statistics;
 mod transfer;
+mod waits;
 
 pub use access::{AllocationInfo, Place};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
-pub use buffer::{Buffer, BufferError};
 pub use choice::{Choice, Verdict};
-pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Name, ResourceKind};
+pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Name};
 pub use error::{
     AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign,
 };
@@ -64,6 +64,8 @@ pub use heaps::{DeviceCalls, HeapReport};
 pub use inspect::{BlockInfo, CategoryTotal};
 pub use leaks::{Leak, LeakHandler, LeakReport};
 pub use pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use resource::{Buffer, Image, Resource, ResourceError};
 pub use retention::Retention;
 pub use statistics::{DetailedStatistics, Statistics};
 pub use transfer::{Transfer, TransferError};
+pub use waits::WaitStatistics;

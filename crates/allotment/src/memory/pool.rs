@@ -12,8 +12,10 @@ use super::growth::BlockSizes;
 use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
-use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Name, ResourceKind};
-use crate::device::{DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory};
+use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Name};
+use crate::device::{
+    DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, ResourceKind,
+};
 use crate::table::AppendTable;
 
 /// The most memory types that one pool can take from.
@@ -69,6 +71,8 @@ pub struct PoolDesc {
     pub retention: Retention,
     /// Whether its blocks mind the heap's budget, whatever a single request says.
     pub budget: BudgetWish,
+    /// Whether its blocks go early or late when there is too little.
+    pub priority: Priority,
     /// For people.
     pub name: Option<Name>,
 }
@@ -87,14 +91,15 @@ impl PoolDesc {
             ignore_granularity: false,
             retention: Retention::default(),
             budget: BudgetWish::Exceed,
+            priority: Priority::NORMAL,
             name: None,
         }
     }
 }
 
 /// The rules of a pool, custom or default.
-#[derive(Clone, Debug)]
-pub(super) struct Rules {
+#[derive(Debug)]
+pub(super) struct Rules<D: Device> {
     pub(super) algorithm: Algorithm,
     pub(super) sizing: BlockSizing,
     pub(super) min_blocks: u32,
@@ -104,6 +109,8 @@ pub(super) struct Rules {
     pub(super) granularity: Alignment,
     pub(super) retention: Retention,
     pub(super) budget: BudgetWish,
+    pub(super) priority: Priority,
+    pub(super) options: Option<D::MemoryOptions>,
     pub(super) name: Option<Name>,
 }
 
@@ -134,7 +141,7 @@ impl<D: Device> Default for PoolSlot<D> {
 /// What the lock of a pool guards.
 #[derive(Debug)]
 pub(super) struct PoolState<D: Device> {
-    pub(super) rules: Rules,
+    pub(super) rules: Rules<D>,
     pub(super) sets: Vec<BlockSet<D>>,
     /// Beside the records, by the same index; `None` where nothing is allocated.
     details: Vec<Option<Detail>>,
@@ -190,6 +197,15 @@ impl Plan {
     }
 }
 
+/// Where new memory comes from, and on what terms.
+#[derive(Debug)]
+pub(super) struct Source<D: Device> {
+    pub(super) memory_type: MemoryTypeIndex,
+    pub(super) wish: BudgetWish,
+    pub(super) priority: Priority,
+    pub(super) options: Option<D::MemoryOptions>,
+}
+
 /// A request as one block set sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fitted {
@@ -204,7 +220,7 @@ pub(super) struct Fitted {
 }
 
 impl<D: Device> PoolState<D> {
-    pub(super) fn new(rules: Rules, sets: Vec<BlockSet<D>>) -> Self {
+    pub(super) fn new(rules: Rules<D>, sets: Vec<BlockSet<D>>) -> Self {
         Self { rules, sets, details: Vec::new(), vacant: Vec::new(), clock: Clock::default(), pending: 0 }
     }
 
@@ -328,6 +344,17 @@ impl<D: Device> PoolState<D> {
             }
         }
         Ok(plan)
+    }
+
+    /// Where the memory comes from that a plan asks for.
+    pub(super) fn source(&self, set: usize, role: Role, desc: &AllocationDesc) -> Source<D> {
+        let strict = self.rules.budget == BudgetWish::Within;
+        Source {
+            memory_type: self.sets[set].memory_type,
+            wish: if strict { BudgetWish::Within } else { desc.budget },
+            priority: if role == Role::Shared { self.rules.priority } else { desc.priority },
+            options: self.rules.options.clone(),
+        }
     }
 
     /// Serves a request from what is there. Returns the index of its record.

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::access::check_range;
 use super::allocator::{Allocation, Allocator};
-use super::buffer::{Buffer, BufferError};
+use super::resource::{Buffer, Buffers, ResourceError};
 use super::{AccessError, AllocationDesc, Dedicated, Intent};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, QueueIndex, Requirements, Submission, TimelinePoint,
@@ -23,7 +23,7 @@ pub enum TransferError {
     /// The range does not lie in the allocation, or the allocation is foreign.
     Access(AccessError),
     /// A buffer for the copy could not be made.
-    Buffer(BufferError),
+    Buffer(ResourceError),
     /// The queue refused, or is lost.
     Device(DeviceError),
 }
@@ -54,8 +54,8 @@ impl From<AccessError> for TransferError {
     }
 }
 
-impl From<BufferError> for TransferError {
-    fn from(error: BufferError) -> Self {
+impl From<ResourceError> for TransferError {
+    fn from(error: ResourceError) -> Self {
         Self::Buffer(error)
     }
 }
@@ -109,12 +109,12 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// # Errors
     ///
-    /// [`BufferError`] when there is no memory for them; nothing is left behind.
-    pub fn new(allocator: &'a Allocator<D>, queue: QueueIndex, chunk: u64) -> Result<Self, BufferError> {
+    /// [`ResourceError`] when there is no memory for them; nothing is left behind.
+    pub fn new(allocator: &'a Allocator<D>, queue: QueueIndex, chunk: u64) -> Result<Self, ResourceError> {
         let buffer = |intent, name: &'static str| {
             let desc = AllocationDesc::new(Requirements::new(chunk), intent);
             let desc = desc.named(name).in_category("transfer").dedicated(Dedicated::Always);
-            allocator.create_buffer(&BufferDesc::new(chunk), &desc)
+            allocator.create_buffer(&BufferDesc::new(chunk).into(), &desc)
         };
         let up = buffer(Intent::Upload, "transfer up")?;
         let down = match buffer(Intent::Readback, "transfer down") {
@@ -198,17 +198,17 @@ impl<'a, D: Device> Transfer<'a, D> {
         let device = self.allocator.device();
         let [up, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
         // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.
-        let whole = BufferDesc { size: self.allocator.place(allocation)?.size, usage: self.usage };
+        let whole = BufferDesc::new(self.allocator.place(allocation)?.size).with_usage(self.usage).into();
         // Until the copy is over nobody may give the memory back under it.
         let _held = self.allocator.hold(allocation)?;
         let requirements = device.buffer_requirements(&whole)?;
-        let target = self.allocator.bind_held(&whole, allocation, 0, &requirements)?;
+        let target = self.allocator.bind::<Buffers>(allocation, 0, &whole, &requirements)?;
         let copy = match direction {
             Direction::Up => {
-                BufferCopy { from: up.buffer(), from_offset: 0, to: &target, to_offset: offset, size }
+                BufferCopy { from: up.handle(), from_offset: 0, to: &target, to_offset: offset, size }
             }
             Direction::Down => {
-                BufferCopy { from: &target, from_offset: offset, to: down.buffer(), to_offset: 0, size }
+                BufferCopy { from: &target, from_offset: offset, to: down.handle(), to_offset: 0, size }
             }
         };
         // SAFETY: both buffers live until the wait below is over, or the device is lost.

@@ -15,7 +15,7 @@ type HostDevice = allotment::device::host::HostDevice;
 /// Copies one buffer to another on a queue and waits for it.
 fn copy(rig: &Rig, from: &Buffer<HostDevice>, to: &Buffer<HostDevice>, size: u64) {
     let queue = QueueIndex(0);
-    let copy = BufferCopy { from: from.buffer(), from_offset: 0, to: to.buffer(), to_offset: 0, size };
+    let copy = BufferCopy { from: from.handle(), from_offset: 0, to: to.handle(), to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.
     let submitted = unsafe { rig.device.submit(queue, &Submission { waits: &[], copies: &[copy] }) };
     let point = TimelinePoint { queue, value: submitted.unwrap() };

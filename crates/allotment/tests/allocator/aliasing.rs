@@ -7,7 +7,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements, Submission,
     TimelinePoint, Wait,
 };
-use allotment::memory::{AccessError, Buffer, BufferError};
+use allotment::memory::{AccessError, Buffer, ResourceError};
 use allotment::{Alignment, AllocationDesc, Intent};
 
 use crate::rig::{DISCRETE, KIB, MIB, Rig, aligned, wanted};
@@ -41,10 +41,10 @@ fn two_buffers_that_share_memory_hold_their_bytes_by_turns() {
     let (up, down) = (staging(&rig, Intent::Upload), staging(&rig, Intent::Readback));
     let mut back = vec![0; 64 << 10];
     rig.write(up.allocation(), 0, &[1; 64 << 10]).unwrap();
-    copy(&rig, up.buffer(), &second, 64 * KIB);
+    copy(&rig, up.handle(), &second, 64 * KIB);
     rig.write(up.allocation(), 0, &[2; 64 << 10]).unwrap();
-    copy(&rig, up.buffer(), &first, 40 * KIB);
-    copy(&rig, &second, down.buffer(), 64 * KIB);
+    copy(&rig, up.handle(), &first, 40 * KIB);
+    copy(&rig, &second, down.handle(), 64 * KIB);
     rig.read(down.allocation(), 0, &mut back).unwrap();
     let (front, rest) = back.split_at(40 << 10);
     assert!(front.iter().all(|&byte| byte == 2), "the first has overwritten the second");
@@ -117,9 +117,9 @@ fn a_buffer_that_does_not_fit_its_place_is_not_made() {
     desc.requirements = rig.device.buffer_requirements(&BufferDesc::new(100 * KIB)).unwrap();
     let memory = rig.allocate(&desc).unwrap();
     let make = |offset, size| rig.create_buffer_in(&memory, offset, &BufferDesc::new(size)).unwrap_err();
-    assert!(matches!(make(64 * KIB, 65 * KIB), BufferError::Access(AccessError::OutOfRange { .. })));
-    assert!(matches!(make(KIB, KIB), BufferError::Access(AccessError::Misaligned { .. })));
-    assert!(matches!(make(0, 0), BufferError::Device(_)));
+    assert!(matches!(make(64 * KIB, 65 * KIB), ResourceError::Access(AccessError::OutOfRange { .. })));
+    assert!(matches!(make(KIB, KIB), ResourceError::Access(AccessError::Misaligned { .. })));
+    assert!(matches!(make(0, 0), ResourceError::Device(_)));
     assert_eq!(rig.device.usage().buffers, 0);
     rig.free(memory).unwrap();
 }

@@ -3,8 +3,8 @@
 use allotment::device::host::{HostDevice, Profile};
 use allotment::device::{BufferDesc, DedicatedNeed, DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::{
-    AccessError, BlockSizes, BlockSizing, BufferError, CreateAllocatorError, CreatePoolError, Dedicated,
-    DestroyPoolError, Foreign,
+    AccessError, BlockSizes, BlockSizing, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
+    Foreign, ResourceError,
 };
 use allotment::{
     Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind, Side,
@@ -26,7 +26,7 @@ fn a_size_of_zero_is_refused_everywhere() {
     assert_eq!(rig.allocate_in(&pool, &zero).unwrap_err(), AllocationError::ZeroSize);
     assert_eq!(rig.would_grow(&zero).unwrap_err(), AllocationError::ZeroSize);
     let made = rig.create_buffer(&BufferDesc::new(0), &zero).unwrap_err();
-    assert_eq!(made, BufferError::Device(DeviceError::Unsupported));
+    assert_eq!(made, ResourceError::Device(DeviceError::Unsupported));
     rig.destroy_pool(pool).unwrap();
 }
 
@@ -61,7 +61,7 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
                 }
             }
             let made = rig.create_buffer(&BufferDesc::new(size), &wanted(1, Intent::Device)).unwrap_err();
-            assert_eq!(made, BufferError::Device(DeviceError::Unsupported));
+            assert_eq!(made, ResourceError::Device(DeviceError::Unsupported));
         }
         assert_eq!(rig.device_calls().allocate, 0);
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
@@ -303,10 +303,10 @@ fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
     let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::WouldGrow { .. })));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
-    assert!(matches!(made, Err(BufferError::Allocation(AllocationError::WouldGrow { .. }))), "{made:?}");
+    assert!(matches!(made, Err(ResourceError::Allocation(AllocationError::WouldGrow { .. }))), "{made:?}");
     desc.dedicated = Dedicated::Automatic;
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
-    assert!(matches!(made, Err(BufferError::Allocation(AllocationError::WouldGrow { .. }))));
+    assert!(matches!(made, Err(ResourceError::Allocation(AllocationError::WouldGrow { .. }))));
     assert_eq!(rig.device_calls().allocate, 0);
 }
 
@@ -336,7 +336,7 @@ fn a_dedicated_buffer_on_the_upper_side_is_refused_and_leaves_nothing_behind() {
     let mut wish = wanted(MIB, Intent::Device).dedicated(Dedicated::Always);
     wish.side = Side::Upper;
     let refused = rig.create_buffer(&BufferDesc::new(MIB), &wish).unwrap_err();
-    assert_eq!(refused, BufferError::Allocation(AllocationError::UpperSide));
+    assert_eq!(refused, ResourceError::Allocation(AllocationError::UpperSide));
     rig.check_invariants();
     assert_eq!(rig.device().usage().memory_objects, 0);
 }

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use allotment::device::{BufferDesc, HeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    BlockSizing, BudgetWish, BufferError, CreatePoolError, Dedicated, Forecast, Retention,
+    BlockSizing, BudgetWish, CreatePoolError, Dedicated, Forecast, ResourceError, Retention,
 };
 use allotment::{AllocationDesc, AllocationError, PoolDesc};
 
@@ -41,12 +41,12 @@ const PATHS: [Way; 11] = [
     }),
     ("a buffer", |rig| {
         let made = rig.create_buffer(&BufferDesc::new(2 * MIB), &device_only().within_budget());
-        matches!(made, Err(BufferError::Allocation(AllocationError::OverBudget { .. })))
+        matches!(made, Err(ResourceError::Allocation(AllocationError::OverBudget { .. })))
     }),
     ("a buffer with dedicated memory", |rig| {
         let desc = device_only().within_budget().dedicated(Dedicated::Always);
         let made = rig.create_buffer(&BufferDesc::new(2 * MIB), &desc);
-        matches!(made, Err(BufferError::Allocation(AllocationError::OverBudget { .. })))
+        matches!(made, Err(ResourceError::Allocation(AllocationError::OverBudget { .. })))
     }),
     ("in a growing pool", |rig| {
         refused_in(rig, PoolDesc::new([DEVICE_TYPE]), &wanted_in(2 * MIB, DEVICE_TYPE).within_budget())

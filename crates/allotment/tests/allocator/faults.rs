@@ -5,7 +5,7 @@ use core::error::Error;
 use allotment::device::host::{HostDevice, Profile};
 use allotment::device::{BufferDesc, Device, DeviceError, HeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    AccessError, BlockSizing, Buffer, BufferError, CreatePoolError, Dedicated, Lifetime, Retention,
+    AccessError, BlockSizing, Buffer, CreatePoolError, Dedicated, Lifetime, ResourceError, Retention,
 };
 use allotment::{Algorithm, Allocation, AllocationError, Intent, Pool, PoolDesc, Requirements, ResourceKind};
 
@@ -181,7 +181,7 @@ fn a_lost_device_is_said_to_be_lost_and_everything_is_still_given_back() {
     assert_eq!(rig.write(&readback, 0, &[1]), Err(AccessError::Device(DeviceError::Lost)));
     assert_eq!(rig.read(&readback, 0, &mut [1]), Err(AccessError::Device(DeviceError::Lost)));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload));
-    assert_eq!(made.unwrap_err(), BufferError::Device(DeviceError::Lost));
+    assert_eq!(made.unwrap_err(), ResourceError::Device(DeviceError::Lost));
     rig.destroy_buffer(buffer).unwrap();
     rig.free(readback).unwrap();
 }
@@ -293,7 +293,7 @@ fn at_the_limit_of_memory_objects_requests_are_refused_with_the_limit() {
     assert_eq!(rig.allocate(&wanted(KIB, Intent::Upload)).unwrap_err(), limit);
     assert_eq!(rig.would_grow(&desc).unwrap_err(), limit);
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
-    assert_eq!(made.unwrap_err(), BufferError::Allocation(limit));
+    assert_eq!(made.unwrap_err(), ResourceError::Allocation(limit));
     let mut pool = fixed_pool(DEVICE_TYPE, MIB);
     pool.min_blocks = 1;
     assert_eq!(rig.create_pool(pool).unwrap_err(), CreatePoolError::FirstBlocks(limit));

@@ -6,10 +6,10 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex};
 
-use allotment::device::host::{HostBuffer, HostDevice, HostMemory};
+use allotment::device::host::{HostBuffer, HostDevice, HostImage, HostMemory};
 use allotment::device::{
-    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryTypeIndex, QueueIndex,
-    Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
+    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, Wait,
 };
 
 /// Where a call can be made to wait.
@@ -85,6 +85,10 @@ impl GatedDevice {
 unsafe impl Device for GatedDevice {
     type Memory = HostMemory;
     type Buffer = HostBuffer;
+    type Image = HostImage;
+    type BufferInfo<'a> = BufferDesc;
+    type ImageInfo<'a> = ImageDesc;
+    type MemoryOptions = ();
 
     fn properties(&self) -> &DeviceProperties {
         self.inner.properties()
@@ -94,9 +98,9 @@ unsafe impl Device for GatedDevice {
         self.inner.heap_budget(heap)
     }
 
-    fn allocate_memory(&self, memory_type: MemoryTypeIndex, size: u64) -> Result<HostMemory, DeviceError> {
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
         self.pass(Gate::BeforeAllocate);
-        self.inner.allocate_memory(memory_type, size)
+        self.inner.allocate_memory(desc)
     }
 
     unsafe fn free_memory(&self, memory: HostMemory) {
@@ -145,14 +149,45 @@ unsafe impl Device for GatedDevice {
     fn create_dedicated_buffer(
         &self,
         desc: &BufferDesc,
-        memory_type: MemoryTypeIndex,
+        memory: &MemoryDesc<'_, ()>,
     ) -> Result<(HostMemory, HostBuffer), DeviceError> {
-        self.inner.create_dedicated_buffer(desc, memory_type)
+        self.inner.create_dedicated_buffer(desc, memory)
     }
 
     unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_buffer(buffer) };
+    }
+
+    fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
+        self.inner.image_requirements(desc)
+    }
+
+    unsafe fn create_image(
+        &self,
+        desc: &ImageDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostImage, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.create_image(desc, memory, offset) }
+    }
+
+    fn create_dedicated_image(
+        &self,
+        desc: &ImageDesc,
+        memory: &MemoryDesc<'_, ()>,
+    ) -> Result<(HostMemory, HostImage), DeviceError> {
+        self.inner.create_dedicated_image(desc, memory)
+    }
+
+    unsafe fn destroy_image(&self, image: HostImage) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_image(image) };
+    }
+
+    fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
+        self.inner.image_kind(desc)
     }
 
     unsafe fn submit(

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, MemoryProperties, MemoryTypeIndex,
-    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, MemoryDesc, MemoryProperties,
+    MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
 };
 
 use crate::fixture::Fixture;
@@ -97,7 +97,7 @@ impl<F: Fixture> Gpu<F> {
     }
 
     pub(crate) fn requirements(&self, size: u64) -> Requirements {
-        self.device().buffer_requirements(&BufferDesc::new(size)).unwrap()
+        self.device().buffer_requirements(&BufferDesc::new(size).into()).unwrap()
     }
 
     pub(crate) fn try_allocate(
@@ -105,7 +105,7 @@ impl<F: Fixture> Gpu<F> {
         memory_type: MemoryTypeIndex,
         size: u64,
     ) -> Result<Arc<Memory<'_, F>>, DeviceError> {
-        let handle = self.device().allocate_memory(memory_type, size)?;
+        let handle = self.device().allocate_memory(&MemoryDesc::new(memory_type, size))?;
         Ok(self.own(handle, size))
     }
 
@@ -131,7 +131,10 @@ impl<F: Fixture> Gpu<F> {
         memory_type: MemoryTypeIndex,
         size: u64,
     ) -> Result<Buffer<'_, F>, DeviceError> {
-        let (memory, raw) = self.device().create_dedicated_buffer(&BufferDesc::new(size), memory_type)?;
+        let (memory, raw) = {
+            let memory = MemoryDesc::new(memory_type, 1);
+            self.device().create_dedicated_buffer(&BufferDesc::new(size).into(), &memory)?
+        };
         let memory = self.own(memory, self.requirements(size).size);
         Ok(Buffer { raw: Some(raw), memory, size })
     }
@@ -233,7 +236,7 @@ impl<'g, F: Fixture> Memory<'g, F> {
     }
 
     pub(crate) fn try_buffer(self: &Arc<Self>, offset: u64, size: u64) -> Result<Buffer<'g, F>, DeviceError> {
-        let desc = BufferDesc::new(size);
+        let desc = BufferDesc::new(size).into();
         // SAFETY: live, and kept alive by the buffer; the caller keeps to the requirements.
         let raw = unsafe { self.gpu.device().create_buffer(&desc, self.handle, offset) }?;
         Ok(Buffer { raw: Some(raw), memory: Arc::clone(self), size })

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use memmap2::MmapMut;
 
-use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties, MemoryTypeIndex};
-use crate::device::{DeviceError, MemoryHandle, MemoryType, read_bytes, write_bytes};
+use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties};
+use crate::device::{DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, read_bytes, write_bytes};
 use crate::sync::locked;
 
 /// Names a memory object of a [`HostDevice`](super::HostDevice). Never used twice.
@@ -145,6 +145,7 @@ pub(super) struct Memories {
     heap_usage: Vec<AtomicU64>,
     count: AtomicU32,
     buffers: AtomicI64,
+    images: AtomicI64,
     allocate_calls: AtomicU64,
     free_calls: AtomicU64,
     map_calls: AtomicU64,
@@ -164,6 +165,7 @@ impl Memories {
             heap_usage: properties.heaps.iter().map(|_| AtomicU64::new(0)).collect(),
             count: AtomicU32::new(0),
             buffers: AtomicI64::new(0),
+            images: AtomicI64::new(0),
             allocate_calls: AtomicU64::new(0),
             free_calls: AtomicU64::new(0),
             map_calls: AtomicU64::new(0),
@@ -270,11 +272,16 @@ impl Memories {
         self.buffers.fetch_add(by, Relaxed);
     }
 
+    pub(super) fn count_image(&self, by: i64) {
+        self.images.fetch_add(by, Relaxed);
+    }
+
     pub(super) fn usage(&self) -> HostUsage {
         HostUsage {
             memory_objects: self.count.load(Relaxed),
             memory_bytes: self.heap_usage.iter().map(|usage| usage.load(Relaxed)).sum(),
             buffers: self.buffers.load(Relaxed).unsigned_abs(),
+            images: self.images.load(Relaxed).unsigned_abs(),
             allocate_calls: self.allocate_calls.load(Relaxed),
             free_calls: self.free_calls.load(Relaxed),
             map_calls: self.map_calls.load(Relaxed),

@@ -14,12 +14,13 @@
 //!
 //! ```
 //! use allotment::device::host::{HostDevice, Profile};
-//! use allotment::device::{Device, DeviceError, MemoryTypeIndex};
+//! use allotment::device::{Device, DeviceError, MemoryDesc, MemoryTypeIndex};
 //!
 //! let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
 //! device.fail_call(1, DeviceError::OutOfDeviceMemory);
-//! assert_eq!(device.allocate_memory(MemoryTypeIndex(0), 4096), Err(DeviceError::OutOfDeviceMemory));
-//! assert!(device.allocate_memory(MemoryTypeIndex(0), 4096).is_ok(), "only that one call failed");
+//! let wanted = MemoryDesc::new(MemoryTypeIndex(0), 4096);
+//! assert_eq!(device.allocate_memory(&wanted), Err(DeviceError::OutOfDeviceMemory));
+//! assert!(device.allocate_memory(&wanted).is_ok(), "only that one call failed");
 //! assert_eq!(device.usage().memory_objects, 1);
 //! ```
 
@@ -28,16 +29,17 @@ mod memory;
 mod profile;
 mod queues;
 
+use core::fmt::Debug;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use super::{
-    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryProperties,
-    MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
+    MemoryProperties, QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint,
+    TimelineValue, Wait,
 };
-use crate::ResourceKind;
 use crate::sync::locked;
 
 use faults::Faults;
@@ -78,12 +80,19 @@ impl Complaints {
 #[derive(Debug)]
 pub struct HostBuffer {
     /// Shared with the copies that use it, so that an early destruction is noticed.
-    range: Arc<BufferRange>,
+    range: Arc<ResourceRange>,
 }
 
-/// Where a buffer stands.
+/// An image of the simulated device. No queue uses it yet.
 #[derive(Debug)]
-struct BufferRange {
+pub struct HostImage {
+    #[expect(dead_code, reason = "keeps the memory object known as long as the image lives")]
+    range: ResourceRange,
+}
+
+/// Where a resource stands.
+#[derive(Debug)]
+struct ResourceRange {
     memory: Arc<MemoryObject>,
     offset: u64,
     size: u64,
@@ -99,6 +108,8 @@ pub struct HostUsage {
     pub memory_bytes: u64,
     /// Buffers that are live.
     pub buffers: u64,
+    /// Images that are live.
+    pub images: u64,
     /// Calls that allocated memory, successful or not, since the device was made.
     pub allocate_calls: u64,
     /// Calls that freed memory.
@@ -214,6 +225,64 @@ impl HostDevice {
         if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
     }
 
+    /// What memory an image needs; `None` where there can be no such image.
+    fn image_needs(&self, desc: &ImageDesc) -> Option<Requirements> {
+        let ImageDesc { extent, mip_levels, array_layers, samples, format, .. } = *desc;
+        let factors = extent.into_iter().chain([array_layers, samples, format]);
+        let mut texels = Some(u64::from(mip_levels.min(1)));
+        for factor in factors {
+            texels = texels?.checked_mul(factor.into());
+        }
+        // Each mip level is at most half of the one above it, all of them at most one more.
+        let size = if mip_levels > 1 { texels?.checked_mul(2)? } else { texels? };
+        if size == 0 || size > self.shared.properties.limits.max_allocation_size {
+            return None;
+        }
+        Some(self.requirements(kind_of(desc), Requirements::new(size)))
+    }
+
+    /// Checks that a resource of `size` bytes may stand at a place.
+    fn place(
+        &self,
+        what: &impl Debug,
+        size: u64,
+        needs: &Requirements,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<ResourceRange, DeviceError> {
+        self.shared.faults.check()?;
+        let object = self.object(memory, "create")?;
+        let end = offset.checked_add(needs.size);
+        if size == 0 || end.is_none_or(|end| end > object.size()) {
+            self.complain(format!("create: {what:?} at {offset} reaches beyond {memory:?}"));
+            return Err(DeviceError::Unsupported);
+        }
+        if !needs.alignment.is_aligned(offset) || !needs.memory_types.contains(object.memory_type()) {
+            let memory_type = object.memory_type();
+            self.complain(format!("create: at {offset} of type {memory_type} {needs:?} do not hold"));
+            return Err(DeviceError::Unsupported);
+        }
+        Ok(ResourceRange { memory: object, offset, size })
+    }
+
+    /// Makes memory and what stands in it, or neither.
+    fn dedicated<R>(
+        &self,
+        needs: &Requirements,
+        memory: &MemoryDesc<'_, ()>,
+        make: impl FnOnce(HostMemory) -> Result<R, DeviceError>,
+    ) -> Result<(HostMemory, R), DeviceError> {
+        let memory = self.allocate_memory(&MemoryDesc { size: needs.size, ..*memory })?;
+        match make(memory) {
+            Ok(resource) => Ok((memory, resource)),
+            Err(error) => {
+                // SAFETY: live, and known to nobody else.
+                unsafe { self.free_memory(memory) };
+                Err(error)
+            }
+        }
+    }
+
     fn object(&self, memory: HostMemory, call: &str) -> Result<Arc<MemoryObject>, DeviceError> {
         self.shared.memories.get(memory).ok_or_else(|| {
             self.complain(format!("{call}: {memory:?} is not live"));
@@ -237,11 +306,22 @@ impl HostDevice {
     }
 }
 
+fn kind_of(desc: &ImageDesc) -> ResourceKind {
+    match desc.tiling {
+        Tiling::Optimal => ResourceKind::OptimalImage,
+        Tiling::Linear => ResourceKind::LinearImage,
+    }
+}
+
 // SAFETY: memory is a live heap allocation until it is freed, its handle is unique by its generation,
 // mapped addresses point at all of it, and the properties are never written.
 unsafe impl Device for HostDevice {
     type Memory = HostMemory;
     type Buffer = HostBuffer;
+    type Image = HostImage;
+    type BufferInfo<'a> = BufferDesc;
+    type ImageInfo<'a> = ImageDesc;
+    type MemoryOptions = ();
 
     fn properties(&self) -> &DeviceProperties {
         &self.shared.properties
@@ -252,10 +332,10 @@ unsafe impl Device for HostDevice {
         HeapBudget { usage: self.shared.memories.heap_usage(heap), budget }
     }
 
-    fn allocate_memory(&self, memory_type: MemoryTypeIndex, size: u64) -> Result<HostMemory, DeviceError> {
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
         self.shared.memories.count_allocate_call();
         self.shared.faults.check()?;
-        self.shared.memories.allocate(&self.shared.properties, memory_type, size)
+        self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)
     }
 
     unsafe fn free_memory(&self, memory: HostMemory) {
@@ -320,39 +400,19 @@ unsafe impl Device for HostDevice {
         memory: HostMemory,
         offset: u64,
     ) -> Result<HostBuffer, DeviceError> {
-        self.shared.faults.check()?;
-        let object = self.object(memory, "create_buffer")?;
-        let needs = self.needs(desc);
-        let end = offset.checked_add(needs.size);
-        if desc.size == 0 || end.is_none_or(|end| end > object.size()) {
-            self.complain(format!("create_buffer: {desc:?} at {offset} reaches beyond {memory:?}"));
-            return Err(DeviceError::Unsupported);
-        }
-        if !needs.alignment.is_aligned(offset) || !needs.memory_types.contains(object.memory_type()) {
-            let memory_type = object.memory_type();
-            self.complain(format!("create_buffer: at {offset} of type {memory_type} {needs:?} do not hold"));
-            return Err(DeviceError::Unsupported);
-        }
+        let range = self.place(desc, desc.size, &self.needs(desc), memory, offset)?;
         self.shared.memories.count_buffer(1);
-        Ok(HostBuffer { range: Arc::new(BufferRange { memory: object, offset, size: desc.size }) })
+        Ok(HostBuffer { range: Arc::new(range) })
     }
 
     fn create_dedicated_buffer(
         &self,
         desc: &BufferDesc,
-        memory_type: MemoryTypeIndex,
+        memory: &MemoryDesc<'_, ()>,
     ) -> Result<(HostMemory, HostBuffer), DeviceError> {
-        let requirements = self.buffer_requirements(desc)?;
-        let memory = self.allocate_memory(memory_type, requirements.size)?;
+        let needs = self.buffer_requirements(desc)?;
         // SAFETY: the memory is new and as large as the buffer needs.
-        match unsafe { self.create_buffer(desc, memory, 0) } {
-            Ok(buffer) => Ok((memory, buffer)),
-            Err(error) => {
-                // SAFETY: live, and known to nobody else.
-                unsafe { self.free_memory(memory) };
-                Err(error)
-            }
-        }
+        self.dedicated(&needs, memory, |memory| unsafe { self.create_buffer(desc, memory, 0) })
     }
 
     unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
@@ -363,13 +423,49 @@ unsafe impl Device for HostDevice {
         drop(buffer);
     }
 
+    fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
+        self.shared.faults.check()?;
+        self.image_needs(desc).ok_or(DeviceError::Unsupported)
+    }
+
+    unsafe fn create_image(
+        &self,
+        desc: &ImageDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostImage, DeviceError> {
+        let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
+        let range = self.place(desc, needs.size, &needs, memory, offset)?;
+        self.shared.memories.count_image(1);
+        Ok(HostImage { range })
+    }
+
+    fn create_dedicated_image(
+        &self,
+        desc: &ImageDesc,
+        memory: &MemoryDesc<'_, ()>,
+    ) -> Result<(HostMemory, HostImage), DeviceError> {
+        let needs = self.image_requirements(desc)?;
+        // SAFETY: the memory is new and as large as the image needs.
+        self.dedicated(&needs, memory, |memory| unsafe { self.create_image(desc, memory, 0) })
+    }
+
+    unsafe fn destroy_image(&self, image: HostImage) {
+        self.shared.memories.count_image(-1);
+        drop(image);
+    }
+
+    fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
+        kind_of(desc)
+    }
+
     unsafe fn submit(
         &self,
         queue: QueueIndex,
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
         self.shared.faults.check()?;
-        let inside = |range: &BufferRange, offset: u64, size: u64| {
+        let inside = |range: &ResourceRange, offset: u64, size: u64| {
             offset.checked_add(size).is_some_and(|end| end <= range.size)
         };
         let mut copies = Vec::with_capacity(submission.copies.len());

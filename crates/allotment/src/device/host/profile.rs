@@ -2,7 +2,7 @@
 
 use allotment_suballoc::Alignment;
 
-use crate::ResourceKind;
+use crate::device::ResourceKind;
 use crate::device::{
     Api, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType, MemoryTypeMask,
     QueueInfo, QueueKind, Requirements,

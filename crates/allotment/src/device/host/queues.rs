@@ -7,15 +7,15 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::memory::MemoryObject;
-use super::{BufferRange, Complaints, DeviceError, QueueIndex, TimelinePoint, TimelineValue, Wait};
+use super::{Complaints, DeviceError, QueueIndex, ResourceRange, TimelinePoint, TimelineValue, Wait};
 use crate::sync::locked;
 
 /// Bytes to copy, with both ends kept alive until it is done. Offsets are in the memory.
 #[derive(Debug)]
 pub(super) struct HostCopy {
-    pub(super) from: Arc<BufferRange>,
+    pub(super) from: Arc<ResourceRange>,
     pub(super) from_offset: u64,
-    pub(super) to: Arc<BufferRange>,
+    pub(super) to: Arc<ResourceRange>,
     pub(super) to_offset: u64,
     pub(super) size: u64,
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use allotment::device::host::HostDevice;
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, HeapIndex, MemoryTypeIndex, QueueIndex, Submission,
-    TimelinePoint, TimelineValue, Wait,
+    BufferCopy, BufferDesc, Device, DeviceError, HeapIndex, MemoryDesc, MemoryTypeIndex, QueueIndex,
+    Submission, TimelinePoint, TimelineValue, Wait,
 };
 
 use crate::fixture::{Outcome, Test, tests};
@@ -79,12 +79,12 @@ fn script(device: &HostDevice) -> Result<Vec<u8>, DeviceError> {
     let desc = BufferDesc::new(SIZE);
     let needs = device.buffer_requirements(&desc)?;
     for offset in [0, needs.size] {
-        let memory = device.allocate_memory(VISIBLE, 2 * needs.size)?;
+        let memory = device.allocate_memory(&MemoryDesc::new(VISIBLE, 2 * needs.size))?;
         taken.memory.push(memory);
         // SAFETY: live, and large enough.
         taken.buffers.push(unsafe { device.create_buffer(&desc, memory, offset) }?);
     }
-    let (memory, buffer) = device.create_dedicated_buffer(&desc, VISIBLE)?;
+    let (memory, buffer) = device.create_dedicated_buffer(&desc, &MemoryDesc::new(VISIBLE, 1))?;
     taken.memory.push(memory);
     taken.buffers.push(buffer);
 
@@ -239,7 +239,9 @@ fn every_call_that_can_fail_is_counted(gpu: &HostGpu) {
     counted("buffer_requirements", &mut || {
         device.buffer_requirements(&BufferDesc::new(64)).unwrap();
     });
-    counted("allocate_memory", &mut || memory = Some(device.allocate_memory(VISIBLE, 64).unwrap()));
+    counted("allocate_memory", &mut || {
+        memory = Some(device.allocate_memory(&MemoryDesc::new(VISIBLE, 64)).unwrap())
+    });
     let memory = memory.unwrap();
     counted("map_memory", &mut || {
         // SAFETY: live, visible, and not mapped.
@@ -293,7 +295,7 @@ fn answers(
     let desc = BufferDesc::new(64);
     let point = |value| TimelinePoint { queue: FIRST, value: TimelineValue(value) };
     vec![
-        ("allocate_memory", device.allocate_memory(VISIBLE, 64).err()),
+        ("allocate_memory", device.allocate_memory(&MemoryDesc::new(VISIBLE, 64)).err()),
         // SAFETY: live and visible; a lost device maps nothing.
         ("map_memory", unsafe { device.map_memory(memory) }.err()),
         // SAFETY: live, mapped, and all of the memory.
@@ -303,7 +305,10 @@ fn answers(
         ("buffer_requirements", device.buffer_requirements(&desc).err()),
         // SAFETY: live, and large enough.
         ("create_buffer", unsafe { device.create_buffer(&desc, memory, 0) }.err()),
-        ("create_dedicated_buffer", device.create_dedicated_buffer(&desc, VISIBLE).err()),
+        (
+            "create_dedicated_buffer",
+            device.create_dedicated_buffer(&desc, &MemoryDesc::new(VISIBLE, 1)).err(),
+        ),
         ("submit", gpu.try_submit(FIRST, &[], &[copy(buffer, 0, buffer, 64, 64)]).err()),
         ("submit, empty", gpu.try_submit(QueueIndex(1), &[], &[]).err()),
         ("completed", device.completed(FIRST).err()),

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use allotment::device::host::HostDevice;
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint, TimelineValue,
-    Wait,
+    BufferCopy, BufferDesc, Device, MemoryDesc, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint,
+    TimelineValue, Wait,
 };
 
 use crate::fixture::{Outcome, Test, tests};
@@ -212,7 +212,7 @@ fn threads_start_when_their_queue_is_first_used(gpu: &HostGpu) -> Outcome {
 
 fn a_clone_is_the_same_device(gpu: &HostGpu) {
     let clone = gpu.device().clone();
-    let memory = clone.allocate_memory(MemoryTypeIndex(0), 4096).unwrap();
+    let memory = clone.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
     assert_eq!(gpu.device().usage(), clone.usage());
     assert_eq!(gpu.device().usage().memory_objects, 1);
     // SAFETY: live, and used by nobody.
@@ -255,7 +255,7 @@ fn a_device_that_is_dropped_with_work_pending_does_not_hang(gpu: &HostGpu) {
     for (what, hold, waits) in hold {
         let device = HostDevice::new(gpu.device().profile().clone());
         hold(&device);
-        let memory = device.allocate_memory(MemoryTypeIndex(1), 4096).unwrap();
+        let memory = device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(1), 4096)).unwrap();
         let desc = BufferDesc::new(2048);
         // SAFETY: live, and large enough.
         let from = unsafe { device.create_buffer(&desc, memory, 0) }.unwrap();

@@ -64,7 +64,7 @@ fn buffers_are_kept_out_of_memory_for_attachments_and_protected_queues<F: Fixtur
 }
 
 fn a_buffer_of_no_bytes_is_refused<F: Fixture>(gpu: &Gpu<F>) {
-    assert!(gpu.device().buffer_requirements(&BufferDesc::new(0)).is_err());
+    assert!(gpu.device().buffer_requirements(&BufferDesc::new(0).into()).is_err());
 }
 
 fn a_buffer_larger_than_any_heap_is_refused<F: Fixture>(gpu: &Gpu<F>) {
@@ -72,7 +72,7 @@ fn a_buffer_larger_than_any_heap_is_refused<F: Fixture>(gpu: &Gpu<F>) {
     // What cannot be had is refused at the latest when memory is asked for.
     let largest = gpu.properties().heaps.iter().map(|heap| heap.size).max().unwrap();
     for size in [largest + 1, u64::MAX / 2, u64::MAX] {
-        match gpu.device().buffer_requirements(&BufferDesc::new(size)) {
+        match gpu.device().buffer_requirements(&BufferDesc::new(size).into()) {
             Err(error) => assert_ne!(error, DeviceError::Lost),
             Ok(requirements) => {
                 assert!(requirements.size >= size, "{size}: {requirements:?}");

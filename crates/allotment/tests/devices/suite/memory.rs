@@ -1,7 +1,7 @@
 //! Getting memory from the driver, and giving it back.
 
 use allotment::device::{
-    BufferDesc, Device, DeviceError, HeapIndex, MemoryHandle, MemoryProperties, MemoryTypeIndex,
+    BufferDesc, Device, DeviceError, HeapIndex, MemoryDesc, MemoryHandle, MemoryProperties, MemoryTypeIndex,
 };
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -90,7 +90,9 @@ fn a_memory_type_that_does_not_exist_is_refused<F: Fixture>(gpu: &Gpu<F>) {
     for index in [gpu.properties().memory_types.len() as u8, u8::MAX] {
         let memory_type = MemoryTypeIndex(index);
         assert_refused(gpu, memory_type, 4096);
-        let buffer = gpu.device().create_dedicated_buffer(&BufferDesc::new(64), memory_type);
+        let buffer = gpu
+            .device()
+            .create_dedicated_buffer(&BufferDesc::new(64).into(), &MemoryDesc::new(memory_type, 1));
         assert!(buffer.is_err(), "memory type {index}");
     }
 }

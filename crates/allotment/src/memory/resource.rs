@@ -1,0 +1,517 @@
+//! Buffers and images with their memory in one step: all or nothing.
+
+use core::error::Error;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::allocate::no_memory_type;
+use super::allocator::{Allocation, Allocator};
+use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime};
+use crate::device::{
+    DedicatedNeed, Device, DeviceError, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements, ResourceKind,
+};
+
+/// A resource and the memory that it stands in. Give both back together
+/// ([`Allocator::destroy_buffer`], [`Allocator::destroy_image`]).
+#[derive(Debug)]
+#[must_use = "a resource and its memory are freed by giving it back to its allocator"]
+pub struct Resource<H> {
+    // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
+    handle: H,
+    allocation: Allocation,
+}
+
+impl<H> Resource<H> {
+    /// The API's own handle. It belongs to this pair: never destroy it alone.
+    pub fn handle(&self) -> &H {
+        &self.handle
+    }
+
+    /// Its memory.
+    pub fn allocation(&self) -> &Allocation {
+        &self.allocation
+    }
+}
+
+/// A buffer and its memory.
+pub type Buffer<D> = Resource<<D as Device>::Buffer>;
+
+/// An image and its memory.
+pub type Image<D> = Resource<<D as Device>::Image>;
+
+/// Why a resource was not made. Nothing is left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResourceError {
+    /// The device cannot make such a resource, or refused to.
+    Device(DeviceError),
+    /// There is no memory for it.
+    Allocation(AllocationError),
+    /// It does not fit the memory that it was to share.
+    Access(AccessError),
+}
+
+impl fmt::Display for ResourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(error) => write!(f, "the resource was refused: {error}"),
+            Self::Allocation(error) => write!(f, "no memory for the resource: {error}"),
+            Self::Access(error) => write!(f, "the resource cannot stand there: {error}"),
+        }
+    }
+}
+
+impl Error for ResourceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            Self::Allocation(error) => Some(error),
+            Self::Access(error) => Some(error),
+        }
+    }
+}
+
+/// What differs between buffers and images: which of the device's functions make them.
+pub(super) trait Class<D: Device> {
+    type Info<'a>;
+    type Handle;
+
+    fn kind(device: &D, info: &Self::Info<'_>) -> ResourceKind;
+    fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
+    /// # Safety
+    ///
+    /// As for [`Device::create_buffer`].
+    unsafe fn create(
+        device: &D,
+        info: &Self::Info<'_>,
+        memory: D::Memory,
+        offset: u64,
+    ) -> Result<Self::Handle, DeviceError>;
+    fn create_dedicated(
+        device: &D,
+        info: &Self::Info<'_>,
+        memory: &MemoryDesc<'_, D::MemoryOptions>,
+    ) -> Result<(D::Memory, Self::Handle), DeviceError>;
+    /// # Safety
+    ///
+    /// As for [`Device::destroy_buffer`].
+    unsafe fn destroy(device: &D, handle: Self::Handle);
+    fn name(device: &D, handle: &Self::Handle, name: &str);
+}
+
+pub(super) enum Buffers {}
+
+impl<D: Device> Class<D> for Buffers {
+    type Info<'a> = D::BufferInfo<'a>;
+    type Handle = D::Buffer;
+
+    fn kind(_: &D, _: &D::BufferInfo<'_>) -> ResourceKind {
+        ResourceKind::Buffer
+    }
+
+    fn requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
+        device.buffer_requirements(info)
+    }
+
+    unsafe fn create(
+        device: &D,
+        info: &D::BufferInfo<'_>,
+        memory: D::Memory,
+        offset: u64,
+    ) -> Result<D::Buffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { device.create_buffer(info, memory, offset) }
+    }
+
+    fn create_dedicated(
+        device: &D,
+        info: &D::BufferInfo<'_>,
+        memory: &MemoryDesc<'_, D::MemoryOptions>,
+    ) -> Result<(D::Memory, D::Buffer), DeviceError> {
+        device.create_dedicated_buffer(info, memory)
+    }
+
+    unsafe fn destroy(device: &D, handle: D::Buffer) {
+        // SAFETY: the caller's promise.
+        unsafe { device.destroy_buffer(handle) };
+    }
+
+    fn name(device: &D, handle: &D::Buffer, name: &str) {
+        device.name_buffer(handle, name);
+    }
+}
+
+pub(super) enum Images {}
+
+impl<D: Device> Class<D> for Images {
+    type Info<'a> = D::ImageInfo<'a>;
+    type Handle = D::Image;
+
+    fn kind(device: &D, info: &D::ImageInfo<'_>) -> ResourceKind {
+        device.image_kind(info)
+    }
+
+    fn requirements(device: &D, info: &D::ImageInfo<'_>) -> Result<Requirements, DeviceError> {
+        device.image_requirements(info)
+    }
+
+    unsafe fn create(
+        device: &D,
+        info: &D::ImageInfo<'_>,
+        memory: D::Memory,
+        offset: u64,
+    ) -> Result<D::Image, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { device.create_image(info, memory, offset) }
+    }
+
+    fn create_dedicated(
+        device: &D,
+        info: &D::ImageInfo<'_>,
+        memory: &MemoryDesc<'_, D::MemoryOptions>,
+    ) -> Result<(D::Memory, D::Image), DeviceError> {
+        device.create_dedicated_image(info, memory)
+    }
+
+    unsafe fn destroy(device: &D, handle: D::Image) {
+        // SAFETY: the caller's promise.
+        unsafe { device.destroy_image(handle) };
+    }
+
+    fn name(device: &D, handle: &D::Image, name: &str) {
+        device.name_image(handle, name);
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Makes a buffer with memory for it. Of `desc`, the requirements are replaced by the buffer's own.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    ///
+    /// ```
+    /// use allotment::device::BufferDesc;
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("integrated").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("vertices");
+    /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &desc)?;
+    /// allocator.write(vertices.allocation(), 0, &[7; 4096])?;
+    /// allocator.destroy_buffer(vertices)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create::<Buffers>(info, desc, None)
+    }
+
+    /// Makes an image with memory for it. Of `desc`, the requirements and the kind are replaced by the
+    /// image's own.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither an image nor memory is left behind.
+    ///
+    /// ```
+    /// use allotment::device::ImageDesc;
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("albedo");
+    /// // On the simulated device a format is its bytes a texel.
+    /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &desc)?;
+    /// assert!(allocator.place(albedo.allocation())?.size >= 4 << 20);
+    /// allocator.destroy_image(albedo)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_image(
+        &self,
+        info: &D::ImageInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<Image<D>, ResourceError> {
+        self.create::<Images>(info, desc, None)
+    }
+
+    /// As [`create_buffer`](Self::create_buffer), in memory of its own that the API is told more about: who
+    /// else may use it, where it comes from.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create_buffer`](Self::create_buffer).
+    pub fn create_buffer_with(
+        &self,
+        info: &D::BufferInfo<'_>,
+        desc: &AllocationDesc,
+        options: &D::MemoryOptions,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create::<Buffers>(info, desc, Some(options))
+    }
+
+    /// As [`create_image`](Self::create_image), in memory of its own that the API is told more about.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create_image`](Self::create_image).
+    pub fn create_image_with(
+        &self,
+        info: &D::ImageInfo<'_>,
+        desc: &AllocationDesc,
+        options: &D::MemoryOptions,
+    ) -> Result<Image<D>, ResourceError> {
+        self.create::<Images>(info, desc, Some(options))
+    }
+
+    /// Allocates memory of its own that the API is told more about, with nothing in it yet.
+    ///
+    /// # Errors
+    ///
+    /// As for [`allocate`](Self::allocate).
+    pub fn allocate_with(
+        &self,
+        desc: &AllocationDesc,
+        options: &D::MemoryOptions,
+    ) -> Result<Allocation, AllocationError> {
+        let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
+        self.allocate_alone(desc, Some(options), make, |()| {}).map(|(allocation, ())| allocation)
+    }
+
+    /// Makes a buffer over memory that other resources may stand in as well, `offset` bytes from its
+    /// start. Destroy it with the device, and free the memory when nothing stands in it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; no buffer was made.
+    pub fn create_buffer_in(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &D::BufferInfo<'_>,
+    ) -> Result<D::Buffer, ResourceError> {
+        self.create_in::<Buffers>(allocation, offset, info)
+    }
+
+    /// Makes an image over memory that other resources may stand in as well, `offset` bytes from its
+    /// start. Destroy it with the device, and free the memory when nothing stands in it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; no image was made.
+    pub fn create_image_in(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &D::ImageInfo<'_>,
+    ) -> Result<D::Image, ResourceError> {
+        self.create_in::<Images>(allocation, offset, info)
+    }
+
+    fn create_in<C: Class<D>>(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &C::Info<'_>,
+    ) -> Result<C::Handle, ResourceError> {
+        let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
+        let _held = self.hold(allocation).map_err(ResourceError::Access)?;
+        self.bind::<C>(allocation, offset, info, &requirements)
+    }
+
+    /// Makes a resource over an allocation that the caller [holds](Self::hold).
+    pub(super) fn bind<C: Class<D>>(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &C::Info<'_>,
+        requirements: &Requirements,
+    ) -> Result<C::Handle, ResourceError> {
+        let place = self.place_within(allocation, offset, requirements).map_err(ResourceError::Access)?;
+        // SAFETY: the memory lives as long as the token and what holds it, and the requirements were just
+        // checked.
+        unsafe { C::create(self.device(), info, place.memory, place.offset) }.map_err(ResourceError::Device)
+    }
+
+    fn create<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+        options: Option<&D::MemoryOptions>,
+    ) -> Result<Resource<C::Handle>, ResourceError> {
+        let device = self.device();
+        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
+        let desc = &AllocationDesc { requirements, kind: C::kind(device, info), ..desc.clone() };
+        let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
+            Loneliness::Shared => self.create_placed::<C>(info, desc)?,
+            Loneliness::Preferred => match self.create_alone::<C>(info, desc, options) {
+                // The driver would have liked it better so; it works otherwise too.
+                Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, desc)?,
+                made => made?,
+            },
+            Loneliness::Required => self.create_alone::<C>(info, desc, options)?,
+        };
+        if let Some(name) = &desc.name {
+            C::name(device, &handle, name.as_str());
+        }
+        Ok(Resource { handle, allocation })
+    }
+
+    fn create_placed<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<(C::Handle, Allocation), ResourceError> {
+        let allocation = self.allocate(desc).map_err(ResourceError::Allocation)?;
+        match self.bind::<C>(&allocation, 0, info, &desc.requirements) {
+            Ok(handle) => Ok((handle, allocation)),
+            Err(error) => {
+                // Just allocated here, so it is not foreign.
+                let _ = self.free(allocation);
+                Err(error)
+            }
+        }
+    }
+
+    fn create_alone<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+        options: Option<&D::MemoryOptions>,
+    ) -> Result<(C::Handle, Allocation), ResourceError> {
+        let device = self.device();
+        let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
+        // SAFETY: made just now, and no queue has seen it.
+        let unmake = |handle| unsafe { C::destroy(device, handle) };
+        let made = self.allocate_alone(desc, options, make, unmake);
+        made.map(|(allocation, handle)| (handle, allocation)).map_err(ResourceError::Allocation)
+    }
+
+    /// Whether a resource gets memory that the API knows to be its alone.
+    fn loneliness(&self, desc: &AllocationDesc, has_options: bool) -> Loneliness {
+        let need = desc.requirements.dedicated;
+        if desc.dedicated == Dedicated::Always || has_options {
+            Loneliness::Required
+        } else if desc.dedicated == Dedicated::Never {
+            // Refused with a word, where the driver insists.
+            Loneliness::Shared
+        } else if need == DedicatedNeed::Required {
+            Loneliness::Required
+        } else if need == DedicatedNeed::Preferred
+            && desc.lifetime == Lifetime::Long
+            && desc.growth == Growth::Allowed
+            && !self.heaps.objects_are_scarce(self.device())
+        {
+            Loneliness::Preferred
+        } else {
+            Loneliness::Shared
+        }
+    }
+
+    /// Gets memory that nobody else shares or inherits, together with what stands in it. Tries the memory
+    /// types that suit in turn.
+    fn allocate_alone<H>(
+        &self,
+        desc: &AllocationDesc,
+        options: Option<&D::MemoryOptions>,
+        make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
+        unmake: impl Fn(H),
+    ) -> Result<(Allocation, H), AllocationError> {
+        // Said so that the pool ties the memory to its resource.
+        let desc = &AllocationDesc { dedicated: Dedicated::Always, ..desc.clone() };
+        let mut first = None;
+        for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
+            let attempt = || self.make_alone(desc, memory_type, options, &make, &unmake);
+            let made = attempt().or_else(|refused| {
+                if self.make_room(memory_type, refused) { attempt() } else { Err(refused) }
+            });
+            match made {
+                Err(error) if error.falls_through() => first = first.or(Some(error)),
+                result => return result,
+            }
+        }
+        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+    }
+
+    fn make_alone<H>(
+        &self,
+        desc: &AllocationDesc,
+        memory_type: MemoryTypeIndex,
+        options: Option<&D::MemoryOptions>,
+        make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
+        unmake: impl Fn(H),
+    ) -> Result<(Allocation, H), AllocationError> {
+        let (device, size) = (self.device(), desc.requirements.size);
+        if desc.growth == Growth::Forbidden {
+            return Err(AllocationError::WouldGrow { requested: size, free: 0, largest_free: 0 });
+        }
+        let refused = |error| self.heaps.refused(device, memory_type, size, error);
+        let memory = MemoryDesc::new(memory_type, size).with_priority(desc.priority).with_options(options);
+        let charge = self.heaps.charge(device, memory_type, size, desc.budget)?;
+        self.heaps.allocate_calls.fetch_add(1, Relaxed);
+        let (raw, handle) = self.waiting(|| make(&memory)).map_err(refused)?;
+        // SAFETY: made just now, with this type and size, and known to nobody else.
+        let owned = unsafe { OwnedMemory::adopt(device, raw, memory_type, size) };
+        let adopted = owned.map_err(refused).and_then(|memory| {
+            charge.keep();
+            self.adopt(self.default_pool_for(memory_type, desc), memory, desc)
+        });
+        match adopted {
+            Ok(allocation) => {
+                if let Some(name) = &desc.name {
+                    device.name_memory(raw, name.as_str());
+                }
+                Ok((allocation, handle))
+            }
+            Err(error) => {
+                unmake(handle);
+                Err(error)
+            }
+        }
+    }
+
+    /// Destroys a buffer and frees its memory. No queue may use it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] when it is from another allocator; it comes back with the error.
+    pub fn destroy_buffer(&self, buffer: Buffer<D>) -> Result<(), Foreign<Buffer<D>>> {
+        self.destroy::<Buffers>(buffer)
+    }
+
+    /// Destroys an image and frees its memory. No queue may use it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] when it is from another allocator; it comes back with the error.
+    pub fn destroy_image(&self, image: Image<D>) -> Result<(), Foreign<Image<D>>> {
+        self.destroy::<Images>(image)
+    }
+
+    fn destroy<C: Class<D>>(
+        &self,
+        resource: Resource<C::Handle>,
+    ) -> Result<(), Foreign<Resource<C::Handle>>> {
+        if resource.allocation.allocator != self.id() {
+            return Err(Foreign(resource));
+        }
+        let Resource { handle, allocation } = resource;
+        // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
+        unsafe { C::destroy(self.device(), handle) };
+        // Known not to be foreign.
+        let _ = self.free(allocation);
+        Ok(())
+    }
+}
+
+/// Whether a resource is alone in its memory, as far as the API is told.
+enum Loneliness {
+    Shared,
+    Preferred,
+    Required,
+}
