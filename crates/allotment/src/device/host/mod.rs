@@ -244,6 +244,7 @@ impl HostDevice {
     /// Checks that a resource of `size` bytes may stand at a place.
     fn place(
         &self,
+        call: &str,
         what: &impl Debug,
         size: u64,
         needs: &Requirements,
@@ -251,15 +252,15 @@ impl HostDevice {
         offset: u64,
     ) -> Result<ResourceRange, DeviceError> {
         self.shared.faults.check()?;
-        let object = self.object(memory, "create")?;
+        let object = self.object(memory, call)?;
         let end = offset.checked_add(needs.size);
         if size == 0 || end.is_none_or(|end| end > object.size()) {
-            self.complain(format!("create: {what:?} at {offset} reaches beyond {memory:?}"));
+            self.complain(format!("{call}: {what:?} at {offset} reaches beyond {memory:?}"));
             return Err(DeviceError::Unsupported);
         }
         if !needs.alignment.is_aligned(offset) || !needs.memory_types.contains(object.memory_type()) {
             let memory_type = object.memory_type();
-            self.complain(format!("create: at {offset} of type {memory_type} {needs:?} do not hold"));
+            self.complain(format!("{call}: at {offset} of type {memory_type} {needs:?} do not hold"));
             return Err(DeviceError::Unsupported);
         }
         Ok(ResourceRange { memory: object, offset, size })
@@ -400,7 +401,7 @@ unsafe impl Device for HostDevice {
         memory: HostMemory,
         offset: u64,
     ) -> Result<HostBuffer, DeviceError> {
-        let range = self.place(desc, desc.size, &self.needs(desc), memory, offset)?;
+        let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
         self.shared.memories.count_buffer(1);
         Ok(HostBuffer { range: Arc::new(range) })
     }
@@ -435,7 +436,7 @@ unsafe impl Device for HostDevice {
         offset: u64,
     ) -> Result<HostImage, DeviceError> {
         let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
-        let range = self.place(desc, needs.size, &needs, memory, offset)?;
+        let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
         self.shared.memories.count_image(1);
         Ok(HostImage { range })
     }

@@ -240,7 +240,7 @@ fn every_call_that_can_fail_is_counted(gpu: &HostGpu) {
         device.buffer_requirements(&BufferDesc::new(64)).unwrap();
     });
     counted("allocate_memory", &mut || {
-        memory = Some(device.allocate_memory(&MemoryDesc::new(VISIBLE, 64)).unwrap())
+        memory = Some(device.allocate_memory(&MemoryDesc::new(VISIBLE, 64)).unwrap());
     });
     let memory = memory.unwrap();
     counted("map_memory", &mut || {
