@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{PoisonError, RwLockReadGuard};
 
 use super::allocator::{Allocation, AllocationId, Allocator};
-use super::pool::{Detail, PoolSlot};
+use super::pool::{Label, PoolSlot};
 use super::record::{RawPlace, Record};
 use super::{AccessError, Name};
 use crate::device::{
@@ -123,15 +123,16 @@ impl<D: Device> Allocator<D> {
         if record.generation() != id.generation {
             return Err(AccessError::Stale);
         }
+        let label = state.label(id.record);
         let set = &state.sets[usize::from(detail.set)];
         let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
         Ok(AllocationInfo {
             size: detail.sizes.requested,
             occupied: detail.sizes.occupied,
             kind: detail.kind,
-            name: detail.name.clone(),
-            user_data: detail.user_data,
-            category: detail.category,
+            name: label.name.clone(),
+            user_data: label.user_data,
+            category: label.category,
             dedicated: block.role != super::block_set::Role::Shared,
             block: detail.spot.block,
             block_size: block.memory.size(),
@@ -146,7 +147,7 @@ impl<D: Device> Allocator<D> {
     /// As for [`place`](Self::place).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // What was the name is dropped without the lock.
-        self.change_detail(allocation, |detail| core::mem::replace(&mut detail.name, name)).map(drop)
+        self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
     }
 
     /// Gives an allocation another user number.
@@ -155,13 +156,13 @@ impl<D: Device> Allocator<D> {
     ///
     /// As for [`place`](Self::place).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
-        self.change_detail(allocation, |detail| detail.user_data = user_data)
+        self.change_label(allocation, |label| label.user_data = user_data)
     }
 
-    fn change_detail<T>(
+    fn change_label<T>(
         &self,
         allocation: &Allocation,
-        change: impl FnOnce(&mut Detail) -> T,
+        change: impl FnOnce(&mut Label) -> T,
     ) -> Result<T, AccessError> {
         let (slot, record) = self.slot_and_record(allocation.id())?;
         let mut guard = locked(&slot.state);
@@ -169,8 +170,8 @@ impl<D: Device> Allocator<D> {
         if record.generation() != allocation.generation {
             return Err(AccessError::Stale);
         }
-        let detail = guard.as_mut().and_then(|state| state.detail_mut(allocation.record));
-        Ok(change(detail.ok_or(AccessError::Stale)?))
+        let label = guard.as_mut().and_then(|state| state.label_mut(allocation.record));
+        Ok(change(label.ok_or(AccessError::Stale)?))
     }
 
     /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the device.

@@ -1,11 +1,12 @@
 //! Requests in, tokens out: the path that a request takes, and the way back.
 
-use std::sync::PoisonError;
+use std::borrow::Cow;
+use std::sync::{MutexGuard, PoisonError};
 
 use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use super::allocator::{Allocation, Allocator, default_pool};
-use super::block_set::{BlockSet, Role};
+use super::block_set::Role;
 use super::choice::{Choice, Ranking, judge};
 use super::heaps::heap_of;
 use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
@@ -23,10 +24,32 @@ impl<D: Device> Allocator<D> {
     /// [`AllocationError`]; nothing has changed. Where several memory types were tried, it is what the
     /// first of them, the one that suits best, refused with.
     pub fn allocate(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
+        match self.allocate_quickly(desc) {
+            Some(allocation) => Ok(allocation),
+            None => self.allocate_by_ranking(desc),
+        }
+    }
+
+    /// Serves what most requests are: one that a range serves which was freed a moment ago, in the memory
+    /// type that suits best, where nobody else is in the pool right now.
+    fn allocate_quickly(&self, desc: &AllocationDesc) -> Option<Allocation> {
+        if !desc.is_ordinary() {
+            return None;
+        }
+        let ranking = &self.rankings[desc.intent as usize];
+        let memory_type = ranking.types(desc.requirements.memory_types).next()?;
+        let pool = self.own_shard(self.default_pool_for(memory_type, desc));
+        let slot = self.pools.get(pool)?;
+        let mut guard = slot.state.try_lock().ok()?;
+        let (record, generation) = guard.as_mut()?.place_quickly(slot, 0, desc)?;
+        Some(Allocation { allocator: self.id, pool, record, generation })
+    }
+
+    fn allocate_by_ranking(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
         let ranking = self.ranking(desc)?;
         let mut first = None;
         for memory_type in ranking.types(desc.requirements.memory_types) {
-            match self.allocate_from(self.default_pool_for(memory_type, desc), 0, desc) {
+            match self.allocate_from_shards(self.default_pool_for(memory_type, desc), desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
             }
@@ -97,13 +120,13 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Checks what is wanted at the door, and ranks the memory types that may serve it.
-    pub(super) fn ranking(&self, desc: &AllocationDesc) -> Result<Ranking, AllocationError> {
+    pub(super) fn ranking(&self, desc: &AllocationDesc) -> Result<Cow<'_, Ranking>, AllocationError> {
         check_size(desc)?;
         let wishes = desc.required | desc.preferred | desc.avoided;
         if wishes.is_empty() {
-            return Ok(self.rankings[desc.intent as usize]);
+            return Ok(Cow::Borrowed(&self.rankings[desc.intent as usize]));
         }
-        Ok(Ranking::new(self.device.properties(), desc, self.desc.memory_types))
+        Ok(Cow::Owned(Ranking::new(self.device.properties(), desc, self.desc.memory_types)))
     }
 
     pub(super) fn default_pool_for(&self, memory_type: MemoryTypeIndex, desc: &AllocationDesc) -> u32 {
@@ -161,7 +184,24 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
-        let mut guard = locked(&slot.state);
+        self.serve(pool, slot, locked(&slot.state), set, desc)
+    }
+
+    /// Serves a request from one memory type of a pool that is locked already.
+    pub(super) fn serve<'a>(
+        &self,
+        pool: u32,
+        slot: &'a PoolSlot<D>,
+        mut guard: MutexGuard<'a, Option<PoolState<D>>>,
+        set: usize,
+        desc: &AllocationDesc,
+    ) -> Result<Allocation, AllocationError> {
+        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        if desc.is_ordinary() {
+            if let Some((record, generation)) = state.place_quickly(slot, set, desc) {
+                return Ok(Allocation { allocator: self.id, pool, record, generation });
+            }
+        }
         loop {
             let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
             let fitted = self.fit(state, set, desc)?;
@@ -219,10 +259,9 @@ impl<D: Device> Allocator<D> {
         set: usize,
         desc: &AllocationDesc,
     ) -> Result<Fitted, AllocationError> {
-        let BlockSet { memory_type, heap, .. } = state.sets[set];
-        let heap_size = self.heaps.heap_size(heap);
+        let heap_size = self.heaps.heap_size(state.sets[set].heap);
         let scarce = self.heaps.objects_are_scarce(&self.device);
-        state.fit(set, desc, self.atom_of(memory_type), heap_size, scarce)
+        state.fit(set, desc, heap_size, scarce)
     }
 
     /// Gets what the plan wants from the driver, in place of empty blocks if need be. Called with no lock
@@ -354,7 +393,7 @@ impl<D: Device> Allocator<D> {
         size: u64,
         desc: &AllocationDesc,
     ) -> Result<(&PoolSlot<D>, Fitted), AllocationError> {
-        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
+        let slot = self.shard(pool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
         let mut fitted = self.fit(state, 0, desc)?;
@@ -380,15 +419,21 @@ impl<D: Device> Allocator<D> {
         }
         let Some(slot) = self.pools.get(allocation.pool) else { return Err(Foreign(allocation)) };
         let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Ok(()) };
-        if slot.records.get(allocation.record).map(|record| record.generation())
-            != Some(allocation.generation)
-        {
+        let (Some(state), Some(entry)) = (guard.as_mut(), slot.records.get(allocation.record)) else {
+            return Ok(());
+        };
+        if entry.generation() != allocation.generation {
             // The pool was reset: the memory is free already.
             return Ok(());
         }
-        let Freed { memory, more } = state.free(slot, allocation.record);
+        if let Some(name) = state.free_quickly(slot, entry, allocation.record) {
+            drop(guard);
+            drop(name);
+            return Ok(());
+        }
+        let Freed { memory, more, name } = state.free(slot, allocation.record);
         drop(guard);
+        drop(name);
         if let Some(memory) = memory {
             self.heaps.free(&self.device, memory);
             if more {

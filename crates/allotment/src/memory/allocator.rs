@@ -13,6 +13,7 @@ use super::heaps::Heaps;
 use super::leaks::{LeakHandler, report_leaks};
 use super::pool::{BlockSizing, PoolSlot, PoolState, Rules};
 use super::retention::Retention;
+use super::shards::{MOST_SHARDS, default_shards};
 use super::waits::Waits;
 use super::{BudgetWish, CreateAllocatorError, Intent, Lifetime};
 use crate::device::{Device, HeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
@@ -35,6 +36,10 @@ pub struct AllocatorDesc {
     pub retention: Retention,
     /// Bytes that the allocator may have of a heap; of the others, what the driver gives.
     pub heap_limits: Vec<(HeapIndex, u64)>,
+    /// Into how many copies a default pool may split, so that threads that allocate at the same time do
+    /// not wait for each other: 1 to 16. Unless said otherwise, as many as threads can run at once, up to
+    /// eight. A thread that is alone uses one.
+    pub shards: u32,
     /// Memory types that may be used at all.
     pub memory_types: MemoryTypeMask,
     /// Who is told of allocations that are live when the allocator goes.
@@ -48,6 +53,7 @@ impl Default for AllocatorDesc {
             block_sizes: BlockSizes::default(),
             retention: Retention::default(),
             heap_limits: Vec::new(),
+            shards: default_shards(),
             memory_types: MemoryTypeMask::ALL,
             on_leak: LeakHandler::default(),
         }
@@ -108,6 +114,8 @@ pub struct Allocator<D: Device> {
     pub(super) pools: AppendTable<PoolSlot<D>>,
     /// How many slots there are: default pools, and the most custom pools there have been at once.
     pub(super) slot_count: AtomicU32,
+    /// Copies of the default pools, made when they are needed.
+    pub(super) shards: u32,
     /// Slots of custom pools that were destroyed.
     pub(super) vacant_slots: Mutex<Vec<u32>>,
     pub(super) desc: AllocatorDesc,
@@ -149,12 +157,14 @@ impl<D: Device> Allocator<D> {
         let limits = properties.limits;
         let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
         let types = properties.memory_types.len() as u32;
+        let shards = desc.shards.clamp(1, MOST_SHARDS);
         let heaps = Heaps::new(&device, &desc.heap_limits);
         let rankings = Ranking::of_intents(properties, desc.memory_types);
-        let allocator = Self {
+        Ok(Self {
             heaps,
             pools: AppendTable::new(),
-            slot_count: AtomicU32::new(types * POOLS_PER_TYPE),
+            slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
+            shards,
             vacant_slots: Mutex::default(),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             separate_optimal,
@@ -162,37 +172,32 @@ impl<D: Device> Allocator<D> {
             waits: Waits::default(),
             desc,
             device,
-        };
-        allocator.make_default_pools();
-        Ok(allocator)
+        })
     }
 
-    fn make_default_pools(&self) {
-        let limits = self.device.properties().limits;
-        for (memory_type, found) in self.device.properties().indexed_types() {
-            for pool in 0..POOLS_PER_TYPE {
-                let optimal_only = self.separate_optimal && pool % 2 == 1;
-                let rules = Rules {
-                    algorithm: self.desc.algorithm,
-                    sizing: BlockSizing::Growing(self.desc.block_sizes),
-                    min_blocks: 0,
-                    max_blocks: u32::MAX,
-                    alignment: Alignment::ONE,
-                    // Apart from linear ones, optimal images need no distance from each other.
-                    granularity: if optimal_only { Alignment::ONE } else { limits.buffer_image_granularity },
-                    retention: self.desc.retention,
-                    budget: BudgetWish::Exceed,
-                    priority: Priority::NORMAL,
-                    options: None,
-                    name: None,
-                };
-                let set = BlockSet::new(memory_type, found.heap, self.desc.algorithm);
-                let index = u32::from(memory_type.0) * POOLS_PER_TYPE + pool;
-                if let Some(slot) = self.pools.get_or_make(index) {
-                    *locked(&slot.state) = Some(PoolState::new(rules, vec![set]));
-                }
-            }
-        }
+    /// The default pool that has this place among those of a shard.
+    pub(super) fn new_default_pool(&self, place: u32) -> Option<PoolState<D>> {
+        let memory_type = MemoryTypeIndex((place / POOLS_PER_TYPE) as u8);
+        let properties = self.device.properties();
+        let found = properties.memory_type(memory_type)?;
+        let optimal_only = self.separate_optimal && place % 2 == 1;
+        let granularity = properties.limits.buffer_image_granularity;
+        let rules = Rules {
+            algorithm: self.desc.algorithm,
+            sizing: BlockSizing::Growing(self.desc.block_sizes),
+            min_blocks: 0,
+            max_blocks: u32::MAX,
+            alignment: Alignment::ONE,
+            // Apart from linear ones, optimal images need no distance from each other.
+            granularity: if optimal_only { Alignment::ONE } else { granularity },
+            retention: self.desc.retention,
+            budget: BudgetWish::Exceed,
+            priority: Priority::NORMAL,
+            options: None,
+            name: None,
+        };
+        let set = BlockSet::new(memory_type, found.heap, self.atom_of(memory_type), self.desc.algorithm);
+        Some(PoolState::new(rules, vec![set]))
     }
 
     /// The device that the allocator was made over.
@@ -210,13 +215,35 @@ impl<D: Device> Allocator<D> {
 
     /// All pool slots that exist, default ones first.
     pub(super) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
-        let count = self.slot_count.load(Ordering::Acquire);
-        (0..count).filter_map(|index| self.pools.get(index))
+        self.indexed_slots().map(|(_, slot)| slot)
     }
 
-    /// The number of pools in which memory of the device's types is allocated by intent.
-    pub(super) fn default_pool_count(&self) -> u32 {
+    /// All pool slots that exist, with their indices.
+    pub(super) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+        let count = self.slot_count.load(Ordering::Acquire);
+        (0..count).filter_map(|index| Some((index, self.pools.get(index)?)))
+    }
+
+    /// The slots of custom pools, with their indices.
+    pub(super) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+        self.indexed_slots().skip_while(|(index, _)| *index < self.default_pool_count())
+    }
+
+    /// The slots of default pools.
+    pub(super) fn default_slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
+        let default = self.indexed_slots().take_while(|(index, _)| *index < self.default_pool_count());
+        default.map(|(_, slot)| slot)
+    }
+
+    /// The number of default pools that each shard has.
+    pub(super) fn pools_per_shard(&self) -> u32 {
         self.device.properties().memory_types.len() as u32 * POOLS_PER_TYPE
+    }
+
+    /// The number of pools in which memory of the device's types is allocated by intent: those of shard 0
+    /// first, in the order of memory types.
+    pub(super) fn default_pool_count(&self) -> u32 {
+        self.pools_per_shard() * self.shards
     }
 
     /// For tests: walks everything and panics unless every structure agrees with every other.

@@ -3,10 +3,11 @@
 //! Knows nothing of locks, drivers or budgets: memory comes in as an argument and goes out as a result.
 
 use allotment_suballoc::{
-    Algorithm, AllocateError, DetailedStatistics as RangeStatistics, Handle, RegionKind, Request, SizeRange,
-    VirtualBlock,
+    Algorithm, Alignment, AllocateError, DetailedStatistics as RangeStatistics, Handle, RegionKind, Request,
+    SizeRange, VirtualBlock,
 };
 
+use super::quick_lists::{LARGEST_WAITING, QuickLists};
 use super::statistics::{DetailedStatistics, Statistics};
 use crate::device::{Device, HeapIndex, MemoryTypeIndex, OwnedMemory};
 
@@ -28,7 +29,9 @@ pub(super) struct Block<D: Device> {
     pub(super) memory: OwnedMemory<D>,
     pub(super) ranges: VirtualBlock<u32>,
     pub(super) role: Role,
-    /// The tick since which nothing is allocated in it.
+    /// Allocations that are live in it. Those whose ranges wait in the quick lists are not.
+    live: u32,
+    /// The tick since which none is. Invariant: `Some` exactly where `live` is 0.
     empty_since: Option<u64>,
 }
 
@@ -58,6 +61,8 @@ const SHARED_SPARE_FACTOR: u64 = 2;
 pub(super) struct BlockSet<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
     pub(super) heap: HeapIndex,
+    /// The non-coherent atom where the memory is mapped and not coherent, else 1.
+    pub(super) atom: Alignment,
     algorithm: Algorithm,
     /// By index; an index is never used for another block while a spot names it.
     blocks: Vec<Option<Block<D>>>,
@@ -66,8 +71,12 @@ pub(super) struct BlockSet<D: Device> {
     order: Vec<u32>,
     /// Empty blocks of [`Role::Own`].
     spare: Vec<u32>,
+    /// Freed ranges that wait for a request of their size.
+    pub(super) quick: QuickLists,
     pub(super) statistics: Statistics,
     pub(super) empty_blocks: u32,
+    /// Bytes of these.
+    pub(super) empty_bytes: u64,
     /// A thread is getting a shared block from the driver; others wait for it rather than do the same.
     pub(super) growing: bool,
 }
@@ -81,17 +90,25 @@ fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
 }
 
 impl<D: Device> BlockSet<D> {
-    pub(super) fn new(memory_type: MemoryTypeIndex, heap: HeapIndex, algorithm: Algorithm) -> Self {
+    pub(super) fn new(
+        memory_type: MemoryTypeIndex,
+        heap: HeapIndex,
+        atom: Alignment,
+        algorithm: Algorithm,
+    ) -> Self {
         Self {
             memory_type,
             heap,
+            atom,
             algorithm,
             blocks: Vec::new(),
             vacant: Vec::new(),
             order: Vec::new(),
             spare: Vec::new(),
+            quick: QuickLists::default(),
             statistics: Statistics::default(),
             empty_blocks: 0,
+            empty_bytes: 0,
             growing: false,
         }
     }
@@ -193,14 +210,8 @@ impl<D: Device> BlockSet<D> {
             },
         };
         let padding = block.ranges.statistics().padding - padding;
-        if block.empty_since.take().is_some() {
-            self.empty_blocks -= 1;
-            self.spare.retain(|&spare| spare != index);
-        }
-        self.statistics.allocations += 1;
-        self.statistics.allocation_bytes += sizes.requested;
-        self.statistics.rounding += sizes.occupied - sizes.requested;
         *self.lost() += padding;
+        self.occupy(index, sizes);
         self.sort_step();
         Ok(Some(Spot { block: index, handle: range.handle, offset: range.offset }))
     }
@@ -213,30 +224,80 @@ impl<D: Device> BlockSet<D> {
         }
     }
 
-    /// Takes an allocation back. True when its block is empty now.
-    pub(super) fn free(&mut self, spot: &Spot, sizes: Sizes, now: u64) -> bool {
-        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else {
-            return false;
-        };
-        let padding = block.ranges.statistics().padding;
-        if block.ranges.free(spot.handle).is_err() {
-            return false;
+    /// Counts an allocation in a block. True when the block was empty.
+    pub(super) fn occupy(&mut self, index: u32, sizes: Sizes) -> bool {
+        self.statistics.allocations += 1;
+        self.statistics.allocation_bytes += sizes.requested;
+        self.statistics.rounding += sizes.occupied - sizes.requested;
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        block.live += 1;
+        let was_empty = block.empty_since.take().is_some();
+        if was_empty {
+            self.empty_blocks -= 1;
+            self.empty_bytes -= block.memory.size();
+            self.spare.retain(|&spare| spare != index);
         }
-        let padding = padding - block.ranges.statistics().padding;
-        let emptied = block.ranges.is_empty();
-        if emptied {
-            block.empty_since = Some(now);
-            self.empty_blocks += 1;
-            if block.role == Role::Own {
-                self.spare.push(spot.block);
-            }
-        }
+        was_empty
+    }
+
+    /// Counts an allocation in a block no more. True when the block is empty now.
+    fn vacate(&mut self, index: u32, sizes: Sizes, now: u64) -> bool {
         self.statistics.allocations -= 1;
         self.statistics.allocation_bytes -= sizes.requested;
         self.statistics.rounding -= sizes.occupied - sizes.requested;
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        block.live -= 1;
+        let emptied = block.live == 0;
+        if emptied {
+            block.empty_since = Some(now);
+            self.empty_blocks += 1;
+            self.empty_bytes += block.memory.size();
+            if block.role == Role::Own {
+                self.spare.push(index);
+            }
+        }
+        emptied
+    }
+
+    /// Takes an allocation back. True when its block is empty now.
+    pub(super) fn free(&mut self, spot: &Spot, sizes: Sizes, now: u64) -> bool {
+        self.release(spot);
+        self.vacate(spot.block, sizes, now)
+    }
+
+    /// Gives a range back to the ranges of its block.
+    pub(super) fn release(&mut self, spot: &Spot) {
+        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else { return };
+        let padding = block.ranges.statistics().padding;
+        // The handle is of a range that was handed out and not given back.
+        let freed = block.ranges.free(spot.handle);
+        debug_assert!(freed.is_ok(), "a range is given back once");
+        let padding = padding - block.ranges.statistics().padding;
         *self.lost() -= padding;
         self.sort_step();
-        emptied
+    }
+
+    /// True where the range of an allocation may wait for a request of its size once it is freed.
+    pub(super) fn may_wait(&self, spot: &Spot, sizes: Sizes) -> bool {
+        self.algorithm == Algorithm::Tlsf
+            && sizes.occupied <= LARGEST_WAITING
+            && self.block(spot.block).is_some_and(|block| block.role == Role::Shared)
+    }
+
+    /// Lets the range of an allocation wait, in place of giving it back. False, and nothing has changed,
+    /// when its list is full or its block would be empty.
+    pub(super) fn park(&mut self, record: u32, spot: &Spot, sizes: Sizes) -> bool {
+        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        if block.live == 1 || !self.quick.push(record, spot.offset, sizes.occupied) {
+            return false;
+        }
+        block.live -= 1;
+        self.statistics.allocations -= 1;
+        self.statistics.allocation_bytes -= sizes.requested;
+        self.statistics.rounding -= sizes.occupied - sizes.requested;
+        true
     }
 
     /// Swaps the first two neighbours of the order that stand wrong.
@@ -254,7 +315,7 @@ impl<D: Device> BlockSet<D> {
         // A block made to measure has one range, for which the simplest algorithm does.
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
         let ranges = new_ranges(size, algorithm);
-        let block = Block { memory, ranges, role, empty_since: Some(now) };
+        let block = Block { memory, ranges, role, live: 0, empty_since: Some(now) };
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.blocks.push(None);
             // The device has at most u32::MAX memory objects.
@@ -262,6 +323,7 @@ impl<D: Device> BlockSet<D> {
         });
         self.blocks[index as usize] = Some(block);
         self.empty_blocks += 1;
+        self.empty_bytes += size;
         self.statistics.block_bytes += size;
         match role {
             Role::Shared => {
@@ -278,13 +340,14 @@ impl<D: Device> BlockSet<D> {
         index
     }
 
-    /// Takes an empty memory object out.
+    /// Takes an empty memory object out. None of its ranges may wait in the quick lists.
     pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
         let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
         self.vacant.push(index);
         self.order.retain(|&other| other != index);
         self.spare.retain(|&other| other != index);
-        self.empty_blocks -= u32::from(block.empty_since.is_some());
+        self.empty_blocks -= 1;
+        self.empty_bytes -= block.memory.size();
         self.statistics.block_bytes -= block.memory.size();
         match block.role {
             Role::Shared => self.statistics.blocks -= 1,
@@ -315,7 +378,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// Bytes of the memory objects in which nothing is allocated, when `keep` shared blocks at least stay.
-    pub(super) fn empty_bytes(&self, keep: u32) -> u64 {
+    pub(super) fn surrenderable(&self, keep: u32) -> u64 {
         let mut may_go = self.statistics.blocks.saturating_sub(keep);
         let mut bytes = 0;
         for (_, block) in self.blocks().filter(|(_, block)| block.empty_since.is_some()) {
@@ -372,28 +435,31 @@ impl<D: Device> BlockSet<D> {
     /// For tests: everything agrees with everything.
     pub(super) fn check_invariants(&self) {
         let mut counted = Statistics::default();
-        let mut empty = 0;
+        let mut ranges = 0;
+        let (mut empty, mut empty_bytes) = (0, 0);
         for (index, block) in self.blocks() {
             block.ranges.check_invariants();
             assert_eq!(block.ranges.size(), block.memory.size());
-            assert_eq!(block.empty_since.is_some(), block.ranges.is_empty());
-            empty += u32::from(block.ranges.is_empty());
+            assert_eq!(block.empty_since.is_some(), block.live == 0);
+            let empty_here = block.live == 0;
+            empty += u32::from(empty_here);
+            empty_bytes += if empty_here { block.memory.size() } else { 0 };
             assert_eq!(self.order.contains(&index), block.role == Role::Shared);
-            let spare = block.role == Role::Own && block.ranges.is_empty();
+            let spare = block.role == Role::Own && block.live == 0;
             assert_eq!(self.spare.contains(&index), spare);
             counted.block_bytes += block.memory.size();
-            counted.allocations += block.ranges.statistics().allocation_count;
+            counted.allocations += block.live;
+            ranges += block.ranges.statistics().allocation_count as usize;
             match block.role {
                 Role::Shared => counted.blocks += 1,
                 _ => counted.dedicated += 1,
             }
         }
-        assert_eq!(empty, self.empty_blocks);
+        assert_eq!((empty, empty_bytes), (self.empty_blocks, self.empty_bytes));
+        assert_eq!(ranges, counted.allocations as usize + self.quick.len(), "a range is live or waits");
         assert_eq!(counted.block_bytes, self.statistics.block_bytes);
         assert_eq!(counted.allocations, self.statistics.allocations);
         assert_eq!((counted.blocks, counted.dedicated), (self.statistics.blocks, self.statistics.dedicated));
-        let free: u64 = self.blocks().map(|(_, block)| block.ranges.statistics().free).sum();
-        assert_eq!(free, self.statistics.free());
     }
 
     /// The records of all live allocations.

@@ -46,7 +46,7 @@ impl<D: Device> Allocator<D> {
         let properties = self.device.properties();
         let sets = desc.memory_types.iter().filter_map(|&memory_type| {
             let heap = properties.memory_type(memory_type)?.heap;
-            Some(BlockSet::new(memory_type, heap, desc.algorithm))
+            Some(BlockSet::new(memory_type, heap, self.atom_of(memory_type), desc.algorithm))
         });
         let mut state = PoolState::new(rules, sets.collect());
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use allotment_suballoc::{Side, Strategy};
 
-use crate::device::{MemoryProperties, Priority, Requirements, ResourceKind};
+use super::quick_lists::LARGEST_WAITING;
+use crate::device::{DedicatedNeed, MemoryProperties, Priority, Requirements, ResourceKind};
 
 /// What memory is for. The allocator turns it into a memory type; [`Allocator::explain`] says why.
 ///
@@ -211,6 +212,22 @@ impl AllocationDesc {
             user_data: 0,
             category: "",
         }
+    }
+
+    /// True when the request is small, and has no wish beside its requirements and intent that decides over
+    /// its place.
+    pub(super) fn is_ordinary(&self) -> bool {
+        (self.required | self.preferred | self.avoided).is_empty()
+            && (1..=LARGEST_WAITING).contains(&self.requirements.size)
+            && self.requirements.dedicated == DedicatedNeed::None
+            && self.dedicated != Dedicated::Always
+            && matches!(self.strategy, Strategy::Balanced | Strategy::LeastTime)
+            && self.side == Side::Lower
+    }
+
+    /// True when a person or a program calls the request something.
+    pub(super) fn is_labelled(&self) -> bool {
+        self.name.is_some() || self.user_data != 0 || !self.category.is_empty()
     }
 
     /// The same with a name for people.

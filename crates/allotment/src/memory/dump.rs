@@ -11,7 +11,7 @@ use allotment_suballoc::{Region, RegionKind, VirtualBlock};
 
 use super::allocator::Allocator;
 use super::block_set::{Block, Role};
-use super::pool::{BlockSizing, Detail, PoolState};
+use super::pool::{BlockSizing, Detail, Label, PoolState};
 use super::statistics::DetailedStatistics;
 use crate::device::{Api, Device, HeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
@@ -86,17 +86,16 @@ impl<D: Device> Allocator<D> {
                 })
             })
         })?;
-        let default = 0..self.default_pool_count();
         dump.object("DefaultPools", |pools| {
             properties.indexed_types().try_for_each(|(index, _)| {
-                let of_type: Vec<_> = self.slots().take(default.len()).collect();
                 let mut shown = Vec::new();
-                for slot in of_type {
-                    let guard = locked(&slot.state);
-                    let Some(state) = guard.as_ref().filter(|state| state.sets[0].memory_type == index)
+                for slot in self.default_slots() {
+                    let mut guard = locked(&slot.state);
+                    let Some(state) = guard.as_mut().filter(|state| state.sets[0].memory_type == index)
                     else {
                         continue;
                     };
+                    state.settle();
                     shown.extend(Drawn::of(state, 0));
                 }
                 if shown.is_empty() {
@@ -115,9 +114,10 @@ impl<D: Device> Allocator<D> {
 
     fn dump_custom_pools(&self, pools: &mut Object<'_, String>, index: MemoryTypeIndex) -> fmt::Result {
         let mut shown = Vec::new();
-        for (number, slot) in self.slots().skip(self.default_pool_count() as usize).enumerate() {
-            let guard = locked(&slot.state);
-            let Some(state) = guard.as_ref() else { continue };
+        for (number, (_, slot)) in self.custom_slots().enumerate() {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.settle();
             for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == index) {
                 let size = match state.rules.sizing {
                     BlockSizing::Fixed(size) => size,
@@ -159,7 +159,7 @@ impl Drawn {
 
     fn of_block<D: Device>(state: &PoolState<D>, block: &Block<D>) -> Self {
         let describe = |record: &u32, o: &mut Object<'_, String>| match state.detail(*record) {
-            Some(detail) => write_detail(o, detail),
+            Some(detail) => write_detail(o, detail, state.label(*record)),
             None => o.text("Type", "UNKNOWN"),
         };
         let mut text = String::new();
@@ -231,15 +231,15 @@ fn write_ranges(
     })
 }
 
-fn write_detail(o: &mut Object<'_, String>, detail: &Detail) -> fmt::Result {
+fn write_detail(o: &mut Object<'_, String>, detail: &Detail, label: &Label) -> fmt::Result {
     o.text("Type", detail.kind.dump_name())?;
     // The API's usage flags, which the memory layer does not know; the viewers insist on a number.
     o.number("Usage", 0)?;
-    if let Some(name) = &detail.name {
+    if let Some(name) = &label.name {
         o.text("Name", name)?;
     }
-    if detail.user_data != 0 {
-        o.text("CustomData", format_args!("{:x}", detail.user_data))?;
+    if label.user_data != 0 {
+        o.text("CustomData", format_args!("{:x}", label.user_data))?;
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ impl<D: Device> Allocator<D> {
     pub fn would_grow(&self, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
         let mut first = None;
         for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
-            match self.forecast(self.default_pool_for(memory_type, desc), 0, desc) {
+            match self.forecast_shards(self.default_pool_for(memory_type, desc), desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
             }
@@ -48,10 +48,17 @@ impl<D: Device> Allocator<D> {
         Err(first.unwrap_or_else(|| no_memory_type(desc)))
     }
 
-    fn forecast(&self, pool: u32, set: usize, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
+    /// What serving a request from one memory type of one pool would do.
+    pub(super) fn forecast(
+        &self,
+        pool: u32,
+        set: usize,
+        desc: &AllocationDesc,
+    ) -> Result<Forecast, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
-        let guard = locked(&slot.state);
-        let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
+        let mut guard = locked(&slot.state);
+        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        state.settle();
         let fitted = self.fit(state, set, desc)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
         if !fitted.tied && state.sets[set].would_place(&fitted.request, fitted.own_memory, fitted.block_size)

@@ -87,15 +87,16 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn blocks(&self) -> Vec<BlockInfo<D>> {
         let mut blocks = Vec::new();
-        for (index, slot) in self.slots().enumerate() {
-            let guard = locked(&slot.state);
-            let Some(state) = guard.as_ref() else { continue };
+        for (index, slot) in self.indexed_slots() {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.settle();
             for set in &state.sets {
                 blocks.extend(set.blocks().map(|(_, block)| BlockInfo {
                     memory: block.memory.handle(),
                     memory_type: set.memory_type,
                     heap: set.heap,
-                    pool: state.rules.name.clone().unwrap_or(self.default_pool_name(index as u32)),
+                    pool: state.rules.name.clone().unwrap_or(self.default_pool_name(index)),
                     dedicated: block.role != Role::Shared,
                     ranges: block.ranges.statistics(),
                 }));
@@ -136,8 +137,9 @@ impl<D: Device> Allocator<D> {
         let types = self.device.properties().memory_types.len();
         let mut detailed = vec![DetailedStatistics::default(); types];
         for slot in self.slots() {
-            let guard = locked(&slot.state);
-            let Some(state) = guard.as_ref() else { continue };
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.settle();
             for (i, set) in state.sets.iter().enumerate() {
                 detailed[set.memory_type.get()].add(&state.detailed(i));
             }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::Name;
 use super::allocator::Allocator;
-use crate::device::ResourceKind;
-use crate::device::{Device, MemoryTypeIndex};
+use crate::device::{Device, MemoryTypeIndex, ResourceKind};
 use crate::sync::locked;
 
 /// An allocation that is live, as a leak report tells it.
@@ -114,12 +113,12 @@ impl<D: Device> Allocator<D> {
         for slot in self.slots() {
             let guard = locked(&slot.state);
             let Some(state) = guard.as_ref() else { continue };
-            leaks.extend(state.live().map(|(_, detail)| Leak {
-                name: detail.name.clone(),
+            leaks.extend(state.live().map(|(record, detail)| Leak {
+                name: state.label(record).name.clone(),
                 size: detail.sizes.requested,
                 kind: detail.kind,
-                category: detail.category,
-                user_data: detail.user_data,
+                category: state.label(record).category,
+                user_data: state.label(record).user_data,
                 pool: state.rules.name.clone(),
                 memory_type: state.sets[usize::from(detail.set)].memory_type,
             }));

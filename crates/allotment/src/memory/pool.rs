@@ -3,9 +3,9 @@
 //! A default pool serves one memory type for one lifetime and one side of the granularity; a custom pool
 //! serves what its user wants. They are the same thing with other rules.
 
-use std::sync::{Condvar, Mutex, RwLock};
+use std::sync::{Condvar, Mutex, Once, RwLock};
 
-use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side};
+use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side, Strategy};
 
 use super::block_set::{BlockSet, Role, Sizes, Spot};
 use super::growth::BlockSizes;
@@ -115,9 +115,13 @@ pub(super) struct Rules<D: Device> {
 }
 
 /// One pool, or the place for one.
+/// On cache lines of its own, so that threads in different pools do not slow each other down.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct PoolSlot<D: Device> {
     pub(super) state: Mutex<Option<PoolState<D>>>,
+    /// Of default pools: that the state was made.
+    pub(super) made: Once,
     /// Held while somebody touches memory by a token of the pool; alone, while the pool is reset.
     pub(super) resets: RwLock<()>,
     /// A thread has got memory for the pool, or has not.
@@ -130,11 +134,19 @@ impl<D: Device> Default for PoolSlot<D> {
     fn default() -> Self {
         Self {
             state: Mutex::new(None),
+            made: Once::new(),
             resets: RwLock::new(()),
             grown: Condvar::new(),
             records: AppendTable::new(),
             counters: Default::default(),
         }
+    }
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Whether the pool has memory objects, as of a moment ago.
+    pub(super) fn has_memory(&self) -> bool {
+        self.counters.iter().any(Counters::have_memory)
     }
 }
 
@@ -145,8 +157,12 @@ pub(super) struct PoolState<D: Device> {
     pub(super) sets: Vec<BlockSet<D>>,
     /// Beside the records, by the same index; `None` where nothing is allocated.
     details: Vec<Option<Detail>>,
+    /// By the same index. Invariant: empty where the detail does not say that there is one.
+    labels: Vec<Label>,
     vacant: Vec<u32>,
     clock: Clock,
+    /// The tick at which the quick lists were emptied last.
+    emptied: u64,
     /// Memory objects that threads are getting for the pool now.
     pub(super) pending: u32,
 }
@@ -158,9 +174,26 @@ pub(super) struct Detail {
     pub(super) spot: Spot,
     pub(super) sizes: Sizes,
     pub(super) kind: ResourceKind,
+    /// It has a [`Label`].
+    labelled: bool,
+    /// It was freed; its range waits in the quick lists, and nothing but its spot and size means anything.
+    waiting: bool,
+    /// Its range may wait there.
+    may_wait: bool,
+}
+
+/// What a person or a program calls an allocation. Apart from the rest, since most have none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Label {
     pub(super) name: Option<Name>,
     pub(super) user_data: u64,
     pub(super) category: &'static str,
+}
+
+impl Label {
+    fn of(desc: &AllocationDesc) -> Self {
+        Self { name: desc.name.clone(), user_data: desc.user_data, category: desc.category }
+    }
 }
 
 /// What the driver is to be asked for: sizes to try in turn.
@@ -221,18 +254,25 @@ pub(super) struct Fitted {
 
 impl<D: Device> PoolState<D> {
     pub(super) fn new(rules: Rules<D>, sets: Vec<BlockSet<D>>) -> Self {
-        Self { rules, sets, details: Vec::new(), vacant: Vec::new(), clock: Clock::default(), pending: 0 }
+        Self {
+            rules,
+            sets,
+            details: Vec::new(),
+            labels: Vec::new(),
+            vacant: Vec::new(),
+            clock: Clock::default(),
+            emptied: 0,
+            pending: 0,
+        }
     }
 
     /// Rounds a request up to what the pool and its memory want.
     ///
-    /// `atom` is the non-coherent atom where the set's memory is not coherent; `scarce`, whether memory
-    /// objects are.
+    /// `scarce` says whether memory objects are.
     pub(super) fn fit(
         &self,
         set: usize,
         desc: &AllocationDesc,
-        atom: Alignment,
         heap_size: u64,
         scarce: bool,
     ) -> Result<Fitted, AllocationError> {
@@ -240,11 +280,7 @@ impl<D: Device> PoolState<D> {
         if desc.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
             return Err(AllocationError::UpperSide);
         }
-        let granularity = if desc.kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
-        let unit = granularity.max(atom);
-        // The size passed the door, so that rounding it up stays far below 2^64.
-        let occupied = unit.align_up(needs.size);
-        let alignment = needs.alignment.max(self.rules.alignment).max(unit);
+        let (occupied, alignment) = self.rounded(set, desc);
         let tied = desc.dedicated == Dedicated::Always || needs.dedicated == DedicatedNeed::Required;
         let block_size = match self.rules.sizing {
             // One block less or more matters now, not the waste inside it.
@@ -269,6 +305,15 @@ impl<D: Device> PoolState<D> {
         let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
         let sizes = Sizes { requested: needs.size, occupied };
         Ok(Fitted { request, sizes, block_size, own_memory, tied })
+    }
+
+    /// The size and alignment of what a request gets.
+    fn rounded(&self, set: usize, desc: &AllocationDesc) -> (u64, Alignment) {
+        let needs = &desc.requirements;
+        let granularity = if desc.kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
+        let unit = granularity.max(self.sets[set].atom);
+        // The size passed the door, so that rounding it up stays far below 2^64.
+        (unit.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(unit))
     }
 
     fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
@@ -368,6 +413,10 @@ impl<D: Device> PoolState<D> {
         if fitted.tied {
             return Ok(None);
         }
+        if matches!(desc.strategy, Strategy::LeastMemory | Strategy::LowestOffset) {
+            // Who asks for the best place means all of them.
+            self.empty_quick_lists(set);
+        }
         let record = self.next_record(slot)?;
         let Fitted { request, sizes, own_memory, .. } = *fitted;
         let blocks = &mut self.sets[set];
@@ -375,7 +424,85 @@ impl<D: Device> PoolState<D> {
         if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size) {
             spot = blocks.place(&request, own_memory, sizes, record).map_err(of_ranges)?;
         }
+        if spot.is_none() && !own_memory && blocks.quick.len() != 0 {
+            // What waits for its size may make room for this one when it is joined with its neighbours.
+            self.empty_quick_lists(set);
+            return self.place(slot, set, fitted, desc);
+        }
         Ok(spot.map(|spot| self.publish(slot, set, record, spot, sizes, desc)))
+    }
+
+    /// Serves an [ordinary](AllocationDesc::is_ordinary) request from a range that was freed a moment ago:
+    /// the short path, which nearly all small requests of a steady program take. Returns its record and
+    /// generation.
+    pub(super) fn place_quickly(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        desc: &AllocationDesc,
+    ) -> Option<(u32, u32)> {
+        let (size, alignment) = self.rounded(set, desc);
+        let blocks = self.sets.get_mut(set)?;
+        let (record, occupied) = blocks.quick.take(size, alignment)?;
+        let requested = desc.requirements.size;
+        let detail = self.details.get_mut(record as usize)?.as_mut()?;
+        let entry = slot.records.get(record)?;
+        entry.resize(requested);
+        detail.sizes = Sizes { requested, occupied };
+        detail.kind = desc.kind;
+        detail.waiting = false;
+        detail.labelled = desc.is_labelled();
+        if detail.labelled {
+            self.labels[record as usize] = Label::of(desc);
+        }
+        let was_empty = blocks.occupy(detail.spot.block, detail.sizes);
+        slot.counters[set].store_live(&blocks.statistics);
+        if was_empty {
+            self.clock.used(self.used());
+        }
+        Some((record, entry.generation()))
+    }
+
+    /// Takes an allocation back whose range may wait in the quick lists: the short path, where no block is
+    /// emptied and no tick is due. `None` when it is not for this path; else its name, to be dropped after
+    /// the lock.
+    pub(super) fn free_quickly(
+        &mut self,
+        slot: &PoolSlot<D>,
+        entry: &Record,
+        record: u32,
+    ) -> Option<Option<Name>> {
+        let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| detail.may_wait)?;
+        let set = usize::from(detail.set);
+        let blocks = self.sets.get_mut(set)?;
+        if detail.waiting || self.clock.is_about_to_tick() || !blocks.park(record, &detail.spot, detail.sizes)
+        {
+            return None;
+        }
+        self.clock.count_free();
+        detail.waiting = true;
+        entry.retire();
+        slot.counters[set].store_live(&blocks.statistics);
+        Some(if detail.labelled { core::mem::take(&mut self.labels[record as usize]).name } else { None })
+    }
+
+    /// Gives all waiting ranges of a set back to its blocks.
+    fn empty_quick_lists(&mut self, set: usize) {
+        while let Some(record) = self.sets[set].quick.pop() {
+            if let Some(detail) = self.details[record as usize].take() {
+                self.sets[set].release(&detail.spot);
+                self.vacant.push(record);
+            }
+        }
+    }
+
+    /// Gives all waiting ranges back to their blocks, so that a walk over the regions tells how things
+    /// are.
+    pub(super) fn settle(&mut self) {
+        for set in 0..self.sets.len() {
+            self.empty_quick_lists(set);
+        }
+        self.emptied = self.clock.now;
     }
 
     /// Takes in new memory and serves a request from it. Where that cannot be, the memory comes back.
@@ -441,14 +568,16 @@ impl<D: Device> PoolState<D> {
             spot,
             sizes,
             kind: desc.kind,
-            name: desc.name.clone(),
-            user_data: desc.user_data,
-            category: desc.category,
+            labelled: desc.is_labelled(),
+            waiting: false,
+            may_wait: self.sets[set].may_wait(&spot, sizes),
         };
         if self.vacant.pop().is_none() {
             self.details.push(None);
+            self.labels.push(Label::default());
         }
         self.details[record as usize] = Some(detail);
+        self.labels[record as usize] = Label::of(desc);
         let blocks = &self.sets[set];
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(spot.block)) {
             entry.write(&RawPlace {
@@ -465,33 +594,40 @@ impl<D: Device> PoolState<D> {
         record
     }
 
-    /// Bytes that are in use: all but the free ones.
+    /// Bytes of the blocks that are in use: all but the empty ones. (Of the allocations would be less by
+    /// what lies between them, and a block that is needed because of that would look like surplus.)
     fn used(&self) -> u64 {
-        self.sets.iter().map(|set| set.statistics.block_bytes - set.statistics.free()).sum()
+        self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
     }
 
     fn reserved(&self) -> u64 {
         self.sets.iter().map(|set| set.statistics.block_bytes).sum()
     }
 
-    /// Takes an allocation back. What it returns is to be given to the driver, after the lock.
+    /// Takes an allocation back. What it returns is to be dropped or given to the driver after the lock.
     pub(super) fn free(&mut self, slot: &PoolSlot<D>, record: u32) -> Freed<D> {
-        let Some(detail) = self.details.get_mut(record as usize).and_then(Option::take) else {
-            return Freed { memory: None, more: false };
-        };
+        let nothing = Freed { memory: None, more: false, name: None };
+        let Some(entry) = self.details.get_mut(record as usize) else { return nothing };
+        let Some(detail) = entry.as_mut().filter(|detail| !detail.waiting) else { return nothing };
         if let Some(entry) = slot.records.get(record) {
             entry.retire();
         }
+        let (set, spot, now) = (usize::from(detail.set), detail.spot, self.clock.now);
+        let sizes = detail.sizes;
+        let name = core::mem::take(&mut self.labels[record as usize]).name;
+        *entry = None;
         self.vacant.push(record);
-        let set = usize::from(detail.set);
-        let emptied = self.sets[set].free(&detail.spot, detail.sizes, self.clock.now);
-        let used = self.used();
-        let before = self.clock.now;
-        self.clock.freed(&self.rules.retention, used);
-        let tied = self.sets[set].block(detail.spot.block).is_some_and(|block| block.role == Role::Tied);
+        let emptied = self.sets[set].free(&spot, sizes, now);
+        let ticked = self.clock.freed(&self.rules.retention, || {
+            self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
+        });
+        if ticked {
+            self.ticked();
+        }
+        let tied = self.sets[set].block(spot.block).is_some_and(|block| block.role == Role::Tied);
         let memory = if tied {
-            self.sets[set].remove(detail.spot.block)
-        } else if emptied || self.clock.now != before {
+            self.sets[set].remove(spot.block)
+        } else if emptied || ticked {
             self.take_unwanted()
         } else {
             None
@@ -499,7 +635,15 @@ impl<D: Device> PoolState<D> {
         // The empty block may be of another set.
         self.store_counters(slot);
         let more = memory.is_some() && !tied;
-        Freed { memory, more }
+        Freed { memory, more, name }
+    }
+
+    /// What is to be done now and then.
+    fn ticked(&mut self) {
+        // A range that has waited for long keeps its neighbours from being joined.
+        if self.clock.now - self.emptied >= SETTLE_TICKS {
+            self.settle();
+        }
     }
 
     /// Takes all allocations back. What it returns is to be given to the driver, after the lock.
@@ -508,6 +652,7 @@ impl<D: Device> PoolState<D> {
         for record in 0..self.details.len() as u32 {
             memory.extend(self.free(slot, record).memory);
         }
+        self.settle();
         memory.extend(core::iter::from_fn(|| self.take_unwanted()));
         self.store_counters(slot);
         memory
@@ -543,13 +688,15 @@ impl<D: Device> PoolState<D> {
         unwanted: impl Fn(u64, u64) -> bool,
     ) -> Option<OwnedMemory<D>> {
         let now = self.clock.now;
-        for (i, set) in self.sets.iter_mut().enumerate() {
+        for (i, set) in self.sets.iter().enumerate() {
             if heap.is_some_and(|heap| set.heap != heap) {
                 continue;
             }
             let keep_shared = i == 0 && set.statistics.blocks <= self.rules.min_blocks;
             if let Some(index) = set.find_empty(now, keep_shared, &unwanted) {
-                return set.remove(index);
+                // Ranges of it may be waiting.
+                self.empty_quick_lists(i);
+                return self.sets[i].remove(index);
             }
         }
         None
@@ -558,7 +705,7 @@ impl<D: Device> PoolState<D> {
     /// Bytes of a heap that can be taken out by [`take_empty`](Self::take_empty).
     pub(super) fn empty_bytes(&self, heap: HeapIndex) -> u64 {
         let of_heap = self.sets.iter().enumerate().filter(|(_, set)| set.heap == heap);
-        of_heap.map(|(i, set)| set.empty_bytes(if i == 0 { self.rules.min_blocks } else { 0 })).sum()
+        of_heap.map(|(i, set)| set.surrenderable(if i == 0 { self.rules.min_blocks } else { 0 })).sum()
     }
 
     pub(super) fn store_counters(&self, slot: &PoolSlot<D>) {
@@ -574,16 +721,17 @@ impl<D: Device> PoolState<D> {
     pub(super) fn end_frame(&mut self) {
         let used = self.used();
         self.clock.end_frame(&self.rules.retention, used);
+        self.ticked();
     }
 
     pub(super) fn statistics(&self) -> Statistics {
         self.sets.iter().map(|set| set.statistics).sum()
     }
 
-    /// Sums and extremes of one memory type from a walk.
+    /// Sums and extremes of one memory type from a walk, after [`settle`](Self::settle).
     pub(super) fn detailed(&self, set: usize) -> DetailedStatistics {
         let mut detailed = self.sets[set].detailed();
-        for detail in self.details.iter().flatten().filter(|detail| usize::from(detail.set) == set) {
+        for detail in self.live().map(|(_, detail)| detail).filter(|detail| usize::from(detail.set) == set) {
             let size =
                 allotment_suballoc::SizeRange::including(detailed.allocation_size, detail.sizes.requested);
             detailed.allocation_size = Some(size);
@@ -592,32 +740,49 @@ impl<D: Device> PoolState<D> {
     }
 
     pub(super) fn detail(&self, record: u32) -> Option<&Detail> {
-        self.details.get(record as usize)?.as_ref()
+        self.details.get(record as usize)?.as_ref().filter(|detail| !detail.waiting)
     }
 
-    pub(super) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
-        self.details.get_mut(record as usize)?.as_mut()
+    pub(super) fn label(&self, record: u32) -> &Label {
+        &self.labels[record as usize]
+    }
+
+    /// The label of a live allocation, for changing it.
+    pub(super) fn label_mut(&mut self, record: u32) -> Option<&mut Label> {
+        let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)?;
+        detail.labelled = true;
+        self.labels.get_mut(record as usize)
     }
 
     /// The records of all live allocations.
     pub(super) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
-        self.details.iter().enumerate().filter_map(|(i, detail)| Some((i as u32, detail.as_ref()?)))
+        let details = self.details.iter().enumerate();
+        details.filter_map(|(i, detail)| Some((i as u32, detail.as_ref().filter(|detail| !detail.waiting)?)))
     }
 
     /// For tests: everything agrees with everything.
     pub(super) fn check_invariants(&self, slot: &PoolSlot<D>) {
         for (i, set) in self.sets.iter().enumerate() {
             set.check_invariants();
-            let of_set = || self.details.iter().flatten().filter(move |detail| usize::from(detail.set) == i);
+            let of_set = || self.live().map(|(_, detail)| detail).filter(move |d| usize::from(d.set) == i);
             assert_eq!(of_set().count(), set.statistics.allocations as usize);
             let requested: u64 = of_set().map(|detail| detail.sizes.requested).sum();
             assert_eq!(requested, set.statistics.allocation_bytes);
             assert_eq!(slot.counters[i].load(), set.statistics, "the counters are up to date");
+            let mut waiting = 0;
+            for record in set.quick.records() {
+                let detail = self.details[record as usize].as_ref().expect("what waits has a detail");
+                assert!(detail.waiting && usize::from(detail.set) == i);
+                waiting += detail.sizes.occupied;
+            }
+            let free: u64 = set.blocks().map(|(_, block)| block.ranges.statistics().free).sum();
+            assert_eq!(free + waiting, set.statistics.free());
             for (block, record) in set.records() {
-                let detail = self.detail(record).expect("a range belongs to an allocation");
+                let detail = self.details[record as usize].as_ref().expect("a range has a detail");
                 assert_eq!(detail.spot.block, block);
                 let place = slot.records.get(record).expect("a live record exists").read();
-                assert_eq!((place.offset, place.size), (detail.spot.offset, detail.sizes.requested));
+                assert_eq!(place.offset, detail.spot.offset);
+                assert!(detail.waiting || place.size == detail.sizes.requested);
             }
         }
         assert_eq!(self.details.iter().filter(|detail| detail.is_none()).count(), self.vacant.len());
@@ -628,6 +793,9 @@ impl<D: Device> PoolState<D> {
 /// resources of different sizes use by turns, every frame or every second one, is not stale.
 const STALE_TICKS: u64 = 3;
 
+/// After so many ticks what waits in the quick lists is given back to its blocks.
+const SETTLE_TICKS: u64 = 64;
+
 /// What a free leaves to do without the lock.
 #[derive(Debug)]
 pub(super) struct Freed<D: Device> {
@@ -635,6 +803,8 @@ pub(super) struct Freed<D: Device> {
     pub(super) memory: Option<OwnedMemory<D>>,
     /// There may be more of it.
     pub(super) more: bool,
+    /// To be dropped.
+    pub(super) name: Option<Name>,
 }
 
 /// What the ranges refuse for another reason than room. Sizes and alignments passed the door.

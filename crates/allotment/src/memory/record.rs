@@ -86,8 +86,16 @@ impl Record {
 
     /// Makes every id of the record stale and its map count 0.
     pub(super) fn retire(&self) {
-        self.generation.fetch_add(1, Ordering::Relaxed);
-        self.maps.store(0, Ordering::Relaxed);
+        // The pool's lock makes sure that there is one writer.
+        self.generation.store(self.generation().wrapping_add(1), Ordering::Relaxed);
+        if self.maps() != 0 {
+            self.maps.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Changes the size alone. Who reads it without owning the token finds the generation changed.
+    pub(super) fn resize(&self, size: u64) {
+        self.size.store(size, Ordering::Relaxed);
     }
 
     pub(super) fn maps(&self) -> u32 {

@@ -459,7 +459,7 @@ impl<D: Device> Allocator<D> {
         let owned = unsafe { OwnedMemory::adopt(device, raw, memory_type, size) };
         let adopted = owned.map_err(refused).and_then(|memory| {
             charge.keep();
-            self.adopt(self.default_pool_for(memory_type, desc), memory, desc)
+            self.adopt(self.own_shard(self.default_pool_for(memory_type, desc)), memory, desc)
         });
         match adopted {
             Ok(allocation) => {

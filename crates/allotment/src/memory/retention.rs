@@ -65,12 +65,24 @@ impl Clock {
         self.peaks[0].max(self.peaks[1])
     }
 
-    /// Counts a free, and a tick where there were many without one.
-    pub(super) fn freed(&mut self, retention: &Retention, used: u64) {
-        self.frees += 1;
-        if self.frees >= FREES_PER_TICK && !self.has_frames {
-            self.tick(retention, used);
+    /// Counts a free, and a tick where there were many without one. True when it ticked.
+    pub(super) fn freed(&mut self, retention: &Retention, used: impl FnOnce() -> u64) -> bool {
+        self.frees = self.frees.wrapping_add(1);
+        let ticks = self.frees >= FREES_PER_TICK && !self.has_frames;
+        if ticks {
+            self.tick(retention, used());
         }
+        ticks
+    }
+
+    /// True when the next free will tick.
+    pub(super) fn is_about_to_tick(&self) -> bool {
+        self.frees + 1 >= FREES_PER_TICK && !self.has_frames
+    }
+
+    /// Counts a free that does not tick.
+    pub(super) fn count_free(&mut self) {
+        self.frees = self.frees.wrapping_add(1);
     }
 
     /// Counts the end of a frame.

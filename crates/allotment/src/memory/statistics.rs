@@ -120,6 +120,18 @@ impl Counters {
         self.rounding.store(statistics.rounding, Relaxed);
     }
 
+    /// Whether there are memory objects.
+    pub(super) fn have_memory(&self) -> bool {
+        self.block_bytes.load(Relaxed) != 0
+    }
+
+    /// Stores what changes when no block comes or goes and no range is cut or joined.
+    pub(super) fn store_live(&self, statistics: &Statistics) {
+        self.allocations.store(statistics.allocations, Relaxed);
+        self.allocation_bytes.store(statistics.allocation_bytes, Relaxed);
+        self.rounding.store(statistics.rounding, Relaxed);
+    }
+
     /// The counters one by one: while another thread allocates they may be from two moments.
     pub(super) fn load(&self) -> Statistics {
         Statistics {

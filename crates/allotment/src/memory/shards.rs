@@ -1,0 +1,136 @@
+//! Default pools stand in several copies, so that threads do not wait for each other.
+//!
+//! ```text
+//!   one memory type, one lifetime:   shard 0      shard 1      shard 2   …
+//!                                    [blocks]     [blocks]     –
+//!                                       ▲            ▲
+//!                                    threads A,C   thread B, once it found shard 0 taken
+//! ```
+//!
+//! Every thread begins at shard 0 and stays in its shard until it finds it locked; then it goes on to the
+//! next that is not, and stays there. So a program that allocates from one thread at a time has one shard
+//! and packs as if there were no others, and threads that do it at the same time come apart by themselves.
+//!
+//! Memory is not split between shards: who finds no room in the own one looks into the others before a
+//! block is got. A token is freed into the shard that it is from, by whichever thread.
+
+use core::cell::Cell;
+use std::sync::{MutexGuard, TryLockError};
+
+use super::allocator::{Allocation, Allocator};
+use super::forecast::Forecast;
+use super::pool::{PoolSlot, PoolState};
+use super::{AllocationDesc, AllocationError};
+use crate::device::Device;
+use crate::sync::locked;
+
+/// More shards than this would not meet less, and each costs a partly filled block.
+pub(super) const MOST_SHARDS: u32 = 16;
+
+thread_local! {
+    /// The shard that this thread was in last, of whichever pool and allocator.
+    static SHARD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// As many shards as threads can run at once, up to eight.
+pub(super) fn default_shards() -> u32 {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8) as u32)
+}
+
+/// A pool that was entered: its index, the pool, and its lock.
+type Entered<'a, D> = (u32, &'a PoolSlot<D>, MutexGuard<'a, Option<PoolState<D>>>);
+
+impl<D: Device> Allocator<D> {
+    /// The shard of a default pool that this thread was in last.
+    pub(super) fn own_shard(&self, first: u32) -> u32 {
+        first + SHARD.get() % self.shards * self.pools_per_shard()
+    }
+
+    /// All shards of a default pool, the thread's own first.
+    fn shards_of(&self, first: u32) -> impl Iterator<Item = u32> + use<D> {
+        let (own, shards, stride) = (SHARD.get(), self.shards, self.pools_per_shard());
+        (0..shards).map(move |i| first + (own + i) % shards * stride)
+    }
+
+    /// Enters the thread's own shard of a default pool, or the next that nobody is in, which becomes its
+    /// own.
+    fn enter(&self, first: u32) -> Result<Entered<'_, D>, AllocationError> {
+        for pool in self.shards_of(first) {
+            let slot = self.shard(pool)?;
+            let guard = match slot.state.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            SHARD.set(pool / self.pools_per_shard());
+            return Ok((pool, slot, guard));
+        }
+        let pool = self.own_shard(first);
+        let slot = self.shard(pool)?;
+        Ok((pool, slot, locked(&slot.state)))
+    }
+
+    /// A shard's slot, with its pool made when it is entered first.
+    pub(super) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
+        let slot = self.pools.get_or_make(pool).ok_or(AllocationError::ForeignPool)?;
+        slot.made.call_once(|| *locked(&slot.state) = self.new_default_pool(pool % self.pools_per_shard()));
+        Ok(slot)
+    }
+
+    /// The other shards of the pool that have memory.
+    fn others_with_memory(&self, first: u32, but: u32) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
+        let others = self.shards_of(first).filter(move |&pool| pool != but);
+        others.filter_map(|pool| Some((pool, self.pools.get(pool).filter(|slot| slot.has_memory())?)))
+    }
+
+    /// Serves a request from the shards of a default pool.
+    pub(super) fn allocate_from_shards(
+        &self,
+        first: u32,
+        desc: &AllocationDesc,
+    ) -> Result<Allocation, AllocationError> {
+        let (pool, slot, guard) = self.enter(first)?;
+        if self.others_with_memory(first, pool).next().is_none() {
+            return self.serve(pool, slot, guard, 0, desc);
+        }
+        if let Some(allocation) = self.place_in_shard(pool, slot, guard, desc)? {
+            return Ok(allocation);
+        }
+        for (other, slot) in self.others_with_memory(first, pool) {
+            if let Some(allocation) = self.place_in_shard(other, slot, locked(&slot.state), desc)? {
+                return Ok(allocation);
+            }
+        }
+        self.serve(pool, slot, locked(&slot.state), 0, desc)
+    }
+
+    /// Serves a request from what a shard has.
+    fn place_in_shard(
+        &self,
+        pool: u32,
+        slot: &PoolSlot<D>,
+        mut guard: MutexGuard<'_, Option<PoolState<D>>>,
+        desc: &AllocationDesc,
+    ) -> Result<Option<Allocation>, AllocationError> {
+        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let fitted = self.fit(state, 0, desc)?;
+        let placed = state.place(slot, 0, &fitted, desc)?;
+        Ok(placed.map(|record| self.token(pool, record, slot)))
+    }
+
+    /// What serving a request from the shards of a default pool would do.
+    pub(super) fn forecast_shards(
+        &self,
+        first: u32,
+        desc: &AllocationDesc,
+    ) -> Result<Forecast, AllocationError> {
+        let own = self.own_shard(first);
+        self.shard(own)?;
+        let forecast = self.forecast(own, 0, desc);
+        if matches!(forecast, Ok(Forecast::Fits { .. })) {
+            return forecast;
+        }
+        let mut others = self.others_with_memory(first, own).map(|(pool, _)| self.forecast(pool, 0, desc));
+        others.find(|other| matches!(other, Ok(Forecast::Fits { .. }))).unwrap_or(forecast)
+    }
+}
