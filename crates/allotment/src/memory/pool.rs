@@ -575,6 +575,8 @@ impl<D: Device> PoolState<D> {
         if self.vacant.pop().is_none() {
             self.details.push(None);
             self.labels.push(Label::default());
+            // So that freeing never has to get host memory.
+            self.vacant.reserve(self.details.len());
         }
         self.details[record as usize] = Some(detail);
         self.labels[record as usize] = Label::of(desc);
