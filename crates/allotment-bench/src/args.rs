@@ -25,11 +25,15 @@ pub(crate) enum Command {
 }
 
 /// What every command takes.
-#[derive(Debug, Parser)]
+#[derive(Debug, Default, Parser)]
 pub(crate) struct Common {
     /// Which Vulkan device, by a part of its name [default: a discrete GPU where there is one]
     #[arg(long, value_name = "NAME")]
     pub(crate) gpu: Option<String>,
+    /// GiB that the device shall say its heaps have; 0 for what they have [default: 16 on a software
+    /// device, whose own figure is made up; else 0]
+    #[arg(long, value_name = "GIB")]
+    pub(crate) heap_gib: Option<u32>,
     /// Print one JSON object on standard output and nothing else
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,7 +6,7 @@
 //!   vulkan/      the device; meters that count what each contender gets from its driver
 //!   contender/   one allocator a file, behind one trait
 //!   device/      time an operation: warm blocks, random traffic, one and two threads
-//!   traces       recorded traffic: how much memory each contender reserves for it
+//!   traces/      recorded traffic: how much memory each contender reserves for it
 //!   steady       driver calls of frames that all do the same
 //!   bandwidth/   how fast this machine moves bytes at best, and how near the library comes
 //!   clock, rng, units, output    small things

@@ -18,7 +18,7 @@ const BLOCK: u64 = 1 << 20;
 #[derive(Serialize)]
 struct Report {
     device: String,
-    note: &'static str,
+    notes: Vec<String>,
     frames: u32,
     allocations_per_frame: usize,
     allocation_bytes: u64,
@@ -38,9 +38,11 @@ struct Row {
 }
 
 pub(crate) fn run(args: &SteadyArgs) -> Result<(), Failure> {
-    let gpu = Gpu::open(args.common.gpu.as_deref())?;
+    let gpu = Gpu::open(&args.common)?;
     let blocks = Blocks::Fixed(BLOCK);
     let (device, note) = own_device(&gpu)?;
+    let mut notes = gpu.info.notes();
+    notes.push(note.to_owned());
     let rows = vec![
         frames(&Allotment::new(device, blocks)?, args.frames)?,
         frames(&VkMem::new(&gpu, blocks)?, args.frames)?,
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &SteadyArgs) -> Result<(), Failure> {
     ];
     let report = Report {
         device: gpu.info.name.clone(),
-        note,
+        notes,
         frames: args.frames,
         allocations_per_frame: COUNT,
         allocation_bytes: SIZE,
@@ -91,7 +93,7 @@ fn frames<C: Contender>(contender: &C, frames: u32) -> Result<Row, Failure> {
 impl Report {
     fn print(&self) {
         say!("{}", self.device);
-        say!("note: {}", self.note);
+        self.notes.iter().for_each(|note| say!("note: {note}"));
         say!();
         say!(
             "{} frames, each with {} allocations of {}; blocks of {} asked for",

@@ -17,7 +17,7 @@ use crate::vulkan::Gpu;
 use report::Report;
 
 pub(crate) fn run(args: &BandwidthArgs) -> Result<(), Failure> {
-    let gpu = Gpu::open(args.common.gpu.as_deref())?;
+    let gpu = Gpu::open(&args.common)?;
     let limits = limits::measure(&gpu, args)?;
     let own_ways = own_ways::measure(&gpu, args, &limits)?;
     Report::new(&gpu, args, limits, own_ways).print(args.common.json)

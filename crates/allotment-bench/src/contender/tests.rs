@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::args::Common;
 use crate::vulkan::{Gpu, Meter};
 
 /// The device, or `None` and a word about it where there is none and nobody insists.
 fn gpu() -> Option<Arc<Gpu>> {
-    match Gpu::open(None) {
+    match Gpu::open(&Common::default()) {
         Ok(gpu) => Some(gpu),
         Err(why) => {
             let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();

@@ -21,7 +21,7 @@ use report::Report;
 use sequence::Sequence;
 
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
-    let gpu = Gpu::open(args.common.gpu.as_deref())?;
+    let gpu = Gpu::open(&args.common)?;
     let (_, note) = own_device(&gpu)?;
     let mut report = Report::new(&gpu, note, args);
     for &live in &args.live {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
 /// All contenders, made anew, over the same sequences: one a thread.
 fn heat(gpu: &Arc<Gpu>, lanes: &[Arc<Sequence>], args: &DeviceArgs) -> Result<Vec<Outcome>, Failure> {
     let mut racers: Vec<Box<dyn Racer>> = vec![
-        Box::new(Runner::new(Empty::default(), lanes)),
+        Box::new(Runner::new(Empty, lanes)),
         Box::new(Runner::new(Allotment::new(own_device(gpu)?.0, Blocks::Default)?, lanes)),
         Box::new(Runner::new(VkMem::new(gpu, Blocks::Default)?, lanes)),
         Box::new(Runner::new(GpuAllocator::new(gpu, Blocks::Default)?, lanes)),

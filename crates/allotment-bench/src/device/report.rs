@@ -17,7 +17,7 @@ pub(crate) struct Report {
     device: String,
     buffer_image_granularity: u64,
     /// What is not as it should be.
-    notes: Vec<&'static str>,
+    notes: Vec<String>,
     repetitions: u32,
     operations_per_lap: u32,
     /// One thread: processor time, less the harness. Two: wall time by all operations, as it was.
@@ -60,10 +60,8 @@ struct Scaling {
 
 impl Report {
     pub(crate) fn new(gpu: &Gpu, note: &'static str, args: &DeviceArgs) -> Self {
-        let mut notes = vec![note];
-        if cfg!(debug_assertions) {
-            notes.push("built without optimisations: the times mean nothing");
-        }
+        let mut notes = gpu.info.notes();
+        notes.push(note.to_owned());
         Self {
             device: gpu.info.name.clone(),
             buffer_image_granularity: gpu.info.buffer_image_granularity,

@@ -17,7 +17,7 @@ use source::sources;
 #[derive(Serialize)]
 struct Report {
     device: String,
-    note: &'static str,
+    notes: Vec<String>,
     rows: Vec<Row>,
 }
 
@@ -37,9 +37,10 @@ struct Row {
 }
 
 pub(crate) fn run(args: &TracesArgs) -> Result<(), Failure> {
-    let gpu = Gpu::open(args.common.gpu.as_deref())?;
+    let gpu = Gpu::open(&args.common)?;
     let largest_heap = gpu.info.heaps.iter().copied().max().unwrap_or(0);
-    let (_, note) = own_device(&gpu)?;
+    let mut notes = gpu.info.notes();
+    notes.push(own_device(&gpu)?.1.to_owned());
     let mut rows = Vec::new();
     for source in sources(&args.traces)? {
         let mut of_trace = [
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &TracesArgs) -> Result<(), Failure> {
         }
         rows.extend(of_trace);
     }
-    let report = Report { device: gpu.info.name.clone(), note, rows };
+    let report = Report { device: gpu.info.name.clone(), notes, rows };
     if args.common.json {
         say!("{}", serde_json::to_string(&report)?);
     } else {
@@ -104,7 +105,7 @@ fn free<C: Contender>(contender: &C, token: C::Token) -> Result<(), Failure> {
 impl Report {
     fn print(&self) {
         say!("{}", self.device);
-        say!("note: {}", self.note);
+        self.notes.iter().for_each(|note| say!("note: {note}"));
         let mut title = "";
         for row in &self.rows {
             if row.trace != title {

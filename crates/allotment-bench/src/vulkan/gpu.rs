@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use ash::vk;
 use serde::Serialize;
 
+use super::heap::with_heaps_of;
+use crate::args::Common;
 use crate::failure::Failure;
+use crate::units::bytes;
 
 /// A Vulkan device, with all that it hangs on. Destroyed when the last contender has let go of it.
 pub(crate) struct Gpu {
@@ -31,6 +34,8 @@ pub(crate) struct GpuInfo {
     pub(crate) memory_types: Vec<MemoryTypeInfo>,
     /// Bytes, by index.
     pub(crate) heaps: Vec<u64>,
+    /// The heap sizes are not what the driver says, but what was asked for.
+    pub(crate) made_up_heaps: bool,
     /// The device is a program on the CPU.
     pub(crate) software: bool,
 }
@@ -45,12 +50,15 @@ pub(crate) struct MemoryTypeInfo {
     pub(crate) flags: vk::MemoryPropertyFlags,
 }
 
+/// Heaps of a software device are said to have so much; see `heap.rs`.
+const SOFTWARE_HEAP_GIB: u32 = 16;
+
 /// The version that is asked for. VMA must be told the same.
 pub(crate) const API_VERSION: u32 = vk::API_VERSION_1_2;
 
 impl Gpu {
-    /// Opens the device whose name holds `wanted`, or else the one that is most of a GPU.
-    pub(crate) fn open(wanted: Option<&str>) -> Result<Arc<Self>, Failure> {
+    /// Opens the device that is asked for, or else the one that is most of a GPU.
+    pub(crate) fn open(args: &Common) -> Result<Arc<Self>, Failure> {
         // SAFETY: loading the Vulkan loader runs its initialisers, as every Vulkan program does; the entry
         // outlives all that comes of it.
         let entry = unsafe { ash::Entry::load() }
@@ -60,7 +68,7 @@ impl Gpu {
         // SAFETY: the structs are valid and live for the call.
         let instance =
             unsafe { entry.create_instance(&create, None) }.map_err(Failure::vulkan("vkCreateInstance"))?;
-        match Self::open_in(entry, &instance, wanted) {
+        match Self::open_in(entry, &instance, args) {
             Ok(gpu) => Ok(Arc::new(gpu)),
             Err(failure) => {
                 // SAFETY: nothing was made of the instance, or `open_in` would have succeeded.
@@ -70,11 +78,16 @@ impl Gpu {
         }
     }
 
-    fn open_in(entry: ash::Entry, instance: &ash::Instance, wanted: Option<&str>) -> Result<Self, Failure> {
-        let physical = choose(instance, wanted)?;
+    fn open_in(entry: ash::Entry, instance: &ash::Instance, args: &Common) -> Result<Self, Failure> {
+        let physical = choose(instance, args.gpu.as_deref())?;
         // SAFETY: the physical device is the instance's.
         let properties = unsafe { instance.get_physical_device_properties(physical) };
-        let (queue_family, queue_flags) = copy_family(instance, physical)?;
+        let software = properties.device_type == vk::PhysicalDeviceType::CPU;
+        let heap_gib = args.heap_gib.unwrap_or(if software { SOFTWARE_HEAP_GIB } else { 0 });
+        let made_up_heaps = heap_gib != 0;
+        let instance =
+            if made_up_heaps { with_heaps_of(u64::from(heap_gib) << 30, instance) } else { instance.clone() };
+        let (queue_family, queue_flags) = copy_family(&instance, physical)?;
         let queues =
             [vk::DeviceQueueCreateInfo::default().queue_family_index(queue_family).queue_priorities(&[1.0])];
         let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
@@ -93,10 +106,23 @@ impl Gpu {
             queue: format!("{queue_flags:?}"),
             memory_types: memory_types(&memory),
             heaps: memory.memory_heaps_as_slice().iter().map(|heap| heap.size).collect(),
-            software: properties.device_type == vk::PhysicalDeviceType::CPU,
+            made_up_heaps,
+            software,
         };
-        let instance = instance.clone();
         Ok(Self { instance, physical, device, queue: Mutex::new(queue), queue_family, info, _entry: entry })
+    }
+}
+
+impl GpuInfo {
+    /// What is to be known of the device beside its figures.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let heaps = || {
+            let size = bytes(self.heaps.first().copied().unwrap_or(0));
+            format!("heaps are said to have {size}, whatever the driver says (--heap-gib)")
+        };
+        let slow = || "built without optimisations: the times mean nothing".to_owned();
+        let notes = [self.made_up_heaps.then(heaps), cfg!(debug_assertions).then(slow)];
+        notes.into_iter().flatten().collect()
     }
 }
 
