@@ -63,3 +63,11 @@ fn meters_agree_with_what_contenders_say_of_themselves() {
         assert_eq!(after.allocate_calls, after.free_calls);
     }
 }
+
+#[test]
+fn a_device_that_is_not_there_is_a_failure_that_names_those_that_are() {
+    let Some(found) = gpu() else { return };
+    let args = Common { gpu: Some("no such device".to_owned()), ..Common::default() };
+    let failure = Gpu::open(&args).err().unwrap().to_string();
+    assert!(failure.contains(&found.info.name), "{failure}");
+}

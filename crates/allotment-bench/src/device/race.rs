@@ -1,7 +1,8 @@
 //! Contenders in turns: a lap each, and in the next round another goes first.
 
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
@@ -110,12 +111,12 @@ impl<C: Contender> Racer for Runner<C> {
         let refused = self.refused();
         let (contender, count) = (&self.contender, self.lanes.len());
         let operations: usize = self.lanes.iter().map(|lane| lane.sequence.pairs().len() * 2).sum();
-        let barrier = Barrier::new(count);
+        let gate = Gate { missing: AtomicUsize::new(count) };
         let spans: Vec<_> = if let [lane] = &mut self.lanes[..] {
-            vec![run(contender, lane, &barrier)]
+            vec![run(contender, lane, &gate)]
         } else {
             thread::scope(|scope| {
-                let spawn = |lane| scope.spawn(|| run(contender, lane, &barrier));
+                let spawn = |lane| scope.spawn(|| run(contender, lane, &gate));
                 let threads: Vec<_> = self.lanes.iter_mut().map(spawn).collect();
                 let join = |thread: ScopedJoinHandle<'_, _>| thread.join().map_err(|_| Failure::Thread);
                 threads.into_iter().map(join).collect::<Result<_, _>>()
@@ -150,9 +151,24 @@ struct Span {
     cpu: Duration,
 }
 
+/// Lets threads through when all of them are there. They wait awake: to be woken would take one of them
+/// longer than the other.
+struct Gate {
+    missing: AtomicUsize,
+}
+
+impl Gate {
+    fn pass(&self) {
+        self.missing.fetch_sub(1, Relaxed);
+        while self.missing.load(Relaxed) != 0 {
+            core::hint::spin_loop();
+        }
+    }
+}
+
 /// The timed loop.
-fn run<C: Contender>(contender: &C, lane: &mut Lane<C::Token>, barrier: &Barrier) -> Result<Span, Refusal> {
-    barrier.wait();
+fn run<C: Contender>(contender: &C, lane: &mut Lane<C::Token>, gate: &Gate) -> Result<Span, Refusal> {
+    gate.pass();
     let start = Instant::now();
     let cpu = thread_cpu_time();
     for pair in lane.sequence.pairs() {

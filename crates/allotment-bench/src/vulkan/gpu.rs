@@ -68,17 +68,18 @@ impl Gpu {
         // SAFETY: the structs are valid and live for the call.
         let instance =
             unsafe { entry.create_instance(&create, None) }.map_err(Failure::vulkan("vkCreateInstance"))?;
-        match Self::open_in(entry, &instance, args) {
+        match Self::open_in(&entry, &instance, args) {
             Ok(gpu) => Ok(Arc::new(gpu)),
             Err(failure) => {
-                // SAFETY: nothing was made of the instance, or `open_in` would have succeeded.
+                // SAFETY: nothing was made of the instance, or `open_in` would have succeeded; `entry` keeps
+                // the loader in memory.
                 unsafe { instance.destroy_instance(None) };
                 Err(failure)
             }
         }
     }
 
-    fn open_in(entry: ash::Entry, instance: &ash::Instance, args: &Common) -> Result<Self, Failure> {
+    fn open_in(entry: &ash::Entry, instance: &ash::Instance, args: &Common) -> Result<Self, Failure> {
         let physical = choose(instance, args.gpu.as_deref())?;
         // SAFETY: the physical device is the instance's.
         let properties = unsafe { instance.get_physical_device_properties(physical) };
@@ -109,7 +110,15 @@ impl Gpu {
             made_up_heaps,
             software,
         };
-        Ok(Self { instance, physical, device, queue: Mutex::new(queue), queue_family, info, _entry: entry })
+        Ok(Self {
+            instance,
+            physical,
+            device,
+            queue: Mutex::new(queue),
+            queue_family,
+            info,
+            _entry: entry.clone(),
+        })
     }
 }
 
