@@ -1,0 +1,85 @@
+//! What can be asked for on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// GPU memory allocators side by side, on the same Vulkan device.
+#[derive(Debug, Parser)]
+#[command(name = "allotment-bench", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Time an operation, with warm blocks, on one thread and on two
+    Device(DeviceArgs),
+    /// Memory reserved for recorded traffic
+    Traces(TracesArgs),
+    /// Driver calls of a hundred frames that all do the same
+    Steady(SteadyArgs),
+    /// Bytes a second into and out of each memory type
+    Bandwidth(BandwidthArgs),
+}
+
+/// What every command takes.
+#[derive(Debug, Default, Parser)]
+pub(crate) struct Common {
+    /// Which Vulkan device, by a part of its name [default: a discrete GPU where there is one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) gpu: Option<String>,
+    /// GiB that the device shall say its heaps have; 0 for what they have [default: 16 on a software
+    /// device, whose own figure is made up; else 0]
+    #[arg(long, value_name = "GIB")]
+    pub(crate) heap_gib: Option<u32>,
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct DeviceArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Timed laps of each contender; what is printed is their median
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Pairs of a free and an allocation in a lap
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pairs: u32,
+    /// How many allocations are live
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) live: Vec<u32>,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct TracesArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Traces to replay [default: the four that are built in]
+    pub(crate) traces: Vec<PathBuf>,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct SteadyArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// How many frames
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) frames: u32,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct BandwidthArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// MiB that are moved at once
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) mib: u32,
+    /// How often each way is taken; what is printed is the best
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+}

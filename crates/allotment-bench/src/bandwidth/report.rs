@@ -1,0 +1,80 @@
+//! Rates as tables and as JSON.
+
+use serde::Serialize;
+
+use super::limits::{Limits, Rate};
+use super::own_ways::OwnWay;
+use crate::args::BandwidthArgs;
+use crate::failure::Failure;
+use crate::units::{bytes, rate};
+use crate::vulkan::Gpu;
+
+/// All figures of a run.
+#[derive(Serialize)]
+pub(super) struct Report {
+    device: String,
+    queue: String,
+    bytes: u64,
+    repetitions: u32,
+    /// Bytes a second, the best of all repetitions.
+    rows: Vec<Limits>,
+    allotment: Vec<OwnWay>,
+}
+
+impl Report {
+    pub(super) fn new(gpu: &Gpu, args: &BandwidthArgs, rows: Vec<Limits>, allotment: Vec<OwnWay>) -> Self {
+        Self {
+            device: gpu.info.name.clone(),
+            queue: gpu.info.queue.clone(),
+            bytes: u64::from(args.mib) << 20,
+            repetitions: args.repetitions,
+            rows,
+            allotment,
+        }
+    }
+
+    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
+        if json {
+            say!("{}", serde_json::to_string(self)?);
+            return Ok(());
+        }
+        say!("{}, copies on a queue of {}", self.device, self.queue);
+        say!("{} at once, one thread, best of {}", bytes(self.bytes), self.repetitions);
+        say!();
+        say!(
+            "  {:4} {:4} {:>14} {:>12} {:>12} {:>14} {:>14}   properties",
+            "type",
+            "heap",
+            "first memcpy",
+            "memcpy in",
+            "memcpy out",
+            "copy to dev.",
+            "copy from dev."
+        );
+        let some = |found: Option<Rate>| found.map_or_else(|| "–".to_owned(), rate);
+        for row in &self.rows {
+            say!(
+                "  {:4} {:4} {:>14} {:>12} {:>12} {:>14} {:>14}   {}",
+                row.memory_type,
+                row.heap,
+                rate(row.first_write),
+                rate(row.write),
+                some(row.read),
+                some(row.to_device),
+                some(row.from_device),
+                row.properties
+            );
+        }
+        say!();
+        if self.allotment.is_empty() {
+            say!("Allotment's own ways to upload are not measured yet.");
+        } else {
+            say!("Allotment's own ways, and what part of the best plain way they reach:");
+        }
+        for way in &self.allotment {
+            let part = way.bytes_per_second / way.limit;
+            say!("  {:40} {:>12} {:>6.2}", way.name, rate(way.bytes_per_second), part);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! The crate `gpu-allocator`, with the lock around it that its users need.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ash::vk;
+use gpu_allocator::vulkan::{
+    Allocation, AllocationCreateDesc, AllocationScheme, Allocator, AllocatorCreateDesc,
+};
+use gpu_allocator::{AllocationSizes, AllocatorDebugSettings, MemoryLocation};
+
+use super::{Blocks, Contender, Kind, Refusal, Request, Role};
+use crate::failure::Failure;
+use crate::vulkan::{Gpu, Meter, Reading};
+
+const NAME: &str = "gpu-allocator";
+
+/// gpu-allocator with its defaults, behind a mutex.
+pub(crate) struct GpuAllocator {
+    /// Before the device that it is made of, so that it goes first.
+    allocator: Mutex<Allocator>,
+    _gpu: Arc<Gpu>,
+}
+
+impl GpuAllocator {
+    pub(crate) fn new(gpu: &Arc<Gpu>, blocks: Blocks) -> Result<Self, Failure> {
+        let allocation_sizes = match blocks {
+            Blocks::Default => AllocationSizes::default(),
+            // Raised to the 4 MiB that it has at least.
+            Blocks::Fixed(size) => AllocationSizes::new(size, size),
+        };
+        let desc = AllocatorCreateDesc {
+            instance: gpu.instance.clone(),
+            device: Meter::GpuAllocator.on(gpu),
+            physical_device: gpu.physical,
+            debug_settings: AllocatorDebugSettings::default(),
+            buffer_device_address: false,
+            allocation_sizes,
+        };
+        let allocator = Allocator::new(&desc)
+            .map_err(|error| Failure::Setup { contender: NAME, error: error.to_string() })?;
+        Ok(Self { allocator: Mutex::new(allocator), _gpu: Arc::clone(gpu) })
+    }
+
+    /// Bytes of its blocks, by its own count.
+    #[cfg(test)]
+    pub(crate) fn own_count(&self) -> u64 {
+        self.allocator.lock().unwrap_or_else(PoisonError::into_inner).capacity()
+    }
+}
+
+impl Contender for GpuAllocator {
+    type Token = Allocation;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn allocate(&self, request: &Request) -> Result<Allocation, Refusal> {
+        let desc = AllocationCreateDesc {
+            name: "",
+            requirements: vk::MemoryRequirements {
+                size: request.size,
+                alignment: request.alignment,
+                memory_type_bits: u32::MAX,
+            },
+            location: match request.role {
+                Role::Device => MemoryLocation::GpuOnly,
+                Role::Upload | Role::DeviceHostWrite => MemoryLocation::CpuToGpu,
+                Role::Readback => MemoryLocation::GpuToCpu,
+            },
+            linear: request.kind == Kind::Buffer,
+            allocation_scheme: AllocationScheme::GpuAllocatorManaged,
+        };
+        let mut allocator = self.allocator.lock().unwrap_or_else(PoisonError::into_inner);
+        allocator.allocate(&desc).map_err(Refusal::new)
+    }
+
+    fn free(&self, token: Allocation) -> Result<(), Refusal> {
+        let mut allocator = self.allocator.lock().unwrap_or_else(PoisonError::into_inner);
+        allocator.free(token).map_err(Refusal::new)
+    }
+
+    fn reading(&self) -> Reading {
+        Meter::GpuAllocator.read()
+    }
+}

@@ -1,0 +1,73 @@
+//! What tables rely on: that the meters count what there is, and that everything is given back.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::args::Common;
+use crate::vulkan::{Gpu, Meter};
+
+/// The device, or `None` and a word about it where there is none and nobody insists.
+fn gpu() -> Option<Arc<Gpu>> {
+    match Gpu::open(&Common::default()) {
+        Ok(gpu) => Some(gpu),
+        Err(why) => {
+            let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|one| one == "vulkan"), "{why}");
+            eprintln!("skipped: {why}");
+            None
+        }
+    }
+}
+
+/// Requests of every kind and role, small ones and some that get memory of their own.
+fn requests() -> Vec<Request> {
+    let roles = [Role::Device, Role::Upload, Role::Readback, Role::DeviceHostWrite];
+    let sizes = [256, 100_000, 3 << 20, 40 << 20, 300 << 20];
+    let all = roles.into_iter().flat_map(|role| {
+        sizes.into_iter().flat_map(move |size| {
+            [Kind::Buffer, Kind::Image].map(|kind| Request { size, alignment: 256, kind, role })
+        })
+    });
+    all.filter(|request| request.size <= 3 << 20 || request.role == Role::Device).collect()
+}
+
+/// Allocates everything, compares the meter with the contender's own count, and frees it again.
+fn fill_and_clear<C: Contender>(contender: &C, own_count: impl Fn(&C) -> u64) {
+    let requests = requests();
+    let tokens: Vec<_> = requests.iter().map(|request| contender.allocate(request).unwrap()).collect();
+    let full = contender.reading();
+    let wanted: u64 = requests.iter().map(|request| request.size).sum();
+    assert!(full.reserved_bytes >= wanted, "{} bytes reserved for {wanted}", full.reserved_bytes);
+    assert_eq!(full.reserved_bytes, own_count(contender), "{}", contender.name());
+    tokens.into_iter().for_each(|token| contender.free(token).unwrap());
+    contender.end_frame();
+    let clear = contender.reading();
+    assert_eq!(clear.reserved_bytes, own_count(contender), "{}", contender.name());
+    assert!(clear.free_calls > 0 && clear.reserved_bytes < full.reserved_bytes);
+}
+
+// One test, since a contender's meter is shared by all that are made of it.
+#[test]
+fn meters_agree_with_what_contenders_say_of_themselves() {
+    let Some(gpu) = gpu() else { return };
+    let vk_mem = VkMem::new(&gpu, Blocks::Default).unwrap();
+    let gpu_allocator = GpuAllocator::new(&gpu, Blocks::Default).unwrap();
+    fill_and_clear(&vk_mem, VkMem::own_count);
+    fill_and_clear(&gpu_allocator, GpuAllocator::own_count);
+    let readings = [(vk_mem.reading(), Meter::VkMem), (gpu_allocator.reading(), Meter::GpuAllocator)];
+    drop((vk_mem, gpu_allocator));
+    for (before, meter) in readings {
+        let after = meter.read();
+        assert_eq!(after.reserved_bytes, 0, "{meter:?} was destroyed");
+        assert_eq!(after.allocate_calls, before.allocate_calls);
+        assert_eq!(after.allocate_calls, after.free_calls);
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_a_failure_that_names_those_that_are() {
+    let Some(found) = gpu() else { return };
+    let args = Common { gpu: Some("no such device".to_owned()), ..Common::default() };
+    let failure = Gpu::open(&args).err().unwrap().to_string();
+    assert!(failure.contains(&found.info.name), "{failure}");
+}

@@ -1,0 +1,45 @@
+//! `device`: how long an operation takes while memory is warm.
+//!
+//! ```text
+//!   sequence   the operations, made beforehand, the same for all
+//!   race       contenders in turns, a lap each, the order rotated every round
+//!   report     medians, as tables and as JSON
+//! ```
+
+mod race;
+mod report;
+mod sequence;
+
+use std::sync::Arc;
+
+use crate::args::DeviceArgs;
+use crate::contender::{Allotment, Blocks, Empty, GpuAllocator, VkMem, own_device};
+use crate::failure::Failure;
+use crate::vulkan::Gpu;
+use race::{Outcome, Racer, Runner, race};
+use report::Report;
+use sequence::Sequence;
+
+pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
+    let gpu = Gpu::open(&args.common)?;
+    let (_, note) = own_device(&gpu)?;
+    let mut report = Report::new(&gpu, note, args);
+    for &live in &args.live {
+        let lanes: Vec<_> = [1, 2].map(|seed| Arc::new(Sequence::churn(seed, live, args.pairs))).into();
+        let one = heat(&gpu, &lanes[..1], args)?;
+        let two = heat(&gpu, &lanes, args)?;
+        report.add(&format!("churn-{live}"), &lanes, &one, &two);
+    }
+    report.print(args.common.json)
+}
+
+/// All contenders, made anew, over the same sequences: one a thread.
+fn heat(gpu: &Arc<Gpu>, lanes: &[Arc<Sequence>], args: &DeviceArgs) -> Result<Vec<Outcome>, Failure> {
+    let mut racers: Vec<Box<dyn Racer>> = vec![
+        Box::new(Runner::new(Empty, lanes)),
+        Box::new(Runner::new(Allotment::new(own_device(gpu)?.0, Blocks::Default)?, lanes)),
+        Box::new(Runner::new(VkMem::new(gpu, Blocks::Default)?, lanes)),
+        Box::new(Runner::new(GpuAllocator::new(gpu, Blocks::Default)?, lanes)),
+    ];
+    race(&mut racers, args.repetitions)
+}

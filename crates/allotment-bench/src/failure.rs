@@ -1,0 +1,65 @@
+//! Why a command did not succeed, in one line.
+
+use core::fmt;
+
+use allotment_trace::TraceError;
+use ash::vk;
+
+use crate::contender::Refusal;
+
+/// A command's failure.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no Vulkan loader on this machine, or it has no device like the one that was asked for.
+    NoDevice(String),
+    /// A Vulkan call failed.
+    Vulkan { call: &'static str, result: vk::Result },
+    /// A contender refused what the workload cannot do without.
+    Refused { contender: &'static str, refusal: Refusal },
+    /// A contender could not be made.
+    Setup { contender: &'static str, error: String },
+    /// A trace cannot be read.
+    Trace(TraceError),
+    /// Bytes came back other than they were sent.
+    Corrupt { memory_type: usize },
+    /// A thread of the benchmark panicked.
+    Thread,
+    /// Figures could not be written as JSON.
+    Json(serde_json::Error),
+}
+
+impl Failure {
+    /// What turns the result of a Vulkan call into a failure.
+    pub(crate) fn vulkan(call: &'static str) -> impl FnOnce(vk::Result) -> Self {
+        move |result| Self::Vulkan { call, result }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDevice(what) => f.write_str(what),
+            Self::Vulkan { call, result } => write!(f, "{call}: {result:?}"),
+            Self::Refused { contender, refusal } => write!(f, "{contender}: {refusal}"),
+            Self::Setup { contender, error } => write!(f, "{contender} could not be set up: {error}"),
+            Self::Trace(error) => error.fmt(f),
+            Self::Corrupt { memory_type } => {
+                write!(f, "bytes copied from memory type {memory_type} came back changed")
+            }
+            Self::Thread => f.write_str("a thread of the benchmark panicked"),
+            Self::Json(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
+}

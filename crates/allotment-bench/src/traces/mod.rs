@@ -1,0 +1,143 @@
+//! `traces`: how much memory each contender reserves for recorded traffic, as it comes.
+
+mod roles;
+mod source;
+
+use allotment_trace::{Op, Trace};
+use serde::Serialize;
+
+use crate::args::TracesArgs;
+use crate::contender::{Allotment, Blocks, Contender, GpuAllocator, VkMem, own_device};
+use crate::failure::Failure;
+use crate::units::bytes;
+use crate::vulkan::Gpu;
+use roles::request;
+use source::sources;
+
+#[derive(Serialize)]
+struct Report {
+    device: String,
+    notes: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    trace: String,
+    contender: &'static str,
+    peak_reserved_bytes: u64,
+    peak_live_bytes: u64,
+    /// Calls to the end of the trace; what is live then is not freed.
+    driver_allocate_calls: u64,
+    driver_free_calls: u64,
+    /// Allocations that were refused.
+    refused: u64,
+    /// The trace has more live bytes than the largest heap, which changes what contenders do.
+    beyond_heap: bool,
+}
+
+pub(crate) fn run(args: &TracesArgs) -> Result<(), Failure> {
+    let gpu = Gpu::open(&args.common)?;
+    let largest_heap = gpu.info.heaps.iter().copied().max().unwrap_or(0);
+    let mut notes = gpu.info.notes();
+    notes.push(own_device(&gpu)?.1.to_owned());
+    let mut rows = Vec::new();
+    for source in sources(&args.traces)? {
+        let mut of_trace = [
+            replay(&source.trace, &Allotment::new(own_device(&gpu)?.0, Blocks::Default)?)?,
+            replay(&source.trace, &VkMem::new(&gpu, Blocks::Default)?)?,
+            replay(&source.trace, &GpuAllocator::new(&gpu, Blocks::Default)?)?,
+        ];
+        for row in &mut of_trace {
+            row.trace.clone_from(&source.title);
+            row.beyond_heap = row.peak_live_bytes > largest_heap;
+        }
+        rows.extend(of_trace);
+    }
+    let report = Report { device: gpu.info.name.clone(), notes, rows };
+    if args.common.json {
+        say!("{}", serde_json::to_string(&report)?);
+    } else {
+        report.print();
+    }
+    Ok(())
+}
+
+fn replay<C: Contender>(trace: &Trace, contender: &C) -> Result<Row, Failure> {
+    let mut live: Vec<Option<C::Token>> = Vec::new();
+    live.resize_with(trace.resource_count(), || None);
+    let (mut peak_reserved_bytes, mut refused) = (0, 0);
+    for event in trace.events() {
+        match event.op {
+            Op::Allocate(index) => {
+                match contender.allocate(&request(trace.resource(index))) {
+                    Ok(token) => live[index.as_usize()] = Some(token),
+                    Err(_) => refused += 1,
+                }
+                peak_reserved_bytes = contender.reading().reserved_bytes.max(peak_reserved_bytes);
+            }
+            Op::Free(index) => {
+                if let Some(token) = live[index.as_usize()].take() {
+                    free(contender, token)?;
+                }
+            }
+            Op::FrameEnd => contender.end_frame(),
+        }
+    }
+    let end = contender.reading();
+    live.into_iter().flatten().try_for_each(|token| free(contender, token))?;
+    Ok(Row {
+        trace: String::new(),
+        contender: contender.name(),
+        peak_reserved_bytes,
+        peak_live_bytes: trace.peak_live_bytes(),
+        driver_allocate_calls: end.allocate_calls,
+        driver_free_calls: end.free_calls,
+        refused,
+        beyond_heap: false,
+    })
+}
+
+fn free<C: Contender>(contender: &C, token: C::Token) -> Result<(), Failure> {
+    contender.free(token).map_err(|refusal| Failure::Refused { contender: contender.name(), refusal })
+}
+
+impl Report {
+    fn print(&self) {
+        say!("{}", self.device);
+        self.notes.iter().for_each(|note| say!("note: {note}"));
+        let mut title = "";
+        for row in &self.rows {
+            if row.trace != title {
+                title = &row.trace;
+                self.print_head(row);
+            }
+            say!(
+                "  {:14} {:>14} {:>8.3} {:>14} {:>8} {:>8}",
+                row.contender,
+                bytes(row.peak_reserved_bytes),
+                row.peak_reserved_bytes as f64 / row.peak_live_bytes as f64,
+                row.driver_allocate_calls,
+                row.driver_free_calls,
+                row.refused
+            );
+        }
+    }
+
+    fn print_head(&self, row: &Row) {
+        say!();
+        say!("{}: at most {} live", row.trace, bytes(row.peak_live_bytes));
+        if row.beyond_heap {
+            say!("  more than the device's largest heap: VMA gives up blocks for memory of their own there");
+        }
+        say!(
+            "  {:14} {:>14} {:>8} {:>14} {:>8} {:>8}",
+            "contender",
+            "peak reserved",
+            "by live",
+            "driver allocs",
+            "frees",
+            "refused"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Meters between a contender and the driver: calls and bytes, counted where nobody can miscount them.
+//!
+//! Vulkan functions are plain pointers with no room for a context. So there is one pair of functions a
+//! meter, made by a constant parameter, and a contender is given a device whose table holds them:
+//!
+//! ```text
+//!   vk-mem        ──► allocate::<0>, free::<0> ──► METERS[0] ─┐
+//!   gpu-allocator ──► allocate::<1>, free::<1> ──► METERS[1] ─┴─► the driver's own functions
+//! ```
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ash::vk;
+use ash::vk::Handle;
+use serde::Serialize;
+
+use super::Gpu;
+
+/// One of the meters that there are. A contender has one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meter {
+    VkMem,
+    GpuAllocator,
+}
+
+/// What a meter shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Reading {
+    /// Calls that got memory, refused ones among them.
+    pub(crate) allocate_calls: u64,
+    /// Calls that gave memory back.
+    pub(crate) free_calls: u64,
+    /// Bytes that the contender has of the driver now.
+    pub(crate) reserved_bytes: u64,
+}
+
+struct Counts {
+    allocate_calls: AtomicU64,
+    free_calls: AtomicU64,
+    reserved_bytes: AtomicU64,
+}
+
+impl Counts {
+    const fn new() -> Self {
+        Self {
+            allocate_calls: AtomicU64::new(0),
+            free_calls: AtomicU64::new(0),
+            reserved_bytes: AtomicU64::new(0),
+        }
+    }
+}
+
+static METERS: [Counts; 2] = [Counts::new(), Counts::new()];
+
+/// What the shims look up: the driver's functions by device, and the sizes of memory objects.
+struct Known {
+    drivers: BTreeMap<u64, Driver>,
+    sizes: BTreeMap<u64, u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Driver {
+    allocate: vk::PFN_vkAllocateMemory,
+    free: vk::PFN_vkFreeMemory,
+}
+
+static KNOWN: Mutex<Known> = Mutex::new(Known { drivers: BTreeMap::new(), sizes: BTreeMap::new() });
+
+fn known() -> MutexGuard<'static, Known> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Meter {
+    /// The device, with a function table that counts here. Sets the meter to zero.
+    pub(crate) fn on(self, gpu: &Gpu) -> ash::Device {
+        let counts = self.counts();
+        counts.allocate_calls.store(0, Relaxed);
+        counts.free_calls.store(0, Relaxed);
+        counts.reserved_bytes.store(0, Relaxed);
+
+        let device = &gpu.device;
+        let mut functions = device.fp_v1_0().clone();
+        let driver = Driver { allocate: functions.allocate_memory, free: functions.free_memory };
+        known().drivers.insert(device.handle().as_raw(), driver);
+        let shims: (vk::PFN_vkAllocateMemory, vk::PFN_vkFreeMemory) = match self {
+            Self::VkMem => (allocate::<0>, free::<0>),
+            Self::GpuAllocator => (allocate::<1>, free::<1>),
+        };
+        (functions.allocate_memory, functions.free_memory) = shims;
+        ash::Device::from_parts_1_3(
+            device.handle(),
+            functions,
+            device.fp_v1_1().clone(),
+            device.fp_v1_2().clone(),
+            device.fp_v1_3().clone(),
+        )
+    }
+
+    /// What was counted since [`on`](Self::on).
+    pub(crate) fn read(self) -> Reading {
+        let counts = self.counts();
+        Reading {
+            allocate_calls: counts.allocate_calls.load(Relaxed),
+            free_calls: counts.free_calls.load(Relaxed),
+            reserved_bytes: counts.reserved_bytes.load(Relaxed),
+        }
+    }
+
+    fn counts(self) -> &'static Counts {
+        &METERS[self as usize]
+    }
+}
+
+/// # Safety
+///
+/// As for `vkAllocateMemory`.
+unsafe extern "system" fn allocate<const METER: usize>(
+    device: vk::Device,
+    info: *const vk::MemoryAllocateInfo<'_>,
+    callbacks: *const vk::AllocationCallbacks<'_>,
+    memory: *mut vk::DeviceMemory,
+) -> vk::Result {
+    METERS[METER].allocate_calls.fetch_add(1, Relaxed);
+    let driver = known().drivers.get(&device.as_raw()).copied();
+    let Some(driver) = driver else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+    // SAFETY: the arguments are the caller's, who promised what `vkAllocateMemory` asks for; the function
+    // is the one of this device.
+    let result = unsafe { (driver.allocate)(device, info, callbacks, memory) };
+    if result == vk::Result::SUCCESS {
+        // SAFETY: the caller promised a valid struct.
+        let size = unsafe { (*info).allocation_size };
+        // SAFETY: the driver has just written the handle.
+        let handle = unsafe { *memory };
+        METERS[METER].reserved_bytes.fetch_add(size, Relaxed);
+        known().sizes.insert(handle.as_raw(), size);
+    }
+    result
+}
+
+/// # Safety
+///
+/// As for `vkFreeMemory`.
+unsafe extern "system" fn free<const METER: usize>(
+    device: vk::Device,
+    memory: vk::DeviceMemory,
+    callbacks: *const vk::AllocationCallbacks<'_>,
+) {
+    METERS[METER].free_calls.fetch_add(1, Relaxed);
+    let (driver, size) = {
+        let mut known = known();
+        let size = known.sizes.remove(&memory.as_raw()).unwrap_or(0);
+        (known.drivers.get(&device.as_raw()).copied(), size)
+    };
+    METERS[METER].reserved_bytes.fetch_sub(size, Relaxed);
+    if let Some(driver) = driver {
+        // SAFETY: the arguments are the caller's, who promised what `vkFreeMemory` asks for; the function is
+        // the one of this device.
+        unsafe { (driver.free)(device, memory, callbacks) };
+    }
+}
