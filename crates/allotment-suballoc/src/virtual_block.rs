@@ -105,8 +105,19 @@ impl<T> VirtualBlock<T> {
     /// True when [`allocate`](Self::allocate) would serve the request now. Costs what the search costs.
     #[must_use]
     pub fn would_fit(&self, request: &Request) -> bool {
-        let size = request.size;
-        size != 0 && size <= MAX_SIZE && !self.chain.is_full() && self.engine.would_fit(&self.chain, request)
+        self.room_for(request).is_some()
+    }
+
+    /// The size of the free region that [`allocate`](Self::allocate) would cut the range out of now; `None`
+    /// where it would refuse. Tells which of several blocks fits a request best. Costs what the search
+    /// costs.
+    #[must_use]
+    pub fn room_for(&self, request: &Request) -> Option<u64> {
+        if request.size == 0 || request.size > MAX_SIZE || self.chain.is_full() {
+            return None;
+        }
+        let found = self.engine.find(&self.chain, request)?;
+        Some(self.chain.node(found).size)
     }
 
     fn place(&mut self, request: &Request) -> Result<(Handle, u64), AllocateError> {

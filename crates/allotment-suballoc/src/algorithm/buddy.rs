@@ -95,7 +95,7 @@ impl Buddy {
     }
 
     /// A free cell for the request: what a bounded look passed over is looked at before it is refused.
-    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
+    fn search(&self, chain: &Chain, request: &Request) -> Option<u32> {
         let cell = cell_for(request.size);
         self.find_among(chain, cell, request.alignment, LOOK)
             .or_else(|| self.find_among(chain, cell, request.alignment, usize::MAX))
@@ -159,7 +159,7 @@ impl Policy for Buddy {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Buddy });
         }
-        let Some(index) = self.find(chain, request) else { return Ok(None) };
+        let Some(index) = self.search(chain, request) else { return Ok(None) };
         let cell = cell_for(request.size);
         self.remove(chain, index);
         while chain.node(index).size > cell {
@@ -171,8 +171,8 @@ impl Policy for Buddy {
         Ok(Some(index))
     }
 
-    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
-        request.side == Side::Lower && self.find(chain, request).is_some()
+    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
+        if request.side == Side::Lower { self.search(chain, request) } else { None }
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

@@ -132,10 +132,11 @@ impl Policy for Linear {
         }
     }
 
-    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
+    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
         match request.side {
-            Side::Lower => self.find_lower(chain, request).is_some(),
-            Side::Upper => !self.is_ring(chain) && self.find_upper(chain, request).is_some(),
+            Side::Lower => self.find_lower(chain, request).map(|(gap, _)| gap),
+            Side::Upper if self.is_ring(chain) => None,
+            Side::Upper => self.find_upper(chain, request).map(|_| self.gap),
         }
     }
 

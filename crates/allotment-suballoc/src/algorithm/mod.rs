@@ -51,8 +51,8 @@ impl fmt::Display for Algorithm {
 pub(crate) trait Policy {
     /// Finds room, carves it out and marks it used; `None` when there is no room.
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError>;
-    /// True when [`allocate`](Self::allocate) would find room.
-    fn would_fit(&self, chain: &Chain, request: &Request) -> bool;
+    /// The free region in which [`allocate`](Self::allocate) would find room.
+    fn find(&self, chain: &Chain, request: &Request) -> Option<u32>;
     /// Makes the used region `index` and its padding free.
     fn free(&mut self, chain: &mut Chain, index: u32);
     /// Gives the used region `index` another size in place, or says the largest that it could have.
@@ -109,8 +109,8 @@ impl Policy for Engine {
         each!(self, policy => policy.allocate(chain, request))
     }
 
-    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
-        each!(self, policy => policy.would_fit(chain, request))
+    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
+        each!(self, policy => policy.find(chain, request))
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

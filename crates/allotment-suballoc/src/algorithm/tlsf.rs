@@ -117,7 +117,7 @@ impl Tlsf {
             .min_by_key(|&index| chain.node(index).offset)
     }
 
-    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
+    fn search(&self, chain: &Chain, request: &Request) -> Option<u32> {
         let Request { size, alignment, .. } = *request;
         let found = match request.strategy {
             Strategy::Balanced => self.find_close(chain, size, alignment, LOOK),
@@ -141,12 +141,12 @@ impl Policy for Tlsf {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Tlsf });
         }
-        let found = self.find(chain, request);
+        let found = self.search(chain, request);
         Ok(found.map(|index| self.carve(chain, index, request.size, request.alignment)))
     }
 
-    fn would_fit(&self, chain: &Chain, request: &Request) -> bool {
-        request.side == Side::Lower && self.find(chain, request).is_some()
+    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
+        if request.side == Side::Lower { self.search(chain, request) } else { None }
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

@@ -246,7 +246,10 @@ impl<D: Device> Allocator<D> {
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
             let got = self.waiting(|| {
-                self.release_from(slot, |state| state.take_stale(wanted));
+                // What is refused all the same has given nothing back.
+                if self.heaps.check(&self.device, source.memory_type, wanted, source.wish).is_ok() {
+                    self.release_from(slot, |state| state.take_stale(wanted));
+                }
                 self.get_memory(&plan, &fitted, &source)
             });
             return self.settle(slot, pool, set, shared, got, &fitted, desc);

@@ -667,10 +667,15 @@ impl<D: Device> PoolState<D> {
         let retention = self.rules.retention;
         let too_much = idle > retention.idle_bytes(needed);
         // Where frames are told, what this frame used is what the next one will.
-        let stale = if self.clock.has_frames { STALE_TICKS } else { 0 };
+        let stale = self.stale_ticks();
         self.take_empty(None, |size, age| {
             age >= u64::from(retention.ticks) || (too_much && size <= idle && age >= stale)
         })
+    }
+
+    /// After how long an empty block may be surplus.
+    fn stale_ticks(&self) -> u64 {
+        if self.clock.has_frames { STALE_TICKS } else { 0 }
     }
 
     /// Takes out an empty block that nobody has used for a while, where the pool is about to get memory
@@ -679,7 +684,8 @@ impl<D: Device> PoolState<D> {
         if self.reserved() + wanted <= self.clock.needed() {
             return None;
         }
-        self.take_empty(None, |_, age| age >= STALE_TICKS)
+        let stale = self.stale_ticks();
+        self.take_empty(None, |_, age| age >= stale)
     }
 
     /// Takes out an empty block, of one heap or of any, that `unwanted` says yes to, given its size and

@@ -64,8 +64,8 @@ fn a_frame_gives_back_one_block_at_most() {
 #[test]
 fn frees_count_time_where_nobody_ends_frames() {
     let rig = rig_that_keeps(retention(2, 1024 * MIB));
-    rig.free_all(allocate_all(&rig, &[30 * MIB]));
     let base = allocate_all(&rig, &[KIB]);
+    rig.free_all(allocate_all(&rig, &[30 * MIB]));
     let large = rig.objects();
     for _ in 0..5000 {
         rig.free_all(allocate_all(&rig, &[KIB]));
