@@ -206,6 +206,7 @@ impl<D: Device> Allocator<D> {
             let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
             let fitted = self.fit(state, set, desc)?;
             if let Some(record) = state.place(slot, set, &fitted, desc)? {
+                self.watch(state);
                 return Ok(self.token(pool, record, slot));
             }
             if desc.growth == Growth::Forbidden {
@@ -227,7 +228,8 @@ impl<D: Device> Allocator<D> {
                         guard = locked(&slot.state);
                     } else if full && state.pending != 0 {
                         // What another thread is getting may have room, or not come.
-                        guard = slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                        guard =
+                            self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                     } else {
                         return Err(error);
                     }
@@ -237,7 +239,7 @@ impl<D: Device> Allocator<D> {
             let shared = plan.role == Role::Shared;
             if shared && state.sets[set].growing {
                 // Another thread is getting a block; perhaps it has room for both.
-                guard = slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
             state.sets[set].growing |= shared;
@@ -247,7 +249,8 @@ impl<D: Device> Allocator<D> {
             let wanted = plan.sizes().next().unwrap_or(0);
             let got = self.waiting(|| {
                 // What is refused all the same has given nothing back.
-                if self.heaps.check(&self.device, source.memory_type, wanted, source.wish).is_ok() {
+                let gets = self.heaps.check(&self.device, source.memory_type, wanted, source.wish).is_ok();
+                if gets && !self.is_kept_up() {
                     self.release_from(slot, |state| state.take_stale(wanted));
                 }
                 self.get_memory(&plan, &fitted, &source)
@@ -333,6 +336,13 @@ impl<D: Device> Allocator<D> {
         self.slots().map(of_slot).sum()
     }
 
+    /// Calls for upkeep where a pool has less room than it shall have ahead of need.
+    pub(super) fn watch(&self, state: &PoolState<D>) {
+        if state.rules.ahead.is_some() && state.needs_upkeep(self.heaps.heap_size(state.sets[0].heap)) {
+            self.to_do.ring();
+        }
+    }
+
     /// Takes in what the driver gave, or passes on what it said.
     #[expect(
         clippy::too_many_arguments,
@@ -359,6 +369,7 @@ impl<D: Device> Allocator<D> {
             Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
             None => Err((AllocationError::ForeignPool, Some(memory))),
         };
+        guard.as_ref().into_iter().for_each(|state| self.watch(state));
         // The generation is read before a reset can change it.
         let placed = placed.map(|record| self.token(pool, record, slot));
         drop(guard);
@@ -437,11 +448,15 @@ impl<D: Device> Allocator<D> {
         let Freed { memory, more, name } = state.free(slot, allocation.record);
         drop(guard);
         drop(name);
-        if let Some(memory) = memory {
-            self.heaps.free(&self.device, memory);
-            if more {
-                self.release_from(slot, PoolState::take_unwanted);
-            }
+        match memory {
+            Some(memory) if self.is_kept_up() => self.to_do.give_back(memory),
+            Some(memory) => self.waiting(|| {
+                self.heaps.free(&self.device, memory);
+                if more {
+                    self.release_from(slot, PoolState::take_unwanted);
+                }
+            }),
+            None => {}
         }
         Ok(())
     }

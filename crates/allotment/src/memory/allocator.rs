@@ -14,6 +14,7 @@ use super::leaks::{LeakHandler, report_leaks};
 use super::pool::{BlockSizing, PoolSlot, PoolState, Rules};
 use super::retention::Retention;
 use super::shards::{MOST_SHARDS, default_shards};
+use super::upkeep::{ToDo, Upkeep};
 use super::waits::Waits;
 use super::{BudgetWish, CreateAllocatorError, Intent, Lifetime};
 use crate::device::{Device, HeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
@@ -34,6 +35,8 @@ pub struct AllocatorDesc {
     pub block_sizes: BlockSizes,
     /// When their empty blocks are given back.
     pub retention: Retention,
+    /// Who gets memory from the driver and gives it back.
+    pub upkeep: Upkeep,
     /// Bytes that the allocator may have of a heap; of the others, what the driver gives.
     pub heap_limits: Vec<(HeapIndex, u64)>,
     /// Into how many copies a default pool may split, so that threads that allocate at the same time do
@@ -52,6 +55,7 @@ impl Default for AllocatorDesc {
             algorithm: Algorithm::Tlsf,
             block_sizes: BlockSizes::default(),
             retention: Retention::default(),
+            upkeep: Upkeep::default(),
             heap_limits: Vec::new(),
             shards: default_shards(),
             memory_types: MemoryTypeMask::ALL,
@@ -124,6 +128,7 @@ pub struct Allocator<D: Device> {
     /// Optimal images stand in blocks of their own.
     pub(super) separate_optimal: bool,
     pub(super) waits: Waits,
+    pub(super) to_do: ToDo<D>,
 }
 
 /// Default pools a memory type: two lifetimes, linear and optimal.
@@ -170,6 +175,7 @@ impl<D: Device> Allocator<D> {
             separate_optimal,
             rankings,
             waits: Waits::default(),
+            to_do: ToDo::default(),
             desc,
             device,
         })
@@ -194,6 +200,10 @@ impl<D: Device> Allocator<D> {
             budget: BudgetWish::Exceed,
             priority: Priority::NORMAL,
             options: None,
+            ahead: match self.desc.upkeep {
+                Upkeep::Elsewhere(watermark) => Some(watermark),
+                Upkeep::Caller => None,
+            },
             name: None,
         };
         let set = BlockSet::new(memory_type, found.heap, self.atom_of(memory_type), self.desc.algorithm);
@@ -268,6 +278,7 @@ impl<D: Device> Allocator<D> {
 impl<D: Device> Drop for Allocator<D> {
     fn drop(&mut self) {
         report_leaks(self);
+        self.return_memory();
         let slots: Vec<_> = self.slots().map(|slot| locked(&slot.state).take()).collect();
         slots.into_iter().flatten().for_each(|state| self.give_back(state));
     }

@@ -119,6 +119,7 @@ impl<D: Device> Allocator<D> {
             budget: desc.budget,
             priority: desc.priority,
             options,
+            ahead: None,
             name: desc.name.clone(),
         })
     }

@@ -51,6 +51,7 @@ mod retention;
 mod shards;
 mod statistics;
 mod transfer;
+mod upkeep;
 mod waits;
 
 pub use access::{AllocationInfo, Place};
@@ -70,4 +71,5 @@ pub use resource::{Buffer, Image, Resource, ResourceError};
 pub use retention::Retention;
 pub use statistics::{DetailedStatistics, Statistics};
 pub use transfer::{Transfer, TransferError};
+pub use upkeep::{Keeper, Upkeep, Upkept, Watermark};
 pub use waits::WaitStatistics;

@@ -12,6 +12,7 @@ use super::growth::BlockSizes;
 use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
+use super::upkeep::{Flow, Watermark};
 use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Name};
 use crate::device::{
     DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, ResourceKind,
@@ -111,6 +112,8 @@ pub(super) struct Rules<D: Device> {
     pub(super) budget: BudgetWish,
     pub(super) priority: Priority,
     pub(super) options: Option<D::MemoryOptions>,
+    /// How much room there shall be ahead of need, where somebody sees to that.
+    pub(super) ahead: Option<Watermark>,
     pub(super) name: Option<Name>,
 }
 
@@ -165,6 +168,10 @@ pub(super) struct PoolState<D: Device> {
     emptied: u64,
     /// Memory objects that threads are getting for the pool now.
     pub(super) pending: u32,
+    /// What requests take out of blocks, frame by frame.
+    pub(super) flow: Flow,
+    /// Somebody reserved blocks, for large requests too.
+    pub(super) has_reserve: bool,
 }
 
 /// What nobody needs in a hurry about an allocation.
@@ -263,6 +270,8 @@ impl<D: Device> PoolState<D> {
             clock: Clock::default(),
             emptied: 0,
             pending: 0,
+            flow: Flow::default(),
+            has_reserve: false,
         }
     }
 
@@ -316,10 +325,18 @@ impl<D: Device> PoolState<D> {
         (unit.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(unit))
     }
 
-    fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
+    pub(super) fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
         match self.rules.sizing {
             BlockSizing::Fixed(size) => size,
             BlockSizing::Growing(sizes) => sizes.next(self.sets[set].statistics.block_bytes, heap_size),
+        }
+    }
+
+    /// Bytes of the largest block that the pool may have.
+    pub(super) fn largest_block_size(&self, heap_size: u64) -> u64 {
+        match self.rules.sizing {
+            BlockSizing::Fixed(size) => size,
+            BlockSizing::Growing(sizes) => sizes.largest_in(heap_size),
         }
     }
 
@@ -402,6 +419,17 @@ impl<D: Device> PoolState<D> {
         }
     }
 
+    /// Where a block comes from that is got ahead of need.
+    pub(super) fn source_ahead(&self, wish: BudgetWish) -> Source<D> {
+        let memory_type = self.sets[0].memory_type;
+        Source { memory_type, wish, priority: self.rules.priority, options: self.rules.options.clone() }
+    }
+
+    /// Counts all blocks as needed, so that they are kept for a while.
+    pub(super) fn note_reserve(&mut self) {
+        self.clock.used(self.reserved());
+    }
+
     /// Serves a request from what is there. Returns the index of its record.
     pub(super) fn place(
         &mut self,
@@ -424,7 +452,12 @@ impl<D: Device> PoolState<D> {
         if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size) {
             spot = blocks.place(&request, own_memory, sizes, record).map_err(of_ranges)?;
         }
-        if spot.is_none() && !own_memory && blocks.quick.len() != 0 {
+        // What was got ahead of need is there already; memory of its own is not.
+        let in_blocks = !own_memory || self.rules.ahead.is_some() || self.has_reserve;
+        if spot.is_none() && own_memory && in_blocks {
+            spot = blocks.place(&request, false, sizes, record).map_err(of_ranges)?;
+        }
+        if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // What waits for its size may make room for this one when it is joined with its neighbours.
             self.empty_quick_lists(set);
             return self.place(slot, set, fitted, desc);
@@ -591,6 +624,7 @@ impl<D: Device> PoolState<D> {
                 memory_type: blocks.memory_type,
             });
         }
+        self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
         record
@@ -629,7 +663,7 @@ impl<D: Device> PoolState<D> {
         let tied = self.sets[set].block(spot.block).is_some_and(|block| block.role == Role::Tied);
         let memory = if tied {
             self.sets[set].remove(spot.block)
-        } else if emptied || ticked {
+        } else if (emptied || ticked) && self.rules.ahead.is_none() {
             self.take_unwanted()
         } else {
             None
@@ -642,6 +676,7 @@ impl<D: Device> PoolState<D> {
 
     /// What is to be done now and then.
     fn ticked(&mut self) {
+        self.flow.tick();
         // A range that has waited for long keeps its neighbours from being joined.
         if self.clock.now - self.emptied >= SETTLE_TICKS {
             self.settle();
@@ -662,15 +697,30 @@ impl<D: Device> PoolState<D> {
 
     /// Takes out an empty block that the rules do not want to keep.
     pub(super) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
+        let ahead = self.room_to_keep();
         let needed = self.clock.needed();
-        let idle = self.reserved().saturating_sub(needed);
+        let idle = self.reserved().saturating_sub(needed).saturating_sub(ahead);
         let retention = self.rules.retention;
         let too_much = idle > retention.idle_bytes(needed);
         // Where frames are told, what this frame used is what the next one will.
         let stale = self.stale_ticks();
+        let room = if ahead == 0 { u64::MAX } else { self.room_up_to(u64::MAX) };
         self.take_empty(None, |size, age| {
-            age >= u64::from(retention.ticks) || (too_much && size <= idle && age >= stale)
+            let old = age >= u64::from(retention.ticks);
+            (old || (too_much && size <= idle && age >= stale)) && room.saturating_sub(size) >= ahead
         })
+    }
+
+    /// Room that is kept ahead of need, whatever the retention says.
+    fn room_to_keep(&self) -> u64 {
+        // The heap's size bounds the next block; that of the largest block bounds it more.
+        self.room_wanted(u64::MAX).unwrap_or(0)
+    }
+
+    /// True when upkeep has something to do for the pool.
+    pub(super) fn needs_upkeep(&self, heap_size: u64) -> bool {
+        let short = |wanted| !self.sets[0].growing && self.room_up_to(wanted) < wanted;
+        self.room_wanted(heap_size).is_some_and(short)
     }
 
     /// After how long an empty block may be surplus.

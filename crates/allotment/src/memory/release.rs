@@ -14,17 +14,20 @@ impl<D: Device> Allocator<D> {
     /// the frames after it. [`trim`](Self::trim) gives all back at once.
     pub fn end_frame(&self) {
         let mut unwanted = None;
-        for slot in self.slots() {
+        let kept_up = self.is_kept_up();
+        for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.end_frame();
-            if unwanted.is_none() && state.has_empty_blocks() {
+            if kept_up && state.has_empty_blocks() {
+                self.to_do.ring();
+            } else if unwanted.is_none() && state.has_empty_blocks() {
                 unwanted = state.take_unwanted();
                 state.store_counters(slot);
             }
         }
         if let Some(memory) = unwanted {
-            self.heaps.free(&self.device, memory);
+            self.waiting(|| self.heaps.free(&self.device, memory));
         }
     }
 
@@ -36,7 +39,7 @@ impl<D: Device> Allocator<D> {
 
     /// Gives back all empty blocks of one heap, or of all. True when there was one.
     pub(super) fn release_empty(&self, heap: Option<HeapIndex>) -> bool {
-        let mut any = false;
+        let mut any = self.return_memory() != 0;
         for slot in self.slots() {
             let of_heap = |state: &PoolState<D>| {
                 state.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
@@ -55,16 +58,26 @@ impl<D: Device> Allocator<D> {
         take: impl Fn(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
     ) -> bool {
         let mut any = false;
-        loop {
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { return any };
-            let memory = take(state);
-            state.store_counters(slot);
-            drop(guard);
-            let Some(memory) = memory else { return any };
-            self.heaps.free(&self.device, memory);
+        while self.release_one(slot, &take) {
             any = true;
         }
+        any
+    }
+
+    /// Gives to the driver what `take` takes out. False when that is nothing.
+    pub(super) fn release_one(
+        &self,
+        slot: &PoolSlot<D>,
+        take: impl FnOnce(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
+    ) -> bool {
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return false };
+        let memory = take(state);
+        state.store_counters(slot);
+        drop(guard);
+        let Some(memory) = memory else { return false };
+        self.heaps.free(&self.device, memory);
+        true
     }
 
     /// Gives everything that a pool had to the driver.

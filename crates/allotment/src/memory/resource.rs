@@ -405,6 +405,8 @@ impl<D: Device> Allocator<D> {
         } else if need == DedicatedNeed::Preferred
             && desc.lifetime == Lifetime::Long
             && desc.growth == Growth::Allowed
+            // Nobody gets memory of its own ahead of need.
+            && !self.is_kept_up()
             && !self.heaps.objects_are_scarce(self.device())
         {
             Loneliness::Preferred

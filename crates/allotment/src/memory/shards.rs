@@ -115,6 +115,7 @@ impl<D: Device> Allocator<D> {
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
         let fitted = self.fit(state, 0, desc)?;
         let placed = state.place(slot, 0, &fitted, desc)?;
+        self.watch(state);
         Ok(placed.map(|record| self.token(pool, record, slot)))
     }
 

@@ -41,7 +41,8 @@ impl Waits {
 }
 
 impl<D: Device> Allocator<D> {
-    /// How often and how long callers waited for the driver's memory.
+    /// How often and how long callers waited for the driver's memory. With a [`Keeper`](super::Keeper)
+    /// there should be few such waits.
     #[must_use]
     pub fn waits(&self) -> WaitStatistics {
         let Waits { count, nanoseconds, longest } = &self.waits;

@@ -1,0 +1,418 @@
+//! Growing ahead of need, so that no frame waits for the driver.
+//!
+//! A driver takes milliseconds to hand out a block of device memory and up to four frames to hand out one
+//! of host memory. So somebody who has the time gets the next block before it is wanted, and gives back
+//! what nobody wants: a thread of the caller that calls [`Allocator::keep_up`] now and then, or the
+//! ready-made [`Keeper`].
+//!
+//! ```text
+//!   room in blocks of a pool, in one piece each
+//!        │╲        ╭─ the keeper brings a block
+//!        │ ╲      │╲
+//!        │  ╲     │ ╲
+//!   ─ ─ ─│─ ─╲─ ─ │─ ╲─ ─ ─  the watermark: half a block, or what four busy frames have needed
+//!        │    ╲___│        ╲
+//!        └──────────────────────▶ time
+//! ```
+//!
+//! With [`Upkeep::Elsewhere`], requests that would get memory of their own use the blocks' room first, for
+//! that is there already; nothing is given back in a free or at the end of a frame, only noted; and what
+//! is got ahead never exceeds a heap's budget. What a pool has never been asked for is not foreseen: the
+//! first request of a pool waits, unless [`Allocator::reserve`] was called before.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::allocate::no_memory_type;
+use super::allocator::Allocator;
+use super::block_set::Role;
+use super::pool::{PoolSlot, PoolState};
+use super::{AllocationDesc, AllocationError, BudgetWish};
+use crate::device::{Device, MemoryDesc, OwnedMemory};
+use crate::sync::locked;
+
+/// Who gets memory from the driver and gives it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Upkeep {
+    /// Whoever needs it, when it is needed.
+    #[default]
+    Caller,
+    /// Whoever calls [`Allocator::keep_up`], ahead of need; a request waits for the driver only where
+    /// that came too late.
+    Elsewhere(Watermark),
+}
+
+/// How much room a default pool shall have ahead of need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Watermark {
+    /// At least so many bytes.
+    pub bytes: u64,
+    /// At least the size of the pool's next block divided by this; 0 for nothing.
+    pub block_divisor: u64,
+    /// At least what so many of the busiest frames of late have needed.
+    pub frames: u64,
+}
+
+impl Default for Watermark {
+    /// Half a block, and four frames: as long as the slowest block took on a real driver, 62 ms.
+    fn default() -> Self {
+        Self { bytes: 0, block_divisor: 2, frames: 4 }
+    }
+}
+
+impl Watermark {
+    /// Bytes of room that are wanted where the next block has `block_size` and a busy frame needed `flow`.
+    pub(super) fn room(&self, block_size: u64, flow: u64) -> u64 {
+        let of_block = block_size.checked_div(self.block_divisor).unwrap_or(0);
+        self.bytes.max(of_block).max(flow.saturating_mul(self.frames))
+    }
+}
+
+/// Bytes that requests took out of blocks in this frame, and in the busiest frame of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    now: u64,
+    busiest: u64,
+}
+
+impl Flow {
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.now += bytes;
+    }
+
+    pub(super) fn tick(&mut self) {
+        // Forgotten within some thirty frames.
+        self.busiest = self.now.max(self.busiest - self.busiest / 8);
+        self.now = 0;
+    }
+
+    pub(super) fn busiest(&self) -> u64 {
+        self.busiest.max(self.now)
+    }
+}
+
+/// What one call of [`Allocator::keep_up`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Upkept {
+    /// Blocks that were got.
+    pub blocks: u32,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Memory objects that were given back.
+    pub returned: u32,
+}
+
+/// What waits for upkeep.
+#[derive(Debug)]
+pub(super) struct ToDo<D: Device> {
+    due: AtomicBool,
+    /// Guards nothing but the sleep of who waits.
+    bell: Mutex<()>,
+    rung: Condvar,
+    returned: Mutex<Vec<OwnedMemory<D>>>,
+    pub(super) blocks_ahead: AtomicU64,
+}
+
+impl<D: Device> Default for ToDo<D> {
+    fn default() -> Self {
+        Self {
+            due: AtomicBool::new(false),
+            bell: Mutex::default(),
+            rung: Condvar::new(),
+            returned: Mutex::default(),
+            blocks_ahead: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<D: Device> ToDo<D> {
+    /// Says that there is something to do. One load where that was said already.
+    pub(super) fn ring(&self) {
+        if !self.due.load(Relaxed) && !self.due.swap(true, Relaxed) {
+            // Taken so that nobody falls asleep between looking and sleeping.
+            drop(locked(&self.bell));
+            self.rung.notify_all();
+        }
+    }
+
+    /// Takes memory that is to be given to the driver.
+    pub(super) fn give_back(&self, memory: OwnedMemory<D>) {
+        locked(&self.returned).push(memory);
+        self.ring();
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Whether upkeep is somebody else's than the caller's.
+    pub(super) fn is_kept_up(&self) -> bool {
+        matches!(self.desc.upkeep, Upkeep::Elsewhere(_))
+    }
+
+    /// Gets the blocks that are wanted next and gives back the memory that nobody wants, in all pools. Takes
+    /// as long as the driver does; no lock is held meanwhile. For a thread that may wait. Several threads
+    /// may do it at once.
+    ///
+    /// ```
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::memory::{Upkeep, Watermark};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let mut desc = AllocatorDesc::default();
+    /// desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+    /// let allocator = Allocator::new(device, desc)?;
+    ///
+    /// // The first block is got by whoever needs it; the next one is got ahead.
+    /// let tile = AllocationDesc::new(Requirements::new(3 << 20), Intent::Device);
+    /// let first = allocator.allocate(&tile)?;
+    /// assert_eq!(allocator.waits().count, 1);
+    /// assert_eq!(allocator.keep_up().blocks, 1);
+    /// let second = allocator.allocate(&tile)?;
+    /// assert_eq!(allocator.waits().count, 1, "nobody waited for the second block");
+    /// # allocator.free(first)?;
+    /// # allocator.free(second)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn keep_up(&self) -> Upkept {
+        self.to_do.due.store(false, Relaxed);
+        let mut done = Upkept { returned: self.return_memory(), ..Upkept::default() };
+        for slot in self.slots().filter(|slot| slot.has_memory()) {
+            while let Some(bytes) = self.grow_ahead(slot) {
+                done.blocks += 1;
+                done.bytes += bytes;
+            }
+            while self.release_one(slot, PoolState::take_unwanted) {
+                done.returned += 1;
+            }
+        }
+        done
+    }
+
+    /// Waits until [`keep_up`](Self::keep_up) has something to do, at most for `timeout`. True when it has.
+    pub fn wait_for_upkeep(&self, timeout: Duration) -> bool {
+        let bell = locked(&self.to_do.bell);
+        let quiet = |(): &mut ()| !self.to_do.due.load(Relaxed);
+        let waited = self.to_do.rung.wait_timeout_while(bell, timeout, quiet);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.to_do.due.load(Relaxed)
+    }
+
+    /// Gives to the driver what was left for upkeep. Returns how many memory objects that were.
+    pub(super) fn return_memory(&self) -> u32 {
+        let memory = core::mem::take(&mut *locked(&self.to_do.returned));
+        let count = memory.len() as u32;
+        self.free_all(memory);
+        count
+    }
+
+    /// Gets one block for a pool that has less room than its watermark. Returns its bytes; `None` when none
+    /// is wanted or to be had.
+    fn grow_ahead(&self, slot: &PoolSlot<D>) -> Option<u64> {
+        let mut guard = locked(&slot.state);
+        let state = guard.as_mut()?;
+        let heap_size = self.heaps.heap_size(state.sets[0].heap);
+        let size = state.block_wanted_ahead(heap_size)?;
+        drop(guard);
+        // Memory that nobody asked for must not push other programs' out, whatever they took meanwhile.
+        self.heaps.refresh(&self.device);
+        let got = self.grow_by(slot, size, BudgetWish::Within).ok()?;
+        self.to_do.blocks_ahead.fetch_add(1, Relaxed);
+        Some(got)
+    }
+
+    /// Gets a block for the first memory type of a pool. Returns its bytes.
+    fn grow_by(&self, slot: &PoolSlot<D>, size: u64, wish: BudgetWish) -> Result<u64, AllocationError> {
+        let mut guard = locked(&slot.state);
+        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let source = state.source_ahead(wish);
+        // Who finds no room meanwhile waits for this block.
+        let first = !core::mem::replace(&mut state.sets[0].growing, true);
+        state.pending += 1;
+        drop(guard);
+        let memory = MemoryDesc::new(source.memory_type, size)
+            .with_priority(source.priority)
+            .with_options(source.options.as_ref());
+        let got = self.heaps.allocate(&self.device, &memory, wish);
+
+        let mut guard = locked(&slot.state);
+        let mut refused = None;
+        let result = match (guard.as_mut(), got) {
+            (Some(state), got) => {
+                state.pending -= 1;
+                state.sets[0].growing &= !first;
+                got.map(|memory| state.add_empty(slot, memory))
+            }
+            // The pool is gone.
+            (None, got) => {
+                refused = got.ok();
+                Err(AllocationError::ForeignPool)
+            }
+        };
+        slot.grown.notify_all();
+        drop(guard);
+        refused.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
+        result.map(|()| size)
+    }
+
+    /// Makes sure that requests like `desc` find room for so many bytes in all, in blocks of the memory type
+    /// that suits them best: for the start of a level, where waiting for the driver is no harm. Returns how
+    /// many bytes were got from the driver for that.
+    ///
+    /// What is reserved and not used is kept as other empty blocks are, at least for
+    /// [`Retention::ticks`](super::Retention::ticks).
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError`] where not all of it could be had; what was got stays.
+    ///
+    /// ```
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = AllocationDesc::new(Requirements::new(1 << 20), Intent::Device);
+    /// assert!(allocator.reserve(&mesh, 100 << 20)? >= 100 << 20);
+    /// let calls = allocator.device_calls();
+    /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh)).collect::<Result<_, _>>()?;
+    /// assert_eq!(allocator.device_calls(), calls);
+    /// # meshes.into_iter().for_each(|mesh| allocator.free(mesh).unwrap());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reserve(&self, desc: &AllocationDesc, bytes: u64) -> Result<u64, AllocationError> {
+        let mut types =
+            self.ranking(desc)?.types(desc.requirements.memory_types).collect::<Vec<_>>().into_iter();
+        let memory_type = types.next().ok_or_else(|| no_memory_type(desc))?;
+        let slot = self.shard(self.own_shard(self.default_pool_for(memory_type, desc)))?;
+        let mut got = 0;
+        loop {
+            let mut guard = locked(&slot.state);
+            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let heap_size = self.heaps.heap_size(state.sets[0].heap);
+            let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };
+            drop(guard);
+            got += self.grow_by(slot, size, desc.budget)?;
+        }
+    }
+}
+
+impl<D: Device> PoolState<D> {
+    /// Bytes of the block that should be got ahead of need; `None` when there is room enough.
+    fn block_wanted_ahead(&mut self, heap_size: u64) -> Option<u64> {
+        let wanted = self.room_wanted(heap_size)?;
+        if self.sets[0].growing || self.room_up_to(wanted) >= wanted {
+            return None;
+        }
+        Some(self.ahead_block_size(wanted, heap_size))
+    }
+
+    /// Bytes of room that the watermark wants; `None` where there is none.
+    pub(super) fn room_wanted(&self, heap_size: u64) -> Option<u64> {
+        let watermark = self.rules.ahead?;
+        Some(watermark.room(self.next_block_size(0, heap_size), self.flow.busiest()))
+    }
+
+    /// Bytes of the next block that is to be reserved, where room for so many is wanted; `None` when there
+    /// is. Marks the pool as one whose blocks take large requests too.
+    fn block_wanted_for(&mut self, bytes: u64, heap_size: u64) -> Option<u64> {
+        self.settle();
+        self.has_reserve = true;
+        let room = self.room_up_to(bytes);
+        if room >= bytes {
+            self.note_reserve();
+            return None;
+        }
+        Some(self.ahead_block_size(bytes - room, heap_size))
+    }
+
+    fn ahead_block_size(&self, wanted: u64, heap_size: u64) -> u64 {
+        let next = self.next_block_size(0, heap_size);
+        next.max(wanted.next_power_of_two().min(self.largest_block_size(heap_size)))
+    }
+
+    /// Room in shared blocks, in one piece each; counted no further than `enough`.
+    pub(super) fn room_up_to(&self, enough: u64) -> u64 {
+        let mut room = 0;
+        for (_, block) in self.sets[0].blocks().filter(|(_, block)| block.role == Role::Shared) {
+            if room >= enough {
+                break;
+            }
+            room += block.ranges.largest_free();
+        }
+        room
+    }
+}
+
+/// A thread that does an allocator's [upkeep](Allocator::keep_up) until it is dropped.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::memory::{Keeper, Upkeep, Watermark};
+/// use allotment::{Allocator, AllocatorDesc};
+///
+/// let mut desc = AllocatorDesc::default();
+/// desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let allocator = Arc::new(Allocator::new(device, desc)?);
+/// let keeper = Keeper::spawn(Arc::clone(&allocator))?;
+/// // … frames …
+/// drop(keeper);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Keeper<D: Device> {
+    allocator: Arc<Allocator<D>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How long the keeper sleeps when nobody calls it.
+const NAP: Duration = Duration::from_millis(250);
+
+impl<D: Device> Keeper<D> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// That of the system when it has no thread to give.
+    pub fn spawn(allocator: Arc<Allocator<D>>) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = {
+            let (allocator, stop) = (Arc::clone(&allocator), Arc::clone(&stop));
+            move || {
+                while !stop.load(Relaxed) {
+                    allocator.wait_for_upkeep(NAP);
+                    allocator.keep_up();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("allotment keeper".into()).spawn(work)?;
+        Ok(Self { allocator, stop, thread: Some(thread) })
+    }
+}
+
+impl<D: Device> Drop for Keeper<D> {
+    /// Waits for what the thread is doing.
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.allocator.to_do.ring();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported there.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for Keeper<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,200 @@
+//! Growing ahead of need: who waits for the driver, and who does not.
+
+use std::sync::Arc;
+
+use allotment::device::DeviceError;
+use allotment::device::host::HostDevice;
+use allotment::memory::{Keeper, LeakHandler, Upkeep, Watermark};
+use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, Intent};
+
+use crate::rig::{DEVICE_TYPE, DISCRETE, HEAP, MIB, Rig, profile, small_blocks, wanted, wanted_in};
+
+fn kept_up(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
+    Rig::with(profile(DISCRETE), |desc| {
+        desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+        change(desc);
+    })
+}
+
+/// Allocates a frame's worth of tiles, six of 512 KiB to 3 MiB.
+fn frame(rig: &Rig, number: u64) -> Vec<Allocation> {
+    let tile = |i| rig.allocate(&wanted((1 + (number + i) % 6) * MIB / 2, Intent::Device)).unwrap();
+    (0..6).map(tile).collect()
+}
+
+#[test]
+fn who_is_kept_up_waits_in_the_first_frame_only() {
+    let rig = kept_up(|_| {});
+    let mut tiles = frame(&rig, 0);
+    let waits = rig.waits();
+    assert!(waits.count > 0, "nobody could foresee the first frame");
+    for number in 1..300 {
+        rig.end_frame();
+        rig.keep_up();
+        tiles.extend(frame(&rig, number));
+        assert_eq!(rig.waits(), waits, "frame {number}");
+    }
+    assert!(rig.statistics().blocks > 10);
+    rig.free_all(tiles);
+}
+
+#[test]
+fn who_is_not_kept_up_waits_for_each_block() {
+    let rig = Rig::new(DISCRETE);
+    let tiles: Vec<_> = (0..100).flat_map(|number| frame(&rig, number)).collect();
+    let objects = rig.statistics().blocks + rig.statistics().dedicated;
+    assert_eq!(rig.waits().count, u64::from(objects));
+    assert!(rig.waits().longest <= rig.waits().total);
+    rig.free_all(tiles);
+}
+
+#[test]
+fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
+    let rig = kept_up(|desc| desc.retention = allotment::memory::Retention::NONE);
+    let mut tiles = Vec::new();
+    for number in 0..40 {
+        tiles.extend(frame(&rig, number));
+        rig.end_frame();
+    }
+    let dedicated =
+        rig.allocate(&wanted(MIB, Intent::Device).dedicated(allotment::memory::Dedicated::Always));
+    let objects = rig.objects();
+    rig.free_all(tiles.into_iter().chain(dedicated.ok()));
+    (0..40).for_each(|_| rig.end_frame());
+    assert_eq!((rig.objects(), rig.device_calls().free), (objects, 0));
+    assert!(rig.wait_for_upkeep(core::time::Duration::ZERO), "there is something to do");
+    let done = rig.keep_up();
+    assert!(rig.objects() < objects / 2, "{done:?}");
+    assert_eq!(rig.objects() as i64, i64::from(objects) - i64::from(done.returned) + i64::from(done.blocks));
+    assert!(!rig.wait_for_upkeep(core::time::Duration::ZERO), "there is nothing left to do");
+}
+
+#[test]
+fn what_is_got_ahead_is_not_given_back_in_the_same_breath() {
+    let rig = kept_up(|_| {});
+    let tiles = frame(&rig, 0);
+    rig.keep_up();
+    let mut done = Vec::new();
+    for _ in 0..500 {
+        rig.end_frame();
+        done.push(rig.keep_up());
+    }
+    assert!(done.iter().all(|done| done.blocks == 0), "nothing is got anew");
+    assert!(done[200..].iter().all(|done| done.returned == 0), "what a calm scene has, it keeps");
+    assert!(rig.statistics().free() >= 2 * MIB, "half a block is there");
+    rig.free_all(tiles);
+}
+
+#[test]
+fn the_busier_the_frames_the_more_room_there_is_ahead() {
+    let room_after = |tiles_a_frame: u64| {
+        let rig = kept_up(|_| {});
+        let mut tiles = Vec::new();
+        for number in 0..10 * tiles_a_frame {
+            tiles.push(rig.allocate(&wanted(MIB, Intent::Device)).unwrap());
+            if number % tiles_a_frame == tiles_a_frame - 1 {
+                rig.end_frame();
+                rig.keep_up();
+            }
+        }
+        let room = rig.statistics().free();
+        rig.free_all(tiles);
+        room
+    };
+    assert!(room_after(1) < 20 * MIB);
+    assert!(room_after(30) >= 4 * 30 * MIB);
+}
+
+#[test]
+fn upkeep_never_goes_beyond_the_budget() {
+    let rig = kept_up(|_| {});
+    let tiles = frame(&rig, 0);
+    rig.device.set_budget(HEAP, rig.taken(HEAP) + MIB);
+    assert_eq!(rig.keep_up().blocks, 0);
+    rig.device.set_budget(HEAP, 1024 * MIB);
+    assert_ne!(rig.keep_up().blocks, 0);
+    rig.free_all(tiles);
+}
+
+#[test]
+fn a_driver_that_refuses_upkeep_harms_nobody() {
+    let rig = kept_up(|_| {});
+    let tiles = frame(&rig, 0);
+    for error in [DeviceError::OutOfDeviceMemory, DeviceError::TooManyAllocations, DeviceError::MapFailed] {
+        rig.device.fail_from(1, error);
+        assert_eq!(rig.keep_up().blocks, 0);
+        assert!(rig.reserve(&wanted(MIB, Intent::Device), 1024 * MIB).is_err());
+        rig.device.heal();
+        rig.check_invariants();
+    }
+    assert_ne!(rig.keep_up().blocks, 0, "it is tried again");
+    rig.free_all(tiles);
+}
+
+#[test]
+fn what_was_reserved_serves_small_and_large_without_a_driver_call() {
+    for upkeep in [Upkeep::Caller, Upkeep::Elsewhere(Watermark::default())] {
+        let rig = Rig::with(profile(DISCRETE), |desc| desc.upkeep = upkeep);
+        let got = rig.reserve(&wanted(1, Intent::Device), 200 * MIB).unwrap();
+        assert!((200 * MIB..=512 * MIB).contains(&got), "{got}");
+        let calls = rig.device_calls();
+        let sizes = [60 * MIB, 30 * MIB, 5 * MIB].into_iter().chain((0..60).map(|_| MIB));
+        let tiles: Vec<_> = sizes.map(|size| rig.allocate(&wanted(size, Intent::Device)).unwrap()).collect();
+        assert_eq!(rig.device_calls().allocate, calls.allocate, "{upkeep:?}");
+        assert_eq!(rig.waits().count, 0);
+        rig.free_all(tiles);
+    }
+}
+
+#[test]
+fn a_second_reservation_counts_what_the_first_one_got() {
+    let rig = Rig::new(DISCRETE);
+    let desc = wanted(1, Intent::Device);
+    assert!(rig.reserve(&desc, 100 * MIB).unwrap() >= 100 * MIB);
+    assert_eq!(rig.reserve(&desc, 100 * MIB), Ok(0));
+    assert!(rig.reserve(&desc, 300 * MIB).unwrap() <= 256 * MIB);
+}
+
+#[test]
+fn a_reservation_beyond_a_limit_is_refused_and_keeps_what_it_got() {
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        desc.heap_limits = vec![(HEAP, 64 * MIB)];
+        desc.block_sizes = small_blocks(4 * MIB, 8 * MIB);
+    });
+    let refused = rig.reserve(&wanted_in(1, DEVICE_TYPE), 100 * MIB);
+    assert!(matches!(refused, Err(AllocationError::HeapLimit { .. })), "{refused:?}");
+    assert_eq!(rig.heap_reports()[0].reserved, 64 * MIB);
+    assert!(rig.trim());
+    assert_eq!(rig.objects(), 0);
+}
+
+#[test]
+fn a_keeper_works_beside_the_frames_and_leaves_nothing_behind() {
+    let device = HostDevice::new(profile(DISCRETE));
+    let mut desc = AllocatorDesc::default();
+    desc.on_leak = LeakHandler::Ignore;
+    desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+    let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
+    let keeper = Keeper::spawn(Arc::clone(&allocator)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let allocator = &allocator;
+            scope.spawn(move || {
+                let mut live = Vec::new();
+                for i in 0..400_u64 {
+                    let size = 1 + (i * 7919 + thread) % (3 * MIB);
+                    live.push(allocator.allocate(&wanted(size, Intent::Device)).unwrap());
+                    if i % 3 == 0 {
+                        allocator.free(live.swap_remove(i as usize % live.len())).unwrap();
+                    }
+                    allocator.end_frame();
+                }
+                live.into_iter().for_each(|allocation| allocator.free(allocation).unwrap());
+            });
+        }
+    });
+    drop(keeper);
+    allocator.check_invariants();
+    drop(allocator);
+    assert_eq!((device.usage().memory_objects, device.complaints().len()), (0, 0));
+}
