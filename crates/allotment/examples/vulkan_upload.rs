@@ -5,8 +5,8 @@
 //! What the CPU can write directly it writes directly; else it writes a staging buffer that a queue copies.
 //! Which of the two it is depends on the memory type that the allocator chose, and it says why.
 
-use std::error::Error;
-use std::time::Duration;
+use core::error::Error;
+use core::time::Duration;
 
 use allotment::Device as _;
 use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, Wait, vulkan};

@@ -3,7 +3,7 @@
 //! `cargo run --example vulkan_compute`; `ALLOTMENT_VULKAN` names a device by a part of its name.
 //! The shader is `fill.comp`; how `fill.spv` was made of it stands there.
 
-use std::error::Error;
+use core::error::Error;
 use std::io::Cursor;
 
 use allotment::device::{BufferDesc, MemoryHandle as _, QueueIndex, vulkan};
