@@ -31,6 +31,7 @@
 mod access;
 mod allocate;
 mod allocator;
+mod batch;
 mod block_set;
 mod choice;
 mod custom_pools;
@@ -52,6 +53,8 @@ mod shards;
 mod statistics;
 mod transfer;
 mod upkeep;
+#[cfg(feature = "vulkan")]
+mod vulkan;
 mod waits;
 
 pub use access::{AllocationInfo, Place};

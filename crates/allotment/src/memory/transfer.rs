@@ -104,6 +104,28 @@ enum Direction {
     Down,
 }
 
+/// The other end of a transfer.
+struct Place<'a, D: Device> {
+    allocation: &'a Allocation,
+    /// Where there is none, one is made for the copy.
+    buffer: Option<&'a D::Buffer>,
+}
+
+impl<'a, D: Device> Place<'a, D> {
+    fn of(buffer: &'a Buffer<D>) -> Self {
+        Self { allocation: buffer.allocation(), buffer: Some(buffer.handle()) }
+    }
+}
+
+// Not derived, since it is copied whether or not the device can be.
+impl<D: Device> Clone for Place<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for Place<'_, D> {}
+
 impl<'a, D: Device> Transfer<'a, D> {
     /// A transfer over a queue, with two staging buffers of `chunk` bytes in memory of their own.
     ///
@@ -137,6 +159,9 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     /// Writes `bytes` into an allocation from byte `offset` on. Returns when they are there.
     ///
+    /// Where the CPU cannot reach the memory, a buffer is made over the whole of it. Memory that was made
+    /// together with its resource takes no other: see [`upload_to`](Self::upload_to).
+    ///
     /// # Errors
     ///
     /// [`TransferError`]; after one of the queue, some of the bytes may have been written.
@@ -146,22 +171,23 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), TransferError> {
-        let place = self.allocator.place(allocation)?;
-        check_range(offset, bytes.len() as u64, place.size)?;
-        if place.address.is_some() {
-            return Ok(self.allocator.write(allocation, offset, bytes)?);
-        }
-        let mut done = offset;
-        for chunk in bytes.chunks(self.chunk as usize) {
-            let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
-            self.allocator.write(up.allocation(), 0, chunk)?;
-            self.copy(Direction::Up, allocation, done, chunk.len() as u64)?;
-            done += chunk.len() as u64;
-        }
-        Ok(())
+        self.send(Place { allocation, buffer: None }, offset, bytes)
+    }
+
+    /// Writes `bytes` into a buffer from byte `offset` on, which can be copied to. Returns when they are
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// As for [`upload`](Self::upload).
+    pub fn upload_to(&mut self, buffer: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
+        self.send(Place::of(buffer), offset, bytes)
     }
 
     /// Reads from an allocation, from byte `offset` on, into `bytes`. Returns when they are there.
+    ///
+    /// As for [`upload`](Self::upload), memory that was made together with its resource is read by
+    /// [`download_from`](Self::download_from).
     ///
     /// # Errors
     ///
@@ -172,14 +198,49 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
-        let place = self.allocator.place(allocation)?;
+        self.receive(Place { allocation, buffer: None }, offset, bytes)
+    }
+
+    /// Reads from a buffer, which can be copied from, from byte `offset` on, into `bytes`. Returns when they
+    /// are there.
+    ///
+    /// # Errors
+    ///
+    /// As for [`download`](Self::download).
+    pub fn download_from(
+        &mut self,
+        buffer: &Buffer<D>,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), TransferError> {
+        self.receive(Place::of(buffer), offset, bytes)
+    }
+
+    fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
+        let place = self.allocator.place(to.allocation)?;
         check_range(offset, bytes.len() as u64, place.size)?;
         if place.address.is_some() {
-            return Ok(self.allocator.read(allocation, offset, bytes)?);
+            return Ok(self.allocator.write(to.allocation, offset, bytes)?);
+        }
+        let mut done = offset;
+        for chunk in bytes.chunks(self.chunk as usize) {
+            let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+            self.allocator.write(up.allocation(), 0, chunk)?;
+            self.copy(Direction::Up, to, done, chunk.len() as u64)?;
+            done += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
+        let place = self.allocator.place(from.allocation)?;
+        check_range(offset, bytes.len() as u64, place.size)?;
+        if place.address.is_some() {
+            return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;
         for chunk in bytes.chunks_mut(self.chunk as usize) {
-            self.copy(Direction::Down, allocation, done, chunk.len() as u64)?;
+            self.copy(Direction::Down, from, done, chunk.len() as u64)?;
             let [_, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
             self.allocator.read(down.allocation(), 0, chunk)?;
             done += chunk.len() as u64;
@@ -187,36 +248,52 @@ impl<'a, D: Device> Transfer<'a, D> {
         Ok(())
     }
 
-    /// Copies one chunk between a staging buffer and the allocation, and waits for it.
+    /// Copies one chunk between a staging buffer and the other place, and waits for it.
     fn copy(
         &self,
         direction: Direction,
-        allocation: &Allocation,
+        place: Place<'_, D>,
         offset: u64,
         size: u64,
     ) -> Result<(), TransferError> {
-        let device = self.allocator.device();
-        let [up, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
-        // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.
-        let whole = BufferDesc::new(self.allocator.place(allocation)?.size).with_usage(self.usage).into();
         // Until the copy is over nobody may give the memory back under it.
-        let _held = self.allocator.hold(allocation)?;
+        let _held = self.allocator.hold(place.allocation)?;
+        if let Some(buffer) = place.buffer {
+            return self.copy_buffer(direction, buffer, offset, size);
+        }
+        let device = self.allocator.device();
+        // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.
+        let bytes = self.allocator.place(place.allocation)?.size;
+        let whole = BufferDesc::new(bytes).with_usage(self.usage).into();
         let requirements = device.buffer_requirements(&whole)?;
-        let target = self.allocator.bind::<Buffers>(allocation, 0, &whole, &requirements)?;
-        let copy = match direction {
-            Direction::Up => {
-                BufferCopy { from: up.handle(), from_offset: 0, to: &target, to_offset: offset, size }
-            }
-            Direction::Down => {
-                BufferCopy { from: &target, from_offset: offset, to: down.handle(), to_offset: 0, size }
-            }
-        };
-        // SAFETY: both buffers live until the wait below is over, or the device is lost.
-        let submitted = unsafe { device.submit(self.queue, &Submission { waits: &[], copies: &[copy] }) };
-        let waited = submitted.and_then(|value| self.wait(value));
+        let target = self.allocator.bind::<Buffers>(place.allocation, 0, &whole, &requirements)?;
+        let copied = self.copy_buffer(direction, &target, offset, size);
         // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
         unsafe { device.destroy_buffer(target) };
-        Ok(waited?)
+        copied
+    }
+
+    fn copy_buffer(
+        &self,
+        direction: Direction,
+        other: &D::Buffer,
+        offset: u64,
+        size: u64,
+    ) -> Result<(), TransferError> {
+        let [up, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+        let copy = match direction {
+            Direction::Up => {
+                BufferCopy { from: up.handle(), from_offset: 0, to: other, to_offset: offset, size }
+            }
+            Direction::Down => {
+                BufferCopy { from: other, from_offset: offset, to: down.handle(), to_offset: 0, size }
+            }
+        };
+        let submission = Submission { waits: &[], copies: &[copy] };
+        // SAFETY: the ranges lie in both buffers, as was checked and as chunks are no larger than staging;
+        // the buffers live until the wait below is over, or the device is lost.
+        let value = unsafe { self.allocator.device().submit(self.queue, &submission) }?;
+        Ok(self.wait(value)?)
     }
 
     /// Waits until the queue has reached a value, or is lost: whatever else a wait is refused with, the

@@ -1,7 +1,11 @@
-//! The promises of `Device`, as generic tests.
+//! The promises of `Device`, as generic tests, and those of an allocator over any device.
 
+mod allocator;
+mod allocator_bytes;
+mod allocator_limits;
 mod buffers;
 mod copies;
+mod images;
 mod mapping;
 mod memory;
 mod properties;
@@ -11,8 +15,17 @@ use crate::fixture::{Fixture, Test};
 
 /// All tests, for a device of a fixture.
 pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
-    let groups =
-        [properties::all(), memory::all(), mapping::all(), buffers::all(), copies::all(), timelines::all()];
+    let groups = [
+        properties::all(),
+        memory::all(),
+        mapping::all(),
+        buffers::all(),
+        images::all(),
+        copies::all(),
+        timelines::all(),
+        allocator_bytes::all(),
+        allocator_limits::all(),
+    ];
     groups.into_iter().flatten().collect()
 }
 
