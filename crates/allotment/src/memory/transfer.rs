@@ -153,7 +153,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         }
         let mut done = offset;
         for chunk in bytes.chunks(self.chunk as usize) {
-            let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+            let [up, _] = self.staging()?;
             self.allocator.write(up.allocation(), 0, chunk)?;
             self.copy(Direction::Up, allocation, done, chunk.len() as u64)?;
             done += chunk.len() as u64;
@@ -180,11 +180,75 @@ impl<'a, D: Device> Transfer<'a, D> {
         let mut done = offset;
         for chunk in bytes.chunks_mut(self.chunk as usize) {
             self.copy(Direction::Down, allocation, done, chunk.len() as u64)?;
-            let [_, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+            let [_, down] = self.staging()?;
             self.allocator.read(down.allocation(), 0, chunk)?;
             done += chunk.len() as u64;
         }
         Ok(())
+    }
+
+    /// Writes `bytes` into a buffer from byte `offset` on, through the queue and the buffer's own handle even
+    /// where the CPU could reach its memory. Returns when they are there.
+    ///
+    /// What the CPU then reads from the memory shows whether the buffer stands where it should.
+    ///
+    /// # Errors
+    ///
+    /// [`TransferError`]; after one of the queue, some of the bytes may have been written.
+    pub fn upload_buffer(
+        &mut self,
+        buffer: &Buffer<D>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), TransferError> {
+        let _held = self.hold_range(buffer, offset, bytes.len() as u64)?;
+        let mut done = offset;
+        for chunk in bytes.chunks(self.chunk as usize) {
+            let [up, _] = self.staging()?;
+            self.allocator.write(up.allocation(), 0, chunk)?;
+            self.copy_chunk(Direction::Up, buffer.handle(), done, chunk.len() as u64)?;
+            done += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads from a buffer, from byte `offset` on, into `bytes`, through the queue and the buffer's own handle
+    /// even where the CPU could reach its memory. Returns when they are there.
+    ///
+    /// # Errors
+    ///
+    /// [`TransferError`]; some of `bytes` may have been overwritten.
+    pub fn download_buffer(
+        &mut self,
+        buffer: &Buffer<D>,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), TransferError> {
+        let _held = self.hold_range(buffer, offset, bytes.len() as u64)?;
+        let mut done = offset;
+        for chunk in bytes.chunks_mut(self.chunk as usize) {
+            self.copy_chunk(Direction::Down, buffer.handle(), done, chunk.len() as u64)?;
+            let [_, down] = self.staging()?;
+            self.allocator.read(down.allocation(), 0, chunk)?;
+            done += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Checks that a range lies in a buffer's memory, which stays its memory while the result lives.
+    fn hold_range(
+        &self,
+        buffer: &Buffer<D>,
+        offset: u64,
+        size: u64,
+    ) -> Result<impl Sized + use<'a, D>, TransferError> {
+        let (place, held) = self.allocator.hold(buffer.allocation())?;
+        check_range(offset, size, place.size)?;
+        Ok(held)
+    }
+
+    fn staging(&self) -> Result<&[Buffer<D>; 2], DeviceError> {
+        self.staging.as_ref().ok_or(DeviceError::Unsupported)
     }
 
     /// Copies one chunk between a staging buffer and the allocation, and waits for it.
@@ -196,27 +260,40 @@ impl<'a, D: Device> Transfer<'a, D> {
         size: u64,
     ) -> Result<(), TransferError> {
         let device = self.allocator.device();
-        let [up, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
         // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.
         let whole = BufferDesc::new(self.allocator.place(allocation)?.size).with_usage(self.usage).into();
         // Until the copy is over nobody may give the memory back under it.
         let _held = self.allocator.hold(allocation)?;
         let requirements = device.buffer_requirements(&whole)?;
         let target = self.allocator.bind::<Buffers>(allocation, 0, &whole, &requirements)?;
-        let copy = match direction {
-            Direction::Up => {
-                BufferCopy { from: up.handle(), from_offset: 0, to: &target, to_offset: offset, size }
-            }
-            Direction::Down => {
-                BufferCopy { from: &target, from_offset: offset, to: down.handle(), to_offset: 0, size }
-            }
-        };
-        // SAFETY: both buffers live until the wait below is over, or the device is lost.
-        let submitted = unsafe { device.submit(self.queue, &Submission { waits: &[], copies: &[copy] }) };
-        let waited = submitted.and_then(|value| self.wait(value));
+        let copied = self.copy_chunk(direction, &target, offset, size);
         // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
         unsafe { device.destroy_buffer(target) };
-        Ok(waited?)
+        Ok(copied?)
+    }
+
+    /// Copies one chunk between a staging buffer and another one, whose memory the caller holds, and waits for
+    /// it.
+    fn copy_chunk(
+        &self,
+        direction: Direction,
+        target: &D::Buffer,
+        offset: u64,
+        size: u64,
+    ) -> Result<(), DeviceError> {
+        let [up, down] = self.staging()?;
+        let copy = match direction {
+            Direction::Up => {
+                BufferCopy { from: up.handle(), from_offset: 0, to: target, to_offset: offset, size }
+            }
+            Direction::Down => {
+                BufferCopy { from: target, from_offset: offset, to: down.handle(), to_offset: 0, size }
+            }
+        };
+        let submission = Submission { waits: &[], copies: &[copy] };
+        // SAFETY: both buffers live until the wait below is over, or the device is lost.
+        let value = unsafe { self.allocator.device().submit(self.queue, &submission) }?;
+        self.wait(value)
     }
 
     /// Waits until the queue has reached a value, or is lost: whatever else a wait is refused with, the
