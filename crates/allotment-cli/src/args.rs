@@ -133,7 +133,7 @@ pub(crate) struct ReplayArgs {
     /// Run under Vulkan's validation layer, and fail at any warning or error
     #[cfg(feature = "vulkan")]
     #[arg(long)]
-    pub(crate) validate: bool,
+    validate: bool,
     /// How blocks find room
     #[arg(long, value_enum, default_value_t)]
     algorithm: AlgorithmArg,
@@ -217,8 +217,16 @@ impl ReplayArgs {
     /// The device to replay on.
     pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
         #[cfg(feature = "vulkan")]
-        only(!self.validate || self.device.device == DeviceKind::Vulkan, "--validate", "--device vulkan")?;
+        only(!self.validates() || self.device.device == DeviceKind::Vulkan, "--validate", "--device vulkan")?;
         self.device.chosen()
+    }
+
+    /// Whether a validation layer shall watch.
+    pub(crate) fn validates(&self) -> bool {
+        #[cfg(feature = "vulkan")]
+        return self.validate;
+        #[cfg(not(feature = "vulkan"))]
+        return false;
     }
 
     pub(crate) fn setup(&self) -> Setup {

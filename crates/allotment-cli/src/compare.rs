@@ -87,7 +87,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
         let setup = Setup { algorithm, block_sizes, retention };
         let target = Host::new(profile.clone());
         let options = Options { bytes: Bytes::None, ..Options::default() };
-        let outcome = replay(&source.trace, &target, &setup, options, |_| ())?;
+        let outcome = replay(&source.trace, target, &setup, options, |_| ())?;
         rows.push(Row {
             algorithm: algorithm.to_string(),
             sizing,

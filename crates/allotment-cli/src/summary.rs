@@ -15,17 +15,23 @@ use crate::units::{bytes, count, nanoseconds, percent};
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     match args.chosen()? {
-        Chosen::Host(profile) => run_on(&Host::new(profile), args),
+        Chosen::Host(profile) => run_on(Host::new(profile), args),
         #[cfg(feature = "vulkan")]
-        Chosen::Vulkan { gpu } => run_on(&Vulkan::open(gpu.as_deref(), args.validate)?, args),
+        Chosen::Vulkan { gpu } => run_on(Vulkan::open(gpu.as_deref(), args.validates())?, args),
     }
 }
 
-fn run_on(target: &impl Target, args: &ReplayArgs) -> Result<(), Failure> {
-    let (setup, machine) = (args.setup(), target.machine());
+fn run_on(target: impl Target, args: &ReplayArgs) -> Result<(), Failure> {
+    let (setup, machine) = (args.setup(), &target.machine().clone());
     let source = Source::open(args.trace.as_deref())?;
     let dump = args.dump.is_some();
-    let options = Options { bytes: args.bytes, history: true, dump, names: dump, stop_at_refusal: true };
+    let options = Options {
+        bytes: args.bytes,
+        history: true,
+        dump,
+        names: dump || args.validates(),
+        stop_at_refusal: true,
+    };
     let bar = progress_bar(&source, args.json);
     let outcome = replay(&source.trace, target, &setup, options, |event| bar.set_position(event as u64 + 1));
     bar.finish_and_clear();

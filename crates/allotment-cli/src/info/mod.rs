@@ -97,7 +97,7 @@ pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
 }
 
 fn run_on<T: Target>(target: &T, args: &InfoArgs) -> Result<(), Failure> {
-    let allocator = Allocator::new(target.device()?, AllocatorDesc::default())?;
+    let allocator = Allocator::new(target.device(), AllocatorDesc::default())?;
     let machine = target.machine();
     let info = Info::new(machine, intents(target, &allocator)?);
     if args.json {
@@ -116,7 +116,7 @@ fn intents<T: Target>(target: &T, allocator: &Allocator<T::Device>) -> Result<Ve
     for intent in Intent::ALL {
         let buffer = device.buffer_requirements(&BufferDesc::new(BUFFER).into()).map_err(refused)?;
         rows.push(IntentRow::new(allocator, intent, ResourceKind::Buffer, buffer));
-        let image = device.image_requirements(&target.sample_image(intent)).map_err(refused)?;
+        let image = device.image_requirements(&target.sample_image(intent).into()).map_err(refused)?;
         rows.push(IntentRow::new(allocator, intent, ResourceKind::OptimalImage, image));
     }
     Ok(rows)

@@ -93,15 +93,15 @@ pub(crate) struct Images {
 /// Replays a trace. `progress` is told the index of every event.
 pub(crate) fn replay<T: Target>(
     trace: &Trace,
-    target: &T,
+    target: T,
     setup: &Setup,
     options: Options,
     progress: impl FnMut(usize),
 ) -> Result<Outcome, Failure> {
-    let outcome = replay_on(target.device()?, trace, target, setup, options, progress);
+    let outcome = replay_on(target.device(), trace, &target, setup, options, progress);
     // Asked when the allocator has gone, so that what it does at the end is looked at too; and what the
     // device saw is the likely reason of a failure.
-    let complaints = target.complaints();
+    let complaints = target.close();
     match outcome {
         outcome if complaints.is_empty() => outcome,
         Ok(_) => Err(Failure::Complaints { complaints, failure: None }),
@@ -202,7 +202,7 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// What a resource becomes, and what for.
-    fn plan(&self, recorded: &Resource) -> Result<(Plan<T::Device>, AllocationDesc), Failure> {
+    fn plan(&self, recorded: &Resource) -> Result<(Plan, AllocationDesc), Failure> {
         let (kind, intent, category) = roles(recorded);
         let plan = self.target.plan(self.allocator.device(), recorded, kind)?;
         let mut desc = match plan {

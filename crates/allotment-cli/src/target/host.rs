@@ -30,16 +30,11 @@ impl Target for Host {
         &self.machine
     }
 
-    fn device(&self) -> Result<HostDevice, Failure> {
-        Ok(self.device.clone())
+    fn device(&self) -> HostDevice {
+        self.device.clone()
     }
 
-    fn plan(
-        &self,
-        device: &HostDevice,
-        recorded: &Resource,
-        kind: ResourceKind,
-    ) -> Result<Plan<HostDevice>, Failure> {
+    fn plan(&self, device: &HostDevice, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure> {
         let own = Requirements::new(recorded.size()).aligned(Alignment::new(recorded.alignment())?);
         Ok(Plan::Memory { requirements: device.requirements(kind, own), kind })
     }
@@ -53,7 +48,7 @@ impl Target for Host {
         ImageDesc::new(1024, 1024, 4)
     }
 
-    fn complaints(&self) -> Vec<String> {
+    fn close(self) -> Vec<String> {
         self.device.complaints()
     }
 }

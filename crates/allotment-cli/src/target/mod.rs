@@ -7,7 +7,7 @@ mod host;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
-use allotment::device::{Device, DeviceProperties, HeapBudget, HeapIndex};
+use allotment::device::{BufferDesc, Device, DeviceProperties, HeapBudget, HeapIndex, ImageDesc};
 use allotment::{Intent, Requirements, ResourceKind};
 use allotment_trace::Resource;
 
@@ -25,39 +25,37 @@ pub(crate) trait Target {
     fn machine(&self) -> &Machine;
 
     /// The device, for an allocator of its own.
-    fn device(&self) -> Result<Self::Device, Failure>;
+    fn device(&self) -> Self::Device;
 
     /// What a recorded resource becomes on this device.
-    fn plan(
-        &self,
-        device: &Self::Device,
-        recorded: &Resource,
-        kind: ResourceKind,
-    ) -> Result<Plan<Self::Device>, Failure>;
+    fn plan(&self, device: &Self::Device, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure>;
 
     /// The [usage](allotment::device::BufferDesc::usage) of a buffer that is laid over memory to get at the
     /// bytes in it.
     fn overlay_usage(&self) -> u64;
 
     /// An image as programs have them where the memory is for this.
-    fn sample_image(&self, intent: Intent) -> <Self::Device as Device>::ImageInfo<'static>;
+    fn sample_image(&self, intent: Intent) -> ImageDesc;
 
-    /// What the device's own checks found wrong so far; nothing, if all is well.
-    fn complaints(&self) -> Vec<String>;
+    /// Closes the device. Returns what its own checks found wrong, up to its end; nothing, if all is well.
+    fn close(self) -> Vec<String>;
 }
 
 /// What a recorded resource becomes.
-pub(crate) enum Plan<D: Device> {
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(feature = "vulkan"),
+    expect(dead_code, reason = "the simulated device has no need of the rest")
+)]
+pub(crate) enum Plan {
     /// Memory, with nothing in it that the device knows of.
     Memory { requirements: Requirements, kind: ResourceKind },
     /// A buffer.
-    Buffer(D::BufferInfo<'static>),
+    Buffer(BufferDesc),
     /// An image.
-    #[cfg_attr(not(feature = "vulkan"), expect(dead_code, reason = "the simulated device knows no images"))]
-    Image(D::ImageInfo<'static>),
+    Image(ImageDesc),
     /// A buffer in the place of an image that the device cannot make.
-    #[cfg_attr(not(feature = "vulkan"), expect(dead_code, reason = "as above"))]
-    BufferForImage(D::BufferInfo<'static>),
+    BufferForImage(BufferDesc),
 }
 
 /// What there is to tell of a device.
@@ -85,10 +83,5 @@ impl Machine {
         // At most 16, as said at the field.
         let budgets = (0..properties.heaps.len() as u8).map(|heap| device.heap_budget(HeapIndex(heap)));
         Self { device: kind, profile, about: about(&properties), budgets: budgets.collect(), properties }
-    }
-
-    /// In two words: the profile of the simulated device, the name of a real one.
-    pub(crate) fn short(&self) -> &str {
-        self.profile.unwrap_or(&self.properties.name)
     }
 }

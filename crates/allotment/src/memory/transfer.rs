@@ -195,7 +195,12 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// # Errors
     ///
     /// [`TransferError`]; after one of the queue, some of the bytes may have been written.
-    pub fn upload_buffer(
+    ///
+    /// # Safety
+    ///
+    /// The range lies in the buffer, of which only the device knows how large it is; that it lies in the
+    /// buffer's memory is checked.
+    pub unsafe fn upload_buffer(
         &mut self,
         buffer: &Buffer<D>,
         offset: u64,
@@ -206,7 +211,8 @@ impl<'a, D: Device> Transfer<'a, D> {
         for chunk in bytes.chunks(self.chunk as usize) {
             let [up, _] = self.staging()?;
             self.allocator.write(up.allocation(), 0, chunk)?;
-            self.copy_chunk(Direction::Up, buffer.handle(), done, chunk.len() as u64)?;
+            // SAFETY: a part of the caller's range, in memory that is held.
+            unsafe { self.copy_chunk(Direction::Up, buffer.handle(), done, chunk.len() as u64) }?;
             done += chunk.len() as u64;
         }
         Ok(())
@@ -218,7 +224,11 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// # Errors
     ///
     /// [`TransferError`]; some of `bytes` may have been overwritten.
-    pub fn download_buffer(
+    ///
+    /// # Safety
+    ///
+    /// As for [`upload_buffer`](Self::upload_buffer).
+    pub unsafe fn download_buffer(
         &mut self,
         buffer: &Buffer<D>,
         offset: u64,
@@ -227,7 +237,8 @@ impl<'a, D: Device> Transfer<'a, D> {
         let _held = self.hold_range(buffer, offset, bytes.len() as u64)?;
         let mut done = offset;
         for chunk in bytes.chunks_mut(self.chunk as usize) {
-            self.copy_chunk(Direction::Down, buffer.handle(), done, chunk.len() as u64)?;
+            // SAFETY: a part of the caller's range, in memory that is held.
+            unsafe { self.copy_chunk(Direction::Down, buffer.handle(), done, chunk.len() as u64) }?;
             let [_, down] = self.staging()?;
             self.allocator.read(down.allocation(), 0, chunk)?;
             done += chunk.len() as u64;
@@ -266,15 +277,19 @@ impl<'a, D: Device> Transfer<'a, D> {
         let _held = self.allocator.hold(allocation)?;
         let requirements = device.buffer_requirements(&whole)?;
         let target = self.allocator.bind::<Buffers>(allocation, 0, &whole, &requirements)?;
-        let copied = self.copy_chunk(direction, &target, offset, size);
+        // SAFETY: the range lies in the allocation, as was checked, and so in a buffer over all of it.
+        let copied = unsafe { self.copy_chunk(direction, &target, offset, size) };
         // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
         unsafe { device.destroy_buffer(target) };
         Ok(copied?)
     }
 
-    /// Copies one chunk between a staging buffer and another one, whose memory the caller holds, and waits for
-    /// it.
-    fn copy_chunk(
+    /// Copies one chunk between a staging buffer and another one, and waits for it.
+    ///
+    /// # Safety
+    ///
+    /// The range lies in the buffer, and the caller holds the buffer's memory.
+    unsafe fn copy_chunk(
         &self,
         direction: Direction,
         target: &D::Buffer,
@@ -291,7 +306,8 @@ impl<'a, D: Device> Transfer<'a, D> {
             }
         };
         let submission = Submission { waits: &[], copies: &[copy] };
-        // SAFETY: both buffers live until the wait below is over, or the device is lost.
+        // SAFETY: the ranges lie in both buffers, as the staging one is as large as the largest chunk; both
+        // live until the wait below is over, or the device is lost.
         let value = unsafe { self.allocator.device().submit(self.queue, &submission) }?;
         self.wait(value)
     }
