@@ -5,6 +5,7 @@
 //!
 //! - [`host`]: simulated, on every machine. Real bytes, queues with threads of their own, and failures
 //!   on demand.
+//! - `vulkan` (feature `vulkan`): Vulkan 1.1 and up, over the application's own device.
 //!
 //! The trait is meant to be implemented outside this crate as well. What it promises is written as a
 //! generic conformance suite (`tests/devices`), which any implementation can be run through.
@@ -17,6 +18,8 @@ mod owned;
 mod properties;
 mod queue;
 mod resource;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 use core::fmt::Debug;
 use core::ops::Range;
@@ -246,7 +249,8 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The buffers and their memory stay alive until the returned value is reached.
+    /// The copied ranges lie in their buffers, and two of the same buffer do not overlap. The buffers and
+    /// their memory stay alive until the returned value is reached.
     unsafe fn submit(
         &self,
         queue: QueueIndex,

@@ -1,0 +1,227 @@
+//! How a device is opened.
+
+use core::ffi::{CStr, c_char};
+use std::sync::Arc;
+
+use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
+use ash::vk;
+
+use crate::context::{Base, Context};
+use crate::messages::Messages;
+use crate::{Choice, Extensions, HeadlessDesc, OpenError, Validation};
+
+const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+pub(crate) fn open(desc: &HeadlessDesc) -> Result<(Device, Arc<Context>), OpenError> {
+    // SAFETY: the loader is the system's own, and is as good as its other libraries.
+    let entry = unsafe { ash::Entry::load() }.map_err(OpenError::NoLoader)?;
+    let base = open_instance(entry, desc)?;
+    let physical_device = choose(&base.instance, &desc.device)?;
+    open_device(base, physical_device, desc)
+}
+
+fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenError> {
+    // SAFETY: asks the loader only.
+    let version = unsafe { entry.try_enumerate_instance_version() }?.unwrap_or(vk::API_VERSION_1_0);
+    if version < vk::API_VERSION_1_1 {
+        return Err(OpenError::TooOld);
+    }
+    // SAFETY: as above.
+    let mut offered = unsafe { entry.enumerate_instance_extension_properties(None) }?;
+    let mut layers = Vec::new();
+    if desc.validation == Validation::On {
+        // SAFETY: as above.
+        let installed = unsafe { entry.enumerate_instance_layer_properties() }?;
+        if !installed.iter().any(|layer| layer.layer_name_as_c_str() == Ok(LAYER)) {
+            return Err(OpenError::NoValidationLayer);
+        }
+        layers.push(LAYER.as_ptr());
+        // SAFETY: as above.
+        offered.extend(unsafe { entry.enumerate_instance_extension_properties(Some(LAYER)) }?);
+    }
+    let mut extensions: Vec<*const c_char> = Vec::new();
+    for wanted in [ash::ext::debug_utils::NAME, ash::ext::validation_features::NAME] {
+        // Both are of use only to who listens.
+        if desc.validation == Validation::On && has(&offered, wanted) {
+            extensions.push(wanted.as_ptr());
+        }
+    }
+
+    let messages = Arc::new(Messages::default());
+    let mut messenger = messages.messenger();
+    let enabled = [
+        vk::ValidationFeatureEnableEXT::BEST_PRACTICES,
+        vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION,
+    ];
+    let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+    let application = vk::ApplicationInfo::default()
+        .application_name(c"allotment-headless")
+        .api_version(desc.api_version.max(vk::API_VERSION_1_1));
+    let mut info = vk::InstanceCreateInfo::default()
+        .application_info(&application)
+        .enabled_layer_names(&layers)
+        .enabled_extension_names(&extensions);
+    if desc.validation == Validation::On {
+        info = info.push_next(&mut messenger).push_next(&mut features);
+    }
+    // SAFETY: layers and extensions are ones that are there, and the chain is valid.
+    let instance = unsafe { entry.create_instance(&info, None) }?;
+    let mut base = Base { instance, messenger: None, messages, entry };
+    if desc.validation == Validation::On {
+        let functions = ash::ext::debug_utils::Instance::new(&base.entry, &base.instance);
+        // SAFETY: the messages stand on the heap and go after the messenger.
+        let made = unsafe { functions.create_debug_utils_messenger(&base.messages.messenger(), None) }?;
+        base.messenger = Some((functions, made));
+    }
+    Ok(base)
+}
+
+fn has(offered: &[vk::ExtensionProperties], wanted: &CStr) -> bool {
+    offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(wanted))
+}
+
+fn choose(instance: &ash::Instance, choice: &Choice) -> Result<vk::PhysicalDevice, OpenError> {
+    // SAFETY: the instance is live.
+    let devices = unsafe { instance.enumerate_physical_devices() }?;
+    // SAFETY: the devices are of the instance.
+    let properties = |&device: &_| unsafe { instance.get_physical_device_properties(device) };
+    let is_gpu = |device: &_| properties(device).device_type != vk::PhysicalDeviceType::CPU;
+    let is_named = |device: &_, part: &str| {
+        let properties = properties(device);
+        let name = properties.device_name_as_c_str().unwrap_or_default().to_string_lossy();
+        name.to_lowercase().contains(&part.to_lowercase())
+    };
+    let found = match choice {
+        Choice::Best => devices.iter().find(|device| is_gpu(device)).or(devices.first()),
+        Choice::Index(index) => devices.get(*index),
+        Choice::Named(part) => devices.iter().find(|device| is_named(device, part)),
+    };
+    found.copied().ok_or(OpenError::NoDevice)
+}
+
+/// One family for each kind of queue: graphics, computing without it, copies alone.
+fn families(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> Vec<u32> {
+    // SAFETY: the physical device is of the instance.
+    let families = unsafe { instance.get_physical_device_queue_family_properties(physical_device) };
+    let (graphics, compute) = (vk::QueueFlags::GRAPHICS, vk::QueueFlags::COMPUTE);
+    let kinds: [(vk::QueueFlags, vk::QueueFlags); 3] = [
+        (graphics, vk::QueueFlags::empty()),
+        (compute, graphics),
+        (vk::QueueFlags::TRANSFER, graphics | compute),
+    ];
+    let find = |(with, without)| {
+        let fits = |family: &vk::QueueFamilyProperties| {
+            family.queue_count > 0
+                && family.queue_flags.contains(with)
+                && !family.queue_flags.intersects(without)
+        };
+        families.iter().position(fits).and_then(|index| u32::try_from(index).ok())
+    };
+    kinds.into_iter().filter_map(find).collect()
+}
+
+fn open_device(
+    base: Base,
+    physical_device: vk::PhysicalDevice,
+    desc: &HeadlessDesc,
+) -> Result<(Device, Arc<Context>), OpenError> {
+    let instance = &base.instance;
+    // SAFETY: the physical device is of the instance.
+    let supported = unsafe { instance.get_physical_device_properties(physical_device) }.api_version;
+    let api_version = desc.api_version.min(supported);
+    if api_version < vk::API_VERSION_1_1 {
+        return Err(OpenError::TooOld);
+    }
+    // SAFETY: as above.
+    let offered = unsafe { instance.enumerate_device_extension_properties(physical_device) }?;
+    let all = desc.extensions == Extensions::All;
+    let mut extensions: Vec<&CStr> = Vec::new();
+    // True where the extension is core or was added; `needed` ones are added in any case.
+    let mut add = |name: &'static CStr, core_since: u32, needed: bool| {
+        if api_version >= core_since {
+            return all || needed;
+        }
+        let there = (all || needed) && has(&offered, name);
+        if there {
+            extensions.push(name);
+        }
+        there
+    };
+
+    let never = u32::MAX;
+    let timeline = add(ash::khr::timeline_semaphore::NAME, vk::API_VERSION_1_2, true);
+    let address = add(ash::khr::buffer_device_address::NAME, vk::API_VERSION_1_2, false);
+    let fourth = add(ash::khr::maintenance4::NAME, vk::API_VERSION_1_3, false);
+    let budget = add(ash::ext::memory_budget::NAME, never, false);
+    let priority = add(ash::ext::memory_priority::NAME, never, false);
+    let pageable = priority && add(ash::ext::pageable_device_local_memory::NAME, never, false);
+    let fd = add(ash::khr::external_memory_fd::NAME, never, false);
+    let dma_buf = fd && add(ash::ext::external_memory_dma_buf::NAME, never, false);
+
+    // What is offered and wanted, and in the end what is enabled, stands in the same structures.
+    let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+    let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
+    let mut maintenance4 = vk::PhysicalDeviceMaintenance4Features::default();
+    let mut priorities = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default();
+    let mut pages = vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default();
+    if timeline {
+        features = features.push_next(&mut timelines);
+    }
+    if address {
+        features = features.push_next(&mut addresses);
+    }
+    if fourth {
+        features = features.push_next(&mut maintenance4);
+    }
+    if priority {
+        features = features.push_next(&mut priorities);
+    }
+    if pageable {
+        features = features.push_next(&mut pages);
+    }
+    // SAFETY: the physical device is of the instance; the chain is of structures that it knows.
+    unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
+    // Features that nobody here uses stay off.
+    features.features = vk::PhysicalDeviceFeatures::default();
+
+    let families = families(instance, physical_device);
+    let one = [1.0];
+    let queue_infos: Vec<_> = families
+        .iter()
+        .map(|&family| vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&one))
+        .collect();
+    let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
+    let info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queue_infos)
+        .enabled_extension_names(&names)
+        .push_next(&mut features);
+    // SAFETY: extensions and features are ones that the physical device offers.
+    let device = unsafe { instance.create_device(physical_device, &info, None) }?;
+
+    let is = |flag: bool, enabled| if flag { enabled } else { Enabled::empty() };
+    let enabled = is(timeline && timelines.timeline_semaphore == vk::TRUE, Enabled::TIMELINE_SEMAPHORE)
+        | is(address && addresses.buffer_device_address == vk::TRUE, Enabled::BUFFER_DEVICE_ADDRESS)
+        | is(fourth && maintenance4.maintenance4 == vk::TRUE, Enabled::MAINTENANCE4)
+        | is(budget, Enabled::MEMORY_BUDGET)
+        | is(priority && priorities.memory_priority == vk::TRUE, Enabled::MEMORY_PRIORITY)
+        | is(fd, Enabled::EXTERNAL_MEMORY_FD)
+        | is(dma_buf, Enabled::EXTERNAL_MEMORY_DMA_BUF)
+        | is(base.messenger.is_some(), Enabled::DEBUG_UTILS);
+    let context = Arc::new(Context { device, physical_device, families, api_version, base });
+
+    let owner = Arc::clone(&context);
+    let (instance, device) = (context.instance.clone(), context.device.clone());
+    let mut described = DeviceDesc::new(instance, physical_device, device, api_version)
+        .with_enabled(enabled)
+        .kept_alive_by(owner);
+    for &family in &context.families {
+        // SAFETY: one queue of each of these families was asked for.
+        let queue = unsafe { context.device.get_device_queue(family, 0) };
+        described = described.with_queue(queue, family);
+    }
+    // SAFETY: the handles belong together and are kept alive by the owner, what is enabled is what was
+    // enabled above, and each queue is named once.
+    let device = unsafe { Device::new(described) }.map_err(OpenError::Device)?;
+    Ok((device, context))
+}

@@ -1,0 +1,155 @@
+//! Buffers: their descriptions, what they need, and how they are made.
+
+use ash::vk;
+
+use super::{DedicatedTo, MemoryOptions, Shared, refused};
+use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements};
+
+/// A buffer that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferInfo<'a> {
+    raw: vk::BufferCreateInfo<'a>,
+    /// Handle types of memory that it will stand in.
+    shared_as: vk::ExternalMemoryHandleTypeFlags,
+    /// All queues of the device may use it in turn, without passing it on.
+    every_queue: bool,
+}
+
+impl<'a> BufferInfo<'a> {
+    /// A buffer as Vulkan describes it.
+    ///
+    /// # Safety
+    ///
+    /// `info` and what its chain points at are valid for the device that the buffer is made with.
+    #[must_use]
+    pub const unsafe fn from_raw(info: vk::BufferCreateInfo<'a>) -> Self {
+        let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
+        Self { raw: info, shared_as, every_queue: false }
+    }
+
+    /// The same for memory that is shared as handles of these types, both when it is
+    /// [exported](MemoryOptions::exported_as) and when it is imported.
+    #[must_use]
+    pub fn shared_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
+        self.shared_as |= handle_types;
+        self
+    }
+}
+
+/// A buffer that can be copied from and to, and what the description's flags (`VkBufferUsageFlags`) add to
+/// that. All queues of the device may use it in turn.
+///
+/// The flags must be ones that the device's features allow.
+impl From<BufferDesc> for BufferInfo<'_> {
+    fn from(desc: BufferDesc) -> Self {
+        // Flags beyond 32 bits are of another structure, and there is no buffer that they would be for.
+        let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
+        let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST | flags;
+        let raw = vk::BufferCreateInfo::default().size(desc.size).usage(usage);
+        Self { raw, shared_as: vk::ExternalMemoryHandleTypeFlags::empty(), every_queue: true }
+    }
+}
+
+impl Shared {
+    /// Calls `f` with the description that the driver gets.
+    fn with_buffer_info<R>(
+        &self,
+        info: &BufferInfo<'_>,
+        f: impl FnOnce(&vk::BufferCreateInfo<'_>) -> R,
+    ) -> Result<R, DeviceError> {
+        let BufferInfo { mut raw, shared_as, every_queue } = *info;
+        // What the driver need not look at. Buffers that are larger than any heap can only be sparse.
+        if raw.size == 0 || raw.size > self.max_buffer_size.min(allotment_suballoc::MAX_SIZE) {
+            return Err(DeviceError::Unsupported);
+        }
+        if every_queue && self.families.len() > 1 {
+            raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);
+        }
+        if shared_as.is_empty() {
+            return Ok(f(&raw));
+        }
+        if !self.shareable().contains(shared_as) {
+            return Err(DeviceError::Unsupported);
+        }
+        let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(shared_as);
+        Ok(f(&raw.push_next(&mut external)))
+    }
+
+    pub(super) fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
+        self.with_buffer_info(info, |raw| {
+            if let Some(functions) = &self.maintenance4 {
+                let wanted = vk::DeviceBufferMemoryRequirements::default().create_info(raw);
+                // SAFETY: the description is valid, as its maker promised.
+                return Ok(self.asked(|answer| unsafe { functions.buffer(&self.raw, &wanted, answer) }));
+            }
+            let buffer = self.bare_buffer(raw)?;
+            let needs = self.needs_of_buffer(buffer);
+            // SAFETY: made above, and never used.
+            unsafe { self.raw.destroy_buffer(buffer, None) };
+            Ok(needs)
+        })?
+    }
+
+    fn bare_buffer(&self, raw: &vk::BufferCreateInfo<'_>) -> Result<vk::Buffer, DeviceError> {
+        // SAFETY: the description is valid, as its maker promised.
+        unsafe { self.raw.create_buffer(raw, None) }.map_err(refused)
+    }
+
+    /// `buffer` is live and of this device.
+    pub(super) fn needs_of_buffer(&self, buffer: vk::Buffer) -> Requirements {
+        let wanted = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
+        // SAFETY: the buffer is live; the function is core in 1.1.
+        self.asked(|answer| unsafe { self.raw.get_buffer_memory_requirements2(&wanted, answer) })
+    }
+
+    /// # Safety
+    ///
+    /// As for [`create_buffer`](crate::Device::create_buffer).
+    pub(super) unsafe fn create_buffer(
+        &self,
+        info: &BufferInfo<'_>,
+        memory: vk::DeviceMemory,
+        offset: u64,
+    ) -> Result<vk::Buffer, DeviceError> {
+        let buffer = self.with_buffer_info(info, |raw| self.bare_buffer(raw))??;
+        // SAFETY: the buffer is new, the memory suits it by the caller's promise.
+        match unsafe { self.raw.bind_buffer_memory(buffer, memory, offset) } {
+            Ok(()) => Ok(buffer),
+            Err(error) => {
+                // SAFETY: made above, and never used.
+                unsafe { self.raw.destroy_buffer(buffer, None) };
+                Err(refused(error))
+            }
+        }
+    }
+
+    pub(super) fn create_dedicated_buffer(
+        &self,
+        info: &BufferInfo<'_>,
+        memory: &MemoryDesc<'_, MemoryOptions>,
+    ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
+        let buffer = self.with_buffer_info(info, |raw| self.bare_buffer(raw))??;
+        let unmake = |error| {
+            // SAFETY: made above, and never used.
+            unsafe { self.raw.destroy_buffer(buffer, None) };
+            error
+        };
+        let needs = self.needs_of_buffer(buffer);
+        if !needs.memory_types.contains(memory.memory_type) {
+            return Err(unmake(DeviceError::Unsupported));
+        }
+        let desc = MemoryDesc { size: needs.size, ..*memory };
+        let memory = self.allocate(&desc, DedicatedTo::Buffer(buffer)).map_err(unmake)?;
+        // SAFETY: both are new, and the memory was made for the buffer.
+        match unsafe { self.raw.bind_buffer_memory(buffer, memory, 0) } {
+            Ok(()) => Ok((memory, buffer)),
+            Err(error) => {
+                // SAFETY: made above, and known to nobody else; the buffer goes first.
+                let error = unmake(refused(error));
+                // SAFETY: as above.
+                unsafe { self.free(memory) };
+                Err(error)
+            }
+        }
+    }
+}

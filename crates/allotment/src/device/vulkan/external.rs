@@ -1,0 +1,64 @@
+//! Memory that is shared with other devices and processes, as file descriptors.
+
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+use ash::vk;
+
+use super::{Device, refused};
+use crate::device::{DeviceError, MemoryTypeMask};
+
+impl Device {
+    /// A new file descriptor that names memory, for whoever shall share it.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where `VK_KHR_external_memory_fd` is not enabled (or
+    /// `VK_EXT_external_memory_dma_buf`, for that type), else what the driver refuses with.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live, from this device, and was made to be
+    /// [exported](super::MemoryOptions::exported_as) as the one type `handle_type`.
+    pub unsafe fn export_memory_fd(
+        &self,
+        memory: vk::DeviceMemory,
+        handle_type: vk::ExternalMemoryHandleTypeFlags,
+    ) -> Result<OwnedFd, DeviceError> {
+        let functions = self.external_functions(handle_type)?;
+        let info = vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(handle_type);
+        // SAFETY: the caller's promise, and the extension is enabled.
+        let fd = unsafe { functions.get_memory_fd(&info) }.map_err(refused)?;
+        // SAFETY: new, and ours to close.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// The memory types that memory which `fd` names may be imported as. Not for opaque descriptors, which
+    /// are imported as the type that they were exported from.
+    ///
+    /// # Errors
+    ///
+    /// As for [`export_memory_fd`](Self::export_memory_fd).
+    pub fn memory_fd_types(
+        &self,
+        handle_type: vk::ExternalMemoryHandleTypeFlags,
+        fd: BorrowedFd<'_>,
+    ) -> Result<MemoryTypeMask, DeviceError> {
+        if handle_type == vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD {
+            return Err(DeviceError::Unsupported);
+        }
+        let functions = self.external_functions(handle_type)?;
+        let mut answer = vk::MemoryFdPropertiesKHR::default();
+        // SAFETY: the descriptor is open, its type one that may be asked about, the extension enabled.
+        unsafe { functions.get_memory_fd_properties(handle_type, fd.as_raw_fd(), &mut answer) }
+            .map_err(refused)?;
+        Ok(MemoryTypeMask(answer.memory_type_bits & self.shared.usable_types))
+    }
+
+    fn external_functions(
+        &self,
+        handle_type: vk::ExternalMemoryHandleTypeFlags,
+    ) -> Result<&ash::khr::external_memory_fd::Device, DeviceError> {
+        let known = self.shared.shareable().contains(handle_type) && !handle_type.is_empty();
+        self.shared.external_memory_fd.as_ref().filter(|_| known).ok_or(DeviceError::Unsupported)
+    }
+}

@@ -1,0 +1,172 @@
+//! What a physical device is and has, in this crate's words.
+
+use ash::vk;
+
+use super::Enabled;
+use crate::Alignment;
+use crate::device::{
+    Api, DeviceError, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType,
+    QueueInfo, QueueKind,
+};
+
+/// What the physical device says of itself, with no queues yet; and the most bytes that a buffer can have.
+///
+/// # Safety
+///
+/// `physical_device` is of `instance`, both of Vulkan 1.1 at least, and of a device with maintenance4 where
+/// that is said.
+pub(super) unsafe fn describe(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+    maintenance4: bool,
+) -> (DeviceProperties, u64) {
+    let mut third = vk::PhysicalDeviceMaintenance3Properties::default();
+    let mut fourth = vk::PhysicalDeviceMaintenance4Properties::default();
+    let mut answer = vk::PhysicalDeviceProperties2::default().push_next(&mut third);
+    if maintenance4 {
+        answer = answer.push_next(&mut fourth);
+    }
+    // SAFETY: the caller's promise; the chained structures are core or enabled.
+    unsafe { instance.get_physical_device_properties2(physical_device, &mut answer) };
+    let own = answer.properties;
+    // SAFETY: as above.
+    let memory = unsafe { instance.get_physical_device_memory_properties(physical_device) };
+
+    let heaps = memory.memory_heaps_as_slice().iter().map(|heap| MemoryHeap {
+        size: heap.size,
+        device_local: heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL),
+    });
+    let types = memory.memory_types_as_slice().iter().map(|memory_type| MemoryType {
+        // There are at most 16 heaps.
+        heap: HeapIndex(memory_type.heap_index as u8),
+        properties: properties_of(memory_type.property_flags),
+    });
+    let name = own.device_name_as_c_str().map_or_else(|_| "?".into(), |name| name.to_string_lossy());
+    let properties = DeviceProperties {
+        name: name.into_owned(),
+        api: Api::Vulkan,
+        heaps: heaps.collect(),
+        memory_types: types.collect(),
+        limits: Limits {
+            buffer_image_granularity: alignment(own.limits.buffer_image_granularity),
+            non_coherent_atom_size: alignment(own.limits.non_coherent_atom_size),
+            max_allocation_count: own.limits.max_memory_allocation_count,
+            max_allocation_size: third.max_memory_allocation_size,
+        },
+        queues: Vec::new(),
+    };
+    let max_buffer_size = if maintenance4 { fourth.max_buffer_size } else { u64::MAX };
+    (properties, max_buffer_size)
+}
+
+/// Drivers say powers of two, as the specification wants; one that said 0 would mean "no constraint".
+pub(super) fn alignment(bytes: u64) -> Alignment {
+    Alignment::new(bytes.checked_next_power_of_two().unwrap_or(1)).unwrap_or(Alignment::ONE)
+}
+
+fn properties_of(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
+    const PAIRS: [(vk::MemoryPropertyFlags, MemoryProperties); 8] = [
+        (vk::MemoryPropertyFlags::DEVICE_LOCAL, MemoryProperties::DEVICE_LOCAL),
+        (vk::MemoryPropertyFlags::HOST_VISIBLE, MemoryProperties::HOST_VISIBLE),
+        (vk::MemoryPropertyFlags::HOST_COHERENT, MemoryProperties::HOST_COHERENT),
+        (vk::MemoryPropertyFlags::HOST_CACHED, MemoryProperties::HOST_CACHED),
+        (vk::MemoryPropertyFlags::LAZILY_ALLOCATED, MemoryProperties::LAZILY_ALLOCATED),
+        (vk::MemoryPropertyFlags::PROTECTED, MemoryProperties::PROTECTED),
+        // Both come with the same extension, and are as slow.
+        (vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD, MemoryProperties::DEVICE_COHERENT),
+        (vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD, MemoryProperties::DEVICE_COHERENT),
+    ];
+    let has = PAIRS.into_iter().filter(|(flag, _)| flags.contains(*flag));
+    has.map(|(_, property)| property).collect()
+}
+
+/// The memory types that may be allocated, a bit each: all but those of features that are off.
+pub(super) fn usable_types(properties: &DeviceProperties, enabled: Enabled) -> u32 {
+    let mut off = MemoryProperties::empty();
+    if !enabled.contains(Enabled::PROTECTED_MEMORY) {
+        off |= MemoryProperties::PROTECTED;
+    }
+    if !enabled.contains(Enabled::DEVICE_COHERENT_MEMORY) {
+        off |= MemoryProperties::DEVICE_COHERENT;
+    }
+    let usable = properties.indexed_types().filter(|(_, has)| !has.properties.intersects(off));
+    usable.fold(0, |mask, (index, _)| mask | 1 << index.0)
+}
+
+/// What the queues of each family are best at.
+///
+/// # Safety
+///
+/// `physical_device` is of `instance`.
+pub(super) unsafe fn queue_kinds(
+    instance: &ash::Instance,
+    physical_device: vk::PhysicalDevice,
+) -> Vec<QueueKind> {
+    // SAFETY: the caller's promise.
+    let families = unsafe { instance.get_physical_device_queue_family_properties(physical_device) };
+    let kind = |family: vk::QueueFamilyProperties| {
+        if family.queue_flags.contains(vk::QueueFlags::GRAPHICS) {
+            QueueKind::Graphics
+        } else if family.queue_flags.contains(vk::QueueFlags::COMPUTE) {
+            QueueKind::Compute
+        } else {
+            QueueKind::Transfer
+        }
+    };
+    families.into_iter().map(kind).collect()
+}
+
+/// What is told of the queues that the application named.
+pub(super) fn queue_infos(
+    queues: &[(vk::Queue, u32)],
+    kinds: &[QueueKind],
+) -> Result<Vec<QueueInfo>, DeviceError> {
+    let info = |&(_, family): &(vk::Queue, u32)| {
+        let kind = *kinds.get(family as usize).ok_or(DeviceError::Unsupported)?;
+        Ok(QueueInfo { kind })
+    };
+    queues.iter().map(info).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amds_two_kinds_of_coherence_are_one_here() {
+        let flags = vk::MemoryPropertyFlags::DEVICE_LOCAL | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD;
+        assert_eq!(properties_of(flags), MemoryProperties::DEVICE_LOCAL | MemoryProperties::DEVICE_COHERENT);
+    }
+
+    #[test]
+    fn properties_that_are_not_known_here_are_left_out() {
+        let flags = vk::MemoryPropertyFlags::RDMA_CAPABLE_NV | vk::MemoryPropertyFlags::HOST_VISIBLE;
+        assert_eq!(properties_of(flags), MemoryProperties::HOST_VISIBLE);
+    }
+
+    #[test]
+    fn types_of_features_that_are_off_are_not_usable() {
+        let memory_type = |properties| MemoryType { heap: HeapIndex(0), properties };
+        let properties = DeviceProperties {
+            name: String::new(),
+            api: Api::Vulkan,
+            heaps: vec![MemoryHeap { size: 1, device_local: true }],
+            memory_types: vec![
+                memory_type(MemoryProperties::DEVICE_LOCAL),
+                memory_type(MemoryProperties::DEVICE_LOCAL | MemoryProperties::PROTECTED),
+                memory_type(MemoryProperties::DEVICE_LOCAL | MemoryProperties::DEVICE_COHERENT),
+            ],
+            limits: Limits {
+                buffer_image_granularity: Alignment::ONE,
+                non_coherent_atom_size: Alignment::ONE,
+                max_allocation_count: 1,
+                max_allocation_size: 1,
+            },
+            queues: Vec::new(),
+        };
+        assert_eq!(usable_types(&properties, Enabled::empty()), 0b001);
+        assert_eq!(usable_types(&properties, Enabled::PROTECTED_MEMORY), 0b011);
+        assert_eq!(usable_types(&properties, Enabled::DEVICE_COHERENT_MEMORY), 0b101);
+        assert_eq!(usable_types(&properties, Enabled::all()), 0b111);
+    }
+}

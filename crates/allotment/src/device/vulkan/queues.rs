@@ -1,0 +1,401 @@
+//! Queues: a timeline semaphore each, and command buffers that are used again once it has passed them.
+//!
+//! ```text
+//!   current   ▓▓▓▓▓░░░      a pool of 32 command buffers, reset as a whole
+//!   in flight ▓▓▓▓ ▓▓▓▓ …   oldest first; the timeline value of its last buffer stands with each
+//!   spare     ░░░░          at most four
+//! ```
+//!
+//! Command buffers are recorded, submitted and never looked at again, so a pool is reset in one call, which
+//! is what drivers like best. There are as many pools as were ever in flight at once, and not more.
+
+use core::ops::Deref;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
+
+use ash::vk;
+
+use super::{Device, refused};
+use crate::device::{BufferCopy, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
+use crate::sync::locked;
+
+/// Command buffers that are made and reset together.
+const BUFFERS_A_POOL: u32 = 32;
+
+/// Pools that are kept although nothing is in flight: enough for 128 submissions a frame.
+const SPARE_POOLS: usize = 4;
+
+/// How long the end of a device waits for its queues. Whoever submitted work has waited for it already.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+pub(super) struct Queues {
+    timelines: Timelines,
+    queues: Vec<Queue>,
+}
+
+/// The functions of timeline semaphores: core in 1.2, else of an extension.
+enum Timelines {
+    Core,
+    Extension(ash::khr::timeline_semaphore::Device),
+}
+
+struct Queue {
+    family: u32,
+    semaphore: vk::Semaphore,
+    state: Mutex<State>,
+}
+
+struct State {
+    handle: vk::Queue,
+    submitted: u64,
+    current: Option<Pool>,
+    /// Full pools, oldest first.
+    in_flight: VecDeque<Pool>,
+    /// Pools that are reset.
+    spare: Vec<Pool>,
+    scratch: Scratch,
+}
+
+/// Lists that a submission needs, kept so that a steady frame allocates nothing.
+#[derive(Default)]
+struct Scratch {
+    regions: Vec<vk::BufferCopy>,
+    semaphores: Vec<vk::Semaphore>,
+    values: Vec<u64>,
+    stages: Vec<vk::PipelineStageFlags>,
+}
+
+struct Pool {
+    handle: vk::CommandPool,
+    buffers: Vec<vk::CommandBuffer>,
+    used: usize,
+    /// The queue is done with all buffers when its timeline reaches this.
+    last: u64,
+}
+
+/// A queue that is the application's own for a while; see [`Device::lock_queue`].
+#[must_use = "the queue is given back when this is dropped"]
+pub struct QueueGuard<'a> {
+    state: MutexGuard<'a, State>,
+}
+
+impl Deref for QueueGuard<'_> {
+    type Target = vk::Queue;
+
+    fn deref(&self) -> &vk::Queue {
+        &self.state.handle
+    }
+}
+
+impl core::fmt::Debug for QueueGuard<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("QueueGuard").field(&self.state.handle).finish()
+    }
+}
+
+impl Queues {
+    pub(super) fn new(
+        instance: &ash::Instance,
+        device: &ash::Device,
+        version: u32,
+        queues: &[(vk::Queue, u32)],
+    ) -> Result<Self, DeviceError> {
+        let timelines = if version >= vk::API_VERSION_1_2 {
+            Timelines::Core
+        } else {
+            Timelines::Extension(ash::khr::timeline_semaphore::Device::new(instance, device))
+        };
+        let mut made = Self { timelines, queues: Vec::with_capacity(queues.len()) };
+        for &(handle, family) in queues {
+            let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+            let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+            // SAFETY: timeline semaphores are enabled, or there would be no queues here.
+            match unsafe { device.create_semaphore(&info, None) } {
+                Ok(semaphore) => {
+                    let state = State {
+                        handle,
+                        submitted: 0,
+                        current: None,
+                        in_flight: VecDeque::new(),
+                        spare: Vec::new(),
+                        scratch: Scratch::default(),
+                    };
+                    made.queues.push(Queue { family, semaphore, state: Mutex::new(state) });
+                }
+                Err(error) => {
+                    made.destroy(device);
+                    return Err(refused(error));
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// Gives all driver objects back. Called once, at the end.
+    pub(super) fn destroy(&mut self, device: &ash::Device) {
+        for (index, queue) in (0..).zip(&self.queues) {
+            let submitted = locked(&queue.state).submitted;
+            let point = TimelinePoint { queue: QueueIndex(index), value: TimelineValue(submitted) };
+            match self.wait(device, point, LAST_WAIT) {
+                Ok(Wait::Reached) | Err(DeviceError::Lost) => {}
+                // Leaked rather than pulled from under a queue that waits for what never comes.
+                Ok(Wait::TimedOut) | Err(_) => continue,
+            }
+            let mut state = locked(&queue.state);
+            let State { current, in_flight, spare, .. } = &mut *state;
+            for pool in current.take().into_iter().chain(in_flight.drain(..)).chain(spare.drain(..)) {
+                pool.destroy(device);
+            }
+            // SAFETY: the queue has passed all that waits for it or signals it, or is lost.
+            unsafe { device.destroy_semaphore(queue.semaphore, None) };
+        }
+        self.queues.clear();
+    }
+
+    fn get(&self, queue: QueueIndex) -> Result<&Queue, DeviceError> {
+        self.queues.get(usize::from(queue.0)).ok_or(DeviceError::Unsupported)
+    }
+
+    pub(super) fn lock(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
+        Some(QueueGuard { state: locked(&self.get(queue).ok()?.state) })
+    }
+
+    pub(super) fn completed(
+        &self,
+        device: &ash::Device,
+        queue: QueueIndex,
+    ) -> Result<TimelineValue, DeviceError> {
+        self.reached(device, self.get(queue)?).map(TimelineValue)
+    }
+
+    fn reached(&self, device: &ash::Device, queue: &Queue) -> Result<u64, DeviceError> {
+        let value = match &self.timelines {
+            // SAFETY: the semaphore is live and has a timeline.
+            Timelines::Core => unsafe { device.get_semaphore_counter_value(queue.semaphore) },
+            // SAFETY: as above.
+            Timelines::Extension(functions) => unsafe {
+                functions.get_semaphore_counter_value(queue.semaphore)
+            },
+        };
+        match value.map_err(refused)? {
+            // What some drivers say of a device that is lost.
+            u64::MAX => Err(DeviceError::Lost),
+            value => Ok(value),
+        }
+    }
+
+    pub(super) fn wait(
+        &self,
+        device: &ash::Device,
+        point: TimelinePoint,
+        timeout: Duration,
+    ) -> Result<Wait, DeviceError> {
+        let queue = self.get(point.queue)?;
+        if point.value.0 == 0 {
+            return Ok(Wait::Reached);
+        }
+        let (semaphores, values) = ([queue.semaphore], [point.value.0]);
+        let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
+        let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let waited = match &self.timelines {
+            // SAFETY: the semaphore is live and has a timeline.
+            Timelines::Core => unsafe { device.wait_semaphores(&info, nanoseconds) },
+            // SAFETY: as above.
+            Timelines::Extension(functions) => unsafe { functions.wait_semaphores(&info, nanoseconds) },
+        };
+        match waited {
+            Ok(()) => Ok(Wait::Reached),
+            Err(vk::Result::TIMEOUT) => Ok(Wait::TimedOut),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`submit`](crate::Device::submit).
+    pub(super) unsafe fn submit(
+        &self,
+        device: &ash::Device,
+        index: QueueIndex,
+        submission: &Submission<'_, Device>,
+    ) -> Result<TimelineValue, DeviceError> {
+        let queue = self.get(index)?;
+        for point in submission.waits {
+            self.get(point.queue)?;
+        }
+        let mut guard = locked(&queue.state);
+        let state = &mut *guard;
+        let value = state.submitted + 1;
+        if submission.waits.iter().any(|point| point.queue == index && point.value.0 >= value) {
+            // It would wait for itself.
+            return Err(DeviceError::Unsupported);
+        }
+
+        let mut scratch = core::mem::take(&mut state.scratch);
+        scratch.semaphores.clear();
+        scratch.values.clear();
+        for point in submission.waits.iter().filter(|point| point.value.0 > 0) {
+            // Looked up above.
+            scratch.semaphores.push(self.get(point.queue)?.semaphore);
+            scratch.values.push(point.value.0);
+        }
+        scratch.stages.clear();
+        scratch.stages.resize(scratch.semaphores.len(), vk::PipelineStageFlags::ALL_COMMANDS);
+        let submitted =
+            self.record(device, queue, state, submission.copies, &mut scratch.regions).and_then(|commands| {
+                let (signalled, signal_values) = ([queue.semaphore], [value]);
+                let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
+                    .wait_semaphore_values(&scratch.values)
+                    .signal_semaphore_values(&signal_values);
+                let info = vk::SubmitInfo::default()
+                    .wait_semaphores(&scratch.semaphores)
+                    .wait_dst_stage_mask(&scratch.stages)
+                    .command_buffers(commands.as_slice())
+                    .signal_semaphores(&signalled)
+                    .push_next(&mut timeline);
+                // SAFETY: all handles are live and of this device, the lock serialises the queue, and the
+                // value is above all that the timeline was told before.
+                unsafe { device.queue_submit(state.handle, &[info], vk::Fence::null()) }.map_err(refused)?;
+                Ok(commands.is_some())
+            });
+        state.scratch = scratch;
+        let has_commands = submitted?;
+        state.submitted = value;
+        if let Some(pool) = state.current.as_mut().filter(|_| has_commands) {
+            pool.last = value;
+        }
+        Ok(TimelineValue(value))
+    }
+
+    /// Records copies into the next command buffer, which counts as used only once it is submitted. `None`
+    /// where there is nothing to copy.
+    fn record(
+        &self,
+        device: &ash::Device,
+        queue: &Queue,
+        state: &mut State,
+        copies: &[BufferCopy<'_, Device>],
+        regions: &mut Vec<vk::BufferCopy>,
+    ) -> Result<Option<vk::CommandBuffer>, DeviceError> {
+        if copies.iter().all(|copy| copy.size == 0) {
+            return Ok(None);
+        }
+        let commands = self.next_buffer(device, queue, state)?;
+        let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+        // SAFETY: the buffer's pool was reset since it was last submitted.
+        unsafe { device.begin_command_buffer(commands, &begin) }.map_err(refused)?;
+        // What earlier work of this queue wrote is there; what it reads is not overwritten too early.
+        let before = vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
+            .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
+        let (all, transfer) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER);
+        let none = vk::DependencyFlags::empty();
+        // SAFETY: the buffer is being recorded.
+        unsafe { device.cmd_pipeline_barrier(commands, all, transfer, none, &[before], &[], &[]) };
+        let mut rest = copies;
+        while let Some(first) = rest.first() {
+            // Copies between the same two buffers go in one command.
+            let same = |copy: &BufferCopy<'_, Device>| copy.from == first.from && copy.to == first.to;
+            let (group, others) = rest.split_at(rest.iter().take_while(|copy| same(copy)).count());
+            rest = others;
+            regions.clear();
+            regions.extend(group.iter().filter(|copy| copy.size > 0).map(|copy| vk::BufferCopy {
+                src_offset: copy.from_offset,
+                dst_offset: copy.to_offset,
+                size: copy.size,
+            }));
+            if !regions.is_empty() {
+                // SAFETY: the buffers are live and the ranges lie in them, by the caller's promise.
+                unsafe { device.cmd_copy_buffer(commands, *first.from, *first.to, regions) };
+            }
+        }
+        // What was copied is seen by whoever comes next on the queue, and by the CPU after its wait.
+        let after =
+            vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::TRANSFER_WRITE).dst_access_mask(
+                vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE | vk::AccessFlags::HOST_READ,
+            );
+        let next = all | vk::PipelineStageFlags::HOST;
+        // SAFETY: the buffer is being recorded.
+        unsafe { device.cmd_pipeline_barrier(commands, transfer, next, none, &[after], &[], &[]) };
+        // SAFETY: as above.
+        unsafe { device.end_command_buffer(commands) }.map_err(refused)?;
+        Ok(Some(commands))
+    }
+
+    /// A command buffer that was reset. It counts as used, whether or not it is submitted.
+    fn next_buffer(
+        &self,
+        device: &ash::Device,
+        queue: &Queue,
+        state: &mut State,
+    ) -> Result<vk::CommandBuffer, DeviceError> {
+        if let Some(commands) = state.current.as_mut().and_then(Pool::take) {
+            return Ok(commands);
+        }
+        state.in_flight.extend(state.current.take());
+        if !state.in_flight.is_empty() {
+            let reached = self.reached(device, queue)?;
+            while state.in_flight.front().is_some_and(|pool| pool.last <= reached) {
+                state.spare.extend(state.in_flight.pop_front().and_then(|pool| pool.reset(device)));
+            }
+        }
+        let mut pool = match state.spare.pop() {
+            Some(pool) => pool,
+            None => Pool::new(device, queue.family)?,
+        };
+        let commands = pool.take().ok_or(DeviceError::OutOfHostMemory);
+        state.current = Some(pool);
+        for surplus in state.spare.drain(SPARE_POOLS.min(state.spare.len())..) {
+            surplus.destroy(device);
+        }
+        commands
+    }
+}
+
+impl Pool {
+    fn new(device: &ash::Device, family: u32) -> Result<Self, DeviceError> {
+        let info = vk::CommandPoolCreateInfo::default()
+            .flags(vk::CommandPoolCreateFlags::TRANSIENT)
+            .queue_family_index(family);
+        // SAFETY: the family is one that the device has queues of.
+        let handle = unsafe { device.create_command_pool(&info, None) }.map_err(refused)?;
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(handle)
+            .level(vk::CommandBufferLevel::PRIMARY)
+            .command_buffer_count(BUFFERS_A_POOL);
+        // SAFETY: the pool is new.
+        match unsafe { device.allocate_command_buffers(&info) } {
+            Ok(buffers) => Ok(Self { handle, buffers, used: 0, last: 0 }),
+            Err(error) => {
+                // SAFETY: new, and empty.
+                unsafe { device.destroy_command_pool(handle, None) };
+                Err(refused(error))
+            }
+        }
+    }
+
+    /// The next buffer that is not used.
+    fn take(&mut self) -> Option<vk::CommandBuffer> {
+        let commands = self.buffers.get(self.used).copied()?;
+        self.used += 1;
+        Some(commands)
+    }
+
+    /// Makes all buffers unused, which the queue is done with. `None` where the driver refuses.
+    fn reset(mut self, device: &ash::Device) -> Option<Self> {
+        // SAFETY: the queue is done with all buffers of the pool.
+        if unsafe { device.reset_command_pool(self.handle, vk::CommandPoolResetFlags::empty()) }.is_err() {
+            self.destroy(device);
+            return None;
+        }
+        self.used = 0;
+        Some(self)
+    }
+
+    /// The queue is done with all buffers of the pool.
+    fn destroy(self, device: &ash::Device) {
+        // SAFETY: as said.
+        unsafe { device.destroy_command_pool(self.handle, None) };
+    }
+}

@@ -1,0 +1,91 @@
+//! What memory a resource needs: asked of its description where that can be done, else of a temporary
+//! object.
+
+use ash::vk;
+
+use super::properties::alignment;
+use super::{Enabled, Shared};
+use crate::device::{DedicatedNeed, MemoryTypeMask, Requirements};
+
+/// The functions that tell requirements without an object: core in 1.3, else of `VK_KHR_maintenance4`.
+pub(super) enum Maintenance4 {
+    Core,
+    Extension(ash::khr::maintenance4::Device),
+}
+
+impl Maintenance4 {
+    pub(super) fn of(
+        instance: &ash::Instance,
+        device: &ash::Device,
+        version: u32,
+        enabled: Enabled,
+    ) -> Option<Self> {
+        if version >= vk::API_VERSION_1_3 {
+            Some(Self::Core)
+        } else if enabled.contains(Enabled::MAINTENANCE4) {
+            Some(Self::Extension(ash::khr::maintenance4::Device::new(instance, device)))
+        } else {
+            None
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The description is one that a buffer of `device` may be made with.
+    pub(super) unsafe fn buffer(
+        &self,
+        device: &ash::Device,
+        info: &vk::DeviceBufferMemoryRequirements<'_>,
+        answer: &mut vk::MemoryRequirements2<'_>,
+    ) {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Core => unsafe { device.get_device_buffer_memory_requirements(info, answer) },
+            Self::Extension(functions) => {
+                // SAFETY: the caller's promise.
+                unsafe { functions.get_device_buffer_memory_requirements(info, answer) };
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The description is one that an image of `device` may be made with.
+    pub(super) unsafe fn image(
+        &self,
+        device: &ash::Device,
+        info: &vk::DeviceImageMemoryRequirements<'_>,
+        answer: &mut vk::MemoryRequirements2<'_>,
+    ) {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Core => unsafe { device.get_device_image_memory_requirements(info, answer) },
+            Self::Extension(functions) => {
+                // SAFETY: the caller's promise.
+                unsafe { functions.get_device_image_memory_requirements(info, answer) };
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Has the driver fill in what a resource needs, and says it in this crate's words.
+    pub(super) fn asked(&self, ask: impl FnOnce(&mut vk::MemoryRequirements2<'_>)) -> Requirements {
+        let mut dedicated = vk::MemoryDedicatedRequirements::default();
+        let mut answer = vk::MemoryRequirements2::default().push_next(&mut dedicated);
+        ask(&mut answer);
+        let needs = answer.memory_requirements;
+        Requirements {
+            size: needs.size,
+            alignment: alignment(needs.alignment),
+            memory_types: MemoryTypeMask(needs.memory_type_bits & self.usable_types),
+            dedicated: if dedicated.requires_dedicated_allocation == vk::TRUE {
+                DedicatedNeed::Required
+            } else if dedicated.prefers_dedicated_allocation == vk::TRUE {
+                DedicatedNeed::Preferred
+            } else {
+                DedicatedNeed::None
+            },
+        }
+    }
+}
