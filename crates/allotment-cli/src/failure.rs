@@ -56,7 +56,7 @@ impl fmt::Display for Failure {
                 match complaints.as_slice() {
                     [complaint] => write!(f, "the device complains: {complaint}")?,
                     _ => {
-                        write!(f, "the device complains {} times:", complaints.len())?;
+                        write!(f, "the device complains of {} things:", complaints.len())?;
                         complaints.iter().try_for_each(|complaint| write!(f, "\n  {complaint}"))?;
                     }
                 }

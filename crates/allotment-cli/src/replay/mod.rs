@@ -17,6 +17,8 @@ mod live;
 mod pattern;
 mod roles;
 mod steady;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 use allotment::device::{Device, QueueIndex};

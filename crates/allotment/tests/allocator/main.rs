@@ -21,3 +21,4 @@ mod rig;
 mod shadow;
 mod sharing;
 mod threads;
+mod transfer;

@@ -44,7 +44,8 @@ pub(super) fn likely_uses(shape: &ImageShape<'_>) -> Vec<ImageDesc> {
 fn format_named(name: &str) -> Option<vk::Format> {
     let name = name.strip_prefix("VK_FORMAT_")?;
     let mut formats = FORMATS.into_iter().flatten().map(vk::Format::from_raw);
-    formats.find(|format| format!("{format:?}") == name)
+    // Some letters of ASTC formats are smaller in the specification than they are there.
+    formats.find(|format| format!("{format:?}").eq_ignore_ascii_case(name))
 }
 
 fn is_depth(format: vk::Format) -> bool {

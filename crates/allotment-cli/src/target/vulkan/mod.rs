@@ -8,7 +8,7 @@ use std::sync::Arc;
 use allotment::device::vulkan::{Device, ImageInfo};
 use allotment::device::{BufferDesc, Device as _, DeviceError, ImageDesc};
 use allotment::{Intent, ResourceKind};
-use allotment_headless::{Choice, Headless, HeadlessDesc, OpenError};
+use allotment_headless::{Choice, Headless, HeadlessDesc, Message, OpenError};
 use allotment_trace::{Resource, ResourceKind as RecordedKind};
 use ash::vk;
 
@@ -114,8 +114,24 @@ impl Target for Vulkan {
         let messages = Arc::clone(self.headless.messages());
         // Some things are only said at the end.
         drop(self);
-        messages.take().iter().map(ToString::to_string).collect()
+        told_once(messages.take())
     }
+}
+
+/// The first message about each rule, and how many there were.
+fn told_once(messages: Vec<Message>) -> Vec<String> {
+    let mut rules: Vec<(Message, usize)> = Vec::new();
+    for message in messages {
+        match rules.iter_mut().find(|(first, _)| first.id == message.id) {
+            Some((_, times)) => *times += 1,
+            None => rules.push((message, 1)),
+        }
+    }
+    let told = |(message, times): (Message, usize)| match times {
+        1 => message.to_string().trim().to_owned(),
+        _ => format!("{times} times: {}", message.to_string().trim()),
+    };
+    rules.into_iter().map(told).collect()
 }
 
 /// Usages that every device allows: those of Vulkan 1.0. Others need a feature, and memory does not depend on
