@@ -2,13 +2,14 @@
 //! which and the device can make them.
 
 mod images;
+mod messages;
 
 use std::sync::Arc;
 
 use allotment::device::vulkan::{Device, ImageInfo};
 use allotment::device::{BufferDesc, Device as _, DeviceError, ImageDesc};
 use allotment::{Intent, ResourceKind};
-use allotment_headless::{Choice, Headless, HeadlessDesc, Message, OpenError};
+use allotment_headless::{Choice, Headless, HeadlessDesc, OpenError};
 use allotment_trace::{Resource, ResourceKind as RecordedKind};
 use ash::vk;
 
@@ -46,7 +47,12 @@ fn not_opened(error: OpenError, gpu: Option<&str>) -> Failure {
             }
             NEEDS_DRIVER
         }
-        (OpenError::NoDevice | OpenError::TooOld, _) => NEEDS_DRIVER,
+        (
+            OpenError::NoDevice
+            | OpenError::TooOld
+            | OpenError::Vulkan(vk::Result::ERROR_INCOMPATIBLE_DRIVER),
+            _,
+        ) => NEEDS_DRIVER,
         (OpenError::NoLoader(_), _) => {
             "install it (libvulkan1, vulkan-loader or the Vulkan SDK) and a driver, or use --device host"
         }
@@ -114,24 +120,8 @@ impl Target for Vulkan {
         let messages = Arc::clone(self.headless.messages());
         // Some things are only said at the end.
         drop(self);
-        told_once(messages.take())
+        messages::told_once(messages.take())
     }
-}
-
-/// The first message about each rule, and how many there were.
-fn told_once(messages: Vec<Message>) -> Vec<String> {
-    let mut rules: Vec<(Message, usize)> = Vec::new();
-    for message in messages {
-        match rules.iter_mut().find(|(first, _)| first.id == message.id) {
-            Some((_, times)) => *times += 1,
-            None => rules.push((message, 1)),
-        }
-    }
-    let told = |(message, times): (Message, usize)| match times {
-        1 => message.to_string().trim().to_owned(),
-        _ => format!("{times} times: {}", message.to_string().trim()),
-    };
-    rules.into_iter().map(told).collect()
 }
 
 /// Usages that every device allows: those of Vulkan 1.0. Others need a feature, and memory does not depend on
