@@ -1,7 +1,7 @@
 //! A recorded resource while it is live, and the bytes in it.
 
 use allotment::device::{DedicatedNeed, Device};
-use allotment::memory::{AccessError, Buffer, Image, ResourceError, Transfer, TransferError};
+use allotment::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
 use allotment::{Allocation, AllocationDesc, Allocator};
 
 use crate::target::Plan;
@@ -10,11 +10,7 @@ use crate::target::Plan;
 #[derive(Debug)]
 pub(super) enum Live<D: Device> {
     Memory(Allocation),
-    Buffer {
-        buffer: Buffer<D>,
-        /// Bytes that the buffer was made with.
-        size: u64,
-    },
+    Buffer(Buffer<D>),
     Image(Image<D>),
 }
 
@@ -29,8 +25,7 @@ impl<D: Device> Live<D> {
                 allocator.allocate(desc).map(Self::Memory).map_err(ResourceError::Allocation)
             }
             Plan::Buffer(info) | Plan::BufferForImage(info) => {
-                let buffer = allocator.create_buffer(&info.into(), desc)?;
-                Ok(Self::Buffer { buffer, size: info.size })
+                allocator.create_buffer(&info.into(), desc).map(Self::Buffer)
             }
             Plan::Image(info) => allocator.create_image(&info.into(), desc).map(Self::Image),
         }
@@ -40,7 +35,7 @@ impl<D: Device> Live<D> {
     pub(super) fn destroy(self, allocator: &Allocator<D>) -> bool {
         match self {
             Self::Memory(allocation) => allocator.free(allocation).is_ok(),
-            Self::Buffer { buffer, .. } => allocator.destroy_buffer(buffer).is_ok(),
+            Self::Buffer(buffer) => allocator.destroy_buffer(buffer).is_ok(),
             Self::Image(image) => allocator.destroy_image(image).is_ok(),
         }
     }
@@ -48,12 +43,13 @@ impl<D: Device> Live<D> {
     pub(super) fn allocation(&self) -> &Allocation {
         match self {
             Self::Memory(allocation) => allocation,
-            Self::Buffer { buffer, .. } => buffer.allocation(),
+            Self::Buffer(buffer) => buffer.allocation(),
             Self::Image(image) => image.allocation(),
         }
     }
 
-    /// Writes bytes: of a buffer through its own handle, else into the memory.
+    /// Writes bytes: of a buffer through its own handle, if the transfer goes through the queue, else into
+    /// the memory.
     pub(super) fn write(
         &self,
         transfer: &mut Transfer<'_, D>,
@@ -61,11 +57,7 @@ impl<D: Device> Live<D> {
         bytes: &[u8],
     ) -> Result<(), TransferError> {
         match self {
-            Self::Buffer { buffer, size } => {
-                check_range(offset, bytes.len() as u64, *size)?;
-                // SAFETY: the range lies in the buffer.
-                unsafe { transfer.upload_buffer(buffer, offset, bytes) }
-            }
+            Self::Buffer(buffer) => transfer.upload_to(buffer, offset, bytes),
             Self::Memory(_) | Self::Image(_) => transfer.upload(self.allocation(), offset, bytes),
         }
     }
@@ -80,20 +72,9 @@ impl<D: Device> Live<D> {
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
         match self {
-            Self::Buffer { buffer, size } if !mapped => {
-                check_range(offset, bytes.len() as u64, *size)?;
-                // SAFETY: the range lies in the buffer.
-                unsafe { transfer.download_buffer(buffer, offset, bytes) }
-            }
+            Self::Buffer(buffer) if !mapped => transfer.download_from(buffer, offset, bytes),
             _ => transfer.download(self.allocation(), offset, bytes),
         }
-    }
-}
-
-fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {
-    match offset.checked_add(size) {
-        Some(end) if end <= available => Ok(()),
-        _ => Err(AccessError::OutOfRange { offset, size, available }),
     }
 }
 

@@ -127,7 +127,8 @@ fn replay_on<T: Target>(
     let queue = QueueIndex(allocator.device().properties().queues.len().saturating_sub(1) as u8);
     let transfer = Transfer::new(&allocator, queue, STAGING)
         .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?
-        .with_usage(target.overlay_usage());
+        .with_usage(target.overlay_usage())
+        .through_the_queue();
     let run = Run {
         trace,
         target,

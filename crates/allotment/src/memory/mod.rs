@@ -31,6 +31,7 @@
 mod access;
 mod allocate;
 mod allocator;
+mod batch;
 mod block_set;
 mod choice;
 mod custom_pools;
@@ -49,6 +50,8 @@ mod resource;
 mod retention;
 mod statistics;
 mod transfer;
+#[cfg(feature = "vulkan")]
+mod vulkan;
 mod waits;
 
 pub use access::{AllocationInfo, Place};

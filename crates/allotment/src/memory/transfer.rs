@@ -93,8 +93,18 @@ pub struct Transfer<'a, D: Device> {
     queue: QueueIndex,
     chunk: u64,
     usage: u64,
+    way: Way,
     /// For the CPU to write and to read. Taken when dropped.
     staging: Option<[Buffer<D>; 2]>,
+}
+
+/// How bytes get in and out of buffers whose memory the CPU can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By the CPU.
+    Shortest,
+    /// By the queue.
+    Queue,
 }
 
 /// Which way the bytes go.
@@ -103,6 +113,28 @@ enum Direction {
     Up,
     Down,
 }
+
+/// The other end of a transfer.
+struct Place<'a, D: Device> {
+    allocation: &'a Allocation,
+    /// Where there is none, one is made for the copy.
+    buffer: Option<&'a D::Buffer>,
+}
+
+impl<'a, D: Device> Place<'a, D> {
+    fn of(buffer: &'a Buffer<D>) -> Self {
+        Self { allocation: buffer.allocation(), buffer: Some(buffer.handle()) }
+    }
+}
+
+// Not derived, since it is copied whether or not the device can be.
+impl<D: Device> Clone for Place<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for Place<'_, D> {}
 
 impl<'a, D: Device> Transfer<'a, D> {
     /// A transfer over a queue, with two staging buffers of `chunk` bytes in memory of their own.
@@ -125,7 +157,7 @@ impl<'a, D: Device> Transfer<'a, D> {
                 return Err(error);
             }
         };
-        Ok(Self { allocator, queue, chunk, usage: 0, staging: Some([up, down]) })
+        Ok(Self { allocator, queue, chunk, usage: 0, way: Way::Shortest, staging: Some([up, down]) })
     }
 
     /// The same with buffers of this API-specific [usage](BufferDesc::usage) over what is transferred.
@@ -135,7 +167,20 @@ impl<'a, D: Device> Transfer<'a, D> {
         self
     }
 
+    /// The same, with the bytes of buffers ([`upload_to`](Self::upload_to),
+    /// [`download_from`](Self::download_from)) going through the queue even where the CPU can reach them.
+    ///
+    /// What the CPU then finds in the memory shows that the buffer stands where it should.
+    #[must_use]
+    pub fn through_the_queue(mut self) -> Self {
+        self.way = Way::Queue;
+        self
+    }
+
     /// Writes `bytes` into an allocation from byte `offset` on. Returns when they are there.
+    ///
+    /// Where the CPU cannot reach the memory, a buffer is made over the whole of it. Memory that was made
+    /// together with its resource takes no other: see [`upload_to`](Self::upload_to).
     ///
     /// # Errors
     ///
@@ -146,22 +191,23 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), TransferError> {
-        let place = self.allocator.place(allocation)?;
-        check_range(offset, bytes.len() as u64, place.size)?;
-        if place.address.is_some() {
-            return Ok(self.allocator.write(allocation, offset, bytes)?);
-        }
-        let mut done = offset;
-        for chunk in bytes.chunks(self.chunk as usize) {
-            let [up, _] = self.staging()?;
-            self.allocator.write(up.allocation(), 0, chunk)?;
-            self.copy(Direction::Up, allocation, done, chunk.len() as u64)?;
-            done += chunk.len() as u64;
-        }
-        Ok(())
+        self.send(Place { allocation, buffer: None }, offset, bytes)
+    }
+
+    /// Writes `bytes` into a buffer from byte `offset` on, which can be copied to. Returns when they are
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// As for [`upload`](Self::upload).
+    pub fn upload_to(&mut self, buffer: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
+        self.send(Place::of(buffer), offset, bytes)
     }
 
     /// Reads from an allocation, from byte `offset` on, into `bytes`. Returns when they are there.
+    ///
+    /// As for [`upload`](Self::upload), memory that was made together with its resource is read by
+    /// [`download_from`](Self::download_from).
     ///
     /// # Errors
     ///
@@ -172,144 +218,106 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
-        let place = self.allocator.place(allocation)?;
-        check_range(offset, bytes.len() as u64, place.size)?;
-        if place.address.is_some() {
-            return Ok(self.allocator.read(allocation, offset, bytes)?);
-        }
-        let mut done = offset;
-        for chunk in bytes.chunks_mut(self.chunk as usize) {
-            self.copy(Direction::Down, allocation, done, chunk.len() as u64)?;
-            let [_, down] = self.staging()?;
-            self.allocator.read(down.allocation(), 0, chunk)?;
-            done += chunk.len() as u64;
-        }
-        Ok(())
+        self.receive(Place { allocation, buffer: None }, offset, bytes)
     }
 
-    /// Writes `bytes` into a buffer from byte `offset` on, through the queue and the buffer's own handle even
-    /// where the CPU could reach its memory. Returns when they are there.
-    ///
-    /// What the CPU then reads from the memory shows whether the buffer stands where it should.
+    /// Reads from a buffer, which can be copied from, from byte `offset` on, into `bytes`. Returns when they
+    /// are there.
     ///
     /// # Errors
     ///
-    /// [`TransferError`]; after one of the queue, some of the bytes may have been written.
-    ///
-    /// # Safety
-    ///
-    /// The range lies in the buffer, of which only the device knows how large it is; that it lies in the
-    /// buffer's memory is checked.
-    pub unsafe fn upload_buffer(
-        &mut self,
-        buffer: &Buffer<D>,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), TransferError> {
-        let _held = self.hold_range(buffer, offset, bytes.len() as u64)?;
-        let mut done = offset;
-        for chunk in bytes.chunks(self.chunk as usize) {
-            let [up, _] = self.staging()?;
-            self.allocator.write(up.allocation(), 0, chunk)?;
-            // SAFETY: a part of the caller's range, in memory that is held.
-            unsafe { self.copy_chunk(Direction::Up, buffer.handle(), done, chunk.len() as u64) }?;
-            done += chunk.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// Reads from a buffer, from byte `offset` on, into `bytes`, through the queue and the buffer's own handle
-    /// even where the CPU could reach its memory. Returns when they are there.
-    ///
-    /// # Errors
-    ///
-    /// [`TransferError`]; some of `bytes` may have been overwritten.
-    ///
-    /// # Safety
-    ///
-    /// As for [`upload_buffer`](Self::upload_buffer).
-    pub unsafe fn download_buffer(
+    /// As for [`download`](Self::download).
+    pub fn download_from(
         &mut self,
         buffer: &Buffer<D>,
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
-        let _held = self.hold_range(buffer, offset, bytes.len() as u64)?;
+        self.receive(Place::of(buffer), offset, bytes)
+    }
+
+    fn takes_the_queue(&self, place: Place<'_, D>) -> bool {
+        place.buffer.is_some() && self.way == Way::Queue
+    }
+
+    fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
+        let place = self.allocator.place(to.allocation)?;
+        check_range(offset, bytes.len() as u64, place.size)?;
+        if place.address.is_some() && !self.takes_the_queue(to) {
+            return Ok(self.allocator.write(to.allocation, offset, bytes)?);
+        }
+        let mut done = offset;
+        for chunk in bytes.chunks(self.chunk as usize) {
+            let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
+            self.allocator.write(up.allocation(), 0, chunk)?;
+            self.copy(Direction::Up, to, done, chunk.len() as u64)?;
+            done += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
+        let place = self.allocator.place(from.allocation)?;
+        check_range(offset, bytes.len() as u64, place.size)?;
+        if place.address.is_some() && !self.takes_the_queue(from) {
+            return Ok(self.allocator.read(from.allocation, offset, bytes)?);
+        }
         let mut done = offset;
         for chunk in bytes.chunks_mut(self.chunk as usize) {
-            // SAFETY: a part of the caller's range, in memory that is held.
-            unsafe { self.copy_chunk(Direction::Down, buffer.handle(), done, chunk.len() as u64) }?;
-            let [_, down] = self.staging()?;
+            self.copy(Direction::Down, from, done, chunk.len() as u64)?;
+            let [_, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
             self.allocator.read(down.allocation(), 0, chunk)?;
             done += chunk.len() as u64;
         }
         Ok(())
     }
 
-    /// Checks that a range lies in a buffer's memory, which stays its memory while the result lives.
-    fn hold_range(
-        &self,
-        buffer: &Buffer<D>,
-        offset: u64,
-        size: u64,
-    ) -> Result<impl Sized + use<'a, D>, TransferError> {
-        let (place, held) = self.allocator.hold(buffer.allocation())?;
-        check_range(offset, size, place.size)?;
-        Ok(held)
-    }
-
-    fn staging(&self) -> Result<&[Buffer<D>; 2], DeviceError> {
-        self.staging.as_ref().ok_or(DeviceError::Unsupported)
-    }
-
-    /// Copies one chunk between a staging buffer and the allocation, and waits for it.
+    /// Copies one chunk between a staging buffer and the other place, and waits for it.
     fn copy(
         &self,
         direction: Direction,
-        allocation: &Allocation,
+        place: Place<'_, D>,
         offset: u64,
         size: u64,
     ) -> Result<(), TransferError> {
+        // Until the copy is over nobody may give the memory back under it.
+        let _held = self.allocator.hold(place.allocation)?;
+        if let Some(buffer) = place.buffer {
+            return self.copy_buffer(direction, buffer, offset, size);
+        }
         let device = self.allocator.device();
         // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.
-        let whole = BufferDesc::new(self.allocator.place(allocation)?.size).with_usage(self.usage).into();
-        // Until the copy is over nobody may give the memory back under it.
-        let _held = self.allocator.hold(allocation)?;
+        let bytes = self.allocator.place(place.allocation)?.size;
+        let whole = BufferDesc::new(bytes).with_usage(self.usage).into();
         let requirements = device.buffer_requirements(&whole)?;
-        let target = self.allocator.bind::<Buffers>(allocation, 0, &whole, &requirements)?;
-        // SAFETY: the range lies in the allocation, as was checked, and so in a buffer over all of it.
-        let copied = unsafe { self.copy_chunk(direction, &target, offset, size) };
+        let target = self.allocator.bind::<Buffers>(place.allocation, 0, &whole, &requirements)?;
+        let copied = self.copy_buffer(direction, &target, offset, size);
         // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
         unsafe { device.destroy_buffer(target) };
-        Ok(copied?)
+        copied
     }
 
-    /// Copies one chunk between a staging buffer and another one, and waits for it.
-    ///
-    /// # Safety
-    ///
-    /// The range lies in the buffer, and the caller holds the buffer's memory.
-    unsafe fn copy_chunk(
+    fn copy_buffer(
         &self,
         direction: Direction,
-        target: &D::Buffer,
+        other: &D::Buffer,
         offset: u64,
         size: u64,
-    ) -> Result<(), DeviceError> {
-        let [up, down] = self.staging()?;
+    ) -> Result<(), TransferError> {
+        let [up, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
         let copy = match direction {
             Direction::Up => {
-                BufferCopy { from: up.handle(), from_offset: 0, to: target, to_offset: offset, size }
+                BufferCopy { from: up.handle(), from_offset: 0, to: other, to_offset: offset, size }
             }
             Direction::Down => {
-                BufferCopy { from: target, from_offset: offset, to: down.handle(), to_offset: 0, size }
+                BufferCopy { from: other, from_offset: offset, to: down.handle(), to_offset: 0, size }
             }
         };
         let submission = Submission { waits: &[], copies: &[copy] };
-        // SAFETY: the ranges lie in both buffers, as the staging one is as large as the largest chunk; both
-        // live until the wait below is over, or the device is lost.
+        // SAFETY: the ranges lie in both buffers, as was checked and as chunks are no larger than staging;
+        // the buffers live until the wait below is over, or the device is lost.
         let value = unsafe { self.allocator.device().submit(self.queue, &submission) }?;
-        self.wait(value)
+        Ok(self.wait(value)?)
     }
 
     /// Waits until the queue has reached a value, or is lost: whatever else a wait is refused with, the

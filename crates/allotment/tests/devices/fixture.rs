@@ -7,7 +7,7 @@ use crate::gpu::Gpu;
 /// A device for one test. Nothing was allocated from it and nothing submitted to it before.
 pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// The device's type.
-    type Device: Device;
+    type Device: Device + Clone;
 
     /// The device.
     fn device(&self) -> &Self::Device;
@@ -15,6 +15,9 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// True where [`Device::heap_budget`] knows of each byte at once. A driver's is an estimate, and other
     /// programs move it.
     fn budgets_are_exact(&self) -> bool;
+
+    /// The API's number of a format of 4 bytes a texel, of which there are images of both tilings.
+    fn image_format(&self) -> u32;
 
     /// A test is about to ask for what it must not get, in a call that is safe to make. What watches the
     /// device (a validation layer) may write messages that begin with `about` about it, and no others.

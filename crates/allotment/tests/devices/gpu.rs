@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, MemoryDesc, MemoryProperties,
+    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, ImageDesc, MemoryDesc, MemoryProperties,
     MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
 };
 
@@ -139,6 +139,18 @@ impl<F: Fixture> Gpu<F> {
         Ok(Buffer { raw: Some(raw), memory, size })
     }
 
+    /// An image with memory that the device made along with it.
+    pub(crate) fn try_dedicated_image(
+        &self,
+        memory_type: MemoryTypeIndex,
+        desc: ImageDesc,
+    ) -> Result<Image<'_, F>, DeviceError> {
+        let memory = MemoryDesc::new(memory_type, 1);
+        let (memory, raw) = self.device().create_dedicated_image(&desc.into(), &memory)?;
+        let size = self.device().image_requirements(&desc.into()).unwrap().size;
+        Ok(Image { raw: Some(raw), memory: self.own(memory, size) })
+    }
+
     pub(crate) fn try_submit(
         &self,
         queue: QueueIndex,
@@ -245,6 +257,13 @@ impl<'g, F: Fixture> Memory<'g, F> {
     /// A buffer that stands in this memory.
     pub(crate) fn buffer(self: &Arc<Self>, offset: u64, size: u64) -> Buffer<'g, F> {
         self.try_buffer(offset, size).unwrap()
+    }
+
+    /// An image that stands in this memory.
+    pub(crate) fn image(self: &Arc<Self>, offset: u64, desc: ImageDesc) -> Image<'g, F> {
+        // SAFETY: live, and kept alive by the image; the caller keeps to the requirements.
+        let raw = unsafe { self.gpu.device().create_image(&desc.into(), self.handle, offset) }.unwrap();
+        Image { raw: Some(raw), memory: Arc::clone(self) }
     }
 
     /// The whole atoms around a range.
@@ -376,6 +395,24 @@ impl<F: Fixture> Drop for Buffer<'_, F> {
             self.memory.gpu.settle();
             // SAFETY: from this device, and no queue uses it any more.
             unsafe { self.memory.gpu.device().destroy_buffer(raw) };
+        }
+    }
+}
+
+/// An image, which keeps its memory; destroyed when it goes. No queue of the suite uses it.
+pub(crate) struct Image<'g, F: Fixture> {
+    raw: Option<<F::Device as Device>::Image>,
+    memory: Arc<Memory<'g, F>>,
+}
+
+impl<F: Fixture> Drop for Image<'_, F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        if let Some(raw) = self.raw.take() {
+            // SAFETY: from this device, and no queue ever used it.
+            unsafe { self.memory.gpu.device().destroy_image(raw) };
         }
     }
 }

@@ -278,6 +278,34 @@ impl Device {
     pub fn lock_queue(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
         self.shared.queues.lock(queue)
     }
+
+    /// The semaphore whose timeline is the queue's, for work of the application's own that shall wait for
+    /// copies: a submission to this device orders itself with other such submissions, and with nothing
+    /// else. It belongs to the device: wait for it, never signal or destroy it.
+    #[must_use]
+    pub fn timeline(&self, queue: QueueIndex) -> Option<vk::Semaphore> {
+        self.shared.queues.semaphore(queue)
+    }
+
+    /// What memory a buffer needs that was made without memory.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live and of this device.
+    #[must_use]
+    pub unsafe fn requirements_of_buffer(&self, buffer: vk::Buffer) -> Requirements {
+        self.shared.needs_of_buffer(buffer)
+    }
+
+    /// What memory an image needs that was made without memory.
+    ///
+    /// # Safety
+    ///
+    /// `image` is live, of this device, and not disjoint.
+    #[must_use]
+    pub unsafe fn requirements_of_image(&self, image: vk::Image) -> Requirements {
+        self.shared.needs_of_image(image)
+    }
 }
 
 impl fmt::Debug for Device {
@@ -299,7 +327,7 @@ impl Drop for Shared {
 }
 
 /// What a result of the driver means.
-fn refused(result: vk::Result) -> DeviceError {
+pub(crate) fn refused(result: vk::Result) -> DeviceError {
     match result {
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => DeviceError::OutOfDeviceMemory,
         vk::Result::ERROR_OUT_OF_HOST_MEMORY => DeviceError::OutOfHostMemory,

@@ -157,6 +157,10 @@ impl Queues {
         self.queues.get(usize::from(queue.0)).ok_or(DeviceError::Unsupported)
     }
 
+    pub(super) fn semaphore(&self, queue: QueueIndex) -> Option<vk::Semaphore> {
+        Some(self.get(queue).ok()?.semaphore)
+    }
+
     pub(super) fn lock(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
         Some(QueueGuard { state: locked(&self.get(queue).ok()?.state) })
     }
@@ -241,19 +245,20 @@ impl Queues {
             scratch.values.push(point.value.0);
         }
         scratch.stages.clear();
-        scratch.stages.resize(scratch.semaphores.len(), vk::PipelineStageFlags::ALL_COMMANDS);
+        scratch.stages.resize(scratch.semaphores.len(), vk::PipelineStageFlags::TRANSFER);
         let submitted =
             self.record(device, queue, state, submission.copies, &mut scratch.regions).and_then(|commands| {
                 let (signalled, signal_values) = ([queue.semaphore], [value]);
                 let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
                     .wait_semaphore_values(&scratch.values)
                     .signal_semaphore_values(&signal_values);
-                let info = vk::SubmitInfo::default()
-                    .wait_semaphores(&scratch.semaphores)
-                    .wait_dst_stage_mask(&scratch.stages)
+                let mut info = vk::SubmitInfo::default()
                     .command_buffers(commands.as_slice())
                     .signal_semaphores(&signalled)
                     .push_next(&mut timeline);
+                if !scratch.semaphores.is_empty() {
+                    info = info.wait_semaphores(&scratch.semaphores).wait_dst_stage_mask(&scratch.stages);
+                }
                 // SAFETY: all handles are live and of this device, the lock serialises the queue, and the
                 // value is above all that the timeline was told before.
                 unsafe { device.queue_submit(state.handle, &[info], vk::Fence::null()) }.map_err(refused)?;
@@ -285,14 +290,15 @@ impl Queues {
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer's pool was reset since it was last submitted.
         unsafe { device.begin_command_buffer(commands, &begin) }.map_err(refused)?;
-        // What earlier work of this queue wrote is there; what it reads is not overwritten too early.
+        // What earlier copies wrote, on this queue or on those that were waited for, is there now; what
+        // they read is not overwritten too early.
         let before = vk::MemoryBarrier::default()
-            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
+            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
-        let (all, transfer) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER);
+        let transfer = vk::PipelineStageFlags::TRANSFER;
         let none = vk::DependencyFlags::empty();
         // SAFETY: the buffer is being recorded.
-        unsafe { device.cmd_pipeline_barrier(commands, all, transfer, none, &[before], &[], &[]) };
+        unsafe { device.cmd_pipeline_barrier(commands, transfer, transfer, none, &[before], &[], &[]) };
         let mut rest = copies;
         while let Some(first) = rest.first() {
             // Copies between the same two buffers go in one command.
@@ -310,14 +316,13 @@ impl Queues {
                 unsafe { device.cmd_copy_buffer(commands, *first.from, *first.to, regions) };
             }
         }
-        // What was copied is seen by whoever comes next on the queue, and by the CPU after its wait.
-        let after =
-            vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::TRANSFER_WRITE).dst_access_mask(
-                vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE | vk::AccessFlags::HOST_READ,
-            );
-        let next = all | vk::PipelineStageFlags::HOST;
+        // What was copied is seen by the CPU after its wait. Other queues see it by waiting for the timeline.
+        let after = vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+            .dst_access_mask(vk::AccessFlags::HOST_READ);
+        let host = vk::PipelineStageFlags::HOST;
         // SAFETY: the buffer is being recorded.
-        unsafe { device.cmd_pipeline_barrier(commands, transfer, next, none, &[after], &[], &[]) };
+        unsafe { device.cmd_pipeline_barrier(commands, transfer, host, none, &[after], &[], &[]) };
         // SAFETY: as above.
         unsafe { device.end_command_buffer(commands) }.map_err(refused)?;
         Ok(Some(commands))

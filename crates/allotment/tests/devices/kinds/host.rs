@@ -48,6 +48,11 @@ impl Fixture for HostFixture {
         true
     }
 
+    fn image_format(&self) -> u32 {
+        // Bytes a texel.
+        4
+    }
+
     fn expect_complaints(&self, about: &'static str) {
         self.expected.lock().unwrap().push(about);
     }
@@ -60,7 +65,7 @@ impl Fixture for HostFixture {
             return Err(format!("the device complained: {complaints:#?}"));
         }
         let usage = self.device.usage();
-        if usage.memory_objects != 0 || usage.memory_bytes != 0 || usage.buffers != 0 {
+        if usage.memory_objects != 0 || usage.memory_bytes != 0 || usage.buffers != 0 || usage.images != 0 {
             return Err(format!("something was left behind: {usage:?}"));
         }
         Ok(())

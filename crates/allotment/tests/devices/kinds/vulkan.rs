@@ -1,9 +1,106 @@
-//! Vulkan.
+//! Vulkan, with the validation layer watching: any message fails the test that it was said in.
+//!
+//! On lavapipe where there is no GPU. `ALLOTMENT_VULKAN` names another device by a part of its name, and
+//! `ALLOTMENT_VALIDATION=off` does without the layer, for machines that have none.
+
+use allotment::Device as _;
+use allotment::device::vulkan::Device;
+use allotment_headless::{Choice, Headless, HeadlessDesc, Message};
 
 use super::host::HostFixture;
+use crate::fixture::Fixture;
 use crate::runner::Kind;
 use crate::suite;
 
+/// What the layer may say, and why.
+const ALLOWED: [(&str, &str); 5] = [
+    (
+        "UNASSIGNED-BestPractices-vkCreateInstance-specialuse-extension-debugging",
+        "the layer's own extensions, without which nothing would be heard of it",
+    ),
+    (
+        "UNASSIGNED-BestPractices-vkBindBufferMemory-requirements-not-retrieved",
+        "they were asked of the description (maintenance4) or of another buffer made from it, and the layer \
+         counts neither",
+    ),
+    ("UNASSIGNED-BestPractices-vkBindImageMemory-requirements-not-retrieved", "as above, for images"),
+    (
+        "UNASSIGNED-BestPractices-vkAllocateMemory-small-allocation",
+        "tests of the device get memory of a few bytes on purpose; the allocator exists so that none is got",
+    ),
+    ("UNASSIGNED-BestPractices-vkBindMemory-small-dedicated-allocation", "as above, for buffers"),
+];
+
 pub(super) fn kind() -> Kind {
-    Kind::missing("vulkan", "this build has no Vulkan device", &suite::names::<HostFixture>())
+    if let Err(why) = Headless::open(&desc()) {
+        return Kind::missing("vulkan", &why.to_string(), &suite::names::<HostFixture>());
+    }
+    let mut kind = Kind::new("vulkan");
+    kind.conformance("", || VulkanFixture::new(&desc()));
+    // As an application sees it that enables nothing and knows no newer version.
+    kind.conformance("bare 1.1", || VulkanFixture::new(&desc().bare(ash::vk::API_VERSION_1_1)));
+    kind
+}
+
+/// What the environment asks for.
+fn desc() -> HeadlessDesc {
+    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
+    let desc = HeadlessDesc::default().on(choice);
+    match std::env::var("ALLOTMENT_VALIDATION").as_deref() {
+        Ok("off") => desc,
+        _ => desc.validated(),
+    }
+}
+
+/// A Vulkan device of its own, whose messages are failures.
+pub(crate) struct VulkanFixture {
+    headless: Headless,
+}
+
+impl VulkanFixture {
+    pub(crate) fn new(desc: &HeadlessDesc) -> Self {
+        Self { headless: Headless::open(desc).unwrap() }
+    }
+
+    pub(crate) fn headless(&self) -> &Headless {
+        &self.headless
+    }
+}
+
+/// True for what is neither allowed in general nor expected by a test.
+fn is_wrong(message: &Message) -> bool {
+    !ALLOWED.iter().any(|(id, _)| message.id == *id)
+}
+
+impl Fixture for VulkanFixture {
+    type Device = Device;
+
+    fn device(&self) -> &Device {
+        self.headless.device()
+    }
+
+    fn budgets_are_exact(&self) -> bool {
+        // Without the extension, what is said is what was got through the device.
+        !self.device().enabled().contains(allotment::device::vulkan::Enabled::MEMORY_BUDGET)
+    }
+
+    fn image_format(&self) -> u32 {
+        ash::vk::Format::R8G8B8A8_UNORM.as_raw().unsigned_abs()
+    }
+
+    fn expect_complaints(&self, _: &'static str) {
+        // What cannot be had is refused before a layer sees it.
+    }
+
+    fn finish(self) -> Result<(), String> {
+        let messages = self.headless.messages().clone();
+        let left = self.device().heap_budget(allotment::device::HeapIndex(0)).usage;
+        if self.budgets_are_exact() && left != 0 {
+            return Err(format!("{left} bytes of heap 0 were left behind"));
+        }
+        // The end of the device is watched too: what was left behind is said there.
+        drop(self);
+        let wrong: Vec<_> = messages.take().into_iter().filter(is_wrong).map(|m| m.to_string()).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(format!("the validation layer said: {wrong:#?}")) }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod buffers;
 mod copies;
+mod images;
 mod mapping;
 mod memory;
 mod properties;
@@ -11,8 +12,15 @@ use crate::fixture::{Fixture, Test};
 
 /// All tests, for a device of a fixture.
 pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
-    let groups =
-        [properties::all(), memory::all(), mapping::all(), buffers::all(), copies::all(), timelines::all()];
+    let groups = [
+        properties::all(),
+        memory::all(),
+        mapping::all(),
+        buffers::all(),
+        images::all(),
+        copies::all(),
+        timelines::all(),
+    ];
     groups.into_iter().flatten().collect()
 }
 

@@ -1,0 +1,53 @@
+//! Many allocations of one kind at once, all or nothing: the pages of a sparse resource.
+
+use super::allocator::{Allocation, Allocator};
+use super::{AllocationDesc, AllocationError, Foreign};
+use crate::device::Device;
+
+impl<D: Device> Allocator<D> {
+    /// Allocates `count` times what `desc` describes.
+    ///
+    /// # Errors
+    ///
+    /// What the first refusal was. Whatever was allocated before it is free again.
+    ///
+    /// ```
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let page = Requirements::new(65536).aligned(Alignment::new(65536)?);
+    /// let desc = AllocationDesc::new(page, Intent::Device).named("virtual texture");
+    /// let pages = allocator.allocate_many(&desc, 100)?;
+    /// assert_eq!(allocator.statistics().allocation_bytes, 100 * 65536);
+    /// assert!(allocator.free_many(pages).is_empty(), "all were this allocator's");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn allocate_many(
+        &self,
+        desc: &AllocationDesc,
+        count: usize,
+    ) -> Result<Vec<Allocation>, AllocationError> {
+        let mut made = Vec::with_capacity(count);
+        for _ in 0..count {
+            match self.allocate(desc) {
+                Ok(allocation) => made.push(allocation),
+                Err(error) => {
+                    // Made just now by this allocator, so none is foreign.
+                    let _ = self.free_many(made);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// Takes back all of `allocations` that are this allocator's, and returns the others. What stood in
+    /// them must no longer be in use by the device.
+    #[must_use = "what is foreign is still allocated"]
+    pub fn free_many(&self, allocations: impl IntoIterator<Item = Allocation>) -> Vec<Allocation> {
+        let free = |allocation| self.free(allocation).err().map(|Foreign(allocation)| allocation);
+        allocations.into_iter().filter_map(free).collect()
+    }
+}
