@@ -51,7 +51,7 @@ pub(crate) struct DeviceArgs {
     /// The machine that the simulated device shall be (see `allotment profiles`) [default: discrete-large-bar]
     #[arg(long)]
     profile: Option<String>,
-    /// The Vulkan device to take: part of its name [default: the first one that is best]
+    /// The Vulkan device to take: part of its name [default: the first that is a GPU, else the first]
     #[cfg(feature = "vulkan")]
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,

@@ -17,7 +17,7 @@ fn written(folder: &TempDir, text: &[u8]) -> String {
 #[test]
 fn without_arguments_it_replays_the_race_verifies_every_byte_and_writes_a_report() {
     let folder = folder();
-    let output = allotment(&folder, &[]);
+    let output = allotment(&folder, &[""; 0]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let rows: Vec<Vec<&str>> =

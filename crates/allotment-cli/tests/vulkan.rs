@@ -27,7 +27,7 @@ fn the_race_is_replayed_with_real_buffers_and_images_and_every_byte_verified() {
 
     let number = |value: &Value| value.as_u64().unwrap();
     let images = &summary["images"];
-    // 306 images of the trace are of formats that a driver need not have, BC3 most of all.
+    // Most are BC3, which a driver need not have.
     assert_eq!(number(&images["made"]) + number(&images["as_buffers"]), 307);
     assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"]);
     assert!(number(&summary["bytes_verified"]) > 0);
@@ -37,26 +37,38 @@ fn the_race_is_replayed_with_real_buffers_and_images_and_every_byte_verified() {
     if name.contains("llvmpipe") {
         assert_eq!((number(&images["made"]), number(&images["verified"])), (307, 307));
         assert_eq!(number(&images["bytes_not_verified"]), 0);
-        // The sizes were recorded there; buffers are rounded up to a multiple of 16 or 64 at most.
-        assert!(number(&summary["bytes_verified"]).abs_diff(194_314_512) < 858 * 64);
+        // It is where the sizes were recorded. Other versions of it may round images otherwise.
+        assert!(number(&summary["bytes_verified"]).abs_diff(194_314_512) < 307 * 4096);
     }
 }
 
-#[test]
-fn training_and_inference_are_replayed_with_the_ends_of_every_buffer_verified() {
-    if !vulkan_is_here("training_and_inference_are_replayed_with_the_ends_of_every_buffer_verified") {
+/// Replays a trace of buffers with the ends of each verified: all of them would be hundreds of gigabytes.
+fn ends_are_verified(test: &str, trace: &str, allocations: u64) {
+    if !vulkan_is_here(test) {
         return;
     }
-    for (trace, allocations) in
-        [("resnet50-train", 10_671), ("gpt2-train", 10_216), ("fasterrcnn-infer", 3_435)]
-    {
-        let path = recorded(trace);
-        let args = validated(&["replay", path.to_str().unwrap(), "--bytes", "ends", "--json"]);
-        let summary = json(&allotment(&folder(), &args));
-        assert_eq!(summary["allocations"], allocations, "{trace}");
-        assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"], "{trace}");
-        assert_eq!(summary["images"]["made"], 0, "{trace}");
-    }
+    let path = recorded(trace);
+    let args = validated(&["replay", path.to_str().unwrap(), "--bytes", "ends", "--json"]);
+    let summary = json(&allotment(&folder(), &args));
+    assert_eq!(summary["allocations"], allocations);
+    assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"]);
+    assert!(summary["bytes_verified"].as_u64().unwrap() > 100 << 20);
+    assert_eq!(summary["images"]["made"], 0);
+}
+
+#[test]
+fn training_resnet50_is_replayed_with_real_buffers() {
+    ends_are_verified("training_resnet50_is_replayed_with_real_buffers", "resnet50-train", 10_671);
+}
+
+#[test]
+fn training_gpt2_is_replayed_with_real_buffers() {
+    ends_are_verified("training_gpt2_is_replayed_with_real_buffers", "gpt2-train", 10_216);
+}
+
+#[test]
+fn inference_is_replayed_with_real_buffers() {
+    ends_are_verified("inference_is_replayed_with_real_buffers", "fasterrcnn-infer", 3_435);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) trait Target {
 /// What a recorded resource becomes.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
-    not(feature = "vulkan"),
+    not(any(feature = "vulkan", test)),
     expect(dead_code, reason = "the simulated device has no need of the rest")
 )]
 pub(crate) enum Plan {
