@@ -15,13 +15,15 @@ use crate::target::{Host, Machine, Plan, Target};
 struct Maker {
     host: Host,
     overlay_usage: u64,
+    /// What its checks find wrong at the end.
+    complaints: Vec<String>,
 }
 
 impl Maker {
     fn of(profile: &str) -> Self {
         let host = Host::new(Profile::named(profile).unwrap());
         let overlay_usage = host.overlay_usage();
-        Self { host, overlay_usage }
+        Self { host, overlay_usage, complaints: Vec::new() }
     }
 }
 
@@ -55,7 +57,7 @@ impl Target for Maker {
     }
 
     fn close(self) -> Vec<String> {
-        self.host.close()
+        [self.complaints, self.host.close()].concat()
     }
 }
 
@@ -104,4 +106,24 @@ fn bytes_of_images_over_which_no_buffer_may_lie_are_counted_and_not_verified() {
     let images = Images { made: 1, as_buffers: 1, verified: 0, bytes_not_verified: 128 * 128 * 4 };
     assert_eq!(outcome.images, images);
     assert_eq!(outcome.bytes_verified, BUFFERS);
+}
+
+#[test]
+fn what_the_device_complains_of_fails_a_replay_that_went_well() {
+    let complaints = vec!["this is wrong".to_owned(), "so is that".to_owned()];
+    let failure = replayed(Maker { complaints, ..Maker::of("integrated") }).unwrap_err();
+    assert_eq!(failure.to_string(), "the device complains of 2 things:\n  this is wrong\n  so is that");
+}
+
+#[test]
+fn why_a_replay_failed_is_told_after_what_the_device_complains_of() {
+    let complaints = vec!["this is wrong".to_owned()];
+    let mut profile = Profile::named("integrated").unwrap();
+    // Staging buffers fit, and the large buffer does not.
+    profile.limits.max_allocation_size = 4 << 20;
+    profile.heaps[0].size = 20 << 20;
+    let maker = Maker { complaints, ..Maker::of("integrated") };
+    let failure = replayed(Maker { host: Host::new(profile), ..maker }).unwrap_err();
+    let text = failure.to_string();
+    assert!(text.starts_with("the device complains: this is wrong\nallotment: "), "{text}");
 }
