@@ -179,7 +179,15 @@ struct Slot<D: Device> {
 }
 
 impl<T: Target> Run<'_, T> {
-    fn all(mut self, mut progress: impl FnMut(usize)) -> Result<Outcome, Failure> {
+    fn all(mut self, progress: impl FnMut(usize)) -> Result<Outcome, Failure> {
+        let played = self.play(progress);
+        // However it went, nothing is left behind for the device to complain of.
+        let mut left = self.slots.iter_mut().filter_map(Option::take);
+        let destroyed = left.try_for_each(|slot| known(slot.live.destroy(self.allocator)));
+        played.and(destroyed).map(|()| self.outcome)
+    }
+
+    fn play(&mut self, mut progress: impl FnMut(usize)) -> Result<(), Failure> {
         for (index, event) in self.trace.events().iter().enumerate() {
             match event.op {
                 Op::Allocate(resource) => self.allocate(index, event.line, resource)?,
@@ -195,13 +203,10 @@ impl<T: Target> Run<'_, T> {
         self.outcome.device_calls = self.calls();
         self.outcome.max_calls_in_steady_frame = self.steady.most_calls;
         self.outcome.timing = self.stopwatch.percentiles();
-        for resource in self.trace.live_at_end() {
-            if let Some(slot) = self.slots[resource.as_usize()].take() {
-                self.verify(*resource, &slot)?;
-                known(slot.live.destroy(self.allocator))?;
-            }
+        for &resource in self.trace.live_at_end() {
+            self.verify(resource)?;
         }
-        Ok(self.outcome)
+        Ok(())
     }
 
     /// What a resource becomes, and what for.
@@ -253,15 +258,15 @@ impl<T: Target> Run<'_, T> {
             let history = &mut self.outcome.history;
             history.allocated(index, resource, &place, slot.size, info.occupied, desc.category);
         }
-        self.fill(resource, &mut slot)?;
+        let filled = self.fill(resource, &mut slot);
         self.slots[resource.as_usize()] = Some(slot);
-        Ok(())
+        filled
     }
 
     fn free(&mut self, index: usize, resource: ResourceIndex) -> Result<(), Failure> {
+        self.verify(resource)?;
         // One that was refused is not there to be freed.
         let Some(slot) = self.slots[resource.as_usize()].take() else { return Ok(()) };
-        self.verify(resource, &slot)?;
         let allocator = self.allocator;
         known(self.stopwatch.time(|| slot.live.destroy(allocator)))?;
         self.outcome.frees += 1;
@@ -314,13 +319,13 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    fn verify(&mut self, resource: ResourceIndex, slot: &Slot<T::Device>) -> Result<(), Failure> {
+    /// Verifies the bytes of a resource that is live.
+    fn verify(&mut self, resource: ResourceIndex) -> Result<(), Failure> {
+        let Some(slot) = &self.slots[resource.as_usize()] else { return Ok(()) };
         let id = self.trace.resource(resource).id();
         let mapped = self.place(&slot.live)?.address.is_some();
         let parts = self.parts(slot.filled);
-        if matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0 {
-            self.outcome.images.verified += 1;
-        }
+        let is_verified_image = matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0;
         for part in parts {
             for chunk in pattern::chunks(part) {
                 let (expected, back) = self.pattern.bytes_and_room(id, chunk.clone());
@@ -333,6 +338,7 @@ impl<T: Target> Run<'_, T> {
                 self.outcome.bytes_verified += chunk.end - chunk.start;
             }
         }
+        self.outcome.images.verified += u64::from(is_verified_image);
         Ok(())
     }
 
