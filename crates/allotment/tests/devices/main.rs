@@ -4,6 +4,7 @@
 //!   suite/       the promises: generic tests over a `Fixture`, which has a `Device`
 //!   kinds/       one file per kind of device: which devices the suite runs on, or why there is none
 //!   host_only/   what the simulated device promises beyond the trait
+//!   vulkan_only/ what Vulkan promises beyond it
 //!   gpu.rs       what the tests say to a device, without `unsafe` and without leaks
 //!   runner.rs    names, counts, skips, and `ALLOTMENT_REQUIRE`
 //! ```
@@ -18,6 +19,7 @@ mod host_only;
 mod kinds;
 mod runner;
 mod suite;
+mod vulkan_only;
 
 use std::process::ExitCode;
 

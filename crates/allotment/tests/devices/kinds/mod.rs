@@ -3,7 +3,7 @@
 
 mod d3d12;
 pub(crate) mod host;
-mod vulkan;
+pub(crate) mod vulkan;
 
 use crate::runner::Kind;
 

@@ -11,6 +11,7 @@ use super::host::HostFixture;
 use crate::fixture::Fixture;
 use crate::runner::Kind;
 use crate::suite;
+use crate::vulkan_only;
 
 /// What the layer may say, and why.
 const ALLOWED: [(&str, &str); 5] = [
@@ -39,6 +40,9 @@ pub(super) fn kind() -> Kind {
     kind.conformance("", || VulkanFixture::new(&desc()));
     // As an application sees it that enables nothing and knows no newer version.
     kind.conformance("bare 1.1", || VulkanFixture::new(&desc().bare(ash::vk::API_VERSION_1_1)));
+    for test in vulkan_only::all() {
+        kind.add("", test, || VulkanFixture::new(&desc()));
+    }
     kind
 }
 

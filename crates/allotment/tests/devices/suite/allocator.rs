@@ -5,9 +5,7 @@ use core::ops::Deref;
 
 use allotment::device::{Device as _, MemoryTypeIndex, QueueIndex};
 use allotment::memory::{BlockSizing, LeakHandler, Transfer};
-use allotment::{
-    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc,
-};
+use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc};
 
 use crate::fixture::Fixture;
 use crate::gpu::{Gpu, assert_same};

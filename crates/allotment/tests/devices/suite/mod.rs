@@ -1,5 +1,8 @@
-//! The promises of `Device`, as generic tests.
+//! The promises of `Device`, as generic tests, and those of an allocator over any device.
 
+mod allocator;
+mod allocator_bytes;
+mod allocator_limits;
 mod buffers;
 mod copies;
 mod images;
@@ -20,6 +23,8 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         images::all(),
         copies::all(),
         timelines::all(),
+        allocator_bytes::all(),
+        allocator_limits::all(),
     ];
     groups.into_iter().flatten().collect()
 }

@@ -1,0 +1,251 @@
+//! An allocator over the device: bytes arrive, whatever they are for and wherever they stand.
+
+use core::ptr::NonNull;
+
+use allotment::device::{
+    BufferCopy, BufferDesc, Device, DeviceError, ImageDesc, MemoryProperties, QueueIndex, Submission, Tiling,
+    TimelinePoint, Wait,
+};
+use allotment::memory::{Dedicated, ResourceError};
+use allotment::{AllocationDesc, Intent, Requirements};
+
+use super::allocator::{KIB, MIB, Rig};
+use crate::fixture::{Fixture, Outcome, Test, tests};
+use crate::gpu::{Gpu, PATIENCE, assert_same, pattern};
+
+pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
+    tests![F:
+        an_allocation_for_every_intent_keeps_its_bytes,
+        a_buffer_of_the_allocator_keeps_its_bytes_alone_and_among_others,
+        an_upload_in_parts_arrives_whole,
+        what_the_cpu_writes_to_a_mapped_allocation_the_device_sees,
+        resources_over_one_allocation_share_its_bytes,
+        images_beside_buffers_do_not_touch_their_bytes,
+        images_of_the_allocator_are_made_and_destroyed,
+        a_refused_resource_leaves_nothing,
+    ]
+}
+
+fn an_allocation_for_every_intent_keeps_its_bytes<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    let mut transfer = rig.transfer();
+    let mut live = Vec::new();
+    for (seed, intent) in (0..).zip(Intent::ALL) {
+        for size in [1, 100, 5003, 300 * KIB] {
+            let allocation = rig.allocate(&rig.wanted(size, intent)).unwrap();
+            let bytes = pattern(seed + size, size);
+            transfer.upload(&allocation, 0, &bytes).unwrap();
+            live.push((allocation, bytes, intent));
+        }
+    }
+    for (allocation, bytes, intent) in live {
+        rig.assert_holds(&mut transfer, &allocation, &bytes, intent);
+        rig.free(allocation).unwrap();
+    }
+    drop(transfer);
+}
+
+fn a_buffer_of_the_allocator_keeps_its_bytes_alone_and_among_others<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    let mut transfer = rig.transfer();
+    let mut live = Vec::new();
+    for intent in Intent::ALL {
+        for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
+            let desc = AllocationDesc::new(Requirements::new(0), intent).dedicated(dedicated).named("mesh");
+            let buffer = rig.create_buffer(&BufferDesc::new(70_001).into(), &desc).unwrap();
+            let bytes = pattern(live.len() as u64, 70_001);
+            transfer.upload_to(&buffer, 0, &bytes).unwrap();
+            live.push((buffer, bytes));
+        }
+    }
+    for (i, (buffer, bytes)) in live.into_iter().enumerate() {
+        let mut found = vec![0; bytes.len()];
+        transfer.download_from(&buffer, 0, &mut found).unwrap();
+        assert_same(&found, &bytes, i);
+        rig.destroy_buffer(buffer).unwrap();
+    }
+    drop(transfer);
+}
+
+fn an_upload_in_parts_arrives_whole<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    let mut transfer = rig.transfer();
+    for intent in Intent::ALL {
+        // More than a chunk of the transfer, at offsets that are multiples of nothing.
+        let allocation = rig.allocate(&rig.wanted(200_003, intent)).unwrap();
+        let mut expected = pattern(1, 200_003);
+        transfer.upload(&allocation, 0, &expected).unwrap();
+        for (offset, size) in [(199_999, 4), (1, 66_000), (65_535, 2), (77_777, 100_001)] {
+            let part = pattern(offset, size);
+            transfer.upload(&allocation, offset, &part).unwrap();
+            expected[offset as usize..][..part.len()].copy_from_slice(&part);
+        }
+        rig.assert_holds(&mut transfer, &allocation, &expected, intent);
+        rig.free(allocation).unwrap();
+    }
+    drop(transfer);
+}
+
+/// Copies one buffer's bytes to another on the first queue and waits for it.
+fn copy<F: Fixture>(
+    gpu: &Gpu<F>,
+    from: &<F::Device as Device>::Buffer,
+    to: &<F::Device as Device>::Buffer,
+    size: u64,
+) {
+    let queue = QueueIndex(0);
+    let copies = [BufferCopy { from, from_offset: 0, to, to_offset: 0, size }];
+    // SAFETY: the callers' buffers are as large as that, and live until the wait below is over.
+    let value = unsafe { gpu.device().submit(queue, &Submission { waits: &[], copies: &copies }) }.unwrap();
+    let waited = gpu.device().wait(TimelinePoint { queue, value }, PATIENCE);
+    assert_eq!(waited, Ok(Wait::Reached));
+}
+
+fn what_the_cpu_writes_to_a_mapped_allocation_the_device_sees<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    let wanted = |intent| AllocationDesc::new(Requirements::new(0), intent);
+    let desc = BufferDesc::new(5003).into();
+    let from = rig.create_buffer(&desc, &wanted(Intent::Upload)).unwrap();
+    let to = rig.create_buffer(&desc, &wanted(Intent::Readback)).unwrap();
+    for round in 0..3 {
+        let bytes = pattern(round, 5003);
+        let at: NonNull<u8> = rig.map(from.allocation()).unwrap();
+        // SAFETY: the allocation has that many bytes, is mapped, and nobody else uses it now.
+        unsafe { at.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        rig.unmap(from.allocation()).unwrap();
+        rig.flush(from.allocation(), 0..1001).unwrap();
+        rig.flush(from.allocation(), 1001..5003).unwrap();
+        copy(gpu, from.handle(), to.handle(), 5003);
+        rig.invalidate(to.allocation(), 0..5003).unwrap();
+        let mut found = vec![0; 5003];
+        rig.read(to.allocation(), 0, &mut found).unwrap();
+        assert_same(&found, &bytes, round);
+    }
+    rig.destroy_buffer(from).unwrap();
+    rig.destroy_buffer(to).unwrap();
+}
+
+fn resources_over_one_allocation_share_its_bytes<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    let small = gpu.requirements(4096);
+    let shift = small.alignment.align_up(4096);
+    let whole = rig.wanted(shift + small.size, Intent::Upload);
+    let allocation = rig.allocate(&whole).unwrap();
+    let bytes = pattern(3, shift + 4096);
+    rig.write(&allocation, 0, &bytes).unwrap();
+    let readback = AllocationDesc::new(Requirements::new(0), Intent::Readback);
+    let to = rig.create_buffer(&BufferDesc::new(4096).into(), &readback).unwrap();
+    for offset in [0, shift, 0] {
+        let part = rig.create_buffer_in(&allocation, offset, &BufferDesc::new(4096).into()).unwrap();
+        copy(gpu, &part, to.handle(), 4096);
+        // SAFETY: from this device, and the queue is done with it.
+        unsafe { gpu.device().destroy_buffer(part) };
+        let mut found = vec![0; 4096];
+        rig.read(to.allocation(), 0, &mut found).unwrap();
+        assert_same(&found, &bytes[offset as usize..][..4096], offset);
+    }
+    let beyond = rig.create_buffer_in(&allocation, shift + small.size, &BufferDesc::new(4096).into());
+    assert!(matches!(beyond, Err(ResourceError::Access(_))));
+    rig.destroy_buffer(to).unwrap();
+    rig.free(allocation).unwrap();
+}
+
+/// Small images of both tilings.
+fn images<F: Fixture>(gpu: &Gpu<F>) -> [ImageDesc; 2] {
+    let optimal = ImageDesc::new(65, 33, gpu.fixture().image_format());
+    let mut linear = optimal;
+    linear.tiling = Tiling::Linear;
+    [optimal, linear]
+}
+
+fn images_beside_buffers_do_not_touch_their_bytes<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    let mut transfer = rig.transfer();
+    let mut buffers = Vec::new();
+    let mut made = Vec::new();
+    for round in 0..20 {
+        let size = 100 + 977 * round;
+        let buffer = rig.allocate(&rig.wanted(size, Intent::Device)).unwrap();
+        transfer.upload(&buffer, 0, &pattern(round, size)).unwrap();
+        buffers.push((buffer, pattern(round, size)));
+        for desc in images(gpu) {
+            let wish = AllocationDesc::new(Requirements::new(0), Intent::Device).named("image");
+            made.push(rig.create_image(&desc.into(), &wish).unwrap());
+        }
+    }
+    rig.check_invariants();
+    for (i, (buffer, bytes)) in buffers.into_iter().enumerate() {
+        rig.assert_holds(&mut transfer, &buffer, &bytes, i);
+        rig.free(buffer).unwrap();
+    }
+    for image in made {
+        rig.destroy_image(image).unwrap();
+    }
+    drop(transfer);
+}
+
+fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    for desc in images(gpu) {
+        let needs = gpu.device().image_requirements(&desc.into()).unwrap();
+        for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
+            let wish = AllocationDesc::new(Requirements::new(0), Intent::Device).dedicated(dedicated);
+            let image = rig.create_image(&desc.into(), &wish).unwrap();
+            let place = rig.place(image.allocation()).unwrap();
+            assert_eq!(place.size, needs.size);
+            assert!(needs.alignment.is_aligned(place.offset), "{}", place.offset);
+            assert!(needs.memory_types.contains(place.memory_type), "{desc:?}");
+            let info = rig.info(image.allocation().id()).unwrap();
+            assert_eq!(info.kind, gpu.device().image_kind(&desc.into()));
+            assert!(info.dedicated || dedicated != Dedicated::Always);
+            rig.destroy_image(image).unwrap();
+        }
+    }
+    // By turns with a buffer, in one allocation.
+    let [_, linear] = images(gpu);
+    let either = gpu.device().image_requirements(&linear.into()).unwrap().or(gpu.requirements(4096));
+    let Ok(allocation) = rig.allocate(&AllocationDesc::new(either, Intent::Device)) else {
+        assert_eq!(either.memory_types.0, 0, "only where no memory takes both");
+        return;
+    };
+    for _ in 0..3 {
+        let image = rig.create_image_in(&allocation, 0, &linear.into()).unwrap();
+        // SAFETY: from this device, and no queue ever used it.
+        unsafe { gpu.device().destroy_image(image) };
+        let buffer = rig.create_buffer_in(&allocation, 0, &BufferDesc::new(4096).into()).unwrap();
+        // SAFETY: as above.
+        unsafe { gpu.device().destroy_buffer(buffer) };
+    }
+    rig.free(allocation).unwrap();
+}
+
+fn a_refused_resource_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    let rig = Rig::new(gpu);
+    gpu.fixture().expect_complaints("allocate: ");
+    let wish = AllocationDesc::new(Requirements::new(0), Intent::Device);
+    for size in [0, u64::MAX] {
+        let refused = rig.create_buffer(&BufferDesc::new(size).into(), &wish);
+        assert!(matches!(refused, Err(ResourceError::Device(DeviceError::Unsupported))), "{refused:?}");
+    }
+    let refused = rig.create_image(&ImageDesc::new(0, 1, gpu.fixture().image_format()).into(), &wish);
+    assert!(matches!(refused, Err(ResourceError::Device(DeviceError::Unsupported))), "{refused:?}");
+    // The device makes the buffer; what is asked of its memory is nowhere to be had.
+    let mut nowhere = wish.clone();
+    nowhere.required = MemoryProperties::PROTECTED | MemoryProperties::HOST_VISIBLE;
+    for dedicated in [Dedicated::Automatic, Dedicated::Always] {
+        let refused = rig.create_buffer(&BufferDesc::new(64).into(), &nowhere.clone().dedicated(dedicated));
+        assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
+    }
+    let limited = Rig::with(gpu, |desc| {
+        desc.heap_limits =
+            (0..rig.heap_count()).map(|heap| (allotment::device::HeapIndex(heap), MIB)).collect();
+    });
+    for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
+        let wish = wish.clone().dedicated(dedicated);
+        let refused = limited.create_buffer(&BufferDesc::new(2 * MIB).into(), &wish);
+        assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
+        assert_eq!(limited.statistics().block_bytes, 0, "{dedicated:?}");
+    }
+    assert_eq!(rig.statistics().block_bytes, 0);
+    Outcome::Ran
+}

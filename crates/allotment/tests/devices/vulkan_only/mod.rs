@@ -1,0 +1,254 @@
+//! What the Vulkan device promises beyond the trait: sharing, addresses, names, and memory for what the
+//! application made itself.
+
+#[cfg(unix)]
+mod sharing;
+
+use allotment::device::vulkan::{Device, Enabled, ImageInfo};
+use allotment::device::{BufferDesc, Device as _, MemoryDesc, Priority, QueueIndex, TimelineValue};
+use allotment::memory::{Dedicated, LeakHandler, ResourceError};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind};
+use ash::vk;
+
+use crate::fixture::{Outcome, Test, tests};
+use crate::gpu::Gpu;
+use crate::kinds::vulkan::VulkanFixture;
+
+type Vulkan = Gpu<VulkanFixture>;
+
+pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only there is more"))]
+    let mut all = own();
+    #[cfg(unix)]
+    all.extend(sharing::all());
+    all
+}
+
+fn own() -> Vec<Test<VulkanFixture>> {
+    tests![VulkanFixture:
+        a_buffer_anywhere_in_a_block_has_an_address,
+        memory_has_the_priority_that_was_asked_for,
+        names_reach_the_validation_layer,
+        a_name_may_hold_what_c_cannot,
+        linear_and_optimal_images_of_the_application_stand_side_by_side,
+        an_image_of_the_application_gets_memory_of_its_own,
+        a_buffer_of_the_application_is_bound_within_an_allocation,
+        the_application_submits_to_a_queue_that_it_locked,
+        a_clone_outlives_what_opened_the_device,
+    ]
+}
+
+fn allocator(gpu: &Vulkan) -> Allocator<Device> {
+    let mut desc = AllocatorDesc::default();
+    desc.on_leak = LeakHandler::Ignore;
+    Allocator::new(gpu.device().clone(), desc).unwrap()
+}
+
+fn wanted(intent: Intent) -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(0), intent)
+}
+
+fn a_buffer_anywhere_in_a_block_has_an_address(gpu: &Vulkan) -> Outcome {
+    if !gpu.device().enabled().contains(Enabled::BUFFER_DEVICE_ADDRESS) {
+        return Outcome::DoesNotApply("the device has no buffer addresses");
+    }
+    let allocator = allocator(gpu);
+    let usage = vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS | vk::BufferUsageFlags::STORAGE_BUFFER;
+    let info = BufferDesc::new(1000).with_usage(usage.as_raw().into()).into();
+    let buffers: Vec<_> = [Dedicated::Never, Dedicated::Never, Dedicated::Always]
+        .map(|dedicated| {
+            allocator.create_buffer(&info, &wanted(Intent::Device).dedicated(dedicated)).unwrap()
+        })
+        .into();
+    let address = |buffer: vk::Buffer| {
+        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+        // SAFETY: live, made for it, and bound.
+        unsafe { gpu.device().raw().get_buffer_device_address(&info) }
+    };
+    let mut addresses: Vec<_> = buffers.iter().map(|buffer| address(*buffer.handle())).collect();
+    assert!(addresses.iter().all(|&address| address != 0));
+    addresses.sort_unstable();
+    assert!(addresses.windows(2).all(|pair| pair[0] + 1000 <= pair[1]), "{addresses:x?}");
+    for buffer in buffers {
+        allocator.destroy_buffer(buffer).unwrap();
+    }
+    Outcome::Ran
+}
+
+fn memory_has_the_priority_that_was_asked_for(gpu: &Vulkan) -> Outcome {
+    if !gpu.device().enabled().contains(Enabled::MEMORY_PRIORITY) {
+        return Outcome::DoesNotApply("the device has no memory priorities");
+    }
+    for priority in [Priority::new(0.0), Priority::NORMAL, Priority::HIGH] {
+        let desc = MemoryDesc::new(gpu.types()[0], 1 << 20).with_priority(priority);
+        let memory = gpu.device().allocate_memory(&desc).unwrap();
+        // SAFETY: live, and never used.
+        unsafe { gpu.device().free_memory(memory) };
+    }
+    Outcome::Ran
+}
+
+fn bare_buffer(gpu: &Vulkan, size: u64) -> vk::Buffer {
+    let info = vk::BufferCreateInfo::default().size(size).usage(vk::BufferUsageFlags::TRANSFER_DST);
+    // SAFETY: a valid description.
+    unsafe { gpu.device().raw().create_buffer(&info, None) }.unwrap()
+}
+
+fn names_reach_the_validation_layer(gpu: &Vulkan) -> Outcome {
+    if !gpu.device().enabled().contains(Enabled::DEBUG_UTILS) {
+        return Outcome::DoesNotApply("nobody listens to names");
+    }
+    let allocator = allocator(gpu);
+    let buffer = bare_buffer(gpu, 64);
+    gpu.device().name_buffer(&buffer, "terrain vertices");
+    let desc = wanted(Intent::Device).dedicated(Dedicated::Always);
+    // SAFETY: live, not bound, and not used with anything else.
+    let allocation = unsafe { allocator.allocate_for_buffer(buffer, &desc) }.unwrap();
+    // SAFETY: as above; it goes before its memory.
+    unsafe { allocator.bind_buffer(&allocation, 0, buffer) }.unwrap();
+    // The layer thinks that so small a buffer should share its memory, and names it.
+    let messages = gpu.fixture().headless().messages().all();
+    assert!(messages.iter().any(|message| message.text.contains("terrain vertices")), "{messages:#?}");
+    // SAFETY: live, and never used.
+    unsafe { gpu.device().destroy_buffer(buffer) };
+    allocator.free(allocation).unwrap();
+    Outcome::Ran
+}
+
+fn a_name_may_hold_what_c_cannot(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    for name in ["", "\0", "half\0way", "größer als 😀"] {
+        let desc = wanted(Intent::Device).named(name).dedicated(Dedicated::Always);
+        let buffer = allocator.create_buffer(&BufferDesc::new(64).into(), &desc).unwrap();
+        allocator.destroy_buffer(buffer).unwrap();
+    }
+}
+
+fn image_info(tiling: vk::ImageTiling) -> vk::ImageCreateInfo<'static> {
+    vk::ImageCreateInfo::default()
+        .image_type(vk::ImageType::TYPE_2D)
+        .format(vk::Format::R8G8B8A8_UNORM)
+        .extent(vk::Extent3D { width: 37, height: 21, depth: 1 })
+        .mip_levels(1)
+        .array_layers(1)
+        .samples(vk::SampleCountFlags::TYPE_1)
+        .tiling(tiling)
+        .usage(vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED)
+}
+
+fn linear_and_optimal_images_of_the_application_stand_side_by_side(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    let granularity = gpu.properties().limits.buffer_image_granularity;
+    let mut images = Vec::new();
+    for _ in 0..12 {
+        for tiling in [vk::ImageTiling::LINEAR, vk::ImageTiling::OPTIMAL] {
+            // SAFETY: every device has such images.
+            let info = unsafe { ImageInfo::from_raw(image_info(tiling)) };
+            images.push(allocator.create_image(&info, &wanted(Intent::Device)).unwrap());
+        }
+    }
+    let places = images.iter().map(|image| {
+        let place = allocator.place(image.allocation()).unwrap();
+        let kind = allocator.info(image.allocation().id()).unwrap().kind;
+        (place.memory, place.offset, place.offset + place.size, kind)
+    });
+    let places: Vec<_> = places.collect();
+    for one in &places {
+        for other in places.iter().filter(|other| other.0 == one.0 && other.3 != one.3 && other.1 >= one.2) {
+            let (last, first) = (granularity.align_down(one.2 - 1), granularity.align_down(other.1));
+            assert!(last < first, "{one:?} and {other:?} share a page of {granularity}");
+        }
+    }
+    for image in images {
+        allocator.destroy_image(image).unwrap();
+    }
+}
+
+fn an_image_of_the_application_gets_memory_of_its_own(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    for (tiling, kind) in [
+        (vk::ImageTiling::LINEAR, ResourceKind::LinearImage),
+        (vk::ImageTiling::OPTIMAL, ResourceKind::OptimalImage),
+    ] {
+        for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
+            // SAFETY: every device has such images.
+            let image = unsafe { gpu.device().raw().create_image(&image_info(tiling), None) }.unwrap();
+            let desc = wanted(Intent::Device).of_kind(kind).dedicated(dedicated);
+            // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
+            let allocation = unsafe { allocator.allocate_for_image(image, &desc) }.unwrap();
+            // SAFETY: as above; it goes before its memory.
+            unsafe { allocator.bind_image(&allocation, 0, image) }.unwrap();
+            let info = allocator.info(allocation.id()).unwrap();
+            assert!(info.dedicated || dedicated != Dedicated::Always);
+            assert_eq!(info.kind, kind);
+            // SAFETY: live, and never used.
+            unsafe { gpu.device().destroy_image(image) };
+            allocator.free(allocation).unwrap();
+        }
+    }
+}
+
+fn a_buffer_of_the_application_is_bound_within_an_allocation(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    let buffers = [(); 3].map(|()| bare_buffer(gpu, 4096));
+    // SAFETY: live.
+    let needs = unsafe { gpu.device().requirements_of_buffer(buffers[0]) };
+    let shift = needs.alignment.align_up(needs.size);
+    let whole = Requirements { size: 2 * shift, ..needs };
+    let allocation = allocator.allocate(&AllocationDesc::new(whole, Intent::Device)).unwrap();
+    // SAFETY: live and not bound; they go before their memory.
+    unsafe { allocator.bind_buffer(&allocation, 0, buffers[0]) }.unwrap();
+    // SAFETY: as above.
+    unsafe { allocator.bind_buffer(&allocation, shift, buffers[1]) }.unwrap();
+    // SAFETY: as above.
+    let refused = unsafe { allocator.bind_buffer(&allocation, 2 * shift, buffers[2]) };
+    assert!(matches!(refused, Err(ResourceError::Access(_))), "{refused:?}");
+    // SAFETY: as above.
+    unsafe { allocator.bind_buffer(&allocation, shift, buffers[2]) }.unwrap();
+    for buffer in buffers {
+        // SAFETY: live, and never used.
+        unsafe { gpu.device().destroy_buffer(buffer) };
+    }
+    allocator.free(allocation).unwrap();
+}
+
+fn the_application_submits_to_a_queue_that_it_locked(gpu: &Vulkan) {
+    let raw = gpu.device().raw();
+    for index in gpu.queues() {
+        let point = gpu.submit(index, &[], &[]);
+        let (semaphores, values) = ([gpu.device().timeline(index).unwrap()], [point.value.0]);
+        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default().wait_semaphore_values(&values);
+        let info = vk::SubmitInfo::default()
+            .wait_semaphores(&semaphores)
+            .wait_dst_stage_mask(&[vk::PipelineStageFlags::TRANSFER])
+            .push_next(&mut timeline);
+        let queue = gpu.device().lock_queue(index).unwrap();
+        // SAFETY: the queue is locked, and what is waited for was submitted.
+        unsafe { raw.queue_submit(*queue, &[info], vk::Fence::null()) }.unwrap();
+        // SAFETY: as above.
+        unsafe { raw.queue_wait_idle(*queue) }.unwrap();
+        drop(queue);
+        assert_eq!(gpu.completed(index), TimelineValue(1));
+    }
+    assert!(gpu.device().lock_queue(QueueIndex(200)).is_none());
+    assert!(gpu.device().timeline(QueueIndex(200)).is_none());
+}
+
+fn a_clone_outlives_what_opened_the_device(gpu: &Vulkan) {
+    let desc = allotment_headless::HeadlessDesc::default();
+    let name = gpu.fixture().headless().name();
+    let headless = allotment_headless::Headless::open(
+        &desc.on(allotment_headless::Choice::Named(name.to_owned())).validated(),
+    );
+    // A machine without the layer has told so already.
+    let Ok(headless) = headless else { return };
+    let (device, messages) = (headless.device().clone(), headless.messages().clone());
+    drop(headless);
+    let memory = device.allocate_memory(&MemoryDesc::new(gpu.types()[0], 1 << 20)).unwrap();
+    // SAFETY: live, and never used.
+    unsafe { device.free_memory(memory) };
+    drop(device);
+    let errors: Vec<_> =
+        messages.take().into_iter().filter(|m| m.severity == allotment_headless::Severity::Error).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}

@@ -1,0 +1,103 @@
+//! Memory that is shared as file descriptors.
+
+use std::os::fd::OwnedFd;
+
+use allotment::device::vulkan::{BufferInfo, Enabled, MemoryOptions};
+use allotment::device::{BufferDesc, Device as _, MemoryDesc, QueueIndex};
+use allotment::memory::{ResourceError, Transfer};
+use allotment::{AllocationDesc, Intent, Requirements};
+use ash::vk;
+
+use super::{Vulkan, allocator, wanted};
+use crate::fixture::{Outcome, Test, tests};
+use crate::gpu::{assert_same, pattern};
+use crate::kinds::vulkan::VulkanFixture;
+
+pub(super) fn all() -> Vec<Test<VulkanFixture>> {
+    tests![VulkanFixture:
+        memory_that_was_exported_and_imported_shows_the_same_bytes,
+        memory_is_not_shared_where_that_is_not_enabled,
+        an_import_that_fails_leaves_its_descriptor_open,
+    ]
+}
+
+const OPAQUE: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
+
+const NO_SHARING: Outcome = Outcome::DoesNotApply("the device does not share buffers by descriptors");
+
+/// True where buffers can be shared as opaque descriptors.
+fn shares_buffers(gpu: &Vulkan) -> bool {
+    let headless = gpu.fixture().headless();
+    let info = vk::PhysicalDeviceExternalBufferInfo::default()
+        .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
+        .handle_type(OPAQUE);
+    let mut answer = vk::ExternalBufferProperties::default();
+    let device = headless.physical_device();
+    // SAFETY: the physical device is of this instance.
+    unsafe {
+        headless.instance().get_physical_device_external_buffer_properties(device, &info, &mut answer);
+    }
+    let both = vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
+    gpu.device().enabled().contains(Enabled::EXTERNAL_MEMORY_FD)
+        && answer.external_memory_properties.external_memory_features.contains(both)
+}
+
+fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> Outcome {
+    if !shares_buffers(gpu) {
+        return NO_SHARING;
+    }
+    const SIZE: u64 = 100_003;
+    let allocator = allocator(gpu);
+    let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
+    let info = BufferInfo::from(BufferDesc::new(SIZE)).shared_as(OPAQUE);
+    let desc = wanted(Intent::Device);
+    let exported = MemoryOptions::new().exported_as(OPAQUE);
+    let one = allocator.create_buffer_with(&info, &desc, &exported).unwrap();
+    transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
+
+    let memory = allocator.place(one.allocation()).unwrap().memory;
+    // SAFETY: live, and made to be exported so.
+    let fd = unsafe { gpu.device().export_memory_fd(memory, OPAQUE) }.unwrap();
+    // SAFETY: exported by this very device, from memory of the same size and type.
+    let imported = unsafe { MemoryOptions::new().imported_from(OPAQUE, fd) };
+    let other = allocator.create_buffer_with(&info, &desc, &imported).unwrap();
+    let mut found = vec![0; SIZE as usize];
+    transfer.download_from(&other, 0, &mut found).unwrap();
+    assert_same(&found, &pattern(1, SIZE), "what the one has, the other shows");
+
+    transfer.upload_to(&other, 7, &pattern(2, 5000)).unwrap();
+    allocator.destroy_buffer(other).unwrap();
+    transfer.download_from(&one, 0, &mut found).unwrap();
+    assert_same(&found[7..5007], &pattern(2, 5000), "and the other way round, beyond the other's end");
+    drop(transfer);
+    allocator.destroy_buffer(one).unwrap();
+    Outcome::Ran
+}
+
+fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
+    let dma_buf = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
+    if gpu.device().enabled().contains(Enabled::EXTERNAL_MEMORY_DMA_BUF) {
+        return Outcome::DoesNotApply("everything that could be off is on");
+    }
+    let allocator = allocator(gpu);
+    let options = MemoryOptions::new().exported_as(dma_buf);
+    let desc = AllocationDesc::new(Requirements::new(4096), Intent::Device);
+    assert!(allocator.allocate_with(&desc, &options).is_err());
+    let info = BufferInfo::from(BufferDesc::new(64)).shared_as(dma_buf);
+    assert!(matches!(allocator.create_buffer(&info, &wanted(Intent::Device)), Err(ResourceError::Device(_))));
+    Outcome::Ran
+}
+
+fn an_import_that_fails_leaves_its_descriptor_open(gpu: &Vulkan) -> Outcome {
+    if !shares_buffers(gpu) {
+        return NO_SHARING;
+    }
+    let file: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
+    // SAFETY: refused before the driver sees it, since there is no such memory type.
+    let options = unsafe { MemoryOptions::new().imported_from(OPAQUE, file) };
+    let nowhere = allotment::device::MemoryTypeIndex(31);
+    let refused = gpu.device().allocate_memory(&MemoryDesc::new(nowhere, 64).with_options(Some(&options)));
+    assert!(refused.is_err());
+    drop(options);
+    Outcome::Ran
+}
