@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Replay a trace under every algorithm and several block sizes
     Compare(CompareArgs),
+    /// Show a device's heaps, memory types and limits, and what would be chosen for each intent and why
+    Info(InfoArgs),
     /// List the machines that the simulated device can be
     Profiles(ProfilesArgs),
 }
@@ -35,6 +37,58 @@ pub(crate) enum DeviceKind {
     /// The simulated device that every machine has
     #[default]
     Host,
+    /// A real driver, where there is one
+    #[cfg(feature = "vulkan")]
+    Vulkan,
+}
+
+/// Which device.
+#[derive(Clone, Debug, Default, Parser)]
+pub(crate) struct DeviceArgs {
+    /// The device to run on
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceKind,
+    /// The machine that the simulated device shall be (see `allotment profiles`) [default: discrete-large-bar]
+    #[arg(long)]
+    profile: Option<String>,
+    /// The Vulkan device to take: part of its name [default: the first that is a GPU, else the first]
+    #[cfg(feature = "vulkan")]
+    #[arg(long, value_name = "NAME")]
+    gpu: Option<String>,
+}
+
+/// A device that was chosen and not yet opened.
+#[derive(Debug)]
+pub(crate) enum Chosen {
+    Host(Profile),
+    #[cfg(feature = "vulkan")]
+    Vulkan {
+        gpu: Option<String>,
+    },
+}
+
+impl DeviceArgs {
+    /// The device that is meant, or a failure where what is said of it makes no sense.
+    pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
+        match self.device {
+            DeviceKind::Host => {
+                #[cfg(feature = "vulkan")]
+                only(self.gpu.is_none(), "--gpu", "--device vulkan")?;
+                profile(self.profile.as_deref().unwrap_or(DEFAULT_PROFILE)).map(Chosen::Host)
+            }
+            #[cfg(feature = "vulkan")]
+            DeviceKind::Vulkan => {
+                only(self.profile.is_none(), "--profile", "--device host")?;
+                Ok(Chosen::Vulkan { gpu: self.gpu.clone() })
+            }
+        }
+    }
+}
+
+/// A failure unless `right`: `option` is for `device`.
+#[cfg(feature = "vulkan")]
+fn only(right: bool, option: &str, device: &str) -> Result<(), Failure> {
+    if right { Ok(()) } else { Err(Failure::Usage(format!("{option} is for {device} only"))) }
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -74,12 +128,12 @@ pub(crate) enum Bytes {
 pub(crate) struct ReplayArgs {
     /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
     pub(crate) trace: Option<PathBuf>,
-    /// The device to run on
-    #[arg(long, value_enum, default_value_t)]
-    device: DeviceKind,
-    /// The machine that the simulated device shall be (see `allotment profiles`)
-    #[arg(long, default_value = DEFAULT_PROFILE)]
-    profile: String,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Run under Vulkan's validation layer, and fail at any warning or error
+    #[cfg(feature = "vulkan")]
+    #[arg(long)]
+    validate: bool,
     /// How blocks find room
     #[arg(long, value_enum, default_value_t)]
     algorithm: AlgorithmArg,
@@ -107,8 +161,9 @@ impl Default for ReplayArgs {
     fn default() -> Self {
         Self {
             trace: None,
-            device: DeviceKind::Host,
-            profile: DEFAULT_PROFILE.to_owned(),
+            device: DeviceArgs::default(),
+            #[cfg(feature = "vulkan")]
+            validate: false,
             algorithm: AlgorithmArg::Tlsf,
             block_size: None,
             bytes: Bytes::All,
@@ -135,6 +190,15 @@ pub(crate) struct CompareArgs {
 }
 
 #[derive(Debug, Parser)]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
 pub(crate) struct ProfilesArgs {
     /// Print one JSON object on standard output and nothing else
     #[arg(long)]
@@ -144,22 +208,30 @@ pub(crate) struct ProfilesArgs {
 /// How a trace is replayed.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    pub(crate) profile: Profile,
     pub(crate) algorithm: Algorithm,
     pub(crate) block_sizes: BlockSizes,
     pub(crate) retention: Retention,
 }
 
 impl ReplayArgs {
-    pub(crate) fn setup(&self) -> Result<Setup, Failure> {
-        let DeviceKind::Host = self.device;
+    /// The device to replay on.
+    pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
+        #[cfg(feature = "vulkan")]
+        only(!self.validates() || self.device.device == DeviceKind::Vulkan, "--validate", "--device vulkan")?;
+        self.device.chosen()
+    }
+
+    /// Whether a validation layer shall watch.
+    pub(crate) fn validates(&self) -> bool {
+        #[cfg(feature = "vulkan")]
+        return self.validate;
+        #[cfg(not(feature = "vulkan"))]
+        return false;
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
         let block_sizes = self.block_size.map_or_else(BlockSizes::default, BlockSizes::fixed);
-        Ok(Setup {
-            profile: profile(&self.profile)?,
-            algorithm: self.algorithm.into(),
-            block_sizes,
-            retention: Retention::default(),
-        })
+        Setup { algorithm: self.algorithm.into(), block_sizes, retention: Retention::default() }
     }
 }
 

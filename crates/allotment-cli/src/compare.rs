@@ -9,6 +9,7 @@ use crate::args::{Bytes, CompareArgs, Setup, profile};
 use crate::failure::Failure;
 use crate::replay::{Options, Percentiles, replay};
 use crate::source::Source;
+use crate::target::Host;
 use crate::units::{bytes, percent};
 
 const MIB: u64 = 1 << 20;
@@ -83,9 +84,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     };
     let mut rows = Vec::new();
     for (Way { sizing, block_sizes, retention }, algorithm) in ways {
-        let setup = Setup { profile: profile.clone(), algorithm, block_sizes, retention };
-        let options = Options { bytes: Bytes::None, history: false, dump: false, stop_at_refusal: false };
-        let outcome = replay(&source.trace, &setup, options, |_| ())?;
+        let setup = Setup { algorithm, block_sizes, retention };
+        let target = Host::new(profile.clone());
+        let options = Options { bytes: Bytes::None, ..Options::default() };
+        let outcome = replay(&source.trace, target, &setup, options, |_| ())?;
         rows.push(Row {
             algorithm: algorithm.to_string(),
             sizing,

@@ -4,7 +4,7 @@ use core::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use allotment::memory::{CreateAllocatorError, TransferError};
+use allotment::memory::{CreateAllocatorError, ResourceError, TransferError};
 use allotment::{AlignmentError, AllocationError};
 use allotment_trace::TraceError;
 
@@ -17,10 +17,17 @@ pub(crate) enum Failure {
     Trace(TraceError),
     /// An allocation of the trace was refused.
     Allocation { line: u64, id: u64, error: AllocationError },
+    /// A resource of the trace could not be made.
+    Resource { line: u64, id: u64, error: ResourceError },
     /// Bytes could not be moved.
     Transfer { id: u64, error: TransferError },
     /// Bytes came back other than they were written.
     Corrupt { id: u64, offset: u64 },
+    /// The device's own checks found something wrong, whether or not the command failed for it.
+    Complaints { complaints: Vec<String>, failure: Option<Box<Self>> },
+    /// There is no such device here.
+    #[cfg_attr(not(feature = "vulkan"), expect(dead_code, reason = "the simulated device is always there"))]
+    NoDevice(String),
     /// A file could not be written.
     Write { path: PathBuf, error: std::io::Error },
     /// Something that the library refuses where nothing can go wrong.
@@ -40,10 +47,22 @@ impl fmt::Display for Failure {
             Self::Usage(what) => f.write_str(what),
             Self::Trace(error) => error.fmt(f),
             Self::Allocation { line, id, error } => write!(f, "line {line}: resource {id}: {error}"),
+            Self::Resource { line, id, error } => write!(f, "line {line}: resource {id}: {error}"),
             Self::Transfer { id, error } => write!(f, "resource {id}: {error}"),
             Self::Corrupt { id, offset } => {
                 write!(f, "resource {id}: byte {offset} came back other than it was written")
             }
+            Self::Complaints { complaints, failure } => {
+                match complaints.as_slice() {
+                    [complaint] => write!(f, "the device complains: {complaint}")?,
+                    _ => {
+                        write!(f, "the device complains of {} things:", complaints.len())?;
+                        complaints.iter().try_for_each(|complaint| write!(f, "\n  {complaint}"))?;
+                    }
+                }
+                failure.iter().try_for_each(|failure| write!(f, "\nallotment: {failure}"))
+            }
+            Self::NoDevice(why) => f.write_str(why),
             Self::Write { path, error } => write!(f, "{}: {error}", path.display()),
             Self::Unexpected(what) => f.write_str(what),
         }

@@ -3,11 +3,13 @@
 //!
 //! ```text
 //!   args       what can be asked for
+//!   target/    the devices, and what a recorded resource becomes on each
 //!   source     which trace: the one that is built in, or a file
 //!   replay/    a trace through an allocator, with every byte uploaded and verified
 //!   report/    what was seen, as one page that opens in any browser
 //!   summary    what was seen, as a table and as JSON
 //!   compare    one trace under every algorithm and several block sizes
+//!   info/      what a device has, and what would be chosen for each intent
 //!   profiles   the machines that the simulated device can be
 //!   output     standard output that may end early
 //! ```
@@ -18,11 +20,13 @@ mod output;
 mod args;
 mod compare;
 mod failure;
+mod info;
 mod profiles;
 mod replay;
 mod report;
 mod source;
 mod summary;
+mod target;
 mod units;
 
 use std::process::ExitCode;
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
         None => summary::run(&ReplayArgs::default()),
         Some(Command::Replay(args)) => summary::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Info(args)) => info::run(&args),
         Some(Command::Profiles(args)) => profiles::run(&args),
     };
     match done {

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::args::ProfilesArgs;
 use crate::failure::Failure;
+use crate::info::property_names;
 use crate::units::bytes;
 
 #[derive(Serialize)]
@@ -46,11 +47,7 @@ impl From<&Profile> for Row {
             memory_types: types
                 .map(|memory_type| TypeRow {
                     heap: memory_type.heap.0,
-                    properties: memory_type
-                        .properties
-                        .iter_names()
-                        .map(|(name, _)| name.to_ascii_lowercase().replace('_', "-"))
-                        .collect(),
+                    properties: property_names(memory_type.properties),
                 })
                 .collect(),
             buffer_image_granularity: profile.limits.buffer_image_granularity.get(),

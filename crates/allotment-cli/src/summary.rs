@@ -3,33 +3,50 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::args::{ReplayArgs, Setup};
+use crate::args::{Chosen, ReplayArgs, Setup};
 use crate::failure::Failure;
-use crate::replay::{Options, Outcome, Percentiles, replay};
+use crate::replay::{Images, Options, Outcome, Percentiles, replay};
 use crate::report;
 use crate::source::Source;
+#[cfg(feature = "vulkan")]
+use crate::target::Vulkan;
+use crate::target::{Host, Machine, Target};
 use crate::units::{bytes, count, nanoseconds, percent};
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let setup = args.setup()?;
+    match args.chosen()? {
+        Chosen::Host(profile) => run_on(Host::new(profile), args),
+        #[cfg(feature = "vulkan")]
+        Chosen::Vulkan { gpu } => run_on(Vulkan::open(gpu.as_deref(), args.validates())?, args),
+    }
+}
+
+fn run_on(target: impl Target, args: &ReplayArgs) -> Result<(), Failure> {
+    let (setup, machine) = (args.setup(), &target.machine().clone());
     let source = Source::open(args.trace.as_deref())?;
-    let options =
-        Options { bytes: args.bytes, history: true, dump: args.dump.is_some(), stop_at_refusal: true };
+    let dump = args.dump.is_some();
+    let options = Options {
+        bytes: args.bytes,
+        history: true,
+        dump,
+        names: dump || args.validates(),
+        stop_at_refusal: true,
+    };
     let bar = progress_bar(&source, args.json);
-    let outcome = replay(&source.trace, &setup, options, |event| bar.set_position(event as u64 + 1));
+    let outcome = replay(&source.trace, target, &setup, options, |event| bar.set_position(event as u64 + 1));
     bar.finish_and_clear();
     let outcome = outcome?;
     let rows = rows(&source, &setup, &outcome);
-    report::write(&args.report, &source, &setup, &outcome, &rows)?;
+    report::write(&args.report, &source, machine, &setup, &outcome, &rows)?;
     if let (Some(path), Some(dump)) = (&args.dump, &outcome.dump) {
         std::fs::write(path, dump).map_err(|error| Failure::Write { path: path.clone(), error })?;
     }
     if args.json {
-        say!("{}", serde_json::to_string(&Summary::new(&source, &setup, &outcome, args))?);
+        say!("{}", serde_json::to_string(&Summary::new(&source, machine, &setup, &outcome, args))?);
         return Ok(());
     }
     let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
-    say!("{} on the simulated device, as {}", source.title, setup.profile.about);
+    say!("{} on {}", source.title, machine.about);
     say!();
     for (label, value) in &rows {
         say!("  {label:width$}  {value}");
@@ -84,6 +101,25 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Bytes verified", bytes(outcome.bytes_verified)),
         row("… of those uploaded", percent(outcome.bytes_verified, outcome.bytes_uploaded)),
     ]);
+    rows.extend(image_rows(&outcome.images));
+    rows
+}
+
+/// What became of images, where the device knows of any.
+fn image_rows(images: &Images) -> Vec<(String, String)> {
+    let Images { made, as_buffers, verified, bytes_not_verified } = *images;
+    let mut rows = Vec::new();
+    let mut row = |label: &str, value: String| rows.push((label.to_owned(), value));
+    if made != 0 {
+        row("Images made", count(made));
+        row("… and verified", count(verified));
+    }
+    if bytes_not_verified != 0 {
+        row("… bytes not verified", bytes(bytes_not_verified));
+    }
+    if as_buffers != 0 {
+        row("Images that had to be buffers", count(as_buffers));
+    }
     rows
 }
 
@@ -92,13 +128,18 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
 struct Summary<'a> {
     trace: &'a str,
     device: &'static str,
-    profile: &'static str,
+    /// What the device calls itself.
+    device_name: &'a str,
+    /// Of the simulated device, as what it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'static str>,
     algorithm: String,
     frames: u64,
     allocations: u64,
     frees: u64,
     bytes_uploaded: u64,
     bytes_verified: u64,
+    images: Images,
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
     peak_blocks: Blocks,
@@ -131,17 +172,25 @@ struct Calls {
 }
 
 impl<'a> Summary<'a> {
-    fn new(source: &'a Source, setup: &Setup, outcome: &Outcome, args: &ReplayArgs) -> Self {
+    fn new(
+        source: &'a Source,
+        machine: &'a Machine,
+        setup: &Setup,
+        outcome: &Outcome,
+        args: &ReplayArgs,
+    ) -> Self {
         Self {
             trace: &source.title,
-            device: "host",
-            profile: setup.profile.name,
+            device: machine.device,
+            device_name: &machine.properties.name,
+            profile: machine.profile,
             algorithm: setup.algorithm.to_string(),
             frames: source.trace.frames() as u64,
             allocations: outcome.allocations,
             frees: outcome.frees,
             bytes_uploaded: outcome.bytes_uploaded,
             bytes_verified: outcome.bytes_verified,
+            images: outcome.images,
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             peak_blocks: Blocks { shared: outcome.peak.blocks, dedicated: outcome.peak.dedicated },

@@ -2,39 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
+use common::{allotment, complaint, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// Runs the command in an empty folder.
-fn allotment(folder: &TempDir, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_allotment")).args(args).current_dir(folder).output().unwrap()
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
-
-fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(format!("{name}.csv.gz"))
-}
-
-fn json(output: &Output) -> Value {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    serde_json::from_slice(&output.stdout).expect("standard output is one JSON object and nothing else")
-}
-
-/// The one line that a failure is told in.
-fn complaint(output: &Output) -> String {
-    let errors = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(errors.trim_end().lines().count(), 1, "one line: {errors}");
-    assert!(!errors.contains("panicked"), "{errors}");
-    assert!(output.stdout.is_empty(), "nothing on standard output");
-    errors
-}
 
 fn written(folder: &TempDir, text: &[u8]) -> String {
     let path = folder.path().join("trace.csv");
@@ -45,7 +17,7 @@ fn written(folder: &TempDir, text: &[u8]) -> String {
 #[test]
 fn without_arguments_it_replays_the_race_verifies_every_byte_and_writes_a_report() {
     let folder = folder();
-    let output = allotment(&folder, &[]);
+    let output = allotment(&folder, &[""; 0]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let rows: Vec<Vec<&str>> =
@@ -164,6 +136,8 @@ fn bad_usage_ends_with_code_2() {
         &["replay", "--block-size", "12X"],
         &["replay", "--profile", "voodoo"],
         &["replay", "--device", "abacus"],
+        &["info", "--profile", "voodoo"],
+        &["info", "--device", "abacus"],
         &["compare"],
         &["dance"],
         &["--frobnicate"],

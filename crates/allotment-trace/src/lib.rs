@@ -21,9 +21,9 @@
 //! | `m` | a frame ended (present) | – | – | – | – | – |
 //!
 //! A dash is an empty field; its comma still stands. The name of an image is its format and extent, as
-//! text. The name of a buffer is its Vulkan usage flags as a decimal number, or empty where the recorder
-//! knew none; other text is kept as a plain name. Resources that are never freed were live when the
-//! program ended.
+//! text ([`ImageShape`] reads it). The name of a buffer is its Vulkan usage flags as a decimal number, or
+//! empty where the recorder knew none; other text is kept as a plain name. Resources that are never freed
+//! were live when the program ended.
 //!
 //! Lines end with `\n` or `\r\n`, blank lines mean nothing, and a line break inside a quoted field is
 //! not allowed: one event is one line, so that a line number always says where to look.
@@ -98,6 +98,7 @@
 mod error;
 mod event;
 mod fields;
+mod image;
 mod reader;
 mod resource;
 mod text;
@@ -106,6 +107,7 @@ mod trace;
 pub use error::{TraceError, TraceErrorKind};
 pub use event::{Event, Op};
 pub use fields::{Column, HEADER};
+pub use image::ImageShape;
 pub use reader::{MAX_ALIGNMENT, MAX_SIZE};
 pub use resource::{Resource, ResourceIndex, ResourceKind};
 pub use text::{MAX_LINE_BYTES, MAX_TEXT_BYTES};

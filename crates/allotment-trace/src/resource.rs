@@ -1,5 +1,7 @@
 //! What a trace says about one buffer or image.
 
+use crate::image::ImageShape;
+
 /// The place of a resource in [`Trace::resources`](crate::Trace::resources).
 ///
 /// Indices are dense and in the order of allocation: the first resource a trace allocates has index 0,
@@ -87,6 +89,17 @@ impl Resource {
         match self.kind {
             ResourceKind::Buffer { usage } => usage,
             ResourceKind::Image => None,
+        }
+    }
+
+    /// An image's format, extent, mip levels and layers, where its name says them. `None` for a buffer.
+    ///
+    /// Nothing checks that such an image has the recorded size: another driver may need another one.
+    #[must_use]
+    pub fn image_shape(&self) -> Option<ImageShape<'_>> {
+        match self.kind {
+            ResourceKind::Image => ImageShape::parse(&self.name),
+            ResourceKind::Buffer { .. } => None,
         }
     }
 

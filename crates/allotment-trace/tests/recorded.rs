@@ -46,6 +46,16 @@ fn supertuxkart_reads_with_its_frames_images_and_buffers() {
 }
 
 #[test]
+fn every_image_of_supertuxkart_has_a_shape() {
+    let trace = open("supertuxkart-race");
+    let images = trace.resources().iter().filter(|resource| resource.kind() == ResourceKind::Image);
+    let shapes: Vec<_> = images.map(|image| image.image_shape().unwrap()).collect();
+    assert!(shapes.iter().all(|shape| shape.format.starts_with("VK_FORMAT_")));
+    assert_eq!(shapes.iter().filter(|shape| shape.array_layers == 6).count(), 1, "one cube");
+    assert_eq!(shapes.iter().map(|shape| shape.mip_levels).max(), Some(12));
+}
+
+#[test]
 fn resnet50_reads_with_three_resources_that_stay() {
     let trace = open("resnet50-train");
     assert_eq!(numbers(&trace), (10_671, 10_668, 0, 3, 3_851_628_336));

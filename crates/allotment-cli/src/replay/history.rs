@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use allotment::device::host::{HostDevice, HostMemory};
+use allotment::device::{Device, MemoryHandle};
 use allotment::memory::{BlockInfo, Place, Statistics};
 use allotment_trace::ResourceIndex;
 
@@ -12,10 +12,10 @@ pub(crate) struct History {
     pub(crate) samples: Vec<Sample>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) allocations: Vec<Allocated>,
-    /// Indices into `blocks` of those that are live.
-    live_blocks: HashMap<HostMemory, usize>,
+    /// By memory handle, as a number; indices into `blocks` of those that are live.
+    live_blocks: HashMap<u64, usize>,
     /// Memory that is not the trace's: the staging buffers of the replay.
-    hidden: Vec<HostMemory>,
+    hidden: Vec<u64>,
     /// Indices into `allocations` of those that are live.
     live: HashMap<ResourceIndex, usize>,
     calls: u64,
@@ -47,10 +47,13 @@ pub(crate) struct Block {
 #[derive(Clone, Debug)]
 pub(crate) struct Allocated {
     pub(crate) resource: ResourceIndex,
-    memory: HostMemory,
+    memory: u64,
     /// Index into the blocks.
     pub(crate) block: usize,
     pub(crate) offset: u64,
+    /// Bytes that were asked for.
+    pub(crate) requested: u64,
+    /// Bytes that it takes.
     pub(crate) occupied: u64,
     pub(crate) category: &'static str,
     pub(crate) from: usize,
@@ -59,25 +62,27 @@ pub(crate) struct Allocated {
 
 impl History {
     /// A history that does not show the memory that is there already.
-    pub(super) fn hiding(blocks: &[BlockInfo<HostDevice>]) -> Self {
-        Self { hidden: blocks.iter().map(|block| block.memory).collect(), ..Self::default() }
+    pub(super) fn hiding<D: Device>(blocks: &[BlockInfo<D>]) -> Self {
+        Self { hidden: blocks.iter().map(|block| block.memory.to_raw()).collect(), ..Self::default() }
     }
 
-    pub(super) fn allocated(
+    pub(super) fn allocated<D: Device>(
         &mut self,
         event: usize,
         resource: ResourceIndex,
-        place: &Place<HostDevice>,
+        place: &Place<D>,
+        requested: u64,
         occupied: u64,
         category: &'static str,
     ) {
         self.live.insert(resource, self.allocations.len());
         self.allocations.push(Allocated {
             resource,
-            memory: place.memory,
+            memory: place.memory.to_raw(),
             // Its block may be new; `observe` comes to know it after this event.
             block: usize::MAX,
             offset: place.offset,
+            requested,
             occupied,
             category,
             from: event,
@@ -92,12 +97,12 @@ impl History {
     }
 
     /// Notes the sums after an event, and which blocks came and went where the driver was called.
-    pub(super) fn observe(
+    pub(super) fn observe<D: Device>(
         &mut self,
         event: usize,
         statistics: &Statistics,
         device_calls: u64,
-        blocks: impl FnOnce() -> Vec<BlockInfo<HostDevice>>,
+        blocks: impl FnOnce() -> Vec<BlockInfo<D>>,
     ) {
         if device_calls != self.calls || self.live_blocks.is_empty() {
             self.calls = device_calls;
@@ -115,17 +120,21 @@ impl History {
         }
     }
 
-    fn update_blocks(&mut self, event: usize, now: Vec<BlockInfo<HostDevice>>) {
+    fn update_blocks<D: Device>(&mut self, event: usize, now: Vec<BlockInfo<D>>) {
         let blocks = &mut self.blocks;
         self.live_blocks.retain(|memory, &mut index| {
-            let stays = now.iter().any(|block| block.memory == *memory);
+            // A driver may use the handle of memory that it took back for the next, of another size mostly.
+            let same = |block: &BlockInfo<D>| {
+                block.memory.to_raw() == *memory && block.ranges.size == blocks[index].size
+            };
+            let stays = now.iter().any(same);
             if !stays {
                 blocks[index].to = Some(event);
             }
             stays
         });
-        for block in now.into_iter().filter(|block| !self.hidden.contains(&block.memory)) {
-            self.live_blocks.entry(block.memory).or_insert_with(|| {
+        for block in now.into_iter().filter(|block| !self.hidden.contains(&block.memory.to_raw())) {
+            self.live_blocks.entry(block.memory.to_raw()).or_insert_with(|| {
                 blocks.push(Block {
                     pool: block.pool.to_string(),
                     memory_type: block.memory_type.0,

@@ -1,32 +1,47 @@
 //! A trace through an allocator.
 //!
-//! Each resource of the trace is allocated, filled with bytes of its own, verified before it is freed (or
-//! at the end), and freed: with the requirements that the device has for its kind, for the intent that
-//! its recorded usage tells.
+//! Each resource of the trace is made as its device has it (`target/`), filled with bytes of its own, verified
+//! before it is destroyed (or at the end), and destroyed: for the intent that its recorded usage tells.
+//!
+//! ```text
+//!   roles      what a recorded resource was for
+//!   live       what it became, and the bytes in it
+//!   pattern    bytes that tell where they belong
+//!   steady     frames that should not call the driver
+//!   timing     how long single operations take
+//!   history    what a report needs to know
+//! ```
 
 mod history;
+mod live;
 mod pattern;
+mod roles;
+mod steady;
+#[cfg(test)]
+mod tests;
 mod timing;
 
-use allotment::device::QueueIndex;
-use allotment::device::host::HostDevice;
-use allotment::memory::{DeviceCalls, Place, Statistics, Transfer};
-use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind,
-};
-use allotment_trace::{Op, Resource, ResourceIndex, ResourceKind as RecordedKind, Trace};
+use allotment::device::{Device, QueueIndex};
+use allotment::memory::{DeviceCalls, Place, ResourceError, Statistics, Transfer, TransferError};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, Requirements};
+use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
 use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
+use crate::target::{Plan, Target};
 pub(crate) use history::{Block, History, Sample};
+use live::{Live, may_be_tied};
 use pattern::Pattern;
+pub(crate) use roles::display_name;
+use roles::roles;
+use steady::SteadyFrames;
 pub(crate) use timing::{Percentiles, Stopwatch};
 
 /// Bytes of each of the two staging buffers.
 const STAGING: u64 = 8 << 20;
 
 /// What to do beside allocating and freeing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     /// How much of each resource is filled and verified.
     pub(crate) bytes: Bytes,
@@ -34,18 +49,23 @@ pub(crate) struct Options {
     pub(crate) history: bool,
     /// Keep a dump of the state at the peak.
     pub(crate) dump: bool,
+    /// Give resources names, for a dump or for the device's own checks.
+    pub(crate) names: bool,
     /// End at the first refusal, rather than count it and go on.
     pub(crate) stop_at_refusal: bool,
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) allocations: u64,
     pub(crate) frees: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_uploaded: u64,
     pub(crate) bytes_verified: u64,
+    pub(crate) images: Images,
+    /// The most bytes that live resources needed at one moment: as recorded where they are memory alone, as
+    /// the device says where it made them.
     pub(crate) peak_live: u64,
     /// The statistics when most bytes were reserved, and the index of that event.
     pub(crate) peak: Statistics,
@@ -59,56 +79,71 @@ pub(crate) struct Outcome {
     pub(crate) dump: Option<String>,
 }
 
+/// What became of recorded images, on a device that makes resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Images {
+    /// Real images.
+    pub(crate) made: u64,
+    /// Buffers of the recorded size, since the device cannot make such an image.
+    pub(crate) as_buffers: u64,
+    /// Real images whose memory was filled and verified.
+    pub(crate) verified: u64,
+    /// Bytes that were not, since nothing but the image may use the memory and the CPU cannot reach it.
+    pub(crate) bytes_not_verified: u64,
+}
+
 /// Replays a trace. `progress` is told the index of every event.
-pub(crate) fn replay(
+pub(crate) fn replay<T: Target>(
     trace: &Trace,
+    target: T,
     setup: &Setup,
     options: Options,
     progress: impl FnMut(usize),
 ) -> Result<Outcome, Failure> {
-    let device = HostDevice::new(setup.profile.clone());
+    let outcome = replay_on(target.device(), trace, &target, setup, options, progress);
+    // Asked when the allocator has gone, so that what it does at the end is looked at too; and what the
+    // device saw is the likely reason of a failure.
+    let complaints = target.close();
+    match outcome {
+        outcome if complaints.is_empty() => outcome,
+        Ok(_) => Err(Failure::Complaints { complaints, failure: None }),
+        Err(failure) => Err(Failure::Complaints { complaints, failure: Some(failure.into()) }),
+    }
+}
+
+fn replay_on<T: Target>(
+    device: T::Device,
+    trace: &Trace,
+    target: &T,
+    setup: &Setup,
+    options: Options,
+    progress: impl FnMut(usize),
+) -> Result<Outcome, Failure> {
     let mut desc = AllocatorDesc::default();
     desc.algorithm = setup.algorithm;
     (desc.block_sizes, desc.retention) = (setup.block_sizes, setup.retention);
-    let allocator = Allocator::new(device.clone(), desc)?;
+    let allocator = Allocator::new(device, desc)?;
     // Copies go to the last queue, which is the one for transfers where there is one.
-    let queue = QueueIndex(setup.profile.queues.len().saturating_sub(1) as u8);
+    let queue = QueueIndex(allocator.device().properties().queues.len().saturating_sub(1) as u8);
     let transfer = Transfer::new(&allocator, queue, STAGING)
         .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?
-        .with_usage(HostDevice::ANYWHERE);
+        .with_usage(target.overlay_usage())
+        .through_the_queue();
     let run = Run {
         trace,
+        target,
         options,
         staging: Baseline { statistics: allocator.statistics(), calls: allocator.device_calls() },
         allocator: &allocator,
-        device: &device,
         transfer,
-        live: trace.resources().iter().map(|_| None).collect(),
+        slots: trace.resources().iter().map(|_| None).collect(),
         live_bytes: 0,
         pattern: Pattern::default(),
         stopwatch: Stopwatch::new(trace.allocations() + trace.frees()),
         steady: SteadyFrames::default(),
-        outcome: Outcome {
-            allocations: 0,
-            frees: 0,
-            failed: 0,
-            bytes_uploaded: 0,
-            bytes_verified: 0,
-            peak_live: 0,
-            peak: Statistics::default(),
-            peak_event: 0,
-            device_calls: 0,
-            max_calls_in_steady_frame: 0,
-            timing: Percentiles::default(),
-            history: History::hiding(&allocator.blocks()),
-            dump: None,
-        },
+        outcome: Outcome { history: History::hiding(&allocator.blocks()), ..Outcome::default() },
     };
-    let outcome = run.all(progress)?;
-    match device.complaints().first() {
-        Some(complaint) => Err(Failure::Unexpected(format!("the device complains: {complaint}"))),
-        None => Ok(outcome),
-    }
+    run.all(progress)
 }
 
 /// What was there before the trace began: the staging buffers.
@@ -118,15 +153,15 @@ struct Baseline {
     calls: DeviceCalls,
 }
 
-struct Run<'a> {
+struct Run<'a, T: Target> {
     trace: &'a Trace,
+    target: &'a T,
     options: Options,
-    allocator: &'a Allocator<HostDevice>,
-    device: &'a HostDevice,
-    transfer: Transfer<'a, HostDevice>,
+    allocator: &'a Allocator<T::Device>,
+    transfer: Transfer<'a, T::Device>,
     staging: Baseline,
-    /// By resource index; `None` where it was not allocated yet, refused, or freed.
-    live: Vec<Option<Allocation>>,
+    /// By resource index; `None` where it was not made yet, refused, or destroyed.
+    slots: Vec<Option<Slot<T::Device>>>,
     live_bytes: u64,
     pattern: Pattern,
     stopwatch: Stopwatch,
@@ -134,33 +169,25 @@ struct Run<'a> {
     outcome: Outcome,
 }
 
-/// Finds the frames that needed no more than some frame before them: they should not call the driver.
-#[derive(Debug, Default)]
-struct SteadyFrames {
-    /// The most live bytes up to the end of the frame before.
-    seen: u64,
-    /// The most live bytes in this frame.
-    here: u64,
-    calls_before: u64,
-    most_calls: u64,
+/// A live resource.
+struct Slot<D: Device> {
+    live: Live<D>,
+    /// Bytes that it needs.
+    size: u64,
+    /// Bytes from its start on that are filled and verified; 0 where nobody can get at them.
+    filled: u64,
 }
 
-impl SteadyFrames {
-    fn live(&mut self, bytes: u64) {
-        self.here = self.here.max(bytes);
+impl<T: Target> Run<'_, T> {
+    fn all(mut self, progress: impl FnMut(usize)) -> Result<Outcome, Failure> {
+        let played = self.play(progress);
+        // However it went, nothing is left behind for the device to complain of.
+        let mut left = self.slots.iter_mut().filter_map(Option::take);
+        let destroyed = left.try_for_each(|slot| known(slot.live.destroy(self.allocator)));
+        played.and(destroyed).map(|()| self.outcome)
     }
 
-    fn end(&mut self, live: u64, calls: u64) {
-        if self.here <= self.seen {
-            self.most_calls = self.most_calls.max(calls - self.calls_before);
-        }
-        self.seen = self.seen.max(self.here);
-        (self.here, self.calls_before) = (live, calls);
-    }
-}
-
-impl Run<'_> {
-    fn all(mut self, mut progress: impl FnMut(usize)) -> Result<Outcome, Failure> {
+    fn play(&mut self, mut progress: impl FnMut(usize)) -> Result<(), Failure> {
         for (index, event) in self.trace.events().iter().enumerate() {
             match event.op {
                 Op::Allocate(resource) => self.allocate(index, event.line, resource)?,
@@ -176,74 +203,82 @@ impl Run<'_> {
         self.outcome.device_calls = self.calls();
         self.outcome.max_calls_in_steady_frame = self.steady.most_calls;
         self.outcome.timing = self.stopwatch.percentiles();
-        for resource in self.trace.live_at_end() {
-            if let Some(allocation) = self.live[resource.as_usize()].take() {
-                self.verify(*resource, &allocation)?;
-                self.give_back(allocation)?;
-            }
+        for &resource in self.trace.live_at_end() {
+            self.verify(resource)?;
         }
-        Ok(self.outcome)
+        Ok(())
     }
 
-    fn desc(&self, resource: &Resource) -> Result<AllocationDesc, Failure> {
-        let (kind, intent, category) = roles(resource);
-        let own = Requirements::new(resource.size()).aligned(Alignment::new(resource.alignment())?);
-        let desc = AllocationDesc::new(self.device.requirements(kind, own), intent);
-        Ok(desc.of_kind(kind).in_category(category))
+    /// What a resource becomes, and what for.
+    fn plan(&self, recorded: &Resource) -> Result<(Plan, AllocationDesc), Failure> {
+        let (kind, intent, category) = roles(recorded);
+        let plan = self.target.plan(self.allocator.device(), recorded, kind)?;
+        let mut desc = match plan {
+            Plan::Memory { requirements, kind } => AllocationDesc::new(requirements, intent).of_kind(kind),
+            // What the device makes brings its own requirements.
+            _ => AllocationDesc::new(Requirements::new(recorded.size()), intent),
+        };
+        desc.user_data = recorded.id() + 1;
+        if self.options.names {
+            desc = desc.named(display_name(recorded));
+        }
+        Ok((plan, desc.in_category(category)))
     }
 
     fn allocate(&mut self, index: usize, line: u64, resource: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(resource);
-        let mut desc = self.desc(recorded)?;
-        desc.user_data = recorded.id() + 1;
-        if self.options.dump {
-            desc = desc.named(display_name(recorded));
-        }
+        let (plan, desc) = self.plan(recorded)?;
         let allocator = self.allocator;
-        let allocation = match self.stopwatch.time(|| allocator.allocate(&desc)) {
-            Ok(allocation) => allocation,
-            Err(error) if self.options.stop_at_refusal => {
-                return Err(Failure::Allocation { line, id: recorded.id(), error });
-            }
+        let live = match self.stopwatch.time(|| Live::create(allocator, &plan, &desc)) {
+            Ok(live) => live,
+            Err(error) if self.options.stop_at_refusal => return Err(refused(line, recorded, error)),
             Err(_) => {
                 self.outcome.failed += 1;
                 return Ok(());
             }
         };
+        let place = self.place(&live)?;
+        let info = allocator.info(live.allocation().id()).map_err(unexpected)?;
+        let mut slot = Slot { live, size: place.size, filled: recorded.size() };
+        match &plan {
+            Plan::Memory { .. } => slot.size = recorded.size(),
+            Plan::Buffer(_) => {}
+            Plan::BufferForImage(_) => self.outcome.images.as_buffers += 1,
+            Plan::Image(_) => {
+                self.outcome.images.made += 1;
+                let tied = info.dedicated && may_be_tied(allocator.device(), &plan);
+                slot.filled = if tied && place.address.is_none() { 0 } else { place.size };
+            }
+        }
         self.outcome.allocations += 1;
-        self.live_bytes += recorded.size();
+        self.live_bytes += slot.size;
         self.outcome.peak_live = self.outcome.peak_live.max(self.live_bytes);
         self.steady.live(self.live_bytes);
         if self.options.history {
-            let place = self.place(&allocation)?;
-            let info = allocator.info(allocation.id()).map_err(unexpected)?;
-            self.outcome.history.allocated(index, resource, &place, info.occupied, desc.category);
+            let history = &mut self.outcome.history;
+            history.allocated(index, resource, &place, slot.size, info.occupied, desc.category);
         }
-        self.fill(resource, &allocation)?;
-        self.live[resource.as_usize()] = Some(allocation);
-        Ok(())
+        let filled = self.fill(resource, &mut slot);
+        self.slots[resource.as_usize()] = Some(slot);
+        filled
     }
 
     fn free(&mut self, index: usize, resource: ResourceIndex) -> Result<(), Failure> {
+        self.verify(resource)?;
         // One that was refused is not there to be freed.
-        let Some(allocation) = self.live[resource.as_usize()].take() else { return Ok(()) };
-        self.verify(resource, &allocation)?;
+        let Some(slot) = self.slots[resource.as_usize()].take() else { return Ok(()) };
         let allocator = self.allocator;
-        self.stopwatch.time(|| allocator.free(allocation)).map_err(unexpected)?;
+        known(self.stopwatch.time(|| slot.live.destroy(allocator)))?;
         self.outcome.frees += 1;
-        self.live_bytes -= self.trace.resource(resource).size();
+        self.live_bytes -= slot.size;
         if self.options.history {
             self.outcome.history.freed(index, resource);
         }
         Ok(())
     }
 
-    fn give_back(&self, allocation: Allocation) -> Result<(), Failure> {
-        self.allocator.free(allocation).map_err(unexpected)
-    }
-
-    fn place(&self, allocation: &Allocation) -> Result<Place<HostDevice>, Failure> {
-        self.allocator.place(allocation).map_err(unexpected)
+    fn place(&self, live: &Live<T::Device>) -> Result<Place<T::Device>, Failure> {
+        self.allocator.place(live.allocation()).map_err(unexpected)
     }
 
     /// The parts of a resource that carry bytes.
@@ -257,26 +292,44 @@ impl Run<'_> {
         }
     }
 
-    fn fill(&mut self, resource: ResourceIndex, allocation: &Allocation) -> Result<(), Failure> {
-        let recorded = self.trace.resource(resource);
-        for part in self.parts(recorded.size()) {
+    /// Fills a resource with bytes of its own, unless it is an image and nobody can get at its memory.
+    fn fill(&mut self, resource: ResourceIndex, slot: &mut Slot<T::Device>) -> Result<(), Failure> {
+        let id = self.trace.resource(resource).id();
+        match (self.fill_parts(id, slot), &slot.live) {
+            (Ok(()), _) => {}
+            // No buffer may be laid over it, which is found out before anything is written.
+            (Err(TransferError::Buffer(ResourceError::Access(_))), Live::Image(_)) => slot.filled = 0,
+            (Err(error), _) => return Err(Failure::Transfer { id, error }),
+        }
+        if slot.filled == 0 {
+            let bytes = self.parts(slot.size).iter().map(|part| part.end - part.start).sum::<u64>();
+            self.outcome.images.bytes_not_verified += bytes;
+        }
+        Ok(())
+    }
+
+    fn fill_parts(&mut self, id: u64, slot: &Slot<T::Device>) -> Result<(), TransferError> {
+        for part in self.parts(slot.filled) {
             for chunk in pattern::chunks(part) {
-                let bytes = self.pattern.bytes(recorded.id(), chunk.clone());
-                let moved = self.transfer.upload(allocation, chunk.start, bytes);
-                moved.map_err(|error| Failure::Transfer { id: recorded.id(), error })?;
+                let bytes = self.pattern.bytes(id, chunk.clone());
+                slot.live.write(&mut self.transfer, chunk.start, bytes)?;
                 self.outcome.bytes_uploaded += chunk.end - chunk.start;
             }
         }
         Ok(())
     }
 
-    fn verify(&mut self, resource: ResourceIndex, allocation: &Allocation) -> Result<(), Failure> {
-        let recorded = self.trace.resource(resource);
-        let id = recorded.id();
-        for part in self.parts(recorded.size()) {
+    /// Verifies the bytes of a resource that is live.
+    fn verify(&mut self, resource: ResourceIndex) -> Result<(), Failure> {
+        let Some(slot) = &self.slots[resource.as_usize()] else { return Ok(()) };
+        let id = self.trace.resource(resource).id();
+        let mapped = self.place(&slot.live)?.address.is_some();
+        let parts = self.parts(slot.filled);
+        let is_verified_image = matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0;
+        for part in parts {
             for chunk in pattern::chunks(part) {
                 let (expected, back) = self.pattern.bytes_and_room(id, chunk.clone());
-                let moved = self.transfer.download(allocation, chunk.start, back);
+                let moved = slot.live.read(&mut self.transfer, mapped, chunk.start, back);
                 moved.map_err(|error| Failure::Transfer { id, error })?;
                 if expected != back {
                     let at = expected.iter().zip(back.iter()).take_while(|(a, b)| a == b).count();
@@ -285,6 +338,7 @@ impl Run<'_> {
                 self.outcome.bytes_verified += chunk.end - chunk.start;
             }
         }
+        self.outcome.images.verified += u64::from(is_verified_image);
         Ok(())
     }
 
@@ -321,61 +375,21 @@ impl Run<'_> {
     }
 }
 
+/// Why a resource was not made.
+fn refused(line: u64, recorded: &Resource, error: ResourceError) -> Failure {
+    let id = recorded.id();
+    match error {
+        ResourceError::Allocation(error) => Failure::Allocation { line, id, error },
+        error => Failure::Resource { line, id, error },
+    }
+}
+
+/// An allocator knows what it made.
+fn known(known: bool) -> Result<(), Failure> {
+    if known { Ok(()) } else { Err(unexpected("the allocator does not know what it made")) }
+}
+
 /// A refusal of the library that a sound replay never sees.
 fn unexpected(error: impl core::fmt::Display) -> Failure {
     Failure::Unexpected(error.to_string())
-}
-
-const TRANSFER_SRC: u32 = 1;
-const TRANSFER_DST: u32 = 1 << 1;
-const UNIFORM: u32 = 1 << 4;
-const STORAGE: u32 = 1 << 5;
-const INDEX: u32 = 1 << 6;
-const VERTEX: u32 = 1 << 7;
-const INDIRECT: u32 = 1 << 8;
-
-/// What a resource is called where people look: an image by its format and extent, as recorded, a buffer
-/// by what it may be used for.
-pub(crate) fn display_name(resource: &Resource) -> String {
-    let RecordedKind::Buffer { usage: Some(usage) } = resource.kind() else {
-        return resource.name().to_owned();
-    };
-    let flags = [
-        (VERTEX, "vertex"),
-        (INDEX, "index"),
-        (UNIFORM, "uniform"),
-        (STORAGE, "storage"),
-        (INDIRECT, "indirect"),
-        (TRANSFER_SRC, "copied from"),
-        (TRANSFER_DST, "copied to"),
-    ];
-    let named: Vec<_> = flags.iter().filter(|(flag, _)| usage & flag != 0).map(|(_, name)| *name).collect();
-    if named.is_empty() {
-        format!("buffer, usage {usage:#x}")
-    } else {
-        format!("{} buffer", named.join(", "))
-    }
-}
-
-/// What a recorded resource is, what its memory is for, and what to call that.
-///
-/// A buffer's usage tells: one that is only copied from is how a program uploads, one that is only copied
-/// to is how it reads back.
-fn roles(resource: &Resource) -> (ResourceKind, Intent, &'static str) {
-    match resource.kind() {
-        RecordedKind::Image => (ResourceKind::OptimalImage, Intent::Device, "image"),
-        RecordedKind::Buffer { usage } => match usage {
-            Some(TRANSFER_SRC) => (ResourceKind::Buffer, Intent::Upload, "staging"),
-            Some(TRANSFER_DST) => (ResourceKind::Buffer, Intent::Readback, "readback"),
-            // The CPU has no other way into a buffer that is not copied to.
-            Some(usage) if usage & TRANSFER_DST == 0 => {
-                (ResourceKind::Buffer, Intent::DeviceHostWrite, "dynamic buffer")
-            }
-            Some(usage) if usage & (INDEX | VERTEX) != 0 => (ResourceKind::Buffer, Intent::Device, "mesh"),
-            Some(usage) if usage & (UNIFORM | STORAGE) != 0 => {
-                (ResourceKind::Buffer, Intent::Device, "shader data")
-            }
-            _ => (ResourceKind::Buffer, Intent::Device, "buffer"),
-        },
-    }
 }

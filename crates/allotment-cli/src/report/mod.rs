@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-use allotment::device::host::Profile;
 use serde::Serialize;
 
 use crate::args::Setup;
 use crate::failure::Failure;
 use crate::replay::{Block, Outcome, Sample, display_name};
 use crate::source::Source;
+use crate::target::Machine;
 
 const PAGE: &str = include_str!("../../assets/report.html");
 
@@ -25,7 +25,10 @@ struct Data<'a> {
     format: u32,
     title: &'a str,
     device: &'static str,
-    profile: &'static str,
+    /// The profile of the simulated device.
+    profile: Option<&'static str>,
+    /// What the device calls itself.
+    device_name: &'a str,
     algorithm: String,
     events: usize,
     /// The event at the end of each frame.
@@ -93,11 +96,12 @@ struct Allocations {
 pub(crate) fn write(
     path: &Path,
     source: &Source,
+    machine: &Machine,
     setup: &Setup,
     outcome: &Outcome,
     summary: &[(String, String)],
 ) -> Result<(), Failure> {
-    let data = Data::new(source, setup, outcome, summary);
+    let data = Data::new(source, machine, setup, outcome, summary);
     // A script element ends at the first `</script`, whatever it is part of.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
     std::fs::write(path, PAGE.replacen(PLACE, &json, 1))
@@ -113,7 +117,13 @@ fn intern<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
 }
 
 impl<'a> Data<'a> {
-    fn new(source: &'a Source, setup: &Setup, outcome: &'a Outcome, summary: &'a [(String, String)]) -> Self {
+    fn new(
+        source: &'a Source,
+        machine: &'a Machine,
+        setup: &Setup,
+        outcome: &'a Outcome,
+        summary: &'a [(String, String)],
+    ) -> Self {
         let trace = &source.trace;
         let (mut names, mut categories) = (Vec::new(), Vec::new());
         let mut allocations = Allocations::default();
@@ -122,7 +132,7 @@ impl<'a> Data<'a> {
             allocations.block.push(allocated.block);
             allocations.offset.push(allocated.offset);
             allocations.size.push(allocated.occupied);
-            allocations.requested.push(resource.size());
+            allocations.requested.push(allocated.requested);
             allocations.from.push(allocated.from);
             allocations.to.push(allocated.to.map_or(-1, |to| to as i64));
             let image = matches!(resource.kind(), allotment_trace::ResourceKind::Image);
@@ -137,15 +147,16 @@ impl<'a> Data<'a> {
         Self {
             format: 1,
             title: &source.title,
-            device: "host",
-            profile: setup.profile.name,
+            device: machine.device,
+            profile: machine.profile,
+            device_name: &machine.properties.name,
             algorithm: setup.algorithm.to_string(),
             events: trace.events().len(),
             frames: frames.map(|(index, _)| index).collect(),
             summary,
             timeline: Timeline::new(&outcome.history.samples, outcome.peak_event),
-            heaps: heaps(&setup.profile),
-            blocks: blocks.map(|(id, block)| BlockRow::new(id, block, &setup.profile)).collect(),
+            heaps: heaps(machine),
+            blocks: blocks.map(|(id, block)| BlockRow::new(id, block, machine)).collect(),
             allocations,
             names,
             categories,
@@ -175,20 +186,20 @@ impl Timeline {
     }
 }
 
-fn heaps(profile: &Profile) -> Vec<Heap> {
-    let heaps = profile.heaps.iter().enumerate();
-    let heaps = heaps.map(|(index, heap)| Heap {
+fn heaps(machine: &Machine) -> Vec<Heap> {
+    let heaps = machine.properties.heaps.iter().zip(&machine.budgets).enumerate();
+    let heaps = heaps.map(|(index, (heap, budget))| Heap {
         index,
         name: if heap.device_local { "device-local" } else { "host" },
         size: heap.size,
-        budget: heap.size / 10 * 9,
+        budget: budget.budget,
     });
     heaps.collect()
 }
 
 impl BlockRow {
-    fn new(id: usize, block: &Block, profile: &Profile) -> Self {
-        let properties = profile.memory_types[usize::from(block.memory_type)].properties;
+    fn new(id: usize, block: &Block, machine: &Machine) -> Self {
+        let properties = machine.properties.memory_types[usize::from(block.memory_type)].properties;
         Self {
             id,
             pool: format!("type {} ({properties}), {}", block.memory_type, block.pool),

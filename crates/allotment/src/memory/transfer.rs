@@ -93,8 +93,18 @@ pub struct Transfer<'a, D: Device> {
     queue: QueueIndex,
     chunk: u64,
     usage: u64,
+    way: Way,
     /// For the CPU to write and to read. Taken when dropped.
     staging: Option<[Buffer<D>; 2]>,
+}
+
+/// How bytes get in and out of buffers whose memory the CPU can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By the CPU.
+    Shortest,
+    /// By the queue.
+    Queue,
 }
 
 /// Which way the bytes go.
@@ -147,13 +157,23 @@ impl<'a, D: Device> Transfer<'a, D> {
                 return Err(error);
             }
         };
-        Ok(Self { allocator, queue, chunk, usage: 0, staging: Some([up, down]) })
+        Ok(Self { allocator, queue, chunk, usage: 0, way: Way::Shortest, staging: Some([up, down]) })
     }
 
     /// The same with buffers of this API-specific [usage](BufferDesc::usage) over what is transferred.
     #[must_use]
     pub fn with_usage(mut self, usage: u64) -> Self {
         self.usage = usage;
+        self
+    }
+
+    /// The same, with the bytes of buffers ([`upload_to`](Self::upload_to),
+    /// [`download_from`](Self::download_from)) going through the queue even where the CPU can reach them.
+    ///
+    /// What the CPU then finds in the memory shows that the buffer stands where it should.
+    #[must_use]
+    pub fn through_the_queue(mut self) -> Self {
+        self.way = Way::Queue;
         self
     }
 
@@ -216,10 +236,14 @@ impl<'a, D: Device> Transfer<'a, D> {
         self.receive(Place::of(buffer), offset, bytes)
     }
 
+    fn takes_the_queue(&self, place: Place<'_, D>) -> bool {
+        place.buffer.is_some() && self.way == Way::Queue
+    }
+
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.allocator.place(to.allocation)?;
         check_range(offset, bytes.len() as u64, place.size)?;
-        if place.address.is_some() {
+        if place.address.is_some() && !self.takes_the_queue(to) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
@@ -235,7 +259,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.allocator.place(from.allocation)?;
         check_range(offset, bytes.len() as u64, place.size)?;
-        if place.address.is_some() {
+        if place.address.is_some() && !self.takes_the_queue(from) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;

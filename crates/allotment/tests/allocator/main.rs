@@ -21,4 +21,5 @@ mod rig;
 mod shadow;
 mod sharing;
 mod threads;
+mod transfer;
 mod upkeep;

@@ -1,0 +1,214 @@
+//! `allotment info`: what a device has, and which memory type would be chosen for each intent and why.
+
+mod text;
+
+use allotment::device::{
+    BufferDesc, DedicatedNeed, Device, DeviceError, MemoryProperties, QueueKind, Requirements,
+};
+use allotment::memory::{Choice, Verdict};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
+use serde::Serialize;
+
+use crate::args::{Chosen, InfoArgs};
+use crate::failure::Failure;
+#[cfg(feature = "vulkan")]
+use crate::target::Vulkan;
+use crate::target::{Host, Machine, Target};
+
+/// Bytes of the buffer that is asked about. The answer is about memory types, for which the size does not
+/// matter.
+const BUFFER: u64 = 64 << 10;
+
+/// Everything that is told.
+#[derive(Serialize)]
+struct Info<'a> {
+    device: &'static str,
+    /// What the device calls itself.
+    device_name: &'a str,
+    /// Of the simulated device, as what it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'static str>,
+    heaps: Vec<HeapRow>,
+    memory_types: Vec<TypeRow>,
+    limits: LimitsRow,
+    queues: Vec<&'static str>,
+    intents: Vec<IntentRow>,
+}
+
+/// Sizes in bytes.
+#[derive(Serialize)]
+struct HeapRow {
+    size: u64,
+    device_local: bool,
+    /// What this process should stay within.
+    budget: u64,
+    /// What this process uses.
+    usage: u64,
+}
+
+#[derive(Serialize)]
+struct TypeRow {
+    heap: u8,
+    properties: Vec<String>,
+}
+
+/// Sizes in bytes.
+#[derive(Serialize)]
+struct LimitsRow {
+    buffer_image_granularity: u64,
+    non_coherent_atom_size: u64,
+    max_allocation_count: u32,
+    max_allocation_size: u64,
+}
+
+/// What would be chosen for one intent and one kind of resource.
+#[derive(Serialize)]
+struct IntentRow {
+    intent: String,
+    /// `buffer` or `optimal image`.
+    resource: &'static str,
+    /// The memory types that the device allows such a resource; bit `i` stands for type `i`.
+    allowed: u32,
+    /// Whether the device would like such a resource to be alone in its memory.
+    dedicated: &'static str,
+    /// The memory type that is tried first; nothing where none will do.
+    chosen: Option<u8>,
+    /// Every memory type: those that would be tried, in that order, then the others.
+    types: Vec<ChoiceRow>,
+}
+
+#[derive(Serialize)]
+struct ChoiceRow {
+    memory_type: u8,
+    heap: u8,
+    /// Whether it would be tried.
+    suits: bool,
+    /// The smaller, the earlier it is tried; nothing where it is not.
+    cost: Option<u32>,
+    why: String,
+}
+
+pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
+    match args.device.chosen()? {
+        Chosen::Host(profile) => run_on(&Host::new(profile), args),
+        #[cfg(feature = "vulkan")]
+        Chosen::Vulkan { gpu } => run_on(&Vulkan::open(gpu.as_deref(), false)?, args),
+    }
+}
+
+fn run_on<T: Target>(target: &T, args: &InfoArgs) -> Result<(), Failure> {
+    let allocator = Allocator::new(target.device(), AllocatorDesc::default())?;
+    let machine = target.machine();
+    let info = Info::new(machine, intents(target, &allocator)?);
+    if args.json {
+        say!("{}", serde_json::to_string(&info)?);
+    } else {
+        text::print(&machine.about, &info);
+    }
+    Ok(())
+}
+
+/// Every intent, for a buffer and for an image.
+fn intents<T: Target>(target: &T, allocator: &Allocator<T::Device>) -> Result<Vec<IntentRow>, Failure> {
+    let device = allocator.device();
+    let refused = |error: DeviceError| Failure::Unexpected(format!("what a resource needs: {error}"));
+    let mut rows = Vec::new();
+    for intent in Intent::ALL {
+        let buffer = device.buffer_requirements(&BufferDesc::new(BUFFER).into()).map_err(refused)?;
+        rows.push(IntentRow::new(allocator, intent, ResourceKind::Buffer, buffer));
+        let image = device.image_requirements(&target.sample_image(intent).into()).map_err(refused)?;
+        rows.push(IntentRow::new(allocator, intent, ResourceKind::OptimalImage, image));
+    }
+    Ok(rows)
+}
+
+impl<'a> Info<'a> {
+    fn new(machine: &'a Machine, intents: Vec<IntentRow>) -> Self {
+        let properties = &machine.properties;
+        let heaps = properties.heaps.iter().zip(&machine.budgets);
+        let limits = properties.limits;
+        Self {
+            device: machine.device,
+            device_name: &properties.name,
+            profile: machine.profile,
+            heaps: heaps
+                .map(|(heap, budget)| HeapRow {
+                    size: heap.size,
+                    device_local: heap.device_local,
+                    budget: budget.budget,
+                    usage: budget.usage,
+                })
+                .collect(),
+            memory_types: properties
+                .memory_types
+                .iter()
+                .map(|memory_type| TypeRow {
+                    heap: memory_type.heap.0,
+                    properties: property_names(memory_type.properties),
+                })
+                .collect(),
+            limits: LimitsRow {
+                buffer_image_granularity: limits.buffer_image_granularity.get(),
+                non_coherent_atom_size: limits.non_coherent_atom_size.get(),
+                max_allocation_count: limits.max_allocation_count,
+                max_allocation_size: limits.max_allocation_size,
+            },
+            queues: properties.queues.iter().map(|queue| queue_name(queue.kind)).collect(),
+            intents,
+        }
+    }
+}
+
+impl IntentRow {
+    fn new<D: Device>(
+        allocator: &Allocator<D>,
+        intent: Intent,
+        kind: ResourceKind,
+        requirements: Requirements,
+    ) -> Self {
+        let choices = allocator.explain(&AllocationDesc::new(requirements, intent).of_kind(kind));
+        let types: Vec<_> = choices.iter().map(ChoiceRow::from).collect();
+        Self {
+            intent: intent.to_string(),
+            resource: if kind == ResourceKind::Buffer { "buffer" } else { "optimal image" },
+            allowed: requirements.memory_types.0,
+            dedicated: match requirements.dedicated {
+                DedicatedNeed::None => "no matter",
+                DedicatedNeed::Preferred => "preferred",
+                DedicatedNeed::Required => "required",
+            },
+            chosen: types.first().filter(|first| first.suits).map(|first| first.memory_type),
+            types,
+        }
+    }
+}
+
+impl From<&Choice> for ChoiceRow {
+    fn from(choice: &Choice) -> Self {
+        let cost = match choice.verdict {
+            Verdict::Suits { cost, .. } => Some(cost),
+            _ => None,
+        };
+        Self {
+            memory_type: choice.memory_type.0,
+            heap: choice.heap.0,
+            suits: cost.is_some(),
+            cost,
+            why: choice.verdict.to_string(),
+        }
+    }
+}
+
+/// `device-local` and the like, one by one.
+pub(crate) fn property_names(properties: MemoryProperties) -> Vec<String> {
+    properties.iter_names().map(|(name, _)| name.to_ascii_lowercase().replace('_', "-")).collect()
+}
+
+fn queue_name(kind: QueueKind) -> &'static str {
+    match kind {
+        QueueKind::Graphics => "graphics",
+        QueueKind::Compute => "compute",
+        QueueKind::Transfer => "transfer",
+        _ => "other",
+    }
+}

@@ -1,0 +1,90 @@
+//! A recorded resource while it is live, and the bytes in it.
+
+use allotment::device::{DedicatedNeed, Device};
+use allotment::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
+use allotment::{Allocation, AllocationDesc, Allocator};
+
+use crate::target::Plan;
+
+/// What a recorded resource became.
+#[derive(Debug)]
+pub(super) enum Live<D: Device> {
+    Memory(Allocation),
+    Buffer(Buffer<D>),
+    Image(Image<D>),
+}
+
+impl<D: Device> Live<D> {
+    pub(super) fn create(
+        allocator: &Allocator<D>,
+        plan: &Plan,
+        desc: &AllocationDesc,
+    ) -> Result<Self, ResourceError> {
+        match *plan {
+            Plan::Memory { .. } => {
+                allocator.allocate(desc).map(Self::Memory).map_err(ResourceError::Allocation)
+            }
+            Plan::Buffer(info) | Plan::BufferForImage(info) => {
+                allocator.create_buffer(&info.into(), desc).map(Self::Buffer)
+            }
+            Plan::Image(info) => allocator.create_image(&info.into(), desc).map(Self::Image),
+        }
+    }
+
+    /// Gives everything back; `false` where the allocator does not know it, which a sound replay never sees.
+    pub(super) fn destroy(self, allocator: &Allocator<D>) -> bool {
+        match self {
+            Self::Memory(allocation) => allocator.free(allocation).is_ok(),
+            Self::Buffer(buffer) => allocator.destroy_buffer(buffer).is_ok(),
+            Self::Image(image) => allocator.destroy_image(image).is_ok(),
+        }
+    }
+
+    pub(super) fn allocation(&self) -> &Allocation {
+        match self {
+            Self::Memory(allocation) => allocation,
+            Self::Buffer(buffer) => buffer.allocation(),
+            Self::Image(image) => image.allocation(),
+        }
+    }
+
+    /// Writes bytes: of a buffer through its own handle, if the transfer goes through the queue, else into
+    /// the memory.
+    pub(super) fn write(
+        &self,
+        transfer: &mut Transfer<'_, D>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), TransferError> {
+        match self {
+            Self::Buffer(buffer) => transfer.upload_to(buffer, offset, bytes),
+            Self::Memory(_) | Self::Image(_) => transfer.upload(self.allocation(), offset, bytes),
+        }
+    }
+
+    /// Reads bytes. Those of a buffer are read from its memory where the CPU can reach that, since they were
+    /// written through its handle: so both are shown to be in one place.
+    pub(super) fn read(
+        &self,
+        transfer: &mut Transfer<'_, D>,
+        mapped: bool,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), TransferError> {
+        match self {
+            Self::Buffer(buffer) if !mapped => transfer.download_from(buffer, offset, bytes),
+            _ => transfer.download(self.allocation(), offset, bytes),
+        }
+    }
+}
+
+/// Whether memory with one resource in it may be its alone, as far as the API is told: then no buffer may
+/// be laid over it. What the allocator decided is not told, so this errs on the side of yes.
+pub(super) fn may_be_tied<D: Device>(device: &D, plan: &Plan) -> bool {
+    match *plan {
+        Plan::Image(info) => device
+            .image_requirements(&info.into())
+            .is_ok_and(|requirements| requirements.dedicated != DedicatedNeed::None),
+        _ => false,
+    }
+}

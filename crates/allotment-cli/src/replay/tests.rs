@@ -1,0 +1,129 @@
+//! What the simulated device does not show as the command uses it: resources that the device itself makes.
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment::device::{BufferDesc, ImageDesc};
+use allotment::memory::{BlockSizes, Retention};
+use allotment::{Algorithm, Intent, ResourceKind};
+use allotment_trace::{Resource, ResourceKind as RecordedKind, Trace};
+
+use super::{Images, Options, Outcome, replay};
+use crate::args::{Bytes, Setup};
+use crate::failure::Failure;
+use crate::target::{Host, Machine, Plan, Target};
+
+/// The simulated device, made to make buffers and images.
+struct Maker {
+    host: Host,
+    overlay_usage: u64,
+    /// What its checks find wrong at the end.
+    complaints: Vec<String>,
+}
+
+impl Maker {
+    fn of(profile: &str) -> Self {
+        let host = Host::new(Profile::named(profile).unwrap());
+        let overlay_usage = host.overlay_usage();
+        Self { host, overlay_usage, complaints: Vec::new() }
+    }
+}
+
+impl Target for Maker {
+    type Device = HostDevice;
+
+    fn machine(&self) -> &Machine {
+        self.host.machine()
+    }
+
+    fn device(&self) -> HostDevice {
+        self.host.device()
+    }
+
+    fn plan(&self, _: &HostDevice, recorded: &Resource, _: ResourceKind) -> Result<Plan, Failure> {
+        let buffer = BufferDesc::new(recorded.size());
+        Ok(match recorded.kind() {
+            RecordedKind::Buffer { .. } => Plan::Buffer(buffer),
+            RecordedKind::Image => recorded.image_shape().map_or(Plan::BufferForImage(buffer), |shape| {
+                Plan::Image(ImageDesc::new(shape.extent[0], shape.extent[1], 4))
+            }),
+        })
+    }
+
+    fn overlay_usage(&self) -> u64 {
+        self.overlay_usage
+    }
+
+    fn sample_image(&self, intent: Intent) -> ImageDesc {
+        self.host.sample_image(intent)
+    }
+
+    fn close(self) -> Vec<String> {
+        [self.complaints, self.host.close()].concat()
+    }
+}
+
+const TRACE: &str = "\
+op,id,size,alignment,kind,name
+a,0,1000,16,buffer,17
+a,1,5000000,16,buffer,128
+a,2,70000,16,image,VK_FORMAT_R8G8B8A8_UNORM 128x128x1
+a,3,70000,16,image,something of unknown shape
+m,,,,,
+f,1,,,,
+f,2,,,,
+a,4,12345,16,buffer,1
+";
+
+fn replayed(target: Maker) -> Result<Outcome, Failure> {
+    let trace = Trace::read(TRACE.as_bytes()).unwrap();
+    let setup = Setup {
+        algorithm: Algorithm::Tlsf,
+        block_sizes: BlockSizes::default(),
+        retention: Retention::default(),
+    };
+    let options = Options { bytes: Bytes::All, stop_at_refusal: true, history: true, ..Options::default() };
+    replay(&trace, target, &setup, options, |_| ())
+}
+
+/// Bytes of the buffers of the trace, the one in place of an image among them.
+const BUFFERS: u64 = 1000 + 5_000_000 + 70_000 + 12_345;
+
+#[test]
+fn bytes_get_into_buffers_and_images_that_the_cpu_cannot_reach() {
+    for profile in ["discrete-no-bar", "discrete-large-bar", "integrated", "lavapipe"] {
+        let outcome = replayed(Maker::of(profile)).unwrap();
+        let images = Images { made: 1, as_buffers: 1, verified: 1, bytes_not_verified: 0 };
+        assert_eq!(outcome.images, images, "{profile}");
+        assert_eq!(outcome.bytes_verified, outcome.bytes_uploaded, "{profile}");
+        assert_eq!(outcome.bytes_verified, BUFFERS + 128 * 128 * 4, "{profile}");
+        assert_eq!((outcome.allocations, outcome.frees, outcome.failed), (5, 2, 0), "{profile}");
+    }
+}
+
+#[test]
+fn bytes_of_images_over_which_no_buffer_may_lie_are_counted_and_not_verified() {
+    // Here buffers and images are of different memory types.
+    let outcome = replayed(Maker { overlay_usage: 0, ..Maker::of("d3d12-tier-1") }).unwrap();
+    let images = Images { made: 1, as_buffers: 1, verified: 0, bytes_not_verified: 128 * 128 * 4 };
+    assert_eq!(outcome.images, images);
+    assert_eq!(outcome.bytes_verified, BUFFERS);
+}
+
+#[test]
+fn what_the_device_complains_of_fails_a_replay_that_went_well() {
+    let complaints = vec!["this is wrong".to_owned(), "so is that".to_owned()];
+    let failure = replayed(Maker { complaints, ..Maker::of("integrated") }).unwrap_err();
+    assert_eq!(failure.to_string(), "the device complains of 2 things:\n  this is wrong\n  so is that");
+}
+
+#[test]
+fn why_a_replay_failed_is_told_after_what_the_device_complains_of() {
+    let complaints = vec!["this is wrong".to_owned()];
+    let mut profile = Profile::named("integrated").unwrap();
+    // Staging buffers fit, and the large buffer does not.
+    profile.heaps[0].size = 20 << 20;
+    let maker = Maker { complaints, ..Maker::of("integrated") };
+    let failure = replayed(Maker { host: Host::new(profile), ..maker }).unwrap_err();
+    let text = failure.to_string();
+    // And of nothing else: what was made before the failure is destroyed in good order.
+    assert!(text.starts_with("the device complains: this is wrong\nallotment: line 3: "), "{text}");
+}

@@ -1,0 +1,87 @@
+//! The devices that the command runs on: what differs between them, and nothing else.
+//!
+//! - `host`: the simulated device. A recorded resource becomes memory of the recorded size.
+//! - `vulkan`: a real driver. A recorded resource becomes a real buffer or image.
+
+mod host;
+#[cfg(feature = "vulkan")]
+mod vulkan;
+
+use allotment::device::{BufferDesc, Device, DeviceProperties, HeapBudget, HeapIndex, ImageDesc};
+use allotment::{Intent, Requirements, ResourceKind};
+use allotment_trace::Resource;
+
+use crate::failure::Failure;
+pub(crate) use host::Host;
+#[cfg(feature = "vulkan")]
+pub(crate) use vulkan::Vulkan;
+
+/// A device, opened.
+pub(crate) trait Target {
+    /// What the allocator runs over.
+    type Device: Device;
+
+    /// What to tell people and machines of it.
+    fn machine(&self) -> &Machine;
+
+    /// The device, for an allocator of its own.
+    fn device(&self) -> Self::Device;
+
+    /// What a recorded resource becomes on this device.
+    fn plan(&self, device: &Self::Device, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure>;
+
+    /// The [usage](allotment::device::BufferDesc::usage) of a buffer that is laid over memory to get at the
+    /// bytes in it.
+    fn overlay_usage(&self) -> u64;
+
+    /// An image as programs have them where the memory is for this.
+    fn sample_image(&self, intent: Intent) -> ImageDesc;
+
+    /// Closes the device. Returns what its own checks found wrong, up to its end; nothing, if all is well.
+    fn close(self) -> Vec<String>;
+}
+
+/// What a recorded resource becomes.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(any(feature = "vulkan", test)),
+    expect(dead_code, reason = "the simulated device has no need of the rest")
+)]
+pub(crate) enum Plan {
+    /// Memory, with nothing in it that the device knows of.
+    Memory { requirements: Requirements, kind: ResourceKind },
+    /// A buffer.
+    Buffer(BufferDesc),
+    /// An image.
+    Image(ImageDesc),
+    /// A buffer in the place of an image that the device cannot make.
+    BufferForImage(BufferDesc),
+}
+
+/// What there is to tell of a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// As it is chosen on the command line.
+    pub(crate) device: &'static str,
+    /// Of the simulated device, as what it was made.
+    pub(crate) profile: Option<&'static str>,
+    /// In a sentence: "on …".
+    pub(crate) about: String,
+    pub(crate) properties: DeviceProperties,
+    /// By heap, when the device was opened.
+    pub(crate) budgets: Vec<HeapBudget>,
+}
+
+impl Machine {
+    fn new<D: Device>(
+        device: &D,
+        kind: &'static str,
+        profile: Option<&'static str>,
+        about: impl FnOnce(&DeviceProperties) -> String,
+    ) -> Self {
+        let properties = device.properties().clone();
+        // At most 16, as said at the field.
+        let budgets = (0..properties.heaps.len() as u8).map(|heap| device.heap_budget(HeapIndex(heap)));
+        Self { device: kind, profile, about: about(&properties), budgets: budgets.collect(), properties }
+    }
+}

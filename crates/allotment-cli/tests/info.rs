@@ -1,0 +1,107 @@
+//! `allotment info` as its users meet it.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use common::{allotment, folder, json};
+use serde_json::Value;
+
+const INTENTS: [&str; 5] =
+    ["device", "upload", "readback", "device with host writes", "transient attachment"];
+
+/// The row of an intent and a resource.
+fn row<'a>(info: &'a Value, intent: &str, resource: &str) -> &'a Value {
+    let rows = info["intents"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["intent"] == intent && row["resource"] == resource);
+    row.unwrap_or_else(|| panic!("no row {intent}, {resource}: {info}"))
+}
+
+/// What holds of every device.
+fn check(info: &Value) {
+    let (heaps, types) = (info["heaps"].as_array().unwrap(), info["memory_types"].as_array().unwrap());
+    assert!(!heaps.is_empty() && !types.is_empty());
+    for heap in heaps {
+        assert!(heap["budget"].as_u64().unwrap() <= heap["size"].as_u64().unwrap(), "{heap}");
+        assert!(heap["usage"].is_u64() && heap["device_local"].is_boolean());
+    }
+    assert!(types.iter().all(|row| row["heap"].as_u64().unwrap() < heaps.len() as u64));
+    for limit in
+        ["buffer_image_granularity", "non_coherent_atom_size", "max_allocation_count", "max_allocation_size"]
+    {
+        assert!(info["limits"][limit].as_u64().unwrap() >= 1, "{limit}");
+    }
+    assert!(!info["queues"].as_array().unwrap().is_empty());
+    for intent in INTENTS {
+        for resource in ["buffer", "optimal image"] {
+            let row = row(info, intent, resource);
+            let choices = row["types"].as_array().unwrap();
+            assert_eq!(choices.len(), types.len(), "every type is judged");
+            assert!(choices.iter().all(|choice| !choice["why"].as_str().unwrap().is_empty()));
+            let tried: Vec<&Value> = choices.iter().take_while(|choice| choice["suits"] == true).collect();
+            assert!(choices[tried.len()..].iter().all(|choice| choice["suits"] == false), "tried ones first");
+            assert!(
+                tried.windows(2).all(|pair| pair[0]["cost"].as_u64() <= pair[1]["cost"].as_u64()),
+                "cheapest first"
+            );
+            let first = tried.first().map_or(&Value::Null, |first| &first["memory_type"]);
+            assert_eq!(&row["chosen"], first);
+        }
+    }
+    for intent in ["device", "upload", "readback"] {
+        assert!(row(info, intent, "buffer")["chosen"].is_u64(), "{intent} is served everywhere");
+    }
+}
+
+#[test]
+fn every_profile_says_what_it_has_and_what_it_would_choose() {
+    let folder = folder();
+    let profiles = json(&allotment(&folder, &["profiles", "--json"]));
+    for profile in profiles["profiles"].as_array().unwrap() {
+        let name = profile["name"].as_str().unwrap();
+        let info = json(&allotment(&folder, &["info", "--profile", name, "--json"]));
+        assert_eq!((&info["device"], &info["profile"]), (&"host".into(), &profile["name"]));
+        assert_eq!(info["memory_types"], profile["memory_types"]);
+        check(&info);
+    }
+}
+
+#[test]
+fn where_a_resource_cannot_stand_is_the_devices_word() {
+    let info = json(&allotment(&folder(), &["info", "--profile", "mobile", "--json"]));
+    // Lazily allocated memory is for attachments, and no buffer is one.
+    assert_eq!(row(&info, "transient attachment", "optimal image")["chosen"], 2);
+    assert_eq!(row(&info, "transient attachment", "buffer")["chosen"], 0);
+    let lazy = &row(&info, "device", "optimal image")["types"][2];
+    assert_eq!((&lazy["memory_type"], &lazy["suits"]), (&2.into(), &false.into()));
+    assert_eq!(lazy["why"], "is lazily-allocated, which must be asked for by name");
+}
+
+#[test]
+fn a_person_is_told_the_same_in_words() {
+    let output = allotment(&folder(), &["info"]);
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "  heap 0      8.0 GiB device-local, budget 7.2 GiB, 0 B (0.0 %) in use",
+        "  type 3   heap 0: device-local, host-visible, host-coherent",
+        "  memory objects, at most            4,096",
+        "  device with host writes",
+        "      1.  type 3: exactly what is wanted",
+        "      –   type 0: must be host-visible and is not",
+    ] {
+        assert!(text.lines().any(|other| other == line), "no line \"{line}\":\n{text}");
+    }
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_real_device_says_as_much() {
+    if !common::vulkan_is_here("a_real_device_says_as_much") {
+        return;
+    }
+    let info = json(&allotment(&folder(), &common::on_vulkan(&["info", "--json"])));
+    assert_eq!((&info["device"], &info["profile"]), (&"vulkan".into(), &Value::Null));
+    assert!(!info["device_name"].as_str().unwrap().is_empty());
+    check(&info);
+}
