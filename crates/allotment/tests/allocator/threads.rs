@@ -112,7 +112,12 @@ fn threads_share_a_custom_pool() {
 /// possible.
 #[test]
 fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
-    let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = small_blocks(64 * KIB, 256 * KIB));
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        desc.block_sizes = small_blocks(64 * KIB, 256 * KIB);
+        desc.shards = 2;
+    });
+    // At most 30 are live in each thread, and each shard is looked at in a moment of its own.
+    let most = 90 * 2;
     let done = AtomicBool::new(false);
     scope(|scope| {
         let rig = &rig;
@@ -122,8 +127,8 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
         let look = || {
             while !done.load(Ordering::Relaxed) {
                 let statistics = rig.statistics();
-                assert!(statistics.allocations <= 90 && statistics.free() <= statistics.block_bytes);
-                assert!(rig.leaks().len() <= 90);
+                assert!(statistics.allocations <= most && statistics.free() <= statistics.block_bytes);
+                assert!(rig.leaks().len() <= most as usize);
                 assert!(rig.heap_reports().iter().all(|report| report.reserved <= report.peak_reserved));
                 serde_json::from_str::<serde_json::Value>(&rig.dump_json()).expect("a dump is JSON");
                 let _ = rig.would_grow(&wanted(KIB, Intent::Upload));
