@@ -293,7 +293,13 @@ impl<T> VirtualBlock<T> {
     /// True is no promise; alignment and the last 3 % of the size are not looked at.
     #[must_use]
     pub fn may_fit(&self, size: u64) -> bool {
-        size <= self.engine.largest_free_at_most(&self.chain)
+        size <= self.largest_free_at_most()
+    }
+
+    /// No less than [`largest_free`](Self::largest_free), and at most 3 % more. O(1).
+    #[must_use]
+    pub fn largest_free_at_most(&self) -> u64 {
+        self.engine.largest_free_at_most(&self.chain)
     }
 
     /// Sums that are kept up to date anyway. O(1).

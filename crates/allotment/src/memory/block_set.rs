@@ -62,6 +62,22 @@ const SHARED_SPARE_FACTOR: u64 = 2;
 /// closely: half a percent to a percent less memory at the peaks of the recorded training traces.
 const FIRST_FIT: u64 = 256 << 10;
 
+/// What a search for room reads of a shared block, side by side with the others'.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    block: u32,
+    free: u64,
+    /// No request for more finds room; for less, perhaps.
+    largest_free_at_most: u64,
+}
+
+impl Standing {
+    fn of(block: u32, ranges: &VirtualBlock<u32>) -> Self {
+        let free = ranges.statistics().free;
+        Self { block, free, largest_free_at_most: ranges.largest_free_at_most() }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct BlockSet<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
@@ -72,8 +88,9 @@ pub(super) struct BlockSet<D: Device> {
     /// By index; an index is never used for another block while a spot names it.
     blocks: Vec<Option<Block<D>>>,
     vacant: Vec<u32>,
-    /// Shared blocks, the fullest first or nearly so: each operation swaps one pair that is out of order.
-    order: Vec<u32>,
+    /// Shared blocks, the fullest first or nearly so: each operation moves the block that it changed by one
+    /// place at most.
+    order: Vec<Standing>,
     /// Empty blocks of [`Role::Own`].
     spare: Vec<u32>,
     /// Freed ranges that wait for a request of their size.
@@ -165,7 +182,7 @@ impl<D: Device> BlockSet<D> {
         block.ranges = new_ranges(block.memory.size(), algorithm);
         block.role = Role::Shared;
         self.spare.retain(|&spare| spare != index);
-        self.order.push(index);
+        self.order.push(Standing::of(index, &block.ranges));
         self.statistics.dedicated -= 1;
         self.statistics.blocks += 1;
         true
@@ -190,9 +207,9 @@ impl<D: Device> BlockSet<D> {
             };
         }
         for at in 0..self.order.len() {
-            let index = self.order[at];
-            if self.block(index).is_some_and(|block| block.ranges.may_fit(request.size)) {
-                if let Some(spot) = self.place_in(index, request, sizes, record)? {
+            let Standing { block, largest_free_at_most, .. } = self.order[at];
+            if request.size <= largest_free_at_most {
+                if let Some(spot) = self.place_in(block, request, sizes, record)? {
                     return Ok(Some(spot));
                 }
             }
@@ -202,12 +219,11 @@ impl<D: Device> BlockSet<D> {
 
     /// The block in which the request fits most closely.
     fn tightest(&self, request: &Request) -> Option<u32> {
-        let candidates = self.order.iter().filter_map(|&index| {
-            let ranges = &self.block(index)?.ranges;
-            let room = if ranges.may_fit(request.size) { ranges.room_for(request)? } else { return None };
-            Some((room, index))
+        let candidates = self.order.iter().filter(|standing| request.size <= standing.largest_free_at_most);
+        let fitting = candidates.filter_map(|&Standing { block, .. }| {
+            Some((self.block(block)?.ranges.room_for(request)?, block))
         });
-        candidates.min_by_key(|&(room, _)| room).map(|(_, index)| index)
+        fitting.min_by_key(|&(room, _)| room).map(|(_, index)| index)
     }
 
     /// Serves a request from one block.
@@ -233,7 +249,7 @@ impl<D: Device> BlockSet<D> {
         let padding = block.ranges.statistics().padding - padding;
         *self.lost() += padding;
         self.occupy(index, sizes);
-        self.sort_step();
+        self.stands_anew(index);
         Ok(Some(Spot { block: index, handle: range.handle, offset: range.offset }))
     }
 
@@ -295,7 +311,7 @@ impl<D: Device> BlockSet<D> {
         debug_assert!(freed.is_ok(), "a range is given back once");
         let padding = padding - block.ranges.statistics().padding;
         *self.lost() -= padding;
-        self.sort_step();
+        self.stands_anew(spot.block);
     }
 
     /// True where the range of an allocation may wait for a request of its size once it is freed.
@@ -321,11 +337,15 @@ impl<D: Device> BlockSet<D> {
         true
     }
 
-    /// Swaps the first two neighbours of the order that stand wrong.
-    fn sort_step(&mut self) {
-        let free = |index: u32| self.block(index).map_or(0, |block| block.ranges.statistics().free);
-        let wrong = self.order.windows(2).position(|pair| free(pair[0]) > free(pair[1]));
-        if let Some(at) = wrong {
+    /// Notes how a shared block stands now, and moves it by a place where it stands wrong.
+    fn stands_anew(&mut self, block: u32) {
+        let Some(at) = self.order.iter().position(|standing| standing.block == block) else { return };
+        let Some(ranges) = self.block(block).map(|block| &block.ranges) else { return };
+        let standing = Standing::of(block, ranges);
+        self.order[at] = standing;
+        if at > 0 && self.order[at - 1].free > standing.free {
+            self.order.swap(at - 1, at);
+        } else if self.order.get(at + 1).is_some_and(|next| next.free < standing.free) {
             self.order.swap(at, at + 1);
         }
     }
@@ -336,6 +356,8 @@ impl<D: Device> BlockSet<D> {
         // A block made to measure has one range, for which the simplest algorithm does.
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
         let ranges = new_ranges(size, algorithm);
+        // It becomes known under its index.
+        let mut standing = Standing::of(0, &ranges);
         let block = Block { memory, ranges, role, live: 0, empty_since: Some(now) };
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.blocks.push(None);
@@ -343,12 +365,13 @@ impl<D: Device> BlockSet<D> {
             self.blocks.len() as u32 - 1
         });
         self.blocks[index as usize] = Some(block);
+        standing.block = index;
         self.empty_blocks += 1;
         self.empty_bytes += size;
         self.statistics.block_bytes += size;
         match role {
             Role::Shared => {
-                self.order.push(index);
+                self.order.push(standing);
                 self.statistics.blocks += 1;
             }
             Role::Own | Role::Tied => {
@@ -365,7 +388,7 @@ impl<D: Device> BlockSet<D> {
     pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
         let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
         self.vacant.push(index);
-        self.order.retain(|&other| other != index);
+        self.order.retain(|other| other.block != index);
         self.spare.retain(|&other| other != index);
         self.empty_blocks -= 1;
         self.empty_bytes -= block.memory.size();
@@ -425,12 +448,15 @@ impl<D: Device> BlockSet<D> {
         if self.shareable_spare(request, block_size).is_some() {
             return true;
         }
-        self.order.iter().any(|&index| self.block(index).is_some_and(|block| block.ranges.would_fit(request)))
+        self.order
+            .iter()
+            .any(|standing| self.block(standing.block).is_some_and(|block| block.ranges.would_fit(request)))
     }
 
     /// Free bytes of the shared blocks, and the largest range among them.
     pub(super) fn room(&self) -> (u64, u64) {
-        self.order.iter().filter_map(|&index| self.block(index)).fold((0, 0), |(free, largest), block| {
+        let blocks = self.order.iter().filter_map(|standing| self.block(standing.block));
+        blocks.fold((0, 0), |(free, largest), block| {
             (free + block.ranges.statistics().free, largest.max(block.ranges.largest_free()))
         })
     }
@@ -465,7 +491,12 @@ impl<D: Device> BlockSet<D> {
             let empty_here = block.live == 0;
             empty += u32::from(empty_here);
             empty_bytes += if empty_here { block.memory.size() } else { 0 };
-            assert_eq!(self.order.contains(&index), block.role == Role::Shared);
+            let standing = self.order.iter().find(|standing| standing.block == index);
+            assert_eq!(standing.is_some(), block.role == Role::Shared);
+            if let Some(standing) = standing {
+                assert_eq!(standing.free, block.ranges.statistics().free);
+                assert_eq!(standing.largest_free_at_most, block.ranges.largest_free_at_most());
+            }
             let spare = block.role == Role::Own && block.live == 0;
             assert_eq!(self.spare.contains(&index), spare);
             counted.block_bytes += block.memory.size();

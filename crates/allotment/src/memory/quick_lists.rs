@@ -57,14 +57,17 @@ impl Waiting {
         Self(u64::from(record) << 32 | size << ALIGNMENT_BITS | zeros)
     }
 
+    #[inline]
     fn record(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
+    #[inline]
     fn size(self) -> u64 {
         u64::from(self.0 as u32 >> ALIGNMENT_BITS)
     }
 
+    #[inline]
     fn is_aligned(self, zeros: u32) -> bool {
         self.0 as u32 & ((1 << ALIGNMENT_BITS) - 1) >= zeros
     }
@@ -81,6 +84,7 @@ pub(super) struct QuickLists {
 
 impl QuickLists {
     /// Lets a freed range wait. False when it is too large or its list is full.
+    #[inline]
     pub(super) fn push(&mut self, record: u32, offset: u64, size: u64) -> bool {
         if size > LARGEST_WAITING {
             return false;
@@ -104,6 +108,7 @@ impl QuickLists {
     }
 
     /// Takes out a waiting range that serves a request: its record and its size.
+    #[inline]
     pub(super) fn take(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {
         if self.len == 0 || size > LARGEST_WAITING {
             return None;

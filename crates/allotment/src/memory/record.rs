@@ -80,11 +80,13 @@ impl Record {
         }
     }
 
+    #[inline]
     pub(super) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Relaxed)
     }
 
     /// Makes every id of the record stale and its map count 0.
+    #[inline]
     pub(super) fn retire(&self) {
         // The pool's lock makes sure that there is one writer.
         self.generation.store(self.generation().wrapping_add(1), Ordering::Relaxed);
@@ -94,6 +96,7 @@ impl Record {
     }
 
     /// Changes the size alone. Who reads it without owning the token finds the generation changed.
+    #[inline]
     pub(super) fn resize(&self, size: u64) {
         self.size.store(size, Ordering::Relaxed);
     }

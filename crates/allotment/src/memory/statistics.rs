@@ -126,6 +126,7 @@ impl Counters {
     }
 
     /// Stores what changes when no block comes or goes and no range is cut or joined.
+    #[inline]
     pub(super) fn store_live(&self, statistics: &Statistics) {
         self.allocations.store(statistics.allocations, Relaxed);
         self.allocation_bytes.store(statistics.allocation_bytes, Relaxed);
