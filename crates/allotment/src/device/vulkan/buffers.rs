@@ -58,7 +58,7 @@ impl Shared {
         f: impl FnOnce(&vk::BufferCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
         let BufferInfo { mut raw, shared_as, every_queue } = *info;
-        // What the driver need not look at. Buffers that are larger than any heap can only be sparse.
+        // What the driver need not look at.
         if raw.size == 0 || raw.size > self.max_buffer_size.min(allotment_suballoc::MAX_SIZE) {
             return Err(DeviceError::Unsupported);
         }

@@ -34,7 +34,9 @@ const ALLOWED: [(&str, &str); 5] = [
 
 pub(super) fn kind() -> Kind {
     if let Err(why) = Headless::open(&desc()) {
-        return Kind::missing("vulkan", &why.to_string(), &suite::names::<HostFixture>());
+        let mut tests = suite::names::<HostFixture>();
+        tests.extend(vulkan_only::all().into_iter().map(|(name, _)| name));
+        return Kind::missing("vulkan", &why.to_string(), &tests);
     }
     let mut kind = Kind::new("vulkan");
     kind.conformance("", || VulkanFixture::new(&desc()));
