@@ -103,10 +103,17 @@ impl HeadlessDesc {
         self
     }
 
-    /// The same with a version of Vulkan and little enabled.
+    /// The same with a version of Vulkan, and with extensions for what is core only later.
     #[must_use]
-    pub fn bare(mut self, api_version: u32) -> Self {
-        (self.api_version, self.extensions) = (api_version, Extensions::Needed);
+    pub fn of_version(mut self, api_version: u32) -> Self {
+        self.api_version = api_version;
+        self
+    }
+
+    /// The same with little enabled.
+    #[must_use]
+    pub fn bare(mut self) -> Self {
+        self.extensions = Extensions::Needed;
         self
     }
 }

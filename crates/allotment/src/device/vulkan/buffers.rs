@@ -58,8 +58,11 @@ impl Shared {
         f: impl FnOnce(&vk::BufferCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
         let BufferInfo { mut raw, shared_as, every_queue } = *info;
-        // What the driver need not look at. Buffers that are larger than any heap can only be sparse.
-        if raw.size == 0 || raw.size > self.max_buffer_size.min(allotment_suballoc::MAX_SIZE) {
+        // What the driver need not look at. Only a sparse buffer can be larger than its memory objects.
+        let sparse = raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING);
+        let largest = if sparse { u64::MAX } else { self.properties.limits.max_allocation_size };
+        let largest = largest.min(self.max_buffer_size).min(allotment_suballoc::MAX_SIZE);
+        if raw.size == 0 || raw.size > largest {
             return Err(DeviceError::Unsupported);
         }
         if every_queue && self.families.len() > 1 {

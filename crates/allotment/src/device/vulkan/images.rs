@@ -7,8 +7,8 @@ use crate::device::{DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKi
 
 /// An image that is wanted.
 ///
-/// Images whose planes are bound one by one (`VK_IMAGE_CREATE_DISJOINT_BIT`) and sparse ones can be asked for
-/// requirements of neither kind here; make and bind them yourself, over an allocation.
+/// Images whose planes are bound one by one (`VK_IMAGE_CREATE_DISJOINT_BIT`) and sparse ones are refused:
+/// they have no single place. Make and bind them yourself, over allocations.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,

@@ -273,7 +273,8 @@ impl Device {
     }
 
     /// Takes a queue for the application's own use, as Vulkan wants it of who submits to it. Nobody submits
-    /// through this device meanwhile. `None` where there is no such queue.
+    /// through this device meanwhile: who holds the guard and submits through the device waits for itself. `None`
+    /// where there is no such queue.
     #[must_use]
     pub fn lock_queue(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
         self.shared.queues.lock(queue)

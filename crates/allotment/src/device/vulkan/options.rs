@@ -54,8 +54,8 @@ impl MemoryOptions {
 
     /// The same, with memory that can be [exported](super::Device::export_memory_fd) as handles of these
     /// types. Resources that stand there must have been made for it
-    /// ([`BufferInfo::shared_as`](super::BufferInfo::shared_as)). Ignored where no extension for external
-    /// memory is enabled, by refusing the allocation.
+    /// ([`BufferInfo::shared_as`](super::BufferInfo::shared_as)). The allocation is refused where the
+    /// extension for a type is not enabled.
     #[must_use]
     pub fn exported_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
         self.export |= handle_types;

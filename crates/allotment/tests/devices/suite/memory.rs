@@ -1,7 +1,7 @@
 //! Getting memory from the driver, and giving it back.
 
 use allotment::device::{
-    BufferDesc, Device, DeviceError, HeapIndex, MemoryDesc, MemoryHandle, MemoryProperties, MemoryTypeIndex,
+    BufferDesc, Device, DeviceError, HeapIndex, MemoryDesc, MemoryHandle, MemoryTypeIndex,
 };
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -168,15 +168,12 @@ fn usage_follows_what_is_allocated_and_freed<F: Fixture>(gpu: &Gpu<F>) {
             for (index, (now, before)) in usage(gpu).into_iter().zip(&others).enumerate() {
                 assert!(index == heap.get() || now == *before, "heap {index} has nothing to do with it");
             }
-        } else if !gpu.has(memory_type, MemoryProperties::LAZILY_ALLOCATED) {
-            assert!(during > before, "{during} after two allocations of {size} bytes, {before} before");
         }
         drop(memory);
         if gpu.fixture().budgets_are_exact() {
             assert_eq!(of_heap(), before);
-        } else {
-            assert!(of_heap() <= during);
         }
+        // A driver's figure may be the system's, which counts pages when they are touched, and others' too.
     }
 }
 
