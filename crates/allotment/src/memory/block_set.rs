@@ -160,10 +160,7 @@ impl<D: Device> BlockSet<D> {
     /// The smallest spare memory object that holds the request and may be shared, where the next block
     /// would have `block_size` bytes.
     fn shareable_spare(&self, request: &Request, block_size: u64) -> Option<u32> {
-        let least = match self.algorithm {
-            Algorithm::Buddy => request.size.next_power_of_two(),
-            _ => request.size,
-        };
+        let least = self.least_block(request.size);
         let fitting = self.spare.iter().filter_map(|&index| {
             let room = self.block(index)?.memory.size();
             (room >= least && room / SHARED_SPARE_FACTOR <= block_size).then_some((room, index))
@@ -398,6 +395,29 @@ impl<D: Device> BlockSet<D> {
             Role::Own | Role::Tied => self.statistics.dedicated -= 1,
         }
         Some(block.memory)
+    }
+
+    /// Takes out an empty memory object that would serve a request, and says what it was for.
+    pub(super) fn lend(&mut self, request: &Request, own_memory: bool) -> Option<(OwnedMemory<D>, Role)> {
+        let index = if own_memory {
+            self.best_spare(request.size)?
+        } else {
+            let least = self.least_block(request.size);
+            let mut empty = self.blocks().filter(|(_, block)| {
+                block.live == 0 && block.role == Role::Shared && block.memory.size() >= least
+            });
+            empty.next()?.0
+        };
+        let role = self.block(index)?.role;
+        Some((self.remove(index)?, role))
+    }
+
+    /// Bytes of the least block that serves a request of `size`, which stands at offset 0 of it.
+    pub(super) fn least_block(&self, size: u64) -> u64 {
+        match self.algorithm {
+            Algorithm::Buddy => size.next_power_of_two(),
+            _ => size,
+        }
     }
 
     /// The first empty block that `unwanted` says yes to, given its size and how long it has been empty;

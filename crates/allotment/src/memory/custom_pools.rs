@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use super::allocator::Allocator;
-use super::block_set::BlockSet;
+use super::block_set::{BlockSet, Role};
 use super::pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc, PoolState, Rules};
 use super::statistics::Statistics;
 use super::{AllocationError, CreatePoolError, DestroyPoolError};
@@ -75,7 +75,7 @@ impl<D: Device> Allocator<D> {
             let limit = AllocationError::TooManyAllocations { limit: index };
             return Err(CreatePoolError::FirstBlocks(limit));
         };
-        blocks.into_iter().for_each(|memory| state.add_empty(slot, memory));
+        blocks.into_iter().for_each(|memory| state.add_empty(slot, memory, Role::Shared));
         *locked(&slot.state) = Some(state);
         Ok(Pool { allocator: self.id, index })
     }

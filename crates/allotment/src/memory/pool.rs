@@ -176,6 +176,7 @@ pub(super) struct PoolState<D: Device> {
 
 /// What nobody needs in a hurry about an allocation.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Detail {
     pub(super) set: u8,
     pub(super) spot: Spot,
@@ -371,11 +372,7 @@ impl<D: Device> PoolState<D> {
             let role = if fitted.tied { Role::Tied } else { Role::Own };
             return Ok(Plan::exactly(role, fitted.request.size));
         }
-        // The least block that serves the request, which stands at offset 0 of it.
-        let least = match self.rules.algorithm {
-            Algorithm::Buddy => fitted.request.size.next_power_of_two(),
-            _ => fitted.request.size,
-        };
+        let least = self.sets[set].least_block(fitted.request.size);
         let BlockSizing::Growing(sizes) = self.rules.sizing else {
             let block_size = self.next_block_size(set, heap_size);
             if least > block_size {
@@ -572,10 +569,18 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Takes in a block that the pool begins with.
-    pub(super) fn add_empty(&mut self, slot: &PoolSlot<D>, memory: OwnedMemory<D>) {
-        self.sets[0].add(memory, Role::Shared, self.clock.now);
+    /// Takes in memory of the pool's first type, for whoever comes.
+    pub(super) fn add_empty(&mut self, slot: &PoolSlot<D>, memory: OwnedMemory<D>, role: Role) {
+        self.sets[0].add(memory, role, self.clock.now);
         slot.counters[0].store(&self.sets[0].statistics);
+    }
+
+    /// Takes out an empty memory object in which a request would find room, for another shard.
+    pub(super) fn lend(&mut self, slot: &PoolSlot<D>, fitted: &Fitted) -> Option<(OwnedMemory<D>, Role)> {
+        self.empty_quick_lists(0);
+        let lent = self.sets[0].lend(&fitted.request, fitted.own_memory);
+        self.store_counters(slot);
+        lent
     }
 
     fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
@@ -852,7 +857,7 @@ impl<D: Device> PoolState<D> {
 const STALE_TICKS: u64 = 3;
 
 /// After so many ticks what waits in the quick lists is given back to its blocks.
-const SETTLE_TICKS: u64 = 64;
+const SETTLE_TICKS: u64 = 512;
 
 /// What a free leaves to do without the lock.
 #[derive(Debug)]

@@ -11,8 +11,11 @@
 //! next that is not, and stays there. So a program that allocates from one thread at a time has one shard
 //! and packs as if there were no others, and threads that do it at the same time come apart by themselves.
 //!
-//! Memory is not split between shards: who finds no room in the own one looks into the others before a
-//! block is got. A token is freed into the shard that it is from, by whichever thread.
+//! What one shard has too much of is not out of the others' reach. Who finds no room in the own shard takes
+//! an empty block of another's before a new one is got; and where none can be got, the others' blocks are
+//! searched for room before the request is refused. (Searching them first would save a block now and then,
+//! and soon every thread would own a part of every block, and meet the others at every free.) A token is
+//! freed into the shard that it is from, by whichever thread.
 
 use core::cell::Cell;
 use std::sync::{MutexGuard, TryLockError};
@@ -96,12 +99,40 @@ impl<D: Device> Allocator<D> {
         if let Some(allocation) = self.place_in_shard(pool, slot, guard, desc)? {
             return Ok(allocation);
         }
-        for (other, slot) in self.others_with_memory(first, pool) {
-            if let Some(allocation) = self.place_in_shard(other, slot, locked(&slot.state), desc)? {
-                return Ok(allocation);
+        self.borrow_block(first, pool, slot, desc)?;
+        self.serve(pool, slot, locked(&slot.state), 0, desc).or_else(|refused| {
+            if !refused.falls_through() {
+                return Err(refused);
             }
+            for (other, slot) in self.others_with_memory(first, pool) {
+                if let Some(allocation) = self.place_in_shard(other, slot, locked(&slot.state), desc)? {
+                    return Ok(allocation);
+                }
+            }
+            Err(refused)
+        })
+    }
+
+    /// Moves an empty block that would serve a request from another shard to this one, where there is one.
+    fn borrow_block(
+        &self,
+        first: u32,
+        pool: u32,
+        slot: &PoolSlot<D>,
+        desc: &AllocationDesc,
+    ) -> Result<(), AllocationError> {
+        for (_, other) in self.others_with_memory(first, pool) {
+            let mut guard = locked(&other.state);
+            let Some(state) = guard.as_mut().filter(|state| state.has_empty_blocks()) else { continue };
+            let fitted = self.fit(state, 0, desc)?;
+            let lent = state.lend(other, &fitted);
+            drop(guard);
+            let Some((memory, role)) = lent else { continue };
+            let mut guard = locked(&slot.state);
+            guard.as_mut().ok_or(AllocationError::ForeignPool)?.add_empty(slot, memory, role);
+            return Ok(());
         }
-        self.serve(pool, slot, locked(&slot.state), 0, desc)
+        Ok(())
     }
 
     /// Serves a request from what a shard has.

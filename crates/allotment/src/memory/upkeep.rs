@@ -247,7 +247,7 @@ impl<D: Device> Allocator<D> {
             (Some(state), got) => {
                 state.pending -= 1;
                 state.sets[0].growing &= !first;
-                got.map(|memory| state.add_empty(slot, memory))
+                got.map(|memory| state.add_empty(slot, memory, Role::Shared))
             }
             // The pool is gone.
             (None, got) => {
