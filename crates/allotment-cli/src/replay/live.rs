@@ -1,6 +1,6 @@
 //! A recorded resource while it is live, and the bytes in it.
 
-use allotment::device::{DedicatedNeed, Device};
+use allotment::device::Device;
 use allotment::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
 use allotment::{Allocation, AllocationDesc, Allocator};
 
@@ -75,16 +75,5 @@ impl<D: Device> Live<D> {
             Self::Buffer(buffer) if !mapped => transfer.download_from(buffer, offset, bytes),
             _ => transfer.download(self.allocation(), offset, bytes),
         }
-    }
-}
-
-/// Whether memory with one resource in it may be its alone, as far as the API is told: then no buffer may
-/// be laid over it. What the allocator decided is not told, so this errs on the side of yes.
-pub(super) fn may_be_tied<D: Device>(device: &D, plan: &Plan) -> bool {
-    match *plan {
-        Plan::Image(info) => device
-            .image_requirements(&info.into())
-            .is_ok_and(|requirements| requirements.dedicated != DedicatedNeed::None),
-        _ => false,
     }
 }

@@ -30,7 +30,7 @@ use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
 use crate::target::{Plan, Target};
 pub(crate) use history::{Block, History, Sample};
-use live::{Live, may_be_tied};
+use live::Live;
 use pattern::Pattern;
 pub(crate) use roles::display_name;
 use roles::roles;
@@ -246,8 +246,9 @@ impl<T: Target> Run<'_, T> {
             Plan::BufferForImage(_) => self.outcome.images.as_buffers += 1,
             Plan::Image(_) => {
                 self.outcome.images.made += 1;
-                let tied = info.dedicated && may_be_tied(allocator.device(), &plan);
-                slot.filled = if tied && place.address.is_none() { 0 } else { place.size };
+                // No buffer may be laid over such memory, to bring bytes there.
+                let out_of_reach = info.exclusive && place.address.is_none();
+                slot.filled = if out_of_reach { 0 } else { place.size };
             }
         }
         self.outcome.allocations += 1;

@@ -132,6 +132,10 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// As for [`flush_memory`](Self::flush_memory).
     unsafe fn invalidate_memory(&self, memory: Self::Memory, range: Range<u64>) -> Result<(), DeviceError>;
 
+    /// Bytes of a buffer of this description; of its memory, [`buffer_requirements`](Self::buffer_requirements)
+    /// may want more.
+    fn buffer_size(&self, info: &Self::BufferInfo<'_>) -> u64;
+
     /// What memory a buffer needs.
     ///
     /// # Errors
@@ -225,17 +229,29 @@ pub unsafe trait Device: Send + Sync + 'static {
     fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
 
     /// Tells the API's own tools what memory is called. Does nothing where it has none.
-    fn name_memory(&self, memory: Self::Memory, name: &str) {
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live and from this device.
+    unsafe fn name_memory(&self, memory: Self::Memory, name: &str) {
         let _ = (memory, name);
     }
 
     /// Tells the API's own tools what a buffer is called. Does nothing where it has none.
-    fn name_buffer(&self, buffer: &Self::Buffer, name: &str) {
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live and from this device.
+    unsafe fn name_buffer(&self, buffer: &Self::Buffer, name: &str) {
         let _ = (buffer, name);
     }
 
     /// Tells the API's own tools what an image is called. Does nothing where it has none.
-    fn name_image(&self, image: &Self::Image, name: &str) {
+    ///
+    /// # Safety
+    ///
+    /// `image` is live and from this device.
+    unsafe fn name_image(&self, image: &Self::Image, name: &str) {
         let _ = (image, name);
     }
 

@@ -62,6 +62,8 @@ pub struct AllocationInfo {
     pub category: &'static str,
     /// True when no other allocation is in its memory object.
     pub dedicated: bool,
+    /// True when its memory was made together with its resource, and takes no other.
+    pub exclusive: bool,
     /// Which of the allocator's memory objects of its pool and type it is in, for drawing.
     pub block: u32,
     /// Bytes of that memory object.
@@ -134,6 +136,7 @@ impl<D: Device> Allocator<D> {
             user_data: label.user_data,
             category: label.category,
             dedicated: block.role != super::block_set::Role::Shared,
+            exclusive: record.read().exclusive,
             block: detail.spot.block,
             block_size: block.memory.size(),
             maps: record.maps(),
@@ -300,6 +303,9 @@ impl<D: Device> Allocator<D> {
         offset: u64,
         requirements: &Requirements,
     ) -> Result<Place<D>, AccessError> {
+        if self.raw_place(allocation)?.exclusive {
+            return Err(AccessError::Exclusive);
+        }
         let place = self.place(allocation)?;
         if !requirements.memory_types.contains(place.memory_type) {
             let (memory_type, allowed) = (place.memory_type, requirements.memory_types);

@@ -389,10 +389,14 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: u32,
         memory: OwnedMemory<D>,
+        exclusive: bool,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
         match self.fit_exactly(pool, memory.size(), desc) {
-            Ok((slot, fitted)) => self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc),
+            Ok((slot, fitted)) => {
+                let fitted = Fitted { exclusive, ..fitted };
+                self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc)
+            }
             Err(error) => {
                 self.heaps.free(&self.device, memory);
                 Err(error)

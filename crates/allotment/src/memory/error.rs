@@ -227,6 +227,9 @@ pub enum AccessError {
         /// The alignment in bytes.
         alignment: u64,
     },
+    /// The memory was made together with one resource and takes no other. Allocate memory by itself to
+    /// place several resources in it.
+    Exclusive,
     /// A resource may not stand in memory of the allocation's type.
     WrongMemoryType {
         /// The memory type.
@@ -252,6 +255,9 @@ impl fmt::Display for AccessError {
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {
                 write!(f, "offset {offset} of the memory is no multiple of {alignment}")
+            }
+            Self::Exclusive => {
+                write!(f, "the memory was made for one resource, allocate memory by itself to share it")
             }
             Self::WrongMemoryType { memory_type, allowed } => {
                 write!(

@@ -258,6 +258,8 @@ pub(super) struct Fitted {
     pub(super) own_memory: bool,
     /// Nobody shall ever share or inherit that.
     pub(super) tied: bool,
+    /// Nor may anything else stand in it, since it is made together with its resource.
+    pub(super) exclusive: bool,
 }
 
 impl<D: Device> PoolState<D> {
@@ -314,7 +316,7 @@ impl<D: Device> PoolState<D> {
         };
         let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
         let sizes = Sizes { requested: needs.size, occupied };
-        Ok(Fitted { request, sizes, block_size, own_memory, tied })
+        Ok(Fitted { request, sizes, block_size, own_memory, tied, exclusive: false })
     }
 
     /// The size and alignment of what a request gets.
@@ -459,7 +461,7 @@ impl<D: Device> PoolState<D> {
             self.empty_quick_lists(set);
             return self.place(slot, set, fitted, desc);
         }
-        Ok(spot.map(|spot| self.publish(slot, set, record, spot, sizes, desc)))
+        Ok(spot.map(|spot| self.publish(slot, set, record, spot, sizes, false, desc)))
     }
 
     /// Serves an [ordinary](AllocationDesc::is_ordinary) request from a range that was freed a moment ago:
@@ -553,7 +555,10 @@ impl<D: Device> PoolState<D> {
         let block = self.sets[set].add(memory, role, now);
         let spot = self.sets[set].place_in(block, &fitted.request, fitted.sizes, record);
         match spot {
-            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, fitted.sizes, desc)),
+            Ok(Some(spot)) => {
+                let Fitted { sizes, exclusive, .. } = *fitted;
+                Ok(self.publish(slot, set, record, spot, sizes, exclusive, desc))
+            }
             refused => {
                 let memory = self.sets[set].remove(block);
                 let error = match refused {
@@ -591,6 +596,7 @@ impl<D: Device> PoolState<D> {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "all that an allocation is, once")]
     /// Makes the allocation known under the record that [`next_record`](Self::next_record) named.
     fn publish(
         &mut self,
@@ -599,6 +605,7 @@ impl<D: Device> PoolState<D> {
         record: u32,
         spot: Spot,
         sizes: Sizes,
+        exclusive: bool,
         desc: &AllocationDesc,
     ) -> u32 {
         let detail = Detail {
@@ -627,6 +634,7 @@ impl<D: Device> PoolState<D> {
                 memory_size: block.memory.size(),
                 address: block.memory.address(spot.offset),
                 memory_type: blocks.memory_type,
+                exclusive,
             });
         }
         self.flow.add(sizes.occupied);

@@ -24,7 +24,8 @@ pub(super) struct Record {
     memory_size: AtomicU64,
     /// Of the first byte, or null where the CPU cannot reach it.
     address: AtomicPtr<u8>,
-    memory_type: AtomicU32,
+    /// The memory type, and [`EXCLUSIVE`].
+    kind: AtomicU32,
     /// How often the owner has mapped it and not unmapped it yet.
     maps: AtomicU32,
 }
@@ -40,7 +41,12 @@ pub(super) struct RawPlace {
     pub(super) memory_size: u64,
     pub(super) address: Option<NonNull<u8>>,
     pub(super) memory_type: MemoryTypeIndex,
+    /// The memory was made together with its resource, and takes no other.
+    pub(super) exclusive: bool,
 }
+
+/// The bit of a record's kind that says so. The memory type is in the lowest eight.
+const EXCLUSIVE: u32 = 1 << 8;
 
 impl Record {
     /// Writes the place. The pool's lock makes sure that there is one writer.
@@ -55,7 +61,8 @@ impl Record {
         self.memory_size.store(place.memory_size, Ordering::Relaxed);
         let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
         self.address.store(address, Ordering::Relaxed);
-        self.memory_type.store(place.memory_type.0.into(), Ordering::Relaxed);
+        let exclusive = if place.exclusive { EXCLUSIVE } else { 0 };
+        self.kind.store(u32::from(place.memory_type.0) | exclusive, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
 
@@ -63,14 +70,15 @@ impl Record {
     pub(super) fn read(&self) -> RawPlace {
         loop {
             let before = self.sequence.load(Ordering::Acquire);
+            let kind = self.kind.load(Ordering::Relaxed);
             let place = RawPlace {
                 memory: self.memory.load(Ordering::Relaxed),
                 offset: self.offset.load(Ordering::Relaxed),
                 size: self.size.load(Ordering::Relaxed),
                 memory_size: self.memory_size.load(Ordering::Relaxed),
                 address: NonNull::new(self.address.load(Ordering::Relaxed)),
-                // Written from a byte.
-                memory_type: MemoryTypeIndex(self.memory_type.load(Ordering::Relaxed) as u8),
+                memory_type: MemoryTypeIndex((kind & 0xff) as u8),
+                exclusive: kind & EXCLUSIVE != 0,
             };
             fence(Ordering::Acquire);
             if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {

@@ -18,6 +18,7 @@ use crate::device::{
 pub struct Resource<H> {
     // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
     handle: H,
+    size: u64,
     allocation: Allocation,
 }
 
@@ -25,6 +26,11 @@ impl<H> Resource<H> {
     /// The API's own handle. It belongs to this pair: never destroy it alone.
     pub fn handle(&self) -> &H {
         &self.handle
+    }
+
+    /// Bytes: of a buffer, as it was described; of an image, of its memory.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Its memory.
@@ -77,6 +83,7 @@ pub(super) trait Class<D: Device> {
     type Handle;
 
     fn kind(device: &D, info: &Self::Info<'_>) -> ResourceKind;
+    fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
     /// # Safety
     ///
@@ -96,7 +103,10 @@ pub(super) trait Class<D: Device> {
     ///
     /// As for [`Device::destroy_buffer`].
     unsafe fn destroy(device: &D, handle: Self::Handle);
-    fn name(device: &D, handle: &Self::Handle, name: &str);
+    /// # Safety
+    ///
+    /// `handle` is live and from this device.
+    unsafe fn name(device: &D, handle: &Self::Handle, name: &str);
 }
 
 pub(super) enum Buffers {}
@@ -107,6 +117,10 @@ impl<D: Device> Class<D> for Buffers {
 
     fn kind(_: &D, _: &D::BufferInfo<'_>) -> ResourceKind {
         ResourceKind::Buffer
+    }
+
+    fn size(device: &D, info: &D::BufferInfo<'_>, _: &Requirements) -> u64 {
+        device.buffer_size(info)
     }
 
     fn requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -136,8 +150,9 @@ impl<D: Device> Class<D> for Buffers {
         unsafe { device.destroy_buffer(handle) };
     }
 
-    fn name(device: &D, handle: &D::Buffer, name: &str) {
-        device.name_buffer(handle, name);
+    unsafe fn name(device: &D, handle: &D::Buffer, name: &str) {
+        // SAFETY: the caller's promise.
+        unsafe { device.name_buffer(handle, name) };
     }
 }
 
@@ -149,6 +164,10 @@ impl<D: Device> Class<D> for Images {
 
     fn kind(device: &D, info: &D::ImageInfo<'_>) -> ResourceKind {
         device.image_kind(info)
+    }
+
+    fn size(_: &D, _: &D::ImageInfo<'_>, requirements: &Requirements) -> u64 {
+        requirements.size
     }
 
     fn requirements(device: &D, info: &D::ImageInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -178,8 +197,9 @@ impl<D: Device> Class<D> for Images {
         unsafe { device.destroy_image(handle) };
     }
 
-    fn name(device: &D, handle: &D::Image, name: &str) {
-        device.name_image(handle, name);
+    unsafe fn name(device: &D, handle: &D::Image, name: &str) {
+        // SAFETY: the caller's promise.
+        unsafe { device.name_image(handle, name) };
     }
 }
 
@@ -280,7 +300,7 @@ impl<D: Device> Allocator<D> {
         options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_alone(desc, Some(options), make, |()| {}).map(|(allocation, ())| allocation)
+        self.allocate_alone(desc, Some(options), false, make, |()| {}).map(|(allocation, ())| allocation)
     }
 
     /// Makes a buffer over memory that other resources may stand in as well, `offset` bytes from its
@@ -357,9 +377,10 @@ impl<D: Device> Allocator<D> {
             Loneliness::Required => self.create_alone::<C>(info, desc, options)?,
         };
         if let Some(name) = &desc.name {
-            C::name(device, &handle, name.as_str());
+            // SAFETY: made just now.
+            unsafe { C::name(device, &handle, name.as_str()) };
         }
-        Ok(Resource { handle, allocation })
+        Ok(Resource { handle, size: C::size(device, info, &requirements), allocation })
     }
 
     fn create_placed<C: Class<D>>(
@@ -388,7 +409,7 @@ impl<D: Device> Allocator<D> {
         let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
         // SAFETY: made just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
-        let made = self.allocate_alone(desc, options, make, unmake);
+        let made = self.allocate_alone(desc, options, true, make, unmake);
         made.map(|(allocation, handle)| (handle, allocation)).map_err(ResourceError::Allocation)
     }
 
@@ -416,11 +437,12 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Gets memory that nobody else shares or inherits, together with what stands in it. Tries the memory
-    /// types that suit in turn.
+    /// types that suit in turn. `exclusive` says that it takes no other resource.
     fn allocate_alone<H>(
         &self,
         desc: &AllocationDesc,
         options: Option<&D::MemoryOptions>,
+        exclusive: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
@@ -428,7 +450,7 @@ impl<D: Device> Allocator<D> {
         let desc = &AllocationDesc { dedicated: Dedicated::Always, ..desc.clone() };
         let mut first = None;
         for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
-            let attempt = || self.make_alone(desc, memory_type, options, &make, &unmake);
+            let attempt = || self.make_alone(desc, memory_type, options, exclusive, &make, &unmake);
             let made = attempt().or_else(|refused| {
                 if self.make_room(memory_type, refused) { attempt() } else { Err(refused) }
             });
@@ -445,6 +467,7 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
         memory_type: MemoryTypeIndex,
         options: Option<&D::MemoryOptions>,
+        exclusive: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
@@ -461,12 +484,13 @@ impl<D: Device> Allocator<D> {
         let owned = unsafe { OwnedMemory::adopt(device, raw, memory_type, size) };
         let adopted = owned.map_err(refused).and_then(|memory| {
             charge.keep();
-            self.adopt(self.own_shard(self.default_pool_for(memory_type, desc)), memory, desc)
+            self.adopt(self.own_shard(self.default_pool_for(memory_type, desc)), memory, exclusive, desc)
         });
         match adopted {
             Ok(allocation) => {
                 if let Some(name) = &desc.name {
-                    device.name_memory(raw, name.as_str());
+                    // SAFETY: made just now, and owned by the allocation.
+                    unsafe { device.name_memory(raw, name.as_str()) };
                 }
                 Ok((allocation, handle))
             }
@@ -502,7 +526,7 @@ impl<D: Device> Allocator<D> {
         if resource.allocation.allocator != self.id() {
             return Err(Foreign(resource));
         }
-        let Resource { handle, allocation } = resource;
+        let Resource { handle, allocation, .. } = resource;
         // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
         unsafe { C::destroy(self.device(), handle) };
         // Known not to be foreign.

@@ -118,12 +118,17 @@ enum Direction {
 struct Place<'a, D: Device> {
     allocation: &'a Allocation,
     /// Where there is none, one is made for the copy.
-    buffer: Option<&'a D::Buffer>,
+    buffer: Option<&'a Buffer<D>>,
 }
 
 impl<'a, D: Device> Place<'a, D> {
     fn of(buffer: &'a Buffer<D>) -> Self {
-        Self { allocation: buffer.allocation(), buffer: Some(buffer.handle()) }
+        Self { allocation: buffer.allocation(), buffer: Some(buffer) }
+    }
+
+    /// Bytes that can be moved, where the allocation has `available`: of a buffer, no more than it has.
+    fn size(&self, available: u64) -> u64 {
+        self.buffer.map_or(available, |buffer| buffer.size().min(available))
     }
 }
 
@@ -242,7 +247,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.allocator.place(to.allocation)?;
-        check_range(offset, bytes.len() as u64, place.size)?;
+        check_range(offset, bytes.len() as u64, to.size(place.size))?;
         if place.address.is_some() && !self.takes_the_queue(to) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
@@ -258,7 +263,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.allocator.place(from.allocation)?;
-        check_range(offset, bytes.len() as u64, place.size)?;
+        check_range(offset, bytes.len() as u64, from.size(place.size))?;
         if place.address.is_some() && !self.takes_the_queue(from) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
@@ -283,7 +288,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         // Until the copy is over nobody may give the memory back under it.
         let _held = self.allocator.hold(place.allocation)?;
         if let Some(buffer) = place.buffer {
-            return self.copy_buffer(direction, buffer, offset, size);
+            return self.copy_buffer(direction, buffer.handle(), offset, size);
         }
         let device = self.allocator.device();
         // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.

@@ -132,6 +132,10 @@ unsafe impl Device for GatedDevice {
         unsafe { self.inner.invalidate_memory(memory, range) }
     }
 
+    fn buffer_size(&self, desc: &BufferDesc) -> u64 {
+        self.inner.buffer_size(desc)
+    }
+
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.inner.buffer_requirements(desc)
     }

@@ -1,8 +1,9 @@
 //! Bytes in and out of anything.
 
-use allotment::Intent;
-use allotment::device::{BufferDesc, QueueIndex};
-use allotment::memory::{AccessError, Dedicated, Transfer, TransferError};
+use allotment::device::Device;
+use allotment::device::{BufferDesc, ImageDesc, QueueIndex};
+use allotment::memory::{AccessError, Dedicated, ResourceError, Transfer, TransferError};
+use allotment::{AllocationDesc, Intent};
 
 use crate::rig::{COARSE, DISCRETE, KIB, MOBILE, Rig, wanted};
 
@@ -24,8 +25,16 @@ fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
                 let bytes: Vec<u8> = (0..9001).map(|i| (i % 251) as u8).collect();
                 transfer.upload_to(&buffer, 999, &bytes).unwrap();
                 let mut back = vec![0; 9001];
-                transfer.download(buffer.allocation(), 999, &mut back).unwrap();
-                assert_eq!(back, bytes, "{profile}, {intent}: through the memory");
+                let by_memory = transfer.download(buffer.allocation(), 999, &mut back);
+                let mapped = rig.place(buffer.allocation()).unwrap().address.is_some();
+                if dedicated == Dedicated::Always && !mapped {
+                    // A second buffer may not stand in memory that was made for the first.
+                    let refused = TransferError::Buffer(ResourceError::Access(AccessError::Exclusive));
+                    assert_eq!(by_memory, Err(refused));
+                } else {
+                    assert_eq!(by_memory, Ok(()));
+                    assert_eq!(back, bytes, "{profile}, {intent}: through the memory");
+                }
                 back.fill(0);
                 transfer.download_from(&buffer, 999, &mut back).unwrap();
                 assert_eq!(back, bytes, "{profile}, {intent}: through the buffer");
@@ -41,9 +50,49 @@ fn a_range_beyond_the_memory_is_refused_and_moves_nothing() {
     let rig = Rig::new(DISCRETE);
     let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
     let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, Intent::Device)).unwrap();
+    // The memory may have more.
     let beyond = AccessError::OutOfRange { offset: 990, size: 11, available: 1000 };
     assert_eq!(transfer.upload_to(&buffer, 990, &[0; 11]), Err(TransferError::Access(beyond)));
     assert_eq!(transfer.download_from(&buffer, 990, &mut [0; 11]), Err(TransferError::Access(beyond)));
     drop(transfer);
     rig.destroy_buffer(buffer).unwrap();
+}
+
+#[test]
+fn a_buffer_takes_no_more_bytes_than_it_has_though_its_memory_has_more() {
+    // This machine places everything at multiples of 64 KiB, and rounds sizes up to that.
+    let rig = Rig::new("d3d12-tier-2");
+    let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
+    let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, Intent::Upload)).unwrap();
+    assert!(rig.place(buffer.allocation()).unwrap().size > 1000);
+    let beyond = AccessError::OutOfRange { offset: 0, size: 1001, available: 1000 };
+    assert_eq!(transfer.upload_to(&buffer, 0, &[0; 1001]), Err(TransferError::Access(beyond)));
+    drop(transfer);
+    rig.destroy_buffer(buffer).unwrap();
+}
+
+#[test]
+fn memory_that_was_made_with_its_resource_takes_no_other() {
+    let rig = Rig::new(DISCRETE);
+    let alone = wanted(1, Intent::Device).dedicated(Dedicated::Always);
+    let buffer = rig.create_buffer(&BufferDesc::new(64 * KIB), &alone).unwrap();
+    let image = rig.create_image(&ImageDesc::new(64, 64, 4), &alone).unwrap();
+    for allocation in [buffer.allocation(), image.allocation()] {
+        assert!(rig.info(allocation.id()).unwrap().exclusive);
+        let second = rig.create_buffer_in(allocation, 0, &BufferDesc::new(16));
+        assert_eq!(second.unwrap_err(), ResourceError::Access(AccessError::Exclusive));
+    }
+    rig.destroy_buffer(buffer).unwrap();
+    rig.destroy_image(image).unwrap();
+
+    let memory = rig.allocate(&alone_of(64 * KIB)).unwrap();
+    assert!(!rig.info(memory.id()).unwrap().exclusive, "memory by itself takes whatever fits");
+    let second = rig.create_buffer_in(&memory, 0, &BufferDesc::new(16)).unwrap();
+    // SAFETY: made by this device, and never used.
+    unsafe { rig.device.destroy_buffer(second) };
+    rig.free(memory).unwrap();
+}
+
+fn alone_of(size: u64) -> AllocationDesc {
+    wanted(size, Intent::Device).dedicated(Dedicated::Always)
 }

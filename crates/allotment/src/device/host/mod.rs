@@ -387,6 +387,10 @@ unsafe impl Device for HostDevice {
         Ok(())
     }
 
+    fn buffer_size(&self, desc: &BufferDesc) -> u64 {
+        desc.size
+    }
+
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
         if desc.size == 0 || desc.size > self.shared.properties.limits.max_allocation_size {

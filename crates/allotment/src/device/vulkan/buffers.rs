@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::{DedicatedTo, MemoryOptions, Shared, refused};
+use super::{DedicatedTo, Enabled, MemoryOptions, Shared, refused};
 use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements};
 
 /// A buffer that is wanted.
@@ -27,6 +27,11 @@ impl<'a> BufferInfo<'a> {
         Self { raw: info, shared_as, every_queue: false }
     }
 
+    /// Bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.raw.size
+    }
+
     /// The same for memory that is shared as handles of these types, both when it is
     /// [exported](MemoryOptions::exported_as) and when it is imported.
     #[must_use]
@@ -39,16 +44,20 @@ impl<'a> BufferInfo<'a> {
 /// A buffer that can be copied from and to, and what the description's flags (`VkBufferUsageFlags`) add to
 /// that. All queues of the device may use it in turn.
 ///
-/// The flags must be ones that the device's features allow.
+/// Of the flags, those of Vulkan 1.0 count, and that for device addresses where the device has them; a buffer
+/// with others is described [as Vulkan does](BufferInfo::from_raw).
 impl From<BufferDesc> for BufferInfo<'_> {
     fn from(desc: BufferDesc) -> Self {
-        // Flags beyond 32 bits are of another structure, and there is no buffer that they would be for.
+        // Flags beyond 32 bits are of another structure.
         let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
         let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST | flags;
         let raw = vk::BufferCreateInfo::default().size(desc.size).usage(usage);
         Self { raw, shared_as: vk::ExternalMemoryHandleTypeFlags::empty(), every_queue: true }
     }
 }
+
+/// All usages of Vulkan 1.0, which every device allows.
+const USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
 impl Shared {
     /// Calls `f` with the description that the driver gets.
@@ -64,6 +73,14 @@ impl Shared {
         let largest = largest.min(self.max_buffer_size).min(allotment_suballoc::MAX_SIZE);
         if raw.size == 0 || raw.size > largest {
             return Err(DeviceError::Unsupported);
+        }
+        if every_queue {
+            // Made from a description without a promise: what the device may not know is left out.
+            raw.usage &= if self.enabled.contains(Enabled::BUFFER_DEVICE_ADDRESS) {
+                USAGES | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
+            } else {
+                USAGES
+            };
         }
         if every_queue && self.families.len() > 1 {
             raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);

@@ -401,6 +401,10 @@ unsafe impl DeviceApi for Device {
         unsafe { self.shared.raw.invalidate_mapped_memory_ranges(&ranges) }.map_err(refused)
     }
 
+    fn buffer_size(&self, info: &BufferInfo<'_>) -> u64 {
+        info.size()
+    }
+
     fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         self.shared.buffer_requirements(info)
     }
@@ -459,15 +463,15 @@ unsafe impl DeviceApi for Device {
         info.kind()
     }
 
-    fn name_memory(&self, memory: vk::DeviceMemory, name: &str) {
+    unsafe fn name_memory(&self, memory: vk::DeviceMemory, name: &str) {
         self.shared.name(memory, name);
     }
 
-    fn name_buffer(&self, buffer: &vk::Buffer, name: &str) {
+    unsafe fn name_buffer(&self, buffer: &vk::Buffer, name: &str) {
         self.shared.name(*buffer, name);
     }
 
-    fn name_image(&self, image: &vk::Image, name: &str) {
+    unsafe fn name_image(&self, image: &vk::Image, name: &str) {
         self.shared.name(*image, name);
     }
 

@@ -100,7 +100,8 @@ fn names_reach_the_validation_layer(gpu: &Vulkan) -> Outcome {
     }
     let allocator = allocator(gpu);
     let buffer = bare_buffer(gpu, 64);
-    gpu.device().name_buffer(&buffer, "terrain vertices");
+    // SAFETY: the buffer is live.
+    unsafe { gpu.device().name_buffer(&buffer, "terrain vertices") };
     let desc = wanted(Intent::Device).dedicated(Dedicated::Always);
     // SAFETY: live, not bound, and not used with anything else.
     let allocation = unsafe { allocator.allocate_for_buffer(buffer, &desc) }.unwrap();
