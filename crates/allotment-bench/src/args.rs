@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Bandwidth(BandwidthArgs),
     /// How long the frames of a streamed scene wait for the allocator
     Streaming(StreamingArgs),
+    /// The device, its budgets, and all of the above, as one text to keep
+    Measure(MeasureArgs),
 }
 
 /// What every command takes.
@@ -100,6 +102,20 @@ pub(crate) struct StreamingArgs {
     /// Milliseconds from one frame to the next
     #[arg(long, value_name = "MS", default_value_t = 8.0, value_parser = milliseconds)]
     pub(crate) frame_ms: f64,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct MeasureArgs {
+    /// Which Vulkan device, by a part of its name [default: a discrete GPU where there is one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) gpu: Option<String>,
+    /// GiB that the device shall say its heaps have, as for the other commands
+    #[arg(long, value_name = "GIB")]
+    pub(crate) heap_gib: Option<u32>,
+    /// GiB of allocations between two looks at the budgets [default: 32, or a quarter of what is left of
+    /// the budget where that is less]
+    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget_gib: Option<u32>,
 }
 
 impl StreamingArgs {

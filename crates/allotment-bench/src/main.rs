@@ -10,6 +10,7 @@
 //!   steady       driver calls of frames that all do the same
 //!   bandwidth/   how fast this machine moves bytes at best, and how near the library comes
 //!   streaming/   how long the frames of a streamed scene wait, by who gets memory from the driver
+//!   measure/     the device, its budgets, and all of the above in one text
 //!   clock, rng, units, output    small things
 //! ```
 
@@ -22,6 +23,7 @@ mod clock;
 mod contender;
 mod device;
 mod failure;
+mod measure;
 mod rng;
 mod steady;
 mod streaming;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Steady(args) => steady::run(args),
         Command::Bandwidth(args) => bandwidth::run(args),
         Command::Streaming(args) => streaming::run(args),
+        Command::Measure(args) => measure::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,6 +11,7 @@ use allotment::{Allocation, AllocationDesc, Allocator};
 
 use super::scene::{Scene, UPLOAD_FRAMES};
 use super::set_up::SetUp;
+use crate::clock::preemptions;
 use crate::failure::Failure;
 use crate::vulkan::{Gpu, Meter, own_allocate_calls};
 
@@ -18,8 +19,8 @@ use crate::vulkan::{Gpu, Meter, own_allocate_calls};
 pub(super) struct Played {
     /// Of the first frame.
     pub(super) first: Duration,
-    /// Of each frame after it, all calls together.
-    pub(super) frames: Vec<Duration>,
+    /// Of each frame after it.
+    pub(super) frames: Vec<Waited>,
     /// The longest call after the first frame, and what was called.
     pub(super) worst_call: (Duration, &'static str),
     /// By the allocator's own count, after the first frame.
@@ -29,6 +30,14 @@ pub(super) struct Played {
     pub(super) driver_calls_in_frames: u64,
     pub(super) driver_calls_ahead: u64,
     pub(super) peak_reserved: u64,
+}
+
+/// How long a frame was inside the allocator, all calls together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waited {
+    pub(super) time: Duration,
+    /// The system gave the processor to others meanwhile, which is no fault of the allocator's.
+    pub(super) preempted: bool,
 }
 
 /// Plays the scene once.
@@ -41,8 +50,10 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
     let mut begin = (allocator.waits(), own_allocate_calls());
     let mut next = Instant::now();
     for (i, frame) in scene.frames.iter().enumerate() {
+        let before = preemptions();
         show.frame(&mut clock, scene, &frame.resources, &frame.upload)?;
-        frames.push(core::mem::take(&mut clock.frame));
+        let time = core::mem::take(&mut clock.frame);
+        frames.push(Waited { time, preempted: preemptions() != before });
         if i == 0 {
             clock.worst = Default::default();
             begin = (allocator.waits(), own_allocate_calls());
@@ -54,7 +65,7 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
     let (waits, calls) = (allocator.waits(), own_allocate_calls());
     let driver_calls_in_frames = calls - begin.1;
     let played = Played {
-        first: frames.first().copied().unwrap_or_default(),
+        first: frames.first().map_or(Duration::ZERO, |frame| frame.time),
         frames: frames.split_off(1.min(frames.len())),
         worst_call: clock.worst,
         waits: waits.count - begin.0.count,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::Serialize;
 
-use super::player::Played;
+use super::player::{Played, Waited};
 use super::scene::Scene;
 use super::set_up::SetUp;
 use crate::args::StreamingArgs;
@@ -37,6 +37,9 @@ struct Row {
     worst_call_us: f64,
     worst_call: &'static str,
     frames_above_500_us: usize,
+    /// Of these, and of all: where nobody took the processor away meanwhile.
+    undisturbed_frames_above_500_us: usize,
+    undisturbed_worst_us: f64,
     waits: u64,
     waited_us: f64,
     driver_calls_in_frames: u64,
@@ -64,8 +67,10 @@ impl Report {
         // The smallest that so large a part does not exceed.
         let quantile = |part: f64| {
             let index = (sorted.len() as f64 * part).ceil() as usize;
-            us(sorted.get(index.saturating_sub(1)).copied().unwrap_or_default())
+            sorted.get(index.saturating_sub(1)).map_or(0.0, |frame| us(frame.time))
         };
+        let above = |frame: &&Waited| frame.time > LONG;
+        let undisturbed = || sorted.iter().filter(|frame| !frame.preempted);
         self.rows.push(Row {
             set_up,
             first_frame_us: us(played.first),
@@ -74,7 +79,9 @@ impl Report {
             worst_us: quantile(1.0),
             worst_call_us: us(played.worst_call.0),
             worst_call: played.worst_call.1,
-            frames_above_500_us: sorted.iter().filter(|&&time| time > LONG).count(),
+            frames_above_500_us: sorted.iter().filter(above).count(),
+            undisturbed_frames_above_500_us: undisturbed().filter(above).count(),
+            undisturbed_worst_us: undisturbed().next_back().map_or(0.0, |frame| us(frame.time)),
             waits: played.waits,
             waited_us: us(played.waited),
             driver_calls_in_frames: played.driver_calls_in_frames,
@@ -98,7 +105,7 @@ impl Report {
             bytes(self.resident_bytes)
         );
         say!(
-            "  {:16} {:>10} {:>8} {:>8} {:>9} {:>9}  {:16} {:>8}",
+            "  {:16} {:>10} {:>8} {:>8} {:>9} {:>9}  {:16} {:>8} {:>11} {:>9}",
             "set-up",
             "1st frame",
             "median",
@@ -106,11 +113,13 @@ impl Report {
             "worst",
             "call",
             "which",
-            "> 0.5 ms"
+            "> 0.5 ms",
+            "undisturbed",
+            "worst"
         );
         for row in &self.rows {
             say!(
-                "  {:16} {:>10.1} {:>8.1} {:>8.1} {:>9.1} {:>9.1}  {:16} {:>8}",
+                "  {:16} {:>10.1} {:>8.1} {:>8.1} {:>9.1} {:>9.1}  {:16} {:>8} {:>11} {:>9.1}",
                 row.set_up.name(),
                 row.first_frame_us,
                 row.median_us,
@@ -118,10 +127,15 @@ impl Report {
                 row.worst_us,
                 row.worst_call_us,
                 row.worst_call,
-                row.frames_above_500_us
+                row.frames_above_500_us,
+                row.undisturbed_frames_above_500_us,
+                row.undisturbed_worst_us
             );
         }
         say!();
+        say!(
+            "Undisturbed: nobody took the processor away meanwhile; frames above 0.5 ms, and the worst of all."
+        );
         say!(
             "After the first frame; driver calls are vkAllocateMemory, \"ahead\" of the frames or beside them."
         );
