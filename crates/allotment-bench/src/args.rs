@@ -1,5 +1,6 @@
 //! What can be asked for on the command line.
 
+use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -22,6 +23,10 @@ pub(crate) enum Command {
     Steady(SteadyArgs),
     /// Bytes a second into and out of each memory type
     Bandwidth(BandwidthArgs),
+    /// How long the frames of a streamed scene wait for the allocator
+    Streaming(StreamingArgs),
+    /// The device, its budgets, and all of the above, as one text to keep
+    Measure(MeasureArgs),
 }
 
 /// What every command takes.
@@ -82,4 +87,45 @@ pub(crate) struct BandwidthArgs {
     /// How often each way is taken; what is printed is the best
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct StreamingArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// How many frames
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) frames: u32,
+    /// MiB that stay in memory; beyond, the oldest resources go [default: 2048, on a software device 512]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
+    pub(crate) resident_mib: Option<u32>,
+    /// Milliseconds from one frame to the next
+    #[arg(long, value_name = "MS", default_value_t = 8.0, value_parser = milliseconds)]
+    pub(crate) frame_ms: f64,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct MeasureArgs {
+    /// Which Vulkan device, by a part of its name [default: a discrete GPU where there is one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) gpu: Option<String>,
+    /// GiB that the device shall say its heaps have, as for the other commands
+    #[arg(long, value_name = "GIB")]
+    pub(crate) heap_gib: Option<u32>,
+    /// GiB of allocations between two looks at the budgets [default: 32, or a quarter of what is left of
+    /// the budget where that is less]
+    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget_gib: Option<u32>,
+}
+
+impl StreamingArgs {
+    pub(crate) fn pace(&self) -> Duration {
+        Duration::from_secs_f64(self.frame_ms / 1e3)
+    }
+}
+
+/// A frame of a second would be none.
+fn milliseconds(text: &str) -> Result<f64, String> {
+    let found: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=1000.0).contains(&found) { Ok(found) } else { Err("not from 0 to 1000".to_owned()) }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use allotment_headless::OpenError;
 use allotment_trace::TraceError;
 use ash::vk;
 
@@ -49,6 +50,12 @@ impl fmt::Display for Failure {
             Self::Thread => f.write_str("a thread of the benchmark panicked"),
             Self::Json(error) => error.fmt(f),
         }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        Self::NoDevice(error.to_string())
     }
 }
 

@@ -9,6 +9,8 @@
 //!   traces/      recorded traffic: how much memory each contender reserves for it
 //!   steady       driver calls of frames that all do the same
 //!   bandwidth/   how fast this machine moves bytes at best, and how near the library comes
+//!   streaming/   how long the frames of a streamed scene wait, by who gets memory from the driver
+//!   measure/     the device, its budgets, and all of the above in one text
 //!   clock, rng, units, output    small things
 //! ```
 
@@ -21,8 +23,10 @@ mod clock;
 mod contender;
 mod device;
 mod failure;
+mod measure;
 mod rng;
 mod steady;
+mod streaming;
 mod traces;
 mod units;
 mod vulkan;
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
         Command::Traces(args) => traces::run(args),
         Command::Steady(args) => steady::run(args),
         Command::Bandwidth(args) => bandwidth::run(args),
+        Command::Streaming(args) => streaming::run(args),
+        Command::Measure(args) => measure::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::args::SteadyArgs;
-use crate::contender::{Allotment, Blocks, Contender, GpuAllocator, Kind, Request, Role, VkMem, own_device};
+use crate::contender::{Allotment, Blocks, Contender, GpuAllocator, Kind, Request, Role, VkMem};
 use crate::failure::Failure;
 use crate::units::bytes;
 use crate::vulkan::{Gpu, Reading};
@@ -40,11 +40,9 @@ struct Row {
 pub(crate) fn run(args: &SteadyArgs) -> Result<(), Failure> {
     let gpu = Gpu::open(&args.common)?;
     let blocks = Blocks::Fixed(BLOCK);
-    let (device, note) = own_device(&gpu)?;
-    let mut notes = gpu.info.notes();
-    notes.push(note.to_owned());
+    let notes = gpu.info.notes();
     let rows = vec![
-        frames(&Allotment::new(device, blocks)?, args.frames)?,
+        frames(&Allotment::new(&gpu, blocks)?, args.frames)?,
         frames(&VkMem::new(&gpu, blocks)?, args.frames)?,
         frames(&GpuAllocator::new(&gpu, blocks)?, args.frames)?,
     ];

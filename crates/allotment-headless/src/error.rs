@@ -12,8 +12,8 @@ use ash::vk;
 pub enum OpenError {
     /// There is no Vulkan loader on the machine.
     NoLoader(ash::LoadingError),
-    /// There is no physical device that fits the choice.
-    NoDevice,
+    /// There is no physical device that fits the choice. Those that there are, by name.
+    NoDevice(Vec<String>),
     /// The validation layer is not installed.
     NoValidationLayer,
     /// The loader or the device is of Vulkan 1.0.
@@ -28,7 +28,10 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoLoader(_) => f.write_str("there is no Vulkan loader on this machine"),
-            Self::NoDevice => f.write_str("there is no such Vulkan device on this machine"),
+            Self::NoDevice(found) if found.is_empty() => {
+                f.write_str("there is no Vulkan device on this machine")
+            }
+            Self::NoDevice(found) => write!(f, "there is no such Vulkan device among {}", found.join(", ")),
             Self::NoValidationLayer => f.write_str("VK_LAYER_KHRONOS_validation is not installed"),
             Self::TooOld => f.write_str("there is no Vulkan 1.1 on this machine"),
             Self::Vulkan(result) => write!(f, "Vulkan refused: {result}"),

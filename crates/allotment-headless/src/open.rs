@@ -86,17 +86,17 @@ fn choose(instance: &ash::Instance, choice: &Choice) -> Result<vk::PhysicalDevic
     // SAFETY: the devices are of the instance.
     let properties = |&device: &_| unsafe { instance.get_physical_device_properties(device) };
     let is_gpu = |device: &_| properties(device).device_type != vk::PhysicalDeviceType::CPU;
-    let is_named = |device: &_, part: &str| {
+    let name = |device: &_| {
         let properties = properties(device);
-        let name = properties.device_name_as_c_str().unwrap_or_default().to_string_lossy();
-        name.to_lowercase().contains(&part.to_lowercase())
+        properties.device_name_as_c_str().unwrap_or_default().to_string_lossy().into_owned()
     };
+    let is_named = |device: &_, part: &str| name(device).to_lowercase().contains(&part.to_lowercase());
     let found = match choice {
         Choice::Best => devices.iter().find(|device| is_gpu(device)).or(devices.first()),
         Choice::Index(index) => devices.get(*index),
         Choice::Named(part) => devices.iter().find(|device| is_named(device, part)),
     };
-    found.copied().ok_or(OpenError::NoDevice)
+    found.copied().ok_or_else(|| OpenError::NoDevice(devices.iter().map(name).collect()))
 }
 
 /// One family for each kind of queue: graphics, computing without it, copies alone.

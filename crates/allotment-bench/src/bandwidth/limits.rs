@@ -122,14 +122,17 @@ impl<'a> Bench<'a> {
 }
 
 /// How long something takes that may fail.
-fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
+pub(super) fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
     let start = Instant::now();
     work()?;
     Ok(start.elapsed())
 }
 
 /// The shortest of so many times, after one that does not count.
-fn best(repetitions: u32, mut work: impl FnMut() -> Result<Duration, Failure>) -> Result<Duration, Failure> {
+pub(super) fn best(
+    repetitions: u32,
+    mut work: impl FnMut() -> Result<Duration, Failure>,
+) -> Result<Duration, Failure> {
     work()?;
     let mut best = Duration::MAX;
     for _ in 0..repetitions {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   limits     plain memcpy and plain vkCmdCopyBuffer: what there is to reach
-//!   own_ways   the library's upload paths, as parts of that
+//!   own_ways   the library's ways up and down, as parts of that
 //!   report     both as tables and as JSON
 //! ```
 

@@ -38,7 +38,7 @@ impl Report {
             say!("{}", serde_json::to_string(self)?);
             return Ok(());
         }
-        say!("{}, copies on a queue of {}", self.device, self.queue);
+        say!("{}, copies on its {} queue", self.device, self.queue);
         say!("{} at once, one thread, best of {}", bytes(self.bytes), self.repetitions);
         say!();
         say!(
@@ -66,14 +66,20 @@ impl Report {
             );
         }
         say!();
-        if self.allotment.is_empty() {
-            say!("Allotment's own ways to upload are not measured yet.");
-        } else {
-            say!("Allotment's own ways, and what part of the best plain way they reach:");
-        }
+        say!(
+            "Allotment's own ways, and what part of the plain way's best they reach (staged: of the slower of"
+        );
+        say!("memcpy in and copy to device):");
+        say!("  {:28} {:>4} {:>12} {:>12} {:>6}", "way", "type", "rate", "limit", "ratio");
         for way in &self.allotment {
-            let part = way.bytes_per_second / way.limit;
-            say!("  {:40} {:>12} {:>6.2}", way.name, rate(way.bytes_per_second), part);
+            say!(
+                "  {:28} {:>4} {:>12} {:>12} {:>6.2}",
+                way.name,
+                way.memory_type,
+                rate(way.bytes_per_second),
+                rate(way.limit),
+                way.ratio
+            );
         }
         Ok(())
     }

@@ -1,54 +1,43 @@
-//! This library.
-//!
-//! It is generic over its device, so that which one it runs on is said in one place: [`OwnDevice`] and
-//! [`own_device`].
+//! This library, over the same Vulkan device as the others, and with no more of it enabled than they use.
 
-use allotment::device::host::{HostDevice, Profile};
+use std::sync::Arc;
+
+use allotment::device::vulkan::{Device, Enabled};
 use allotment::memory::BlockSizes;
 use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Device, Intent, Requirements,
-    ResourceKind,
+    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind,
 };
 
 use super::{Blocks, Contender, Kind, Refusal, Request, Role};
 use crate::failure::Failure;
-use crate::vulkan::{Gpu, Reading};
+use crate::vulkan::{Gpu, Meter, Reading};
 
 const NAME: &str = "allotment";
 
-/// The device that the library runs on here: the simulated one, until it can be `gpu` itself.
-pub(crate) type OwnDevice = HostDevice;
-
-/// The library's device, and what the tables must say of it.
-pub(crate) fn own_device(gpu: &Gpu) -> Result<(OwnDevice, &'static str), Failure> {
-    let (profile, note) = if gpu.info.software {
-        ("integrated", "allotment runs on its simulated device (profile integrated), the others on Vulkan")
-    } else {
-        ("nvidia-h200", "allotment runs on its simulated device (profile nvidia-h200), the others on Vulkan")
-    };
-    let profile = Profile::named(profile)
-        .ok_or_else(|| Failure::Setup { contender: NAME, error: format!("there is no profile {profile}") })?;
-    Ok((HostDevice::new(profile), note))
+/// The library's allocator with its defaults.
+pub(crate) struct Allotment {
+    allocator: Allocator<Device>,
 }
 
-/// The library's allocator over any device.
-pub(crate) struct Allotment<D: Device> {
-    allocator: Allocator<D>,
-}
-
-impl<D: Device> Allotment<D> {
-    pub(crate) fn new(device: D, blocks: Blocks) -> Result<Self, Failure> {
+impl Allotment {
+    pub(crate) fn new(gpu: &Arc<Gpu>, blocks: Blocks) -> Result<Self, Failure> {
         let mut desc = AllocatorDesc::default();
         if let Blocks::Fixed(size) = blocks {
             desc.block_sizes = BlockSizes::fixed(size);
         }
-        let allocator = Allocator::new(device, desc)
+        let allocator = Allocator::new(gpu.metered(Enabled::empty())?, desc)
             .map_err(|error| Failure::Setup { contender: NAME, error: error.to_string() })?;
         Ok(Self { allocator })
     }
+
+    /// Bytes of its memory objects, by its own count.
+    #[cfg(test)]
+    pub(crate) fn own_count(&self) -> u64 {
+        self.allocator.heap_reports().iter().map(|report| report.reserved).sum()
+    }
 }
 
-impl<D: Device> Contender for Allotment<D> {
+impl Contender for Allotment {
     type Token = Allocation;
 
     fn name(&self) -> &'static str {
@@ -80,11 +69,6 @@ impl<D: Device> Contender for Allotment<D> {
     }
 
     fn reading(&self) -> Reading {
-        let calls = self.allocator.device_calls();
-        Reading {
-            allocate_calls: calls.allocate,
-            free_calls: calls.free,
-            reserved_bytes: self.allocator.heap_reports().iter().map(|report| report.reserved).sum(),
-        }
+        Meter::Allotment.read()
     }
 }

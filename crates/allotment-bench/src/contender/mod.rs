@@ -9,7 +9,7 @@ mod vk_mem;
 
 use core::fmt;
 
-pub(crate) use allotment::{Allotment, own_device};
+pub(crate) use allotment::Allotment;
 pub(crate) use empty::Empty;
 pub(crate) use gpu_allocator::GpuAllocator;
 pub(crate) use vk_mem::VkMem;

@@ -50,12 +50,18 @@ fn fill_and_clear<C: Contender>(contender: &C, own_count: impl Fn(&C) -> u64) {
 #[test]
 fn meters_agree_with_what_contenders_say_of_themselves() {
     let Some(gpu) = gpu() else { return };
+    let allotment = Allotment::new(&gpu, Blocks::Default).unwrap();
     let vk_mem = VkMem::new(&gpu, Blocks::Default).unwrap();
     let gpu_allocator = GpuAllocator::new(&gpu, Blocks::Default).unwrap();
+    fill_and_clear(&allotment, Allotment::own_count);
     fill_and_clear(&vk_mem, VkMem::own_count);
     fill_and_clear(&gpu_allocator, GpuAllocator::own_count);
-    let readings = [(vk_mem.reading(), Meter::VkMem), (gpu_allocator.reading(), Meter::GpuAllocator)];
-    drop((vk_mem, gpu_allocator));
+    let readings = [
+        (allotment.reading(), Meter::Allotment),
+        (vk_mem.reading(), Meter::VkMem),
+        (gpu_allocator.reading(), Meter::GpuAllocator),
+    ];
+    drop((allotment, vk_mem, gpu_allocator));
     for (before, meter) in readings {
         let after = meter.read();
         assert_eq!(after.reserved_bytes, 0, "{meter:?} was destroyed");

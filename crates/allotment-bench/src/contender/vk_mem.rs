@@ -2,29 +2,60 @@
 //!
 //! Memory is asked for by requirements and flags, since nothing is ever bound to it; VMA's `AUTO` usages
 //! need a resource. So VMA does not learn whether a buffer or an image will stand there, and on devices
-//! whose granularity is above 1 it treats every allocation with the care that either might need.
+//! whose granularity is above 256 it treats every allocation with the care that either might need. So that
+//! this is not held against it, there is a second contender on such devices: a pool that was told that
+//! granularity is no concern.
 
 use std::sync::Arc;
 
 use ash::vk::{MemoryPropertyFlags as Flags, MemoryRequirements};
-use vk_mem::{Alloc, Allocation, AllocationCreateInfo, Allocator, AllocatorCreateInfo};
+use vk_mem::{
+    Alloc, Allocation, AllocationCreateInfo, Allocator, AllocatorCreateInfo, AllocatorPool,
+    AllocatorPoolCreateFlags, PoolCreateInfo,
+};
 
 use super::{Blocks, Contender, Refusal, Request, Role};
 use crate::failure::Failure;
 use crate::vulkan::{API_VERSION, Gpu, Meter, Reading};
 
-const NAME: &str = "vk-mem";
-
 /// VMA with its defaults, internally synchronised.
 pub(crate) struct VkMem {
+    /// Where device memory comes from, if not from the allocator's own pools.
+    pool: Option<AllocatorPool>,
     /// Before the device that it is made of, so that it goes first.
-    allocator: Allocator,
+    allocator: Arc<Allocator>,
+    meter: Meter,
     _gpu: Arc<Gpu>,
 }
 
 impl VkMem {
+    /// The largest granularity that VMA leaves out of account.
+    pub(crate) const GRANULARITY_IGNORED: u64 = 256;
+
     pub(crate) fn new(gpu: &Arc<Gpu>, blocks: Blocks) -> Result<Self, Failure> {
-        let device = Meter::VkMem.on(gpu);
+        Self::metered(gpu, blocks, Meter::VkMem)
+    }
+
+    /// VMA with a pool for buffers alone. Knows no other role than [`Role::Device`].
+    pub(crate) fn for_buffers(gpu: &Arc<Gpu>) -> Result<Self, Failure> {
+        let mut made = Self::metered(gpu, Blocks::Default, Meter::VkMemPool)?;
+        let failed =
+            |error: ash::vk::Result| Failure::Setup { contender: made.name(), error: error.to_string() };
+        let memory = AllocationCreateInfo { preferred_flags: Flags::DEVICE_LOCAL, ..Default::default() };
+        // SAFETY: the mask names types of the device.
+        let memory_type =
+            unsafe { made.allocator.find_memory_type_index(u32::MAX, &memory) }.map_err(failed)?;
+        let desc = PoolCreateInfo {
+            memory_type_index: memory_type,
+            flags: AllocatorPoolCreateFlags::IGNORE_BUFFER_IMAGE_GRANULARITY,
+            ..Default::default()
+        };
+        made.pool = Some(made.allocator.create_pool(&desc).map_err(failed)?);
+        Ok(made)
+    }
+
+    fn metered(gpu: &Arc<Gpu>, blocks: Blocks, meter: Meter) -> Result<Self, Failure> {
+        let device = meter.on(gpu);
         let mut info = AllocatorCreateInfo::new(&gpu.instance, &device, gpu.physical);
         info.vulkan_api_version = API_VERSION;
         if let Blocks::Fixed(size) = blocks {
@@ -32,8 +63,8 @@ impl VkMem {
         }
         // SAFETY: instance, device and physical device are valid, and the allocator holds on to them.
         let allocator = unsafe { Allocator::new(info) }
-            .map_err(|error| Failure::Setup { contender: NAME, error: error.to_string() })?;
-        Ok(Self { allocator, _gpu: Arc::clone(gpu) })
+            .map_err(|error| Failure::Setup { contender: "vk-mem", error: error.to_string() })?;
+        Ok(Self { pool: None, allocator: Arc::new(allocator), meter, _gpu: Arc::clone(gpu) })
     }
 
     /// Bytes of blocks and dedicated memory, by VMA's own count.
@@ -47,7 +78,7 @@ impl Contender for VkMem {
     type Token = Allocation;
 
     fn name(&self) -> &'static str {
-        NAME
+        if self.meter == Meter::VkMemPool { "vk-mem-pool" } else { "vk-mem" }
     }
 
     fn allocate(&self, request: &Request) -> Result<Allocation, Refusal> {
@@ -64,8 +95,13 @@ impl Contender for VkMem {
             Role::DeviceHostWrite => (Flags::HOST_VISIBLE, Flags::DEVICE_LOCAL),
         };
         let info = AllocationCreateInfo { required_flags, preferred_flags, ..Default::default() };
-        // SAFETY: the requirements are not empty, their alignment is a power of two, and no pool is named.
-        unsafe { self.allocator.allocate_memory(&requirements, &info) }.map_err(Refusal::new)
+        // SAFETY: the requirements are not empty and their alignment is a power of two; the pool, where there
+        // is one, is this allocator's.
+        let done = match &self.pool {
+            None => unsafe { self.allocator.allocate_memory(&requirements, &info) },
+            Some(pool) => unsafe { pool.allocate_memory(&requirements, &info) },
+        };
+        done.map_err(Refusal::new)
     }
 
     fn free(&self, mut token: Allocation) -> Result<(), Refusal> {
@@ -75,6 +111,6 @@ impl Contender for VkMem {
     }
 
     fn reading(&self) -> Reading {
-        Meter::VkMem.read()
+        self.meter.read()
     }
 }

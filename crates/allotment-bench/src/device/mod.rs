@@ -13,7 +13,7 @@ mod sequence;
 use std::sync::Arc;
 
 use crate::args::DeviceArgs;
-use crate::contender::{Allotment, Blocks, Empty, GpuAllocator, VkMem, own_device};
+use crate::contender::{Allotment, Blocks, Empty, GpuAllocator, VkMem};
 use crate::failure::Failure;
 use crate::vulkan::Gpu;
 use race::{Outcome, Racer, Runner, race};
@@ -22,8 +22,7 @@ use sequence::Sequence;
 
 pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
     let gpu = Gpu::open(&args.common)?;
-    let (_, note) = own_device(&gpu)?;
-    let mut report = Report::new(&gpu, note, args);
+    let mut report = Report::new(&gpu, args);
     for &live in &args.live {
         let lanes: Vec<_> = [1, 2].map(|seed| Arc::new(Sequence::churn(seed, live, args.pairs))).into();
         let one = heat(&gpu, &lanes[..1], args)?;
@@ -37,9 +36,12 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
 fn heat(gpu: &Arc<Gpu>, lanes: &[Arc<Sequence>], args: &DeviceArgs) -> Result<Vec<Outcome>, Failure> {
     let mut racers: Vec<Box<dyn Racer>> = vec![
         Box::new(Runner::new(Empty, lanes)),
-        Box::new(Runner::new(Allotment::new(own_device(gpu)?.0, Blocks::Default)?, lanes)),
+        Box::new(Runner::new(Allotment::new(gpu, Blocks::Default)?, lanes)),
         Box::new(Runner::new(VkMem::new(gpu, Blocks::Default)?, lanes)),
         Box::new(Runner::new(GpuAllocator::new(gpu, Blocks::Default)?, lanes)),
     ];
+    if gpu.info.buffer_image_granularity > VkMem::GRANULARITY_IGNORED {
+        racers.push(Box::new(Runner::new(VkMem::for_buffers(gpu)?, lanes)));
+    }
     race(&mut racers, args.repetitions)
 }

@@ -61,13 +61,11 @@ struct Scaling {
 }
 
 impl Report {
-    pub(crate) fn new(gpu: &Gpu, note: &'static str, args: &DeviceArgs) -> Self {
-        let mut notes = gpu.info.notes();
-        notes.push(note.to_owned());
+    pub(crate) fn new(gpu: &Gpu, args: &DeviceArgs) -> Self {
         Self {
             device: gpu.info.name.clone(),
             buffer_image_granularity: gpu.info.buffer_image_granularity,
-            notes,
+            notes: gpu.info.notes(),
             repetitions: args.repetitions,
             operations_per_lap: args.pairs * 2,
             rows: Vec::new(),

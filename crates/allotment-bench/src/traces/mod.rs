@@ -7,7 +7,7 @@ use allotment_trace::{Op, Trace};
 use serde::Serialize;
 
 use crate::args::TracesArgs;
-use crate::contender::{Allotment, Blocks, Contender, GpuAllocator, VkMem, own_device};
+use crate::contender::{Allotment, Blocks, Contender, GpuAllocator, VkMem};
 use crate::failure::Failure;
 use crate::units::bytes;
 use crate::vulkan::Gpu;
@@ -39,12 +39,11 @@ struct Row {
 pub(crate) fn run(args: &TracesArgs) -> Result<(), Failure> {
     let gpu = Gpu::open(&args.common)?;
     let largest_heap = gpu.info.heaps.iter().copied().max().unwrap_or(0);
-    let mut notes = gpu.info.notes();
-    notes.push(own_device(&gpu)?.1.to_owned());
+    let notes = gpu.info.notes();
     let mut rows = Vec::new();
     for source in sources(&args.traces)? {
         let mut of_trace = [
-            replay(&source.trace, &Allotment::new(own_device(&gpu)?.0, Blocks::Default)?)?,
+            replay(&source.trace, &Allotment::new(&gpu, Blocks::Default)?)?,
             replay(&source.trace, &VkMem::new(&gpu, Blocks::Default)?)?,
             replay(&source.trace, &GpuAllocator::new(&gpu, Blocks::Default)?)?,
         ];

@@ -1,11 +1,14 @@
-//! An instance, a device and a queue for copies.
+//! The device that everything runs on, and what tables say of it.
 
-use core::ffi::CStr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use allotment::device::vulkan::{self, DeviceDesc, Enabled};
+use allotment::device::{Device as _, QueueIndex, QueueKind};
+use allotment_headless::{Choice, Headless, HeadlessDesc};
 use ash::vk;
 use serde::Serialize;
 
+use super::Meter;
 use super::heap::with_heaps_of;
 use crate::args::Common;
 use crate::failure::Failure;
@@ -13,14 +16,16 @@ use crate::units::bytes;
 
 /// A Vulkan device, with all that it hangs on. Destroyed when the last contender has let go of it.
 pub(crate) struct Gpu {
+    /// With heaps as they are to be seen.
     pub(crate) instance: ash::Instance,
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) device: ash::Device,
-    pub(crate) queue: Mutex<vk::Queue>,
+    /// The queue that copies, among those of [`library`](Self::library).
+    pub(crate) queue: QueueIndex,
     pub(crate) queue_family: u32,
     pub(crate) info: GpuInfo,
-    /// Keeps the loader's library in memory; the last of the fields to go.
-    _entry: ash::Entry,
+    /// All of the above is its.
+    headless: Headless,
 }
 
 /// What a table says of the device it was measured on.
@@ -28,7 +33,7 @@ pub(crate) struct Gpu {
 pub(crate) struct GpuInfo {
     pub(crate) name: String,
     pub(crate) buffer_image_granularity: u64,
-    /// What the queue family that copies can do.
+    /// What the queue that copies is best at.
     pub(crate) queue: String,
     /// By index.
     pub(crate) memory_types: Vec<MemoryTypeInfo>,
@@ -53,34 +58,18 @@ pub(crate) struct MemoryTypeInfo {
 /// Heaps of a software device are said to have so much; see `heap.rs`.
 const SOFTWARE_HEAP_GIB: u32 = 16;
 
-/// The version that is asked for. VMA must be told the same.
+/// The version that contenders are told.
 pub(crate) const API_VERSION: u32 = vk::API_VERSION_1_2;
 
 impl Gpu {
     /// Opens the device that is asked for, or else the one that is most of a GPU.
     pub(crate) fn open(args: &Common) -> Result<Arc<Self>, Failure> {
-        // SAFETY: loading the Vulkan loader runs its initialisers, as every Vulkan program does; the entry
-        // outlives all that comes of it.
-        let entry = unsafe { ash::Entry::load() }
-            .map_err(|error| Failure::NoDevice(format!("there is no Vulkan loader: {error}")))?;
-        let application = vk::ApplicationInfo::default().api_version(API_VERSION);
-        let create = vk::InstanceCreateInfo::default().application_info(&application);
-        // SAFETY: the structs are valid and live for the call.
-        let instance =
-            unsafe { entry.create_instance(&create, None) }.map_err(Failure::vulkan("vkCreateInstance"))?;
-        match Self::open_in(&entry, &instance, args) {
-            Ok(gpu) => Ok(Arc::new(gpu)),
-            Err(failure) => {
-                // SAFETY: nothing was made of the instance, or `open_in` would have succeeded; `entry` keeps
-                // the loader in memory.
-                unsafe { instance.destroy_instance(None) };
-                Err(failure)
-            }
+        let choice = args.gpu.clone().map_or(Choice::Best, Choice::Named);
+        let headless = Headless::open(&HeadlessDesc::default().on(choice))?;
+        if headless.api_version() < API_VERSION {
+            return Err(Failure::NoDevice(format!("{} has no Vulkan 1.2", headless.name())));
         }
-    }
-
-    fn open_in(entry: &ash::Entry, instance: &ash::Instance, args: &Common) -> Result<Self, Failure> {
-        let physical = choose(instance, args.gpu.as_deref())?;
+        let (instance, physical) = (headless.instance(), headless.physical_device());
         // SAFETY: the physical device is the instance's.
         let properties = unsafe { instance.get_physical_device_properties(physical) };
         let software = properties.device_type == vk::PhysicalDeviceType::CPU;
@@ -88,37 +77,47 @@ impl Gpu {
         let made_up_heaps = heap_gib != 0;
         let instance =
             if made_up_heaps { with_heaps_of(u64::from(heap_gib) << 30, instance) } else { instance.clone() };
-        let (queue_family, queue_flags) = copy_family(&instance, physical)?;
-        let queues =
-            [vk::DeviceQueueCreateInfo::default().queue_family_index(queue_family).queue_priorities(&[1.0])];
-        let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
-        let create = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut timelines);
-        // SAFETY: the structs are valid and live for the call; timeline semaphores are a feature that all
-        // devices of Vulkan 1.2 have.
-        let device = unsafe { instance.create_device(physical, &create, None) }
-            .map_err(Failure::vulkan("vkCreateDevice"))?;
-        // SAFETY: the device was made with one queue of this family.
-        let queue = unsafe { device.get_device_queue(queue_family, 0) };
+        let (queue, kind) = copy_queue(headless.device())?;
         // SAFETY: the physical device is the instance's.
         let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
         let info = GpuInfo {
-            name: name_of(&properties),
+            name: headless.name().to_owned(),
             buffer_image_granularity: properties.limits.buffer_image_granularity,
-            queue: format!("{queue_flags:?}"),
+            queue: format!("{kind:?}").to_lowercase(),
             memory_types: memory_types(&memory),
             heaps: memory.memory_heaps_as_slice().iter().map(|heap| heap.size).collect(),
             made_up_heaps,
             software,
         };
-        Ok(Self {
-            instance,
-            physical,
-            device,
-            queue: Mutex::new(queue),
-            queue_family,
-            info,
-            _entry: entry.clone(),
-        })
+        let queue_family = headless.queue_families()[usize::from(queue.0)];
+        let device = headless.raw().clone();
+        Ok(Arc::new(Self { instance, physical, device, queue, queue_family, info, headless }))
+    }
+
+    /// The device as the library sees it: with its queues, with all that it can use, unmetered, and with
+    /// the heaps that the driver tells of.
+    pub(crate) fn library(&self) -> &vulkan::Device {
+        self.headless.device()
+    }
+
+    /// The device as the library sees it when it is a contender: metered, with the heaps that all contenders
+    /// see, with `enabled` of what the device could have. It has no queues, since nothing is copied.
+    pub(crate) fn metered(self: &Arc<Self>, enabled: Enabled) -> Result<vulkan::Device, Failure> {
+        let device = Meter::Allotment.on(self);
+        let version = self.headless.api_version();
+        let desc = DeviceDesc::new(self.instance.clone(), self.physical, device, version)
+            .with_enabled(enabled & self.library().enabled())
+            .kept_alive_by(Arc::clone(self) as _);
+        // SAFETY: the handles belong together and are kept alive by the owner; what is said to be enabled is,
+        // since `headless` enabled it; no queue is named.
+        unsafe { vulkan::Device::new(desc) }
+            .map_err(|error| Failure::Setup { contender: "allotment", error: error.to_string() })
+    }
+
+    /// Extensions that the library may use on [`metered`](Self::metered) where it is not compared with
+    /// others. Heaps that are made up have no budgets that the driver could tell.
+    pub(crate) fn usable(&self) -> Enabled {
+        if self.info.made_up_heaps { Enabled::all() - Enabled::MEMORY_BUDGET } else { Enabled::all() }
     }
 }
 
@@ -135,62 +134,11 @@ impl GpuInfo {
     }
 }
 
-impl Drop for Gpu {
-    fn drop(&mut self) {
-        // SAFETY: whoever made something of the device holds an `Arc` of it and destroys that thing first.
-        unsafe { self.device.destroy_device(None) };
-        // SAFETY: the device was all that was made of the instance.
-        unsafe { self.instance.destroy_instance(None) };
-    }
-}
-
-fn name_of(properties: &vk::PhysicalDeviceProperties) -> String {
-    properties.device_name_as_c_str().map_or("unnamed".into(), CStr::to_string_lossy).into_owned()
-}
-
-/// The device whose name holds `wanted`; where nothing is wanted, a real GPU rather than a program.
-fn choose(instance: &ash::Instance, wanted: Option<&str>) -> Result<vk::PhysicalDevice, Failure> {
-    // SAFETY: the instance lives.
-    let all = unsafe { instance.enumerate_physical_devices() }
-        .map_err(Failure::vulkan("vkEnumeratePhysicalDevices"))?;
-    let mut found = Vec::new();
-    let mut names = Vec::new();
-    for physical in all {
-        // SAFETY: the physical device is the instance's.
-        let properties = unsafe { instance.get_physical_device_properties(physical) };
-        let name = name_of(&properties);
-        let rank = match properties.device_type {
-            vk::PhysicalDeviceType::DISCRETE_GPU => 0,
-            vk::PhysicalDeviceType::INTEGRATED_GPU => 1,
-            vk::PhysicalDeviceType::VIRTUAL_GPU => 2,
-            _ => 3,
-        };
-        let is_wanted = wanted.is_none_or(|wanted| name.to_lowercase().contains(&wanted.to_lowercase()));
-        if is_wanted && properties.api_version >= API_VERSION {
-            found.push((rank, physical));
-        }
-        names.push(name);
-    }
-    let best = found.into_iter().min_by_key(|&(rank, _)| rank);
-    best.map(|(_, physical)| physical).ok_or_else(|| {
-        Failure::NoDevice(format!("no device of Vulkan 1.2 fits, among: {}", names.join(", ")))
-    })
-}
-
-/// The family that does nothing but copy, where there is one; else any that can.
-fn copy_family(
-    instance: &ash::Instance,
-    physical: vk::PhysicalDevice,
-) -> Result<(u32, vk::QueueFlags), Failure> {
-    let working = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
-    // SAFETY: the physical device is the instance's.
-    let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
-    let copies = |flags: vk::QueueFlags| flags.intersects(working | vk::QueueFlags::TRANSFER);
-    (0..)
-        .zip(families.iter().map(|family| family.queue_flags))
-        .filter(|&(_, flags)| copies(flags))
-        .min_by_key(|&(_, flags)| flags.intersects(working))
-        .ok_or_else(|| Failure::NoDevice("the device has no queue that copies".to_owned()))
+/// The queue that does nothing but copy, where there is one; else the first.
+fn copy_queue(device: &vulkan::Device) -> Result<(QueueIndex, QueueKind), Failure> {
+    let queues = (0..).map(QueueIndex).zip(device.properties().queues.iter().map(|queue| queue.kind));
+    let found = queues.min_by_key(|&(_, kind)| kind != QueueKind::Transfer);
+    found.ok_or_else(|| Failure::NoDevice("the device has no queue that copies".to_owned()))
 }
 
 fn memory_types(memory: &vk::PhysicalDeviceMemoryProperties) -> Vec<MemoryTypeInfo> {

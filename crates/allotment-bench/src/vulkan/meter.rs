@@ -4,10 +4,13 @@
 //! meter, made by a constant parameter, and a contender is given a device whose table holds them:
 //!
 //! ```text
-//!   vk-mem        ──► allocate::<0>, free::<0> ──► METERS[0] ─┐
-//!   gpu-allocator ──► allocate::<1>, free::<1> ──► METERS[1] ─┴─► the driver's own functions
+//!   allotment     ──► allocate::<0>, free::<0> ──► METERS[0] ─┐
+//!   vk-mem        ──► allocate::<1>, free::<1> ──► METERS[1] ─┤
+//!   vk-mem-pool   ──► allocate::<2>, free::<2> ──► METERS[2] ─┤
+//!   gpu-allocator ──► allocate::<3>, free::<3> ──► METERS[3] ─┴─► the driver's own functions
 //! ```
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +24,9 @@ use super::Gpu;
 /// One of the meters that there are. A contender has one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meter {
+    Allotment,
     VkMem,
+    VkMemPool,
     GpuAllocator,
 }
 
@@ -52,7 +57,16 @@ impl Counts {
     }
 }
 
-static METERS: [Counts; 2] = [Counts::new(), Counts::new()];
+static METERS: [Counts; 4] = [const { Counts::new() }; 4];
+
+thread_local! {
+    static OWN_CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Calls that the calling thread made to get memory, through whatever meter.
+pub(crate) fn own_allocate_calls() -> u64 {
+    OWN_CALLS.get()
+}
 
 /// What the shims look up: the driver's functions by device, and the sizes of memory objects.
 struct Known {
@@ -85,8 +99,10 @@ impl Meter {
         let driver = Driver { allocate: functions.allocate_memory, free: functions.free_memory };
         known().drivers.insert(device.handle().as_raw(), driver);
         let shims: (vk::PFN_vkAllocateMemory, vk::PFN_vkFreeMemory) = match self {
-            Self::VkMem => (allocate::<0>, free::<0>),
-            Self::GpuAllocator => (allocate::<1>, free::<1>),
+            Self::Allotment => (allocate::<0>, free::<0>),
+            Self::VkMem => (allocate::<1>, free::<1>),
+            Self::VkMemPool => (allocate::<2>, free::<2>),
+            Self::GpuAllocator => (allocate::<3>, free::<3>),
         };
         (functions.allocate_memory, functions.free_memory) = shims;
         ash::Device::from_parts_1_3(
@@ -123,6 +139,7 @@ unsafe extern "system" fn allocate<const METER: usize>(
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
     METERS[METER].allocate_calls.fetch_add(1, Relaxed);
+    OWN_CALLS.set(OWN_CALLS.get() + 1);
     let driver = known().drivers.get(&device.as_raw()).copied();
     let Some(driver) = driver else { return vk::Result::ERROR_INITIALIZATION_FAILED };
     // SAFETY: the arguments are the caller's, who promised what `vkAllocateMemory` asks for; the function

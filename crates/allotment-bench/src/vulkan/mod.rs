@@ -7,6 +7,6 @@ mod resource;
 mod transfer;
 
 pub(crate) use gpu::{API_VERSION, Gpu, MemoryTypeInfo};
-pub(crate) use meter::{Meter, Reading};
+pub(crate) use meter::{Meter, Reading, own_allocate_calls};
 pub(crate) use resource::Buffer;
 pub(crate) use transfer::Transfer;

@@ -1,7 +1,7 @@
 //! Copies on a queue, timed.
 
 use core::time::Duration;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use ash::vk;
@@ -50,7 +50,8 @@ impl Transfer {
         let commands = [self.commands];
         let submit = [vk::SubmitInfo::default().command_buffers(&commands)];
         let device = &self.gpu.device;
-        let queue = self.gpu.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.gpu.library().lock_queue(self.gpu.queue);
+        let queue = queue.ok_or_else(|| Failure::NoDevice("the queue is gone".to_owned()))?;
         let start = Instant::now();
         // SAFETY: the queue is locked; the commands are recorded, the fence is unsignalled, and both
         // outlive the wait below.

@@ -39,16 +39,12 @@ impl Vulkan {
 /// Why there is no device, and what helps.
 fn not_opened(error: OpenError, gpu: Option<&str>) -> Failure {
     let help = match (&error, gpu) {
-        (OpenError::NoDevice, Some(gpu)) => {
-            let names = names();
-            if !names.is_empty() {
-                let names = names.join(", ");
-                return Failure::Usage(format!("there is no Vulkan device named \"{gpu}\", only {names}"));
-            }
-            NEEDS_DRIVER
+        (OpenError::NoDevice(names), Some(gpu)) if !names.is_empty() => {
+            let names = names.join(", ");
+            return Failure::Usage(format!("there is no Vulkan device named \"{gpu}\", only {names}"));
         }
         (
-            OpenError::NoDevice
+            OpenError::NoDevice(_)
             | OpenError::TooOld
             | OpenError::Vulkan(vk::Result::ERROR_INCOMPATIBLE_DRIVER),
             _,
@@ -66,12 +62,6 @@ fn not_opened(error: OpenError, gpu: Option<&str>) -> Failure {
 
 const NEEDS_DRIVER: &str =
     "install a driver (mesa-vulkan-drivers has one that needs no GPU), or use --device host";
-
-/// What the devices of this machine are called.
-fn names() -> Vec<String> {
-    let open = |index| Headless::open(&HeadlessDesc::default().on(Choice::Index(index))).ok();
-    (0..).map_while(open).map(|headless| headless.name().to_owned()).collect()
-}
 
 impl Target for Vulkan {
     type Device = Device;

@@ -1,0 +1,88 @@
+//! The library's own ways to move bytes, measured in the same run as what there is to reach.
+//!
+//! ```text
+//!   ours      the library's buffers, and a queue to copy on
+//!   direct    the CPU writes device memory, and reads what came back
+//!   staged    chunk by chunk through a staging buffer, the next one written while one is copied
+//! ```
+
+mod direct;
+mod ours;
+mod staged;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use allotment::device::vulkan::Device;
+use allotment::{Allocator, AllocatorDesc};
+use serde::Serialize;
+
+use super::limits::{Limits, Rate, best};
+use crate::args::BandwidthArgs;
+use crate::failure::Failure;
+use crate::rng::Rng;
+use crate::vulkan::Gpu;
+use ours::failed;
+
+/// A way of the library, and the plain way that it is compared with.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct OwnWay {
+    /// What it is called in the table.
+    pub(super) name: &'static str,
+    /// The memory type of the side that the CPU can reach.
+    pub(super) memory_type: usize,
+    pub(super) bytes_per_second: Rate,
+    /// The best that the plain way did.
+    pub(super) limit: Rate,
+    /// Our rate by the limit.
+    pub(super) ratio: f64,
+}
+
+/// What all ways share.
+struct Bench<'a> {
+    gpu: &'a Gpu,
+    allocator: Allocator<Device>,
+    repetitions: u32,
+    source: Vec<u8>,
+    limits: &'a [Limits],
+}
+
+/// Measures what there is of the library's ways.
+pub(super) fn measure(
+    gpu: &Arc<Gpu>,
+    args: &BandwidthArgs,
+    limits: &[Limits],
+) -> Result<Vec<OwnWay>, Failure> {
+    let mut rng = Rng::new(2);
+    let source = (0..u64::from(args.mib) << 17).flat_map(|_| rng.next().to_le_bytes()).collect();
+    let allocator = Allocator::new(gpu.library().clone(), AllocatorDesc::default()).map_err(failed)?;
+    let bench = Bench { gpu, allocator, repetitions: args.repetitions, source, limits };
+    let mut ways = direct::measure(&bench)?;
+    ways.extend(staged::measure(&bench)?);
+    Ok(ways)
+}
+
+impl Bench<'_> {
+    fn size(&self) -> u64 {
+        self.source.len() as u64
+    }
+
+    /// What the plain ways reached with a memory type, if that was measured.
+    fn limit(&self, memory_type: usize, of: impl FnOnce(&Limits) -> Option<Rate>) -> Option<Rate> {
+        self.limits.iter().find(|row| row.memory_type == memory_type).and_then(of)
+    }
+
+    /// A way by the best of its times; nothing where there is nothing to compare it with.
+    fn way(
+        &self,
+        name: &'static str,
+        memory_type: usize,
+        limit: Option<Rate>,
+        work: impl FnMut() -> Result<Duration, Failure>,
+    ) -> Result<Option<OwnWay>, Failure> {
+        let Some(limit) = limit else { return Ok(None) };
+        let bytes_per_second = self.size() as f64 / best(self.repetitions, work)?.as_secs_f64();
+        let ratio = bytes_per_second / limit;
+        Ok(Some(OwnWay { name, memory_type, bytes_per_second, limit, ratio }))
+    }
+}

@@ -1,0 +1,62 @@
+//! Upload through a staging buffer of two halves: while the queue copies one, the CPU writes the other.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use allotment::Intent;
+use allotment::device::TimelineValue;
+
+use super::ours::Ours;
+use super::{Bench, OwnWay};
+use crate::failure::Failure;
+
+/// Bytes of a half: the last copy, which nothing hides, is then a few hundredths of a hundred megabytes'
+/// upload, and submitting is a few hundredths of a chunk.
+const CHUNK: usize = 4 << 20;
+
+pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
+    let staging = Ours::new(bench, Intent::Upload, 2 * CHUNK as u64)?;
+    let device = Ours::new(bench, Intent::Device, bench.size())?;
+    let index = staging.memory_type();
+    // The slower of its two steps is what an upload can reach.
+    let limit = bench.limit(index, |row| row.to_device.map(|copy| copy.min(row.write)));
+    let by_write = bench.way("staged upload, write", index, limit, || {
+        upload(bench, &staging, &device, |at, chunk| staging.write(at, chunk))
+    })?;
+    let by_address = bench.way("staged upload, by address", index, limit, || {
+        upload(bench, &staging, &device, |at, chunk| staging.write_by_address(at, chunk))
+    })?;
+
+    let back = Ours::new(bench, Intent::Readback, bench.size())?;
+    bench.copy(&device, &back)?;
+    let mut target = vec![0xff; bench.source.len()];
+    back.read(&mut target)?;
+    if target != bench.source {
+        return Err(Failure::Corrupt { memory_type: index });
+    }
+    Ok(by_write.into_iter().chain(by_address).collect())
+}
+
+fn upload(
+    bench: &Bench<'_>,
+    staging: &Ours<'_>,
+    device: &Ours<'_>,
+    write: impl Fn(u64, &[u8]) -> Result<(), Failure>,
+) -> Result<Duration, Failure> {
+    let start = Instant::now();
+    // What must be over before the half may be written again. Zero is reached from the beginning.
+    let mut busy = [TimelineValue(0); 2];
+    let mut done = 0;
+    for (i, chunk) in bench.source.chunks(CHUNK).enumerate() {
+        let half = i % 2;
+        let (at, size) = ((half * CHUNK) as u64, chunk.len() as u64);
+        bench.wait(busy[half])?;
+        write(at, chunk)?;
+        busy[half] = bench.submit((staging, at), (device, done), size)?;
+        done += size;
+    }
+    for value in busy {
+        bench.wait(value)?;
+    }
+    Ok(start.elapsed())
+}

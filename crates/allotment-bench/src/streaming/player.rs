@@ -1,0 +1,147 @@
+//! Frames at their pace, each call of the allocator timed by the wall.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use allotment::device::vulkan::Device;
+use allotment::{Allocation, AllocationDesc, Allocator};
+
+use super::scene::{Scene, UPLOAD_FRAMES};
+use super::set_up::SetUp;
+use crate::clock::preemptions;
+use crate::failure::Failure;
+use crate::vulkan::{Gpu, Meter, own_allocate_calls};
+
+/// What playing a scene gave. The first frame warms up and counts only where that is said.
+pub(super) struct Played {
+    /// Of the first frame.
+    pub(super) first: Duration,
+    /// Of each frame after it.
+    pub(super) frames: Vec<Waited>,
+    /// The longest call after the first frame, and what was called.
+    pub(super) worst_call: (Duration, &'static str),
+    /// By the allocator's own count, after the first frame.
+    pub(super) waits: u64,
+    pub(super) waited: Duration,
+    /// Calls to get memory: by frames after the first, and by others or before.
+    pub(super) driver_calls_in_frames: u64,
+    pub(super) driver_calls_ahead: u64,
+    pub(super) peak_reserved: u64,
+}
+
+/// How long a frame was inside the allocator, all calls together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waited {
+    pub(super) time: Duration,
+    /// The system gave the processor to others meanwhile, which is no fault of the allocator's.
+    pub(super) preempted: bool,
+}
+
+/// Plays the scene once.
+pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration) -> Result<Played, Failure> {
+    let stage = set_up.stage(gpu, scene)?;
+    let allocator = &*stage.allocator;
+    let mut show = Show { allocator, resident: VecDeque::new(), bytes: 0, uploads: VecDeque::new() };
+    let mut clock = Clock::default();
+    let mut frames = Vec::with_capacity(scene.frames.len());
+    let mut begin = (allocator.waits(), own_allocate_calls());
+    let mut next = Instant::now();
+    for (i, frame) in scene.frames.iter().enumerate() {
+        let before = preemptions();
+        show.frame(&mut clock, scene, &frame.resources, &frame.upload)?;
+        let time = core::mem::take(&mut clock.frame);
+        frames.push(Waited { time, preempted: preemptions() != before });
+        if i == 0 {
+            clock.worst = Default::default();
+            begin = (allocator.waits(), own_allocate_calls());
+        }
+        // A frame that is late does not make the next ones hurry.
+        next = (next + pace).max(Instant::now());
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    let (waits, calls) = (allocator.waits(), own_allocate_calls());
+    let driver_calls_in_frames = calls - begin.1;
+    let played = Played {
+        first: frames.first().map_or(Duration::ZERO, |frame| frame.time),
+        frames: frames.split_off(1.min(frames.len())),
+        worst_call: clock.worst,
+        waits: waits.count - begin.0.count,
+        waited: waits.total - begin.0.total,
+        driver_calls_in_frames,
+        driver_calls_ahead: Meter::Allotment.read().allocate_calls - driver_calls_in_frames,
+        peak_reserved: allocator.heap_reports().iter().map(|report| report.peak_reserved).sum(),
+    };
+    show.clear()?;
+    Ok(played)
+}
+
+/// How long calls took.
+#[derive(Default)]
+struct Clock {
+    frame: Duration,
+    worst: (Duration, &'static str),
+}
+
+impl Clock {
+    fn time<T>(&mut self, name: &'static str, call: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = call();
+        let took = start.elapsed();
+        self.frame += took;
+        if took > self.worst.0 {
+            self.worst = (took, name);
+        }
+        result
+    }
+}
+
+/// What of the scene is in memory.
+struct Show<'a> {
+    allocator: &'a Allocator<Device>,
+    /// Oldest first.
+    resident: VecDeque<(Allocation, u64)>,
+    bytes: u64,
+    uploads: VecDeque<Allocation>,
+}
+
+impl Show<'_> {
+    fn frame(
+        &mut self,
+        clock: &mut Clock,
+        scene: &Scene,
+        resources: &[AllocationDesc],
+        upload: &AllocationDesc,
+    ) -> Result<(), Failure> {
+        let allocator = self.allocator;
+        self.uploads.push_back(clock.time("allocate upload", || allocator.allocate(upload)).map_err(failed)?);
+        for desc in resources {
+            let token = clock.time("allocate", || allocator.allocate(desc)).map_err(failed)?;
+            self.resident.push_back((token, desc.requirements.size));
+            self.bytes += desc.requirements.size;
+        }
+        while self.bytes > scene.resident {
+            let Some((token, size)) = self.resident.pop_front() else { break };
+            clock.time("free", || allocator.free(token)).map_err(failed)?;
+            self.bytes -= size;
+        }
+        if self.uploads.len() > UPLOAD_FRAMES
+            && let Some(token) = self.uploads.pop_front()
+        {
+            clock.time("free upload", || allocator.free(token)).map_err(failed)?;
+        }
+        clock.time("end_frame", || allocator.end_frame());
+        Ok(())
+    }
+
+    fn clear(self) -> Result<(), Failure> {
+        let resident = self.resident.into_iter().map(|(token, _)| token);
+        resident.chain(self.uploads).try_for_each(|token| self.allocator.free(token)).map_err(failed)
+    }
+}
+
+fn failed(error: impl core::fmt::Display) -> Failure {
+    Failure::Setup { contender: "allotment", error: error.to_string() }
+}

@@ -1,0 +1,104 @@
+//! What the frames of a streamed scene want.
+
+use allotment::memory::Lifetime;
+use allotment::{Alignment, AllocationDesc, Intent, Requirements, ResourceKind};
+
+use crate::rng::Rng;
+
+/// Bytes that a frame brings: from, and up to as much more.
+const FRAME: [u64; 2] = [8 << 20, 16 << 20];
+/// Bytes of a resource: the smallest, and how many octaves there are above.
+const SMALLEST: f64 = 65536.0;
+const OCTAVES: f64 = 8.0;
+/// Bytes of a frame's upload: from, and up to as much more.
+const UPLOAD: [u64; 2] = [4 << 20, 4 << 20];
+/// Of five resources, so many are images.
+const IMAGES_OF_FIVE: u32 = 3;
+/// Where images stand at multiples of, and how drivers round their sizes.
+const IMAGE_UNIT: u64 = 65536;
+const BUFFER_UNIT: u64 = 256;
+
+/// Frames later, an upload's staging memory is free again.
+pub(super) const UPLOAD_FRAMES: usize = 3;
+
+/// A camera's way through a world that does not fit.
+pub(super) struct Scene {
+    pub(super) frames: Vec<Frame>,
+    /// Bytes that are kept; beyond, the oldest go.
+    pub(super) resident: u64,
+}
+
+/// What one frame brings.
+pub(super) struct Frame {
+    /// Sizes and kinds of resources, for long.
+    pub(super) resources: Vec<AllocationDesc>,
+    /// Staging memory, for three frames.
+    pub(super) upload: AllocationDesc,
+}
+
+impl Scene {
+    /// The same for the same arguments.
+    pub(super) fn new(frames: u32, resident: u64) -> Self {
+        let mut rng = Rng::new(3);
+        Self { frames: (0..frames).map(|_| Frame::new(&mut rng)).collect(), resident }
+    }
+
+    /// Bytes of the largest three uploads in a row and one more: what staging needs at most.
+    pub(super) fn upload_bytes(&self) -> u64 {
+        (UPLOAD_FRAMES as u64 + 1) * (UPLOAD[0] + UPLOAD[1])
+    }
+}
+
+impl Frame {
+    fn new(rng: &mut Rng) -> Self {
+        let wanted = FRAME[0] + (rng.unit() * FRAME[1] as f64) as u64;
+        let mut resources = Vec::new();
+        let mut bytes = 0;
+        while bytes < wanted {
+            let size = (SMALLEST * (OCTAVES * rng.unit()).exp2()) as u64;
+            // The last one fills up what is left, so that a frame brings what it should.
+            let size = size.min(wanted - bytes).max(SMALLEST as u64);
+            resources.push(if rng.below(5) < IMAGES_OF_FIVE { image(size) } else { buffer(size) });
+            bytes += size;
+        }
+        let upload = UPLOAD[0] + (rng.unit() * UPLOAD[1] as f64) as u64;
+        Self { resources, upload: staging(upload) }
+    }
+}
+
+/// An image of optimal tiling.
+pub(super) fn image(size: u64) -> AllocationDesc {
+    desc(size, IMAGE_UNIT, Intent::Device).of_kind(ResourceKind::OptimalImage)
+}
+
+/// A buffer of the device's.
+pub(super) fn buffer(size: u64) -> AllocationDesc {
+    desc(size, BUFFER_UNIT, Intent::Device)
+}
+
+/// Memory to upload from.
+pub(super) fn staging(size: u64) -> AllocationDesc {
+    desc(size, BUFFER_UNIT, Intent::Upload).living(Lifetime::Short)
+}
+
+fn desc(size: u64, unit: u64, intent: Intent) -> AllocationDesc {
+    let alignment = Alignment::new(unit).unwrap_or(Alignment::ONE);
+    AllocationDesc::new(Requirements::new(size.next_multiple_of(unit)).aligned(alignment), intent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_bring_what_they_should() {
+        let scene = Scene::new(200, 1 << 30);
+        for frame in &scene.frames {
+            let bytes: u64 = frame.resources.iter().map(|desc| desc.requirements.size).sum();
+            assert!((8 << 20..=25 << 20).contains(&bytes), "{bytes}");
+            assert!((4 << 20..=8 << 20).contains(&frame.upload.requirements.size));
+            let sizes = frame.resources.iter().map(|desc| desc.requirements.size);
+            assert!(sizes.into_iter().all(|size| (65536..=16 << 20).contains(&size)));
+        }
+    }
+}

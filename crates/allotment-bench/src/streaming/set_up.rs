@@ -1,0 +1,70 @@
+//! Who gets memory from the driver, and when.
+
+use std::sync::Arc;
+
+use allotment::device::vulkan::Device;
+use allotment::memory::{Keeper, Upkeep, Watermark};
+use allotment::{Allocator, AllocatorDesc};
+use serde::Serialize;
+
+use super::scene::{Scene, buffer, image, staging};
+use crate::failure::Failure;
+use crate::vulkan::Gpu;
+
+/// A way to keep frames from waiting, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SetUp {
+    /// Whoever needs memory gets it.
+    Caller,
+    /// A thread gets it ahead of need.
+    Keeper,
+    /// The same, and what the scene will need is reserved before its first frame.
+    KeeperAndReserve,
+}
+
+/// An allocator and who keeps it up.
+pub(super) struct Stage {
+    /// Before the allocator, so that it goes first.
+    _keeper: Option<Keeper<Device>>,
+    pub(super) allocator: Arc<Allocator<Device>>,
+}
+
+impl SetUp {
+    pub(super) const ALL: [Self; 3] = [Self::Caller, Self::Keeper, Self::KeeperAndReserve];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Keeper => "keeper",
+            Self::KeeperAndReserve => "keeper, reserve",
+        }
+    }
+
+    /// An allocator as it is when the first frame begins.
+    pub(super) fn stage(self, gpu: &Arc<Gpu>, scene: &Scene) -> Result<Stage, Failure> {
+        let failed = |error: &dyn core::fmt::Display| Failure::Setup {
+            contender: "allotment",
+            error: error.to_string(),
+        };
+        let mut desc = AllocatorDesc::default();
+        if self != Self::Caller {
+            desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+        }
+        let device = gpu.metered(gpu.usable())?;
+        let allocator = Arc::new(Allocator::new(device, desc).map_err(|error| failed(&error))?);
+        let mut keeper = None;
+        if self != Self::Caller {
+            keeper = Some(Keeper::spawn(Arc::clone(&allocator)).map_err(|error| failed(&error))?);
+        }
+        if self == Self::KeeperAndReserve {
+            // Buffers and images share blocks where granularity allows; the second one is then there already.
+            let wanted =
+                [(buffer(1), scene.resident), (image(1), scene.resident), (staging(1), scene.upload_bytes())];
+            for (desc, bytes) in wanted {
+                allocator.reserve(&desc, bytes).map_err(|error| failed(&error))?;
+            }
+        }
+        Ok(Stage { _keeper: keeper, allocator })
+    }
+}
