@@ -13,16 +13,6 @@ pub(crate) fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// How often the system has taken the processor from the calling thread so far, not counting when it waited
-/// by itself. Zero where the system does not tell.
-pub(crate) fn preemptions() -> u64 {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to an `rusage` of our own, which the call may write.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-    // SAFETY: every bit pattern is an `rusage`, zeros too.
-    unsafe { usage.assume_init() }.ru_nivcsw as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -95,11 +95,15 @@ impl Contender for VkMem {
             Role::DeviceHostWrite => (Flags::HOST_VISIBLE, Flags::DEVICE_LOCAL),
         };
         let info = AllocationCreateInfo { required_flags, preferred_flags, ..Default::default() };
-        // SAFETY: the requirements are not empty and their alignment is a power of two; the pool, where there
-        // is one, is this allocator's.
         let done = match &self.pool {
-            None => unsafe { self.allocator.allocate_memory(&requirements, &info) },
-            Some(pool) => unsafe { pool.allocate_memory(&requirements, &info) },
+            None => {
+                // SAFETY: the requirements are not empty and their alignment is a power of two.
+                unsafe { self.allocator.allocate_memory(&requirements, &info) }
+            }
+            Some(pool) => {
+                // SAFETY: as above; the pool is this allocator's.
+                unsafe { pool.allocate_memory(&requirements, &info) }
+            }
         };
         done.map_err(Refusal::new)
     }

@@ -11,7 +11,6 @@ use allotment::{Allocation, AllocationDesc, Allocator};
 
 use super::scene::{Scene, UPLOAD_FRAMES};
 use super::set_up::SetUp;
-use crate::clock::preemptions;
 use crate::failure::Failure;
 use crate::vulkan::{Gpu, Meter, own_allocate_calls};
 
@@ -19,8 +18,10 @@ use crate::vulkan::{Gpu, Meter, own_allocate_calls};
 pub(super) struct Played {
     /// Of the first frame.
     pub(super) first: Duration,
-    /// Of each frame after it.
-    pub(super) frames: Vec<Waited>,
+    /// Of each frame after it, all calls together.
+    pub(super) frames: Vec<Duration>,
+    /// How long [`SPIN`] took beside each frame: what the machine does to a thread that waits for nobody.
+    pub(super) spins: Vec<Duration>,
     /// The longest call after the first frame, and what was called.
     pub(super) worst_call: (Duration, &'static str),
     /// By the allocator's own count, after the first frame.
@@ -32,12 +33,16 @@ pub(super) struct Played {
     pub(super) peak_reserved: u64,
 }
 
-/// How long a frame was inside the allocator, all calls together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Waited {
-    pub(super) time: Duration,
-    /// The system gave the processor to others meanwhile, which is no fault of the allocator's.
-    pub(super) preempted: bool,
+/// As long as a frame is inside an allocator that need not wait.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// Does nothing for as long as [`SPIN`], or longer where others had the processor meanwhile.
+fn spin() -> Duration {
+    let start = Instant::now();
+    while start.elapsed() < SPIN {
+        core::hint::spin_loop();
+    }
+    start.elapsed()
 }
 
 /// Plays the scene once.
@@ -47,13 +52,13 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
     let mut show = Show { allocator, resident: VecDeque::new(), bytes: 0, uploads: VecDeque::new() };
     let mut clock = Clock::default();
     let mut frames = Vec::with_capacity(scene.frames.len());
+    let mut spins = Vec::with_capacity(scene.frames.len());
     let mut begin = (allocator.waits(), own_allocate_calls());
     let mut next = Instant::now();
     for (i, frame) in scene.frames.iter().enumerate() {
-        let before = preemptions();
         show.frame(&mut clock, scene, &frame.resources, &frame.upload)?;
-        let time = core::mem::take(&mut clock.frame);
-        frames.push(Waited { time, preempted: preemptions() != before });
+        frames.push(core::mem::take(&mut clock.frame));
+        spins.push(spin());
         if i == 0 {
             clock.worst = Default::default();
             begin = (allocator.waits(), own_allocate_calls());
@@ -65,7 +70,8 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
     let (waits, calls) = (allocator.waits(), own_allocate_calls());
     let driver_calls_in_frames = calls - begin.1;
     let played = Played {
-        first: frames.first().map_or(Duration::ZERO, |frame| frame.time),
+        first: frames.first().copied().unwrap_or_default(),
+        spins,
         frames: frames.split_off(1.min(frames.len())),
         worst_call: clock.worst,
         waits: waits.count - begin.0.count,

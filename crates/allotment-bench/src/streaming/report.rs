@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use serde::Serialize;
 
-use super::player::{Played, Waited};
+use super::player::Played;
 use super::scene::Scene;
 use super::set_up::SetUp;
 use crate::args::StreamingArgs;
@@ -37,9 +37,9 @@ struct Row {
     worst_call_us: f64,
     worst_call: &'static str,
     frames_above_500_us: usize,
-    /// Of these, and of all: where nobody took the processor away meanwhile.
-    undisturbed_frames_above_500_us: usize,
-    undisturbed_worst_us: f64,
+    /// Of 50 us of nothing beside each frame: what the machine does to any thread.
+    spins_above_500_us: usize,
+    worst_spin_us: f64,
     waits: u64,
     waited_us: f64,
     driver_calls_in_frames: u64,
@@ -67,10 +67,9 @@ impl Report {
         // The smallest that so large a part does not exceed.
         let quantile = |part: f64| {
             let index = (sorted.len() as f64 * part).ceil() as usize;
-            sorted.get(index.saturating_sub(1)).map_or(0.0, |frame| us(frame.time))
+            us(sorted.get(index.saturating_sub(1)).copied().unwrap_or_default())
         };
-        let above = |frame: &&Waited| frame.time > LONG;
-        let undisturbed = || sorted.iter().filter(|frame| !frame.preempted);
+        let long = |times: &[Duration]| times.iter().filter(|&&time| time > LONG).count();
         self.rows.push(Row {
             set_up,
             first_frame_us: us(played.first),
@@ -79,9 +78,9 @@ impl Report {
             worst_us: quantile(1.0),
             worst_call_us: us(played.worst_call.0),
             worst_call: played.worst_call.1,
-            frames_above_500_us: sorted.iter().filter(above).count(),
-            undisturbed_frames_above_500_us: undisturbed().filter(above).count(),
-            undisturbed_worst_us: undisturbed().next_back().map_or(0.0, |frame| us(frame.time)),
+            frames_above_500_us: long(&sorted),
+            spins_above_500_us: long(&played.spins),
+            worst_spin_us: us(played.spins.iter().copied().max().unwrap_or_default()),
             waits: played.waits,
             waited_us: us(played.waited),
             driver_calls_in_frames: played.driver_calls_in_frames,
@@ -114,7 +113,7 @@ impl Report {
             "call",
             "which",
             "> 0.5 ms",
-            "undisturbed",
+            "long spins",
             "worst"
         );
         for row in &self.rows {
@@ -128,14 +127,12 @@ impl Report {
                 row.worst_call_us,
                 row.worst_call,
                 row.frames_above_500_us,
-                row.undisturbed_frames_above_500_us,
-                row.undisturbed_worst_us
+                row.spins_above_500_us,
+                row.worst_spin_us
             );
         }
         say!();
-        say!(
-            "Undisturbed: nobody took the processor away meanwhile; frames above 0.5 ms, and the worst of all."
-        );
+        say!("Long spins: 50 us of nothing beside each frame that took above 0.5 ms; the machine did that.");
         say!(
             "After the first frame; driver calls are vkAllocateMemory, \"ahead\" of the frames or beside them."
         );
