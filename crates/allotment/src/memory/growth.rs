@@ -3,8 +3,8 @@
 //! Block geometry decides over waste far more than the algorithm inside the blocks does: the same
 //! streaming traffic wastes 8–18 % in 32 MiB blocks where everything above an eighth of a block gets its
 //! own memory, and 50–125 % in 256 MiB blocks where only what is above half of one does. So blocks grow
-//! with what is in use: the next one is about a 64th of what the pool has already, and what is larger than a
-//! quarter of that gets its own.
+//! with what is in use: the next one is about a 64th of what the pool has already, and what is larger than
+//! that gets its own.
 
 use allotment_suballoc::MAX_SIZE;
 
@@ -31,7 +31,7 @@ pub struct BlockSizes {
 
 impl Default for BlockSizes {
     fn default() -> Self {
-        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 64, own_memory_divisor: 4 }
+        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 64, own_memory_divisor: 1 }
     }
 }
 

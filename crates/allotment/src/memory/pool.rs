@@ -452,7 +452,8 @@ impl<D: Device> PoolState<D> {
             spot = blocks.place(&request, own_memory, sizes, record).map_err(of_ranges)?;
         }
         // What was got ahead of need is there already; memory of its own is not.
-        let in_blocks = !own_memory || self.rules.ahead.is_some() || self.has_reserve;
+        let in_blocks =
+            !own_memory || self.rules.ahead.is_some() || self.has_reserve || self.clock.has_frames;
         if spot.is_none() && own_memory && in_blocks {
             spot = blocks.place(&request, false, sizes, record).map_err(of_ranges)?;
         }
