@@ -10,7 +10,7 @@ use super::block_set::Role;
 use super::choice::{Choice, Ranking, judge};
 use super::heaps::heap_of;
 use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
-use super::{AllocationDesc, AllocationError, Foreign, Growth};
+use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent};
 use crate::device::{
     Device, HeapIndex, MemoryDesc, MemoryProperties, MemoryTypeIndex, OwnedMemory, ResourceKind,
 };
@@ -47,8 +47,11 @@ impl<D: Device> Allocator<D> {
 
     fn allocate_by_ranking(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
         let ranking = self.ranking(desc)?;
+        let mut types = ranking.types(desc.requirements.memory_types).peekable();
+        let polite = polite(desc);
         let mut first = None;
-        for memory_type in ranking.types(desc.requirements.memory_types) {
+        while let Some(memory_type) = types.next() {
+            let desc = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
             match self.allocate_from_shards(self.default_pool_for(memory_type, desc), desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
@@ -220,11 +223,11 @@ impl<D: Device> Allocator<D> {
                 Err(error) => {
                     let full = matches!(error, AllocationError::PoolFull { .. });
                     // A block that is kept for nobody must not stand in the way of one that is wanted.
-                    let idle = if full { state.take_empty(None, |_, _| true) } else { None };
+                    let idle = if full { state.take_empty(None, |_| true) } else { None };
                     if let Some(memory) = idle {
                         state.store_counters(slot);
                         drop(guard);
-                        self.heaps.free(&self.device, memory);
+                        self.waiting(|| self.heaps.free(&self.device, memory));
                         guard = locked(&slot.state);
                     } else if full && state.pending != 0 {
                         // What another thread is getting may have room, or not come.
@@ -287,6 +290,16 @@ impl<D: Device> Allocator<D> {
         })
     }
 
+    /// Tells the API's own tools what a block is for.
+    pub(super) fn name_block(&self, memory: &OwnedMemory<D>, source: &Source<D>) {
+        let name = match &source.name {
+            Some(name) => format!("block of {name}"),
+            None => format!("block of memory type {}", source.memory_type),
+        };
+        // SAFETY: the memory is owned by the caller, so it is live.
+        unsafe { self.device.name_memory(memory.handle(), &name) };
+    }
+
     /// Asks the driver for one size after the other.
     fn ask_for(
         &self,
@@ -294,14 +307,17 @@ impl<D: Device> Allocator<D> {
         fitted: &Fitted,
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        let Source { memory_type, priority, ref options, wish } = *source;
+        let Source { memory_type, priority, ref options, wish, .. } = *source;
         let heap = heap_of(&self.device, memory_type)?;
         let mut refused = AllocationError::ZeroSize;
         for (size, role) in plan.candidates(self.heaps.room_for_block(&self.device, heap), fitted) {
             let memory =
                 MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
             match self.heaps.allocate(&self.device, &memory, wish) {
-                Ok(memory) => return Ok((memory, role)),
+                Ok(memory) => {
+                    self.name_block(&memory, source);
+                    return Ok((memory, role));
+                }
                 Err(error) if error.falls_through() => refused = error,
                 Err(error) => return Err(error),
             }
@@ -312,6 +328,10 @@ impl<D: Device> Allocator<D> {
     /// Gives empty blocks back where that may help against a refusal. True when there was one.
     pub(super) fn make_room(&self, memory_type: MemoryTypeIndex, refused: AllocationError) -> bool {
         let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
+        // What is on its way back is no longer in any pool, and still counts.
+        if self.return_memory() != 0 {
+            return true;
+        }
         // Blocks that are given back in vain would be missed by the next memory type of the heap.
         let helps = match refused {
             AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
@@ -382,6 +402,22 @@ impl<D: Device> Allocator<D> {
                 Err(error)
             }
         }
+    }
+
+    /// Takes in memory that nobody else has, and serves a request from it.
+    pub(super) fn take_in(
+        &self,
+        pool: u32,
+        slot: &PoolSlot<D>,
+        memory: OwnedMemory<D>,
+        role: Role,
+        fitted: &Fitted,
+        desc: &AllocationDesc,
+    ) -> Result<Allocation, AllocationError> {
+        if let Some(state) = locked(&slot.state).as_mut() {
+            state.pending += 1;
+        }
+        self.settle(slot, pool, 0, false, Ok((memory, role)), fitted, desc)
     }
 
     /// Takes in memory that was made together with a resource, for that resource alone.
@@ -464,6 +500,14 @@ impl<D: Device> Allocator<D> {
         }
         Ok(())
     }
+}
+
+/// What a request is while there are other memory types to try, where that differs: device memory that the CPU
+/// can map is scarce on many machines, and all programs share it, so what can as well be staged does not
+/// drive others out.
+pub(super) fn polite(desc: &AllocationDesc) -> Option<AllocationDesc> {
+    let polite = desc.intent == Intent::DeviceHostWrite && desc.budget == BudgetWish::Exceed;
+    polite.then(|| desc.clone().within_budget())
 }
 
 /// The door: past it, no sum of sizes and offsets can overflow.

@@ -270,6 +270,7 @@ impl<D: Device> Allocator<D> {
                 bytes += state.statistics().block_bytes;
             }
         }
+        bytes += self.bytes_to_return();
         let reserved: u64 = self.heap_reports().iter().map(|report| report.reserved).sum();
         assert_eq!(bytes, reserved, "what the gate let in is in the pools");
     }

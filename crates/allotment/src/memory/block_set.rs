@@ -35,6 +35,15 @@ pub(super) struct Block<D: Device> {
     empty_since: Option<u64>,
 }
 
+/// An empty memory object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Idle {
+    pub(super) size: u64,
+    /// Ticks since it became empty.
+    pub(super) age: u64,
+    pub(super) role: Role,
+}
+
 /// Where an allocation stands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
@@ -148,11 +157,13 @@ impl<D: Device> BlockSet<D> {
         self.statistics.blocks + self.statistics.dedicated
     }
 
-    /// The spare memory object that fits `size` best, unless too much of it would lie idle.
-    fn best_spare(&self, size: u64) -> Option<u32> {
+    /// The spare memory object that fits `size` best, unless too much of it would lie idle: an eighth of the
+    /// size, or, where having none at all would make a frame wait for the driver, as much as the size.
+    fn best_spare(&self, size: u64, in_frames: bool) -> Option<u32> {
+        let waste = if in_frames { size } else { size / SPARE_WASTE_DIVISOR };
         let fitting = self.spare.iter().filter_map(|&index| {
             let room = self.block(index)?.memory.size();
-            (room >= size && room - size <= size / SPARE_WASTE_DIVISOR).then_some((room, index))
+            (room >= size && room - size <= waste).then_some((room, index))
         });
         fitting.min().map(|(_, index)| index)
     }
@@ -190,11 +201,12 @@ impl<D: Device> BlockSet<D> {
         &mut self,
         request: &Request,
         own_memory: bool,
+        in_frames: bool,
         sizes: Sizes,
         record: u32,
     ) -> Result<Option<Spot>, AllocateError> {
         if own_memory {
-            let Some(index) = self.best_spare(request.size) else { return Ok(None) };
+            let Some(index) = self.best_spare(request.size, in_frames) else { return Ok(None) };
             return self.place_in(index, request, sizes, record);
         }
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
@@ -397,17 +409,21 @@ impl<D: Device> BlockSet<D> {
         Some(block.memory)
     }
 
-    /// Takes out an empty memory object that would serve a request, and says what it was for.
-    pub(super) fn lend(&mut self, request: &Request, own_memory: bool) -> Option<(OwnedMemory<D>, Role)> {
-        let index = if own_memory {
-            self.best_spare(request.size)?
-        } else {
+    /// An empty memory object that would serve a request as well in another set.
+    pub(super) fn lendable(&self, request: &Request, own_memory: bool, in_blocks: bool) -> Option<u32> {
+        let spare = if own_memory { self.best_spare(request.size, true) } else { None };
+        spare.or_else(|| {
             let least = self.least_block(request.size);
-            let mut empty = self.blocks().filter(|(_, block)| {
-                block.live == 0 && block.role == Role::Shared && block.memory.size() >= least
+            let empty = self.blocks().filter(|(_, block)| {
+                in_blocks && block.live == 0 && block.role == Role::Shared && block.memory.size() >= least
             });
-            empty.next()?.0
-        };
+            empty.min_by_key(|(_, block)| block.memory.size()).map(|(index, _)| index)
+        })
+    }
+
+    /// Takes out what is [lendable](Self::lendable), and says what it was for. None of its ranges may wait in
+    /// the quick lists.
+    pub(super) fn lend(&mut self, index: u32) -> Option<(OwnedMemory<D>, Role)> {
         let role = self.block(index)?.role;
         Some((self.remove(index)?, role))
     }
@@ -420,13 +436,12 @@ impl<D: Device> BlockSet<D> {
         }
     }
 
-    /// The first empty block that `unwanted` says yes to, given its size and how long it has been empty;
-    /// with `keep_shared`, the first that is not shared.
+    /// The first empty block that `unwanted` says yes to; with `keep_shared`, the first that is not shared.
     pub(super) fn find_empty(
         &self,
         now: u64,
         keep_shared: bool,
-        unwanted: impl Fn(u64, u64) -> bool,
+        unwanted: impl Fn(&Idle) -> bool,
     ) -> Option<u32> {
         if self.empty_blocks == 0 {
             return None;
@@ -434,9 +449,10 @@ impl<D: Device> BlockSet<D> {
         let found = self.blocks().find(|(_, block)| {
             let kept = keep_shared && block.role == Role::Shared;
             !kept
-                && block
-                    .empty_since
-                    .is_some_and(|since| unwanted(block.memory.size(), now.saturating_sub(since)))
+                && block.empty_since.is_some_and(|since| {
+                    let age = now.saturating_sub(since);
+                    unwanted(&Idle { size: block.memory.size(), age, role: block.role })
+                })
         });
         found.map(|(index, _)| index)
     }
@@ -461,11 +477,21 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// True when [`place`](Self::place) would find room.
-    pub(super) fn would_place(&self, request: &Request, own_memory: bool, block_size: u64) -> bool {
-        if own_memory {
-            return self.best_spare(request.size).is_some();
+    pub(super) fn would_place(
+        &self,
+        request: &Request,
+        own_memory: bool,
+        in_frames: bool,
+        in_blocks: bool,
+        block_size: u64,
+    ) -> bool {
+        if own_memory && self.best_spare(request.size, in_frames).is_some() {
+            return true;
         }
-        if self.shareable_spare(request, block_size).is_some() {
+        if !in_blocks {
+            return false;
+        }
+        if !own_memory && self.shareable_spare(request, block_size).is_some() {
             return true;
         }
         self.order

@@ -6,7 +6,7 @@ use core::fmt;
 use allotment_suballoc::MAX_SIZE;
 
 use super::{Allocation, Intent, Pool};
-use crate::device::{DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use crate::device::{DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask, ResourceKind};
 
 /// Why an allocation was not made. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +227,14 @@ pub enum AccessError {
         /// The alignment in bytes.
         alignment: u64,
     },
+    /// The memory was allocated for another kind of resource, and its neighbours may be too near for this
+    /// one. Allocate it as [`ResourceKind::Unknown`](crate::ResourceKind::Unknown).
+    WrongKind {
+        /// What the memory was allocated for.
+        allocated: ResourceKind,
+        /// What was to stand there.
+        wanted: ResourceKind,
+    },
     /// The memory was made together with one resource and takes no other. Allocate memory by itself to
     /// place several resources in it.
     Exclusive,
@@ -256,6 +264,10 @@ impl fmt::Display for AccessError {
             Self::Misaligned { offset, alignment } => {
                 write!(f, "offset {offset} of the memory is no multiple of {alignment}")
             }
+            Self::WrongKind { allocated, wanted } => write!(
+                f,
+                "memory for {allocated:?} takes no {wanted:?} on this device, allocate it for ResourceKind::Unknown"
+            ),
             Self::Exclusive => {
                 write!(f, "the memory was made for one resource, allocate memory by itself to share it")
             }

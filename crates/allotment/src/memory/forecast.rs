@@ -1,6 +1,6 @@
 //! What a request would do, without doing it.
 
-use super::allocate::no_memory_type;
+use super::allocate::{no_memory_type, polite};
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
 use super::{AllocationDesc, AllocationError, Growth};
@@ -38,8 +38,12 @@ impl<D: Device> Allocator<D> {
     /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
     /// driver would say, only asking it tells.
     pub fn would_grow(&self, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
+        let ranking = self.ranking(desc)?;
+        let mut types = ranking.types(desc.requirements.memory_types).peekable();
+        let polite = polite(desc);
         let mut first = None;
-        for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
+        while let Some(memory_type) = types.next() {
+            let desc = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
             match self.forecast_shards(self.default_pool_for(memory_type, desc), desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
@@ -61,8 +65,7 @@ impl<D: Device> Allocator<D> {
         state.settle();
         let fitted = self.fit(state, set, desc)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
-        if !fitted.tied && state.sets[set].would_place(&fitted.request, fitted.own_memory, fitted.block_size)
-        {
+        if state.would_place(set, &fitted) {
             return Ok(Forecast::Fits { memory_type });
         }
         if desc.growth == Growth::Forbidden {

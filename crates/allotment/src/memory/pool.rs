@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, Once, RwLock};
 
 use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side, Strategy};
 
-use super::block_set::{BlockSet, Role, Sizes, Spot};
+use super::block_set::{BlockSet, Idle, Role, Sizes, Spot};
 use super::growth::BlockSizes;
 use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
@@ -170,8 +170,10 @@ pub(super) struct PoolState<D: Device> {
     pub(super) pending: u32,
     /// What requests take out of blocks, frame by frame.
     pub(super) flow: Flow,
-    /// Somebody reserved blocks, for large requests too.
-    pub(super) has_reserve: bool,
+    /// Until this tick nothing is given back, since somebody reserved it, for large requests too.
+    pub(super) reserved_until: u64,
+    /// The tick at which upkeep was refused a block. It asks again in the next.
+    pub(super) refused_ahead: Option<u64>,
 }
 
 /// What nobody needs in a hurry about an allocation.
@@ -245,6 +247,8 @@ pub(super) struct Source<D: Device> {
     pub(super) wish: BudgetWish,
     pub(super) priority: Priority,
     pub(super) options: Option<D::MemoryOptions>,
+    /// Of the pool.
+    pub(super) name: Option<Name>,
 }
 
 /// A request as one block set sees it.
@@ -274,7 +278,8 @@ impl<D: Device> PoolState<D> {
             emptied: 0,
             pending: 0,
             flow: Flow::default(),
-            has_reserve: false,
+            reserved_until: 0,
+            refused_ahead: None,
         }
     }
 
@@ -415,18 +420,15 @@ impl<D: Device> PoolState<D> {
             wish: if strict { BudgetWish::Within } else { desc.budget },
             priority: if role == Role::Shared { self.rules.priority } else { desc.priority },
             options: self.rules.options.clone(),
+            name: self.rules.name.clone(),
         }
     }
 
     /// Where a block comes from that is got ahead of need.
     pub(super) fn source_ahead(&self, wish: BudgetWish) -> Source<D> {
         let memory_type = self.sets[0].memory_type;
-        Source { memory_type, wish, priority: self.rules.priority, options: self.rules.options.clone() }
-    }
-
-    /// Counts all blocks as needed, so that they are kept for a while.
-    pub(super) fn note_reserve(&mut self) {
-        self.clock.used(self.reserved());
+        let Rules { priority, options, name, .. } = &self.rules;
+        Source { memory_type, wish, priority: *priority, options: options.clone(), name: name.clone() }
     }
 
     /// Serves a request from what is there. Returns the index of its record.
@@ -446,16 +448,14 @@ impl<D: Device> PoolState<D> {
         }
         let record = self.next_record(slot)?;
         let Fitted { request, sizes, own_memory, .. } = *fitted;
+        let (in_frames, in_blocks) = (self.clock.has_frames, self.takes_blocks(own_memory));
         let blocks = &mut self.sets[set];
-        let mut spot = blocks.place(&request, own_memory, sizes, record).map_err(of_ranges)?;
+        let mut spot = blocks.place(&request, own_memory, in_frames, sizes, record).map_err(of_ranges)?;
         if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size) {
-            spot = blocks.place(&request, own_memory, sizes, record).map_err(of_ranges)?;
+            spot = blocks.place(&request, own_memory, in_frames, sizes, record).map_err(of_ranges)?;
         }
-        // What was got ahead of need is there already; memory of its own is not.
-        let in_blocks =
-            !own_memory || self.rules.ahead.is_some() || self.has_reserve || self.clock.has_frames;
         if spot.is_none() && own_memory && in_blocks {
-            spot = blocks.place(&request, false, sizes, record).map_err(of_ranges)?;
+            spot = blocks.place(&request, false, in_frames, sizes, record).map_err(of_ranges)?;
         }
         if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // What waits for its size may make room for this one when it is joined with its neighbours.
@@ -581,12 +581,51 @@ impl<D: Device> PoolState<D> {
         slot.counters[0].store(&self.sets[0].statistics);
     }
 
+    /// Whether a request, of memory of its own perhaps, may use the room in blocks: what was got ahead of
+    /// need, or is there in frames that shall not wait, is there already; memory of its own is not.
+    pub(super) fn takes_blocks(&self, own_memory: bool) -> bool {
+        !own_memory || self.rules.ahead.is_some() || self.clock.has_frames || self.holds_reserve()
+    }
+
+    /// Whether somebody's reservation still holds.
+    pub(super) fn holds_reserve(&self) -> bool {
+        self.clock.now < self.reserved_until
+    }
+
+    /// Makes sure that nothing of the pool is given back for a while, for somebody's reservation.
+    pub(super) fn hold_reserve(&mut self) {
+        self.reserved_until = self.clock.now + u64::from(self.rules.retention.ticks.max(1));
+    }
+
+    /// What [`lend`](Self::lend) would take out. `in_blocks` says that the request may share a block.
+    pub(super) fn lendable(&self, fitted: &Fitted, in_blocks: bool) -> Option<u32> {
+        if fitted.tied || !self.has_empty_blocks() {
+            return None;
+        }
+        let in_blocks = in_blocks || self.holds_reserve();
+        self.sets[0].lendable(&fitted.request, fitted.own_memory, in_blocks)
+    }
+
     /// Takes out an empty memory object in which a request would find room, for another shard.
-    pub(super) fn lend(&mut self, slot: &PoolSlot<D>, fitted: &Fitted) -> Option<(OwnedMemory<D>, Role)> {
+    pub(super) fn lend(
+        &mut self,
+        slot: &PoolSlot<D>,
+        fitted: &Fitted,
+        in_blocks: bool,
+    ) -> Option<(OwnedMemory<D>, Role)> {
+        let index = self.lendable(fitted, in_blocks)?;
         self.empty_quick_lists(0);
-        let lent = self.sets[0].lend(&fitted.request, fitted.own_memory);
+        let lent = self.sets[0].lend(index);
         self.store_counters(slot);
         lent
+    }
+
+    /// True when [`place`](Self::place) would find room.
+    pub(super) fn would_place(&self, set: usize, fitted: &Fitted) -> bool {
+        let Fitted { request, own_memory, block_size, tied, .. } = *fitted;
+        let in_blocks = self.takes_blocks(own_memory);
+        !tied
+            && self.sets[set].would_place(&request, own_memory, self.clock.has_frames, in_blocks, block_size)
     }
 
     fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
@@ -638,7 +677,9 @@ impl<D: Device> PoolState<D> {
                 exclusive,
             });
         }
-        self.flow.add(sizes.occupied);
+        if !self.holds_reserve() {
+            self.flow.add(sizes.occupied);
+        }
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
         record
@@ -711,6 +752,9 @@ impl<D: Device> PoolState<D> {
 
     /// Takes out an empty block that the rules do not want to keep.
     pub(super) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
+        if self.holds_reserve() {
+            return None;
+        }
         let ahead = self.room_to_keep();
         let needed = self.clock.needed();
         let idle = self.reserved().saturating_sub(needed).saturating_sub(ahead);
@@ -719,9 +763,12 @@ impl<D: Device> PoolState<D> {
         // Where frames are told, what this frame used is what the next one will.
         let stale = self.stale_ticks();
         let room = if ahead == 0 { u64::MAX } else { self.room_up_to(u64::MAX) };
-        self.take_empty(None, |size, age| {
+        self.take_empty(None, |&Idle { size, age, role }| {
             let old = age >= u64::from(retention.ticks);
-            (old || (too_much && size <= idle && age >= stale)) && room.saturating_sub(size) >= ahead
+            let surplus = too_much && size <= idle && age >= stale;
+            // Only shared blocks are room that is kept ahead of need.
+            let spared = role != Role::Shared || room.saturating_sub(size) >= ahead;
+            (old || surplus) && spared
         })
     }
 
@@ -733,7 +780,10 @@ impl<D: Device> PoolState<D> {
 
     /// True when upkeep has something to do for the pool.
     pub(super) fn needs_upkeep(&self, heap_size: u64) -> bool {
-        let short = |wanted| !self.sets[0].growing && self.room_up_to(wanted) < wanted;
+        let short = |wanted| {
+            let asks = !self.sets[0].growing && self.refused_ahead != Some(self.clock.now);
+            asks && self.room_up_to(wanted) < wanted
+        };
         self.room_wanted(heap_size).is_some_and(short)
     }
 
@@ -745,19 +795,19 @@ impl<D: Device> PoolState<D> {
     /// Takes out an empty block that nobody has used for a while, where the pool is about to get memory
     /// beyond what it needed lately.
     pub(super) fn take_stale(&mut self, wanted: u64) -> Option<OwnedMemory<D>> {
-        if self.reserved() + wanted <= self.clock.needed() {
+        if self.holds_reserve() || self.reserved() + wanted <= self.clock.needed() {
             return None;
         }
         let stale = self.stale_ticks();
-        self.take_empty(None, |_, age| age >= stale)
+        self.take_empty(None, |idle| idle.age >= stale)
     }
 
-    /// Takes out an empty block, of one heap or of any, that `unwanted` says yes to, given its size and
-    /// age in ticks, as long as enough are left.
+    /// Takes out an empty block, of one heap or of any, that `unwanted` says yes to, as long as
+    /// enough are left.
     pub(super) fn take_empty(
         &mut self,
         heap: Option<HeapIndex>,
-        unwanted: impl Fn(u64, u64) -> bool,
+        unwanted: impl Fn(&Idle) -> bool,
     ) -> Option<OwnedMemory<D>> {
         let now = self.clock.now;
         for (i, set) in self.sets.iter().enumerate() {
@@ -788,6 +838,11 @@ impl<D: Device> PoolState<D> {
 
     pub(super) fn has_empty_blocks(&self) -> bool {
         self.sets.iter().any(|set| set.empty_blocks != 0)
+    }
+
+    /// The tick of the pool's clock.
+    pub(super) fn now(&self) -> u64 {
+        self.clock.now
     }
 
     pub(super) fn end_frame(&mut self) {

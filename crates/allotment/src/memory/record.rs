@@ -103,10 +103,11 @@ impl Record {
         }
     }
 
-    /// Changes the size alone. Who reads it without owning the token finds the generation changed.
+    /// Changes the size alone. Who reads it without owning the token finds the generation changed: it was
+    /// changed before, and this store does not become visible earlier.
     #[inline]
     pub(super) fn resize(&self, size: u64) {
-        self.size.store(size, Ordering::Relaxed);
+        self.size.store(size, Ordering::Release);
     }
 
     pub(super) fn maps(&self) -> u32 {

@@ -45,7 +45,7 @@ impl<D: Device> Allocator<D> {
                 state.sets.iter().any(|set| set.empty_blocks != 0 && heap.is_none_or(|heap| set.heap == heap))
             };
             if locked(&slot.state).as_ref().is_some_and(of_heap) {
-                any |= self.release_from(slot, |state| state.take_empty(heap, |_, _| true));
+                any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
             }
         }
         any

@@ -204,7 +204,8 @@ impl<D: Device> Class<D> for Images {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Makes a buffer with memory for it. Of `desc`, the requirements are replaced by the buffer's own.
+    /// Makes a buffer with memory for it. Of `desc`, the requirements are replaced by the buffer's own, save that
+    /// memory types that they rule out stay ruled out.
     ///
     /// # Errors
     ///
@@ -232,7 +233,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Makes an image with memory for it. Of `desc`, the requirements and the kind are replaced by the
-    /// image's own.
+    /// image's own, save that memory types that they rule out stay ruled out.
     ///
     /// # Errors
     ///
@@ -261,7 +262,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// As [`create_buffer`](Self::create_buffer), in memory of its own that the API is told more about: who
-    /// else may use it, where it comes from.
+    /// else may use it, where it comes from. Memory that comes from elsewhere may have one type only: say
+    /// which in the requirements' memory types.
     ///
     /// # Errors
     ///
@@ -340,8 +342,23 @@ impl<D: Device> Allocator<D> {
         info: &C::Info<'_>,
     ) -> Result<C::Handle, ResourceError> {
         let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
+        self.check_kind(allocation, C::kind(self.device(), info)).map_err(ResourceError::Access)?;
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         self.bind::<C>(allocation, offset, info, &requirements)
+    }
+
+    /// Refuses to bring an optimal image and linear resources onto one page, where the device forbids that:
+    /// an allocation keeps the distance only for the kind that it was made for.
+    pub(super) fn check_kind(&self, allocation: &Allocation, kind: ResourceKind) -> Result<(), AccessError> {
+        if self.device().properties().limits.buffer_image_granularity.get() == 1 {
+            return Ok(());
+        }
+        let info = self.info(allocation.id())?;
+        let alike = info.kind == ResourceKind::Unknown || info.kind.is_optimal() == kind.is_optimal();
+        if alike || info.dedicated {
+            return Ok(());
+        }
+        Err(AccessError::WrongKind { allocated: info.kind, wanted: kind })
     }
 
     /// Makes a resource over an allocation that the caller [holds](Self::hold).
@@ -365,7 +382,8 @@ impl<D: Device> Allocator<D> {
         options: Option<&D::MemoryOptions>,
     ) -> Result<Resource<C::Handle>, ResourceError> {
         let device = self.device();
-        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
+        let mut requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
+        requirements.memory_types.0 &= desc.requirements.memory_types.0;
         let desc = &AllocationDesc { requirements, kind: C::kind(device, info), ..desc.clone() };
         let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
             Loneliness::Shared => self.create_placed::<C>(info, desc)?,
@@ -451,9 +469,12 @@ impl<D: Device> Allocator<D> {
         let mut first = None;
         for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
             let attempt = || self.make_alone(desc, memory_type, options, exclusive, &make, &unmake);
-            let made = attempt().or_else(|refused| {
-                if self.make_room(memory_type, refused) { attempt() } else { Err(refused) }
-            });
+            let made =
+                self.waiting(|| {
+                    attempt().or_else(|refused| {
+                        if self.make_room(memory_type, refused) { attempt() } else { Err(refused) }
+                    })
+                });
             match made {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
@@ -479,7 +500,7 @@ impl<D: Device> Allocator<D> {
         let memory = MemoryDesc::new(memory_type, size).with_priority(desc.priority).with_options(options);
         let charge = self.heaps.charge(device, memory_type, size, desc.budget)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
-        let (raw, handle) = self.waiting(|| make(&memory)).map_err(refused)?;
+        let (raw, handle) = make(&memory).map_err(refused)?;
         // SAFETY: made just now, with this type and size, and known to nobody else.
         let owned = unsafe { OwnedMemory::adopt(device, raw, memory_type, size) };
         let adopted = owned.map_err(refused).and_then(|memory| {

@@ -99,7 +99,9 @@ impl<D: Device> Allocator<D> {
         if let Some(allocation) = self.place_in_shard(pool, slot, guard, desc)? {
             return Ok(allocation);
         }
-        self.borrow_block(first, pool, slot, desc)?;
+        if let Some(allocation) = self.place_in_borrowed(first, pool, slot, desc)? {
+            return Ok(allocation);
+        }
         self.serve(pool, slot, locked(&slot.state), 0, desc).or_else(|refused| {
             if !refused.falls_through() {
                 return Err(refused);
@@ -109,30 +111,53 @@ impl<D: Device> Allocator<D> {
                     return Ok(allocation);
                 }
             }
-            Err(refused)
+            Err(self.of_all_shards(first, refused))
         })
     }
 
-    /// Moves an empty block that would serve a request from another shard to this one, where there is one.
-    fn borrow_block(
+    /// Serves a request from an empty block of another shard, which moves here, or from what was reserved
+    /// there.
+    fn place_in_borrowed(
         &self,
         first: u32,
         pool: u32,
         slot: &PoolSlot<D>,
         desc: &AllocationDesc,
-    ) -> Result<(), AllocationError> {
-        for (_, other) in self.others_with_memory(first, pool) {
-            let mut guard = locked(&other.state);
-            let Some(state) = guard.as_mut().filter(|state| state.has_empty_blocks()) else { continue };
+    ) -> Result<Option<Allocation>, AllocationError> {
+        // As this shard sees the request.
+        let (fitted, in_blocks) = {
+            let guard = locked(&slot.state);
+            let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
             let fitted = self.fit(state, 0, desc)?;
-            let lent = state.lend(other, &fitted);
-            drop(guard);
-            let Some((memory, role)) = lent else { continue };
-            let mut guard = locked(&slot.state);
-            guard.as_mut().ok_or(AllocationError::ForeignPool)?.add_empty(slot, memory, role);
-            return Ok(());
+            (fitted, state.takes_blocks(fitted.own_memory))
+        };
+        for (other, other_slot) in self.others_with_memory(first, pool) {
+            let mut guard = locked(&other_slot.state);
+            let Some(state) = guard.as_mut() else { continue };
+            let lent = state.lend(other_slot, &fitted, in_blocks);
+            self.watch(state);
+            if let Some((memory, role)) = lent {
+                drop(guard);
+                return self.take_in(pool, slot, memory, role, &fitted, desc).map(Some);
+            }
+            if state.holds_reserve() {
+                if let Some(allocation) = self.place_in_shard(other, other_slot, guard, desc)? {
+                    return Ok(Some(allocation));
+                }
+            }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Sums up over all shards what a refusal says of one.
+    fn of_all_shards(&self, first: u32, refused: AllocationError) -> AllocationError {
+        let AllocationError::WouldGrow { requested, .. } = refused else { return refused };
+        let rooms = self.shards_of(first).filter_map(|pool| {
+            let guard = locked(&self.pools.get(pool)?.state);
+            guard.as_ref().map(|state| state.sets[0].room())
+        });
+        let (free, largest_free) = rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)));
+        AllocationError::WouldGrow { requested, free, largest_free }
     }
 
     /// Serves a request from what a shard has.
@@ -157,12 +182,27 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
     ) -> Result<Forecast, AllocationError> {
         let own = self.own_shard(first);
-        self.shard(own)?;
+        let slot = self.shard(own)?;
         let forecast = self.forecast(own, 0, desc);
         if matches!(forecast, Ok(Forecast::Fits { .. })) {
             return forecast;
         }
-        let mut others = self.others_with_memory(first, own).map(|(pool, _)| self.forecast(pool, 0, desc));
-        others.find(|other| matches!(other, Ok(Forecast::Fits { .. }))).unwrap_or(forecast)
+        let (fitted, in_blocks, memory_type) = {
+            let guard = locked(&slot.state);
+            let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
+            let fitted = self.fit(state, 0, desc)?;
+            (fitted, state.takes_blocks(fitted.own_memory), state.sets[0].memory_type)
+        };
+        for (_, other) in self.others_with_memory(first, own) {
+            let mut guard = locked(&other.state);
+            let Some(state) = guard.as_mut() else { continue };
+            state.settle();
+            // What others have room for is used where they lend it, and where nothing can be got.
+            let searched = state.holds_reserve() || forecast.is_err();
+            if state.lendable(&fitted, in_blocks).is_some() || (searched && state.would_place(0, &fitted)) {
+                return Ok(Forecast::Fits { memory_type });
+            }
+        }
+        forecast.map_err(|refused| self.of_all_shards(first, refused))
     }
 }

@@ -21,7 +21,7 @@
 //! first request of a pool waits, unless [`Allocator::reserve`] was called before.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -32,7 +32,7 @@ use super::allocator::Allocator;
 use super::block_set::Role;
 use super::pool::{PoolSlot, PoolState};
 use super::{AllocationDesc, AllocationError, BudgetWish};
-use crate::device::{Device, MemoryDesc, OwnedMemory};
+use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::sync::locked;
 
 /// Who gets memory from the driver and gives it back.
@@ -68,9 +68,12 @@ impl Default for Watermark {
 
 impl Watermark {
     /// Bytes of room that are wanted where the next block has `block_size` and a busy frame needed `flow`.
-    pub(super) fn room(&self, block_size: u64, flow: u64) -> u64 {
+    /// What frames needed counts up to twice the largest block: one frame that loaded a level says nothing of
+    /// the next.
+    pub(super) fn room(&self, block_size: u64, flow: u64, largest: u64) -> u64 {
         let of_block = block_size.checked_div(self.block_divisor).unwrap_or(0);
-        self.bytes.max(of_block).max(flow.saturating_mul(self.frames))
+        let of_frames = flow.saturating_mul(self.frames).min(largest.saturating_mul(2));
+        self.bytes.max(of_block).max(of_frames)
     }
 }
 
@@ -117,7 +120,6 @@ pub(super) struct ToDo<D: Device> {
     bell: Mutex<()>,
     rung: Condvar,
     returned: Mutex<Vec<OwnedMemory<D>>>,
-    pub(super) blocks_ahead: AtomicU64,
 }
 
 impl<D: Device> Default for ToDo<D> {
@@ -127,7 +129,6 @@ impl<D: Device> Default for ToDo<D> {
             bell: Mutex::default(),
             rung: Condvar::new(),
             returned: Mutex::default(),
-            blocks_ahead: AtomicU64::new(0),
         }
     }
 }
@@ -204,6 +205,11 @@ impl<D: Device> Allocator<D> {
         self.to_do.due.load(Relaxed)
     }
 
+    /// Bytes of what was left for upkeep to give back.
+    pub(super) fn bytes_to_return(&self) -> u64 {
+        locked(&self.to_do.returned).iter().map(OwnedMemory::size).sum()
+    }
+
     /// Gives to the driver what was left for upkeep. Returns how many memory objects that were.
     pub(super) fn return_memory(&self) -> u32 {
         let memory = core::mem::take(&mut *locked(&self.to_do.returned));
@@ -222,9 +228,15 @@ impl<D: Device> Allocator<D> {
         drop(guard);
         // Memory that nobody asked for must not push other programs' out, whatever they took meanwhile.
         self.heaps.refresh(&self.device);
-        let got = self.grow_by(slot, size, BudgetWish::Within).ok()?;
-        self.to_do.blocks_ahead.fetch_add(1, Relaxed);
-        Some(got)
+        match self.grow_by(slot, size, BudgetWish::Within) {
+            Ok(got) => Some(got),
+            Err(_) => {
+                if let Some(state) = locked(&slot.state).as_mut() {
+                    state.refused_ahead = Some(state.now());
+                }
+                None
+            }
+        }
     }
 
     /// Gets a block for the first memory type of a pool. Returns its bytes.
@@ -240,6 +252,7 @@ impl<D: Device> Allocator<D> {
             .with_priority(source.priority)
             .with_options(source.options.as_ref());
         let got = self.heaps.allocate(&self.device, &memory, wish);
+        let got = got.inspect(|memory| self.name_block(memory, &source));
 
         let mut guard = locked(&slot.state);
         let mut refused = None;
@@ -261,12 +274,22 @@ impl<D: Device> Allocator<D> {
         result.map(|()| size)
     }
 
+    /// Gives back what lies empty in the heap of a memory type, in all pools but one. True when there was any.
+    fn release_others(&self, but: &PoolSlot<D>, memory_type: MemoryTypeIndex) -> bool {
+        let heap = self.device.properties().memory_type(memory_type).map(|found| found.heap);
+        let mut any = self.return_memory() != 0;
+        for slot in self.slots().filter(|slot| !core::ptr::eq(*slot, but)) {
+            any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
+        }
+        any
+    }
+
     /// Makes sure that requests like `desc` find room for so many bytes in all, in blocks of the memory type
     /// that suits them best: for the start of a level, where waiting for the driver is no harm. Returns how
     /// many bytes were got from the driver for that.
     ///
-    /// What is reserved and not used is kept as other empty blocks are, at least for
-    /// [`Retention::ticks`](super::Retention::ticks).
+    /// For [`Retention::ticks`](super::Retention::ticks) from then on, the pool gives nothing back by itself, and
+    /// large requests use the blocks too.
     ///
     /// # Errors
     ///
@@ -298,7 +321,14 @@ impl<D: Device> Allocator<D> {
             let heap_size = self.heaps.heap_size(state.sets[0].heap);
             let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };
             drop(guard);
-            got += self.grow_by(slot, size, desc.budget)?;
+            let grown = self.grow_by(slot, size, desc.budget);
+            got += grown.or_else(|refused| {
+                if self.release_others(slot, memory_type) {
+                    self.grow_by(slot, size, desc.budget)
+                } else {
+                    Err(refused)
+                }
+            })?;
         }
     }
 }
@@ -307,26 +337,28 @@ impl<D: Device> PoolState<D> {
     /// Bytes of the block that should be got ahead of need; `None` when there is room enough.
     fn block_wanted_ahead(&mut self, heap_size: u64) -> Option<u64> {
         let wanted = self.room_wanted(heap_size)?;
-        if self.sets[0].growing || self.room_up_to(wanted) >= wanted {
+        let asks = !self.sets[0].growing && self.refused_ahead != Some(self.now());
+        if !asks || self.room_up_to(wanted) >= wanted {
             return None;
         }
-        Some(self.ahead_block_size(wanted, heap_size))
+        // Several blocks rather than one, so that they can go back one by one.
+        Some(self.ahead_block_size(wanted / 4, heap_size))
     }
 
     /// Bytes of room that the watermark wants; `None` where there is none.
     pub(super) fn room_wanted(&self, heap_size: u64) -> Option<u64> {
         let watermark = self.rules.ahead?;
-        Some(watermark.room(self.next_block_size(0, heap_size), self.flow.busiest()))
+        let largest = self.largest_block_size(heap_size);
+        Some(watermark.room(self.next_block_size(0, heap_size), self.flow.busiest(), largest))
     }
 
     /// Bytes of the next block that is to be reserved, where room for so many is wanted; `None` when there
-    /// is. Marks the pool as one whose blocks take large requests too.
+    /// is.
     fn block_wanted_for(&mut self, bytes: u64, heap_size: u64) -> Option<u64> {
         self.settle();
-        self.has_reserve = true;
+        self.hold_reserve();
         let room = self.room_up_to(bytes);
         if room >= bytes {
-            self.note_reserve();
             return None;
         }
         Some(self.ahead_block_size(bytes - room, heap_size))
