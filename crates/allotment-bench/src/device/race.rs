@@ -3,7 +3,10 @@
 //! Each contender has threads of its own, which live as long as it does, as those of a program would: they
 //! fill their live sets, warm up, and run all laps. Between laps they sleep.
 
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Acquire, Release},
+};
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -119,9 +122,9 @@ impl<C: Contender> Racer for Runner<C> {
 
     fn step(&mut self, step: Step) -> Result<Lap, Failure> {
         let gate = Arc::new(Gate::of(self.workers.len()));
-        for worker in &self.workers {
-            let sent = worker.orders.send(Order { step, gate: Arc::clone(&gate) });
-            if sent.is_err() {
+        for (i, worker) in self.workers.iter().enumerate() {
+            let order = Order { step, gate: Arc::clone(&gate), leads: i == 0 };
+            if worker.orders.send(order).is_err() {
                 gate.open();
                 return Err(Failure::Thread);
             }
@@ -157,6 +160,8 @@ struct Worker {
 struct Order {
     step: Step,
     gate: Arc<Gate>,
+    /// Which thread does at the gate.
+    leads: bool,
 }
 
 impl Worker {
@@ -167,8 +172,8 @@ impl Worker {
         let thread = thread::spawn(move || {
             let mut lane = Lane::new(&*contender, &sequence);
             // Until there is nobody to order anything.
-            while let Ok(Order { step, gate }) = ordered.recv() {
-                if answer.send(lane.run(step, &gate)).is_err() {
+            while let Ok(order) = ordered.recv() {
+                if answer.send(lane.run(&order)).is_err() {
                     break;
                 }
             }
@@ -202,8 +207,8 @@ impl<'a, C: Contender> Lane<'a, C> {
         Self { contender, sequence, live }
     }
 
-    fn run(&mut self, step: Step, gate: &Gate) -> Result<Span, Refusal> {
-        gate.pass();
+    fn run(&mut self, Order { step, gate, leads }: &Order) -> Result<Span, Refusal> {
+        gate.pass(*leads);
         let start = Instant::now();
         let cpu = thread_cpu_time();
         match step {
@@ -245,28 +250,55 @@ struct Span {
     cpu: Duration,
 }
 
-/// Lets threads through when all of them are there. They wait awake: to be woken would take one of them
-/// longer than the other.
+/// Lets threads through when all of them are there, awake: to be woken would take one of them longer than the
+/// other. They meet again and again until they do so quickly: then each has a processor of its own, and none
+/// sits behind the other, which waits for it.
 struct Gate {
-    there: AtomicUsize,
     wanted: usize,
+    /// Of all rounds.
+    there: AtomicUsize,
+    /// The round after which all go.
+    last: AtomicUsize,
 }
+
+/// How often in a row threads meet, within what time, before they go; and when they go whatever happens, since
+/// others may have the processors.
+const MEETINGS: u32 = 64;
+const QUICKLY: Duration = Duration::from_micros(50);
+const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Gate {
     fn of(wanted: usize) -> Self {
-        Self { there: AtomicUsize::new(0), wanted }
+        Self { wanted, there: AtomicUsize::new(0), last: AtomicUsize::new(usize::MAX) }
     }
 
-    fn pass(&self) {
-        self.there.fetch_add(1, Relaxed);
-        while self.there.load(Relaxed) < self.wanted {
-            core::hint::spin_loop();
+    /// One of all threads leads, which is to say when they go.
+    fn pass(&self, leads: bool) {
+        let begin = Instant::now();
+        let (mut since, mut meetings) = (begin, 0);
+        for round in 1.. {
+            if leads && meetings == MEETINGS {
+                let now = Instant::now();
+                if now - since < QUICKLY || now - begin > PATIENCE || self.wanted == 1 {
+                    self.last.store(round, Release);
+                }
+                (since, meetings) = (now, 0);
+            }
+            meetings += 1;
+            self.there.fetch_add(1, AcqRel);
+            while self.there.load(Acquire) < self.wanted * round {
+                core::hint::spin_loop();
+            }
+            if self.last.load(Acquire) <= round {
+                return;
+            }
         }
     }
 
     /// Lets everybody through: one of them will not come.
     fn open(&self) {
-        self.there.fetch_add(self.wanted, Relaxed);
+        self.last.store(0, Release);
+        self.there.fetch_add(usize::MAX / 2, AcqRel);
     }
 }
 
@@ -274,6 +306,7 @@ impl Gate {
 mod tests {
     use super::*;
     use crate::contender::Request;
+    use core::sync::atomic::Ordering::Relaxed;
     use std::collections::HashSet;
     use std::sync::Mutex;
     use std::thread::ThreadId;

@@ -60,6 +60,9 @@ struct Scaling {
     throughput_ratio: f64,
     /// The same of the fastest laps: where others use the machine, two threads are disturbed more often.
     throughput_ratio_fastest: f64,
+    /// How many processors the two threads had, waits for each other and for other programs left out. Two on a
+    /// quiet machine for threads that never wait.
+    processors_2: f64,
 }
 
 impl Report {
@@ -99,6 +102,7 @@ impl Report {
                 wall_ns_per_op_2: wall(two),
                 throughput_ratio: wall(one) / wall(two),
                 throughput_ratio_fastest: fastest(one) / fastest(two),
+                processors_2: median(two.laps.iter().map(|lap| lap.cpu / lap.wall)),
             });
         }
     }
@@ -118,25 +122,28 @@ impl Report {
         say!("Two threads, each with a live set of its own: wall time by the operations of both.");
         self.print_rows(Clock::Wall);
         say!();
-        say!("Scaling: wall time an operation, and throughput of two threads by that of one.");
+        say!("Scaling: wall time an operation, and throughput of two threads by that of one;");
+        say!("and how many processors the two had: below 2 they waited, for each other or other programs.");
         say!(
-            "  {:12} {:14} {:>10} {:>10} {:>7} {:>16}",
+            "  {:12} {:14} {:>10} {:>10} {:>7} {:>16} {:>11}",
             "workload",
             "contender",
             "1 thread",
             "2 threads",
             "ratio",
-            "of fastest laps"
+            "of fastest laps",
+            "processors"
         );
         for row in &self.scaling {
             say!(
-                "  {:12} {:14} {:>10.1} {:>10.1} {:>7.2} {:>16.2}",
+                "  {:12} {:14} {:>10.1} {:>10.1} {:>7.2} {:>16.2} {:>11.2}",
                 row.workload,
                 row.contender,
                 row.wall_ns_per_op_1,
                 row.wall_ns_per_op_2,
                 row.throughput_ratio,
-                row.throughput_ratio_fastest
+                row.throughput_ratio_fastest,
+                row.processors_2
             );
         }
         Ok(())
