@@ -51,6 +51,9 @@ pub(crate) struct DeviceArgs {
     /// Timed laps of each contender; what is printed is their median
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,
+    /// At most so many of them for gpu-allocator, whose laps take seconds [default: as many]
+    #[arg(long, value_name = "LAPS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) gpu_allocator_repetitions: Option<u32>,
     /// Pairs of a free and an allocation in a lap
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pairs: u32,
@@ -81,9 +84,10 @@ pub(crate) struct SteadyArgs {
 pub(crate) struct BandwidthArgs {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// MiB that are moved at once
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) mib: u32,
+    /// MiB that are moved at once. Two sizes tell what a copy costs by itself from what each byte costs
+    #[arg(long, value_delimiter = ',', default_value = "128,512",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) mib: Vec<u32>,
     /// How often each way is taken; what is printed is the best
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,

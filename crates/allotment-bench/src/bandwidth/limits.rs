@@ -37,8 +37,8 @@ pub(super) struct Limits {
 }
 
 /// Measures all host-visible memory types.
-pub(super) fn measure(gpu: &Arc<Gpu>, args: &BandwidthArgs) -> Result<Vec<Limits>, Failure> {
-    let mut bench = Bench::new(gpu, args)?;
+pub(super) fn measure(gpu: &Arc<Gpu>, args: &BandwidthArgs, mib: u32) -> Result<Vec<Limits>, Failure> {
+    let mut bench = Bench::new(gpu, args, mib)?;
     let visible = gpu.info.memory_types.iter().filter(|found| found.flags.contains(Flags::HOST_VISIBLE));
     let mut all = Vec::new();
     for memory_type in visible {
@@ -65,8 +65,8 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(gpu: &'a Arc<Gpu>, args: &BandwidthArgs) -> Result<Self, Failure> {
-        let size = u64::from(args.mib) << 20;
+    fn new(gpu: &'a Arc<Gpu>, args: &BandwidthArgs, mib: u32) -> Result<Self, Failure> {
+        let size = u64::from(mib) << 20;
         let mut rng = Rng::new(1);
         let source: Vec<u8> = (0..size / 8).flat_map(|_| rng.next().to_le_bytes()).collect();
         let device = match device_local(gpu) {

@@ -18,7 +18,11 @@ use report::Report;
 
 pub(crate) fn run(args: &BandwidthArgs) -> Result<(), Failure> {
     let gpu = Gpu::open(&args.common)?;
-    let limits = limits::measure(&gpu, args)?;
-    let own_ways = own_ways::measure(&gpu, args, &limits)?;
-    Report::new(&gpu, args, limits, own_ways).print(args.common.json)
+    let mut report = Report::new(&gpu, args);
+    for &mib in &args.mib {
+        let limits = limits::measure(&gpu, args, mib)?;
+        let own_ways = own_ways::measure(&gpu, args, mib, &limits)?;
+        report.add(mib, limits, own_ways);
+    }
+    report.print(args.common.json)
 }

@@ -14,23 +14,31 @@ use crate::vulkan::Gpu;
 pub(super) struct Report {
     device: String,
     queue: String,
-    bytes: u64,
     repetitions: u32,
+    sizes: Vec<OfSize>,
+}
+
+/// The figures of so many bytes at once.
+#[derive(Serialize)]
+struct OfSize {
+    bytes: u64,
     /// Bytes a second, the best of all repetitions.
     rows: Vec<Limits>,
     allotment: Vec<OwnWay>,
 }
 
 impl Report {
-    pub(super) fn new(gpu: &Gpu, args: &BandwidthArgs, rows: Vec<Limits>, allotment: Vec<OwnWay>) -> Self {
+    pub(super) fn new(gpu: &Gpu, args: &BandwidthArgs) -> Self {
         Self {
             device: gpu.info.name.clone(),
             queue: gpu.info.queue.clone(),
-            bytes: u64::from(args.mib) << 20,
             repetitions: args.repetitions,
-            rows,
-            allotment,
+            sizes: Vec::new(),
         }
+    }
+
+    pub(super) fn add(&mut self, mib: u32, rows: Vec<Limits>, allotment: Vec<OwnWay>) {
+        self.sizes.push(OfSize { bytes: u64::from(mib) << 20, rows, allotment });
     }
 
     pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
@@ -39,8 +47,18 @@ impl Report {
             return Ok(());
         }
         say!("{}, copies on its {} queue", self.device, self.queue);
-        say!("{} at once, one thread, best of {}", bytes(self.bytes), self.repetitions);
-        say!();
+        for size in &self.sizes {
+            say!();
+            say!("{} at once, one thread, best of {}", bytes(size.bytes), self.repetitions);
+            say!();
+            size.print();
+        }
+        Ok(())
+    }
+}
+
+impl OfSize {
+    fn print(&self) {
         say!(
             "  {:4} {:4} {:>14} {:>12} {:>12} {:>14} {:>14}   properties",
             "type",
@@ -70,17 +88,19 @@ impl Report {
             "Allotment's own ways, and what part of the plain way's best they reach (staged: of the slower of"
         );
         say!("memcpy in and copy to device):");
-        say!("  {:28} {:>4} {:>12} {:>12} {:>6}", "way", "type", "rate", "limit", "ratio");
+        let heads = ["way", "type", "rate", "limit", "ratio", "longer by"];
+        let [name, memory_type, own, limit, ratio, longer] = heads;
+        say!("  {name:28} {memory_type:>4} {own:>12} {limit:>12} {ratio:>6} {longer:>12}");
         for way in &self.allotment {
             say!(
-                "  {:28} {:>4} {:>12} {:>12} {:>6.2}",
+                "  {:28} {:>4} {:>12} {:>12} {:>6.2} {:>9.0} us",
                 way.name,
                 way.memory_type,
                 rate(way.bytes_per_second),
                 rate(way.limit),
-                way.ratio
+                way.ratio,
+                way.longer_us
             );
         }
-        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   sequence   the operations, made beforehand, the same for all
-//!   race       contenders in turns, a lap each, the order rotated every round
+//!   race       contenders in turns, a lap each, on threads of their own, the order rotated every round
 //!   report     medians, as tables and as JSON
 //! ```
 
@@ -34,11 +34,12 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
 
 /// All contenders, made anew, over the same sequences: one a thread.
 fn heat(gpu: &Arc<Gpu>, lanes: &[Arc<Sequence>], args: &DeviceArgs) -> Result<Vec<Outcome>, Failure> {
+    let gpu_allocator = GpuAllocator::new(gpu, Blocks::Default)?;
     let mut racers: Vec<Box<dyn Racer>> = vec![
         Box::new(Runner::new(Empty, lanes)),
         Box::new(Runner::new(Allotment::new(gpu, Blocks::Default)?, lanes)),
         Box::new(Runner::new(VkMem::new(gpu, Blocks::Default)?, lanes)),
-        Box::new(Runner::new(GpuAllocator::new(gpu, Blocks::Default)?, lanes)),
+        Box::new(Runner::new(gpu_allocator, lanes).at_most(args.gpu_allocator_repetitions)),
     ];
     if gpu.info.buffer_image_granularity > VkMem::GRANULARITY_IGNORED {
         racers.push(Box::new(Runner::new(VkMem::for_buffers(gpu)?, lanes)));

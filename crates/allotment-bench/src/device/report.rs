@@ -18,6 +18,7 @@ pub(crate) struct Report {
     buffer_image_granularity: u64,
     /// What is not as it should be.
     notes: Vec<String>,
+    /// Of those that ran all laps.
     repetitions: u32,
     operations_per_lap: u32,
     /// One thread: processor time, less the harness. Two: wall time by all operations, as it was.
@@ -31,6 +32,7 @@ struct Row {
     contender: &'static str,
     threads: usize,
     clock: Clock,
+    laps: usize,
     ns_per_op: f64,
     /// Of the fastest and of the slowest lap.
     ns_per_op_min: f64,
@@ -58,6 +60,9 @@ struct Scaling {
     throughput_ratio: f64,
     /// The same of the fastest laps: where others use the machine, two threads are disturbed more often.
     throughput_ratio_fastest: f64,
+    /// How many processors the two threads had, waits for each other and for other programs left out. Two on a
+    /// quiet machine for threads that never wait.
+    processors_2: f64,
 }
 
 impl Report {
@@ -97,6 +102,7 @@ impl Report {
                 wall_ns_per_op_2: wall(two),
                 throughput_ratio: wall(one) / wall(two),
                 throughput_ratio_fastest: fastest(one) / fastest(two),
+                processors_2: median(two.laps.iter().map(|lap| lap.cpu / lap.wall)),
             });
         }
     }
@@ -110,31 +116,34 @@ impl Report {
         self.notes.iter().for_each(|note| say!("note: {note}"));
         say!();
         say!("One thread: nanoseconds of processor time an operation, less those of \"empty\"; medians of");
-        say!("{} laps of {} operations.", self.repetitions, self.operations_per_lap);
+        say!("laps of {} operations each.", self.operations_per_lap);
         self.print_rows(Clock::ThreadCpuLessEmpty);
         say!();
         say!("Two threads, each with a live set of its own: wall time by the operations of both.");
         self.print_rows(Clock::Wall);
         say!();
-        say!("Scaling: wall time an operation, and throughput of two threads by that of one.");
+        say!("Scaling: wall time an operation, and throughput of two threads by that of one;");
+        say!("and how many processors the two had: below 2 they waited, for each other or other programs.");
         say!(
-            "  {:12} {:14} {:>10} {:>10} {:>7} {:>16}",
+            "  {:12} {:14} {:>10} {:>10} {:>7} {:>16} {:>11}",
             "workload",
             "contender",
             "1 thread",
             "2 threads",
             "ratio",
-            "of fastest laps"
+            "of fastest laps",
+            "processors"
         );
         for row in &self.scaling {
             say!(
-                "  {:12} {:14} {:>10.1} {:>10.1} {:>7.2} {:>16.2}",
+                "  {:12} {:14} {:>10.1} {:>10.1} {:>7.2} {:>16.2} {:>11.2}",
                 row.workload,
                 row.contender,
                 row.wall_ns_per_op_1,
                 row.wall_ns_per_op_2,
                 row.throughput_ratio,
-                row.throughput_ratio_fastest
+                row.throughput_ratio_fastest,
+                row.processors_2
             );
         }
         Ok(())
@@ -142,9 +151,10 @@ impl Report {
 
     fn print_rows(&self, clock: Clock) {
         say!(
-            "  {:12} {:14} {:>9} {:>19} {:>7} {:>11} {:>11}",
+            "  {:12} {:14} {:>4} {:>9} {:>19} {:>7} {:>11} {:>11}",
             "workload",
             "contender",
+            "laps",
             "ns/op",
             "fastest–slowest",
             "live",
@@ -153,9 +163,10 @@ impl Report {
         );
         for row in self.rows.iter().filter(|row| row.clock == clock) {
             say!(
-                "  {:12} {:14} {:>9.1} {:>19} {:>7} {:>11} {:>11}",
+                "  {:12} {:14} {:>4} {:>9.1} {:>19} {:>7} {:>11} {:>11}",
                 row.workload,
                 row.contender,
+                row.laps,
                 row.ns_per_op,
                 format!("{:.1}–{:.1}", row.ns_per_op_min, row.ns_per_op_max),
                 row.live,
@@ -179,6 +190,7 @@ fn row(
         contender: result.contender,
         threads: lanes.len(),
         clock,
+        laps: times.len(),
         ns_per_op: median(times.iter().copied()),
         ns_per_op_min: times.iter().copied().fold(f64::INFINITY, f64::min),
         ns_per_op_max: times.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -18,8 +18,8 @@ use crate::failure::Failure;
 use crate::vulkan::Gpu;
 use crate::{bandwidth, device, steady, streaming, traces};
 
-/// Laps of `device`: gpu-allocator's take seconds each.
-const LAPS: u32 = 5;
+/// Laps of gpu-allocator in `device`: they take seconds each.
+const GPU_ALLOCATOR_LAPS: u32 = 5;
 
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failure> {
     let start = Instant::now();
@@ -35,7 +35,10 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failure> {
     chapter("streaming", || streaming::run(&StreamingArgs { common: common(), ..defaults() }))?;
     chapter("traces", || traces::run(&TracesArgs { common: common(), ..defaults() }))?;
     chapter("steady", || steady::run(&SteadyArgs { common: common(), ..defaults() }))?;
-    chapter("device", || device::run(&DeviceArgs { common: common(), repetitions: LAPS, ..defaults() }))?;
+    let laps = Some(GPU_ALLOCATOR_LAPS);
+    chapter("device", || {
+        device::run(&DeviceArgs { common: common(), gpu_allocator_repetitions: laps, ..defaults() })
+    })?;
     say!();
     say!("All of it took {:.0} s.", start.elapsed().as_secs_f64());
     Ok(())

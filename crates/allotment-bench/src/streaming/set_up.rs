@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use allotment::device::Device as _;
 use allotment::device::vulkan::Device;
 use allotment::memory::{Keeper, Upkeep, Watermark};
 use allotment::{Allocator, AllocatorDesc};
@@ -10,6 +11,9 @@ use serde::Serialize;
 use super::scene::{Scene, buffer, image, staging};
 use crate::failure::Failure;
 use crate::vulkan::Gpu;
+
+/// Up to this granularity, buffers and images share pools: the library rounds up instead.
+const SHARED_GRANULARITY: u64 = 4096;
 
 /// A way to keep frames from waiting, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,13 +62,18 @@ impl SetUp {
             keeper = Some(Keeper::spawn(Arc::clone(&allocator)).map_err(|error| failed(&error))?);
         }
         if self == Self::KeeperAndReserve {
-            // Buffers and images share blocks where granularity allows; the second one is then there already.
-            let wanted =
-                [(buffer(1), scene.resident), (image(1), scene.resident), (staging(1), scene.upload_bytes())];
-            for (desc, bytes) in wanted {
+            // Where images have pools of their own, any part of what is resident may be images.
+            let images = images_are_apart(&allocator).then(|| (image(1), scene.resident));
+            let wanted = [(buffer(1), scene.resident), (staging(1), scene.upload_bytes())];
+            for (desc, bytes) in wanted.into_iter().chain(images) {
                 allocator.reserve(&desc, bytes).map_err(|error| failed(&error))?;
             }
         }
         Ok(Stage { _keeper: keeper, allocator })
     }
+}
+
+/// True when images of optimal tiling have pools of their own.
+fn images_are_apart(allocator: &Allocator<Device>) -> bool {
+    allocator.device().properties().limits.buffer_image_granularity.get() > SHARED_GRANULARITY
 }

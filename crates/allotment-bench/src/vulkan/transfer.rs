@@ -44,15 +44,31 @@ impl Transfer {
     }
 
     /// Copies `size` bytes from the start of one buffer to the start of another, and waits. The time is from
-    /// the submission to the fence: of copies this large, submitting is less than a hundredth.
+    /// before the commands are recorded until the wait has returned.
     pub(crate) fn copy(&mut self, from: &Buffer, to: &Buffer, size: u64) -> Result<Duration, Failure> {
+        // SAFETY: the buffers are bound and outlive the call; whoever made them said how large they are.
+        unsafe { self.copy_between(from.handle, to.handle, size) }
+    }
+
+    /// The same with anybody's buffers.
+    ///
+    /// # Safety
+    ///
+    /// Both are live and of this device, are made to copy from and to on its queue, are bound, and have
+    /// `size` bytes.
+    pub(crate) unsafe fn copy_between(
+        &mut self,
+        from: vk::Buffer,
+        to: vk::Buffer,
+        size: u64,
+    ) -> Result<Duration, Failure> {
+        let start = Instant::now();
         self.record(from, to, size)?;
         let commands = [self.commands];
         let submit = [vk::SubmitInfo::default().command_buffers(&commands)];
         let device = &self.gpu.device;
         let queue = self.gpu.library().lock_queue(self.gpu.queue);
         let queue = queue.ok_or_else(|| Failure::NoDevice("the queue is gone".to_owned()))?;
-        let start = Instant::now();
         // SAFETY: the queue is locked; the commands are recorded, the fence is unsignalled, and both
         // outlive the wait below.
         unsafe { device.queue_submit(*queue, &submit, self.fence) }
@@ -66,15 +82,15 @@ impl Transfer {
         Ok(elapsed)
     }
 
-    fn record(&mut self, from: &Buffer, to: &Buffer, size: u64) -> Result<(), Failure> {
+    fn record(&mut self, from: vk::Buffer, to: vk::Buffer, size: u64) -> Result<(), Failure> {
         let device = &self.gpu.device;
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the commands are not pending, since `copy` waits for them.
         unsafe { device.begin_command_buffer(self.commands, &begin) }
             .map_err(Failure::vulkan("vkBeginCommandBuffer"))?;
         let region = [vk::BufferCopy::default().size(size)];
-        // SAFETY: the commands are being recorded; the region lies in both buffers.
-        unsafe { device.cmd_copy_buffer(self.commands, from.handle, to.handle, &region) };
+        // SAFETY: the commands are being recorded; the caller says that the region lies in both buffers.
+        unsafe { device.cmd_copy_buffer(self.commands, from, to, &region) };
         // What the CPU reads afterwards must have arrived there.
         let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)

@@ -6,11 +6,13 @@ use super::ours::Ours;
 use super::{Bench, OwnWay};
 use crate::bandwidth::limits::timed;
 use crate::failure::Failure;
+use crate::vulkan::Transfer;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     let mut ways = Vec::new();
     let size = bench.size();
     let device = Ours::new(bench, Intent::Device, size)?;
+    let mut transfer = Transfer::new(bench.gpu)?;
 
     let near = Ours::new(bench, Intent::DeviceHostWrite, size)?;
     if near.is_mapped_device_memory() {
@@ -29,12 +31,19 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     up.write(0, &bench.source)?;
     let limit = bench.limit(up.memory_type(), |row| row.to_device);
     ways.extend(bench.way("copy to device, submit", up.memory_type(), limit, || bench.copy(&up, &device))?);
+    // What is left of the difference here is the buffers', the rest is how it is submitted and waited for.
+    ways.extend(bench.way("same buffers, plain submit", up.memory_type(), limit, || {
+        bench.copy_plainly(&mut transfer, &up, &device)
+    })?);
     drop(up);
 
     let down = Ours::new(bench, Intent::Readback, size)?;
     let index = down.memory_type();
     let limit = bench.limit(index, |row| row.from_device);
     ways.extend(bench.way("copy from device, submit", index, limit, || bench.copy(&device, &down))?);
+    ways.extend(bench.way("same buffers, plain submit", index, limit, || {
+        bench.copy_plainly(&mut transfer, &device, &down)
+    })?);
     let limit = bench.limit(index, |row| row.read);
     let mut target = vec![0xff; bench.source.len()];
     ways.extend(bench.way("readback, read", index, limit, || timed(|| down.read(&mut target)))?);

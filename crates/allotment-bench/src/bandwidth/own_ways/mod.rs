@@ -36,11 +36,14 @@ pub(super) struct OwnWay {
     pub(super) limit: Rate,
     /// Our rate by the limit.
     pub(super) ratio: f64,
+    /// How much longer all bytes took than at the limit. What does not grow with the bytes is no matter of
+    /// the rate.
+    pub(super) longer_us: f64,
 }
 
 /// What all ways share.
 struct Bench<'a> {
-    gpu: &'a Gpu,
+    gpu: &'a Arc<Gpu>,
     allocator: Allocator<Device>,
     repetitions: u32,
     source: Vec<u8>,
@@ -51,10 +54,11 @@ struct Bench<'a> {
 pub(super) fn measure(
     gpu: &Arc<Gpu>,
     args: &BandwidthArgs,
+    mib: u32,
     limits: &[Limits],
 ) -> Result<Vec<OwnWay>, Failure> {
     let mut rng = Rng::new(2);
-    let source = (0..u64::from(args.mib) << 17).flat_map(|_| rng.next().to_le_bytes()).collect();
+    let source = (0..u64::from(mib) << 17).flat_map(|_| rng.next().to_le_bytes()).collect();
     let allocator = Allocator::new(gpu.library().clone(), AllocatorDesc::default()).map_err(failed)?;
     let bench = Bench { gpu, allocator, repetitions: args.repetitions, source, limits };
     let mut ways = direct::measure(&bench)?;
@@ -83,6 +87,7 @@ impl Bench<'_> {
         let Some(limit) = limit else { return Ok(None) };
         let bytes_per_second = self.size() as f64 / best(self.repetitions, work)?.as_secs_f64();
         let ratio = bytes_per_second / limit;
-        Ok(Some(OwnWay { name, memory_type, bytes_per_second, limit, ratio }))
+        let longer_us = self.size() as f64 * (1.0 / bytes_per_second - 1.0 / limit) * 1e6;
+        Ok(Some(OwnWay { name, memory_type, bytes_per_second, limit, ratio, longer_us }))
     }
 }

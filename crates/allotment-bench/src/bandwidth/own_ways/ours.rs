@@ -14,6 +14,7 @@ use allotment::{Allocation, AllocationDesc, Allocator, Intent, Requirements};
 
 use super::Bench;
 use crate::failure::Failure;
+use crate::vulkan::Transfer;
 
 /// What the library refused.
 pub(super) fn failed(error: impl fmt::Display) -> Failure {
@@ -119,5 +120,17 @@ impl Bench<'_> {
         let start = Instant::now();
         self.wait(self.submit((from, 0), (to, 0), self.size())?)?;
         Ok(start.elapsed())
+    }
+
+    /// The same buffers as the plain way does it: one command buffer, a fence, and no timeline.
+    pub(super) fn copy_plainly(
+        &self,
+        transfer: &mut Transfer,
+        from: &Ours<'_>,
+        to: &Ours<'_>,
+    ) -> Result<Duration, Failure> {
+        let (from, to) = (from.buffer()?.handle(), to.buffer()?.handle());
+        // SAFETY: the library's buffers are bound, and can be copied on all queues; each has this many bytes.
+        unsafe { transfer.copy_between(*from, *to, self.size()) }
     }
 }
