@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use allotment::device::host::{HostBuffer, HostDevice};
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements, Submission,
-    TimelinePoint, Wait,
+    BufferCopy, BufferDesc, Device, ImageDesc, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements,
+    Submission, TimelinePoint, Wait,
 };
 use allotment::memory::{AccessError, Buffer, ResourceError};
-use allotment::{Alignment, AllocationDesc, Intent};
+use allotment::{Alignment, AllocationDesc, Intent, ResourceKind};
 
-use crate::rig::{DISCRETE, KIB, MIB, Rig, aligned, wanted};
+use crate::rig::{COARSE, DISCRETE, FINE, KIB, MIB, Rig, aligned, wanted};
 
 const QUEUE: QueueIndex = QueueIndex(0);
 
@@ -122,4 +122,45 @@ fn a_buffer_that_does_not_fit_its_place_is_not_made() {
     assert!(matches!(make(0, 0), ResourceError::Device(_)));
     assert_eq!(rig.device.usage().buffers, 0);
     rig.free(memory).unwrap();
+}
+
+#[test]
+fn an_optimal_image_is_not_put_among_buffers_where_the_device_keeps_them_apart() {
+    for (profile, apart) in [(FINE, true), (COARSE, true), ("lavapipe", true), ("integrated", false)] {
+        let rig = Rig::new(profile);
+        if rig.device.properties().limits.buffer_image_granularity.get() == 1 {
+            assert!(!apart, "{profile}");
+            continue;
+        }
+        let image = ImageDesc::new(16, 16, 4);
+        let place = |kind: ResourceKind| {
+            let mut desc = wanted(1, Intent::Device).of_kind(kind);
+            desc.requirements = rig.device.image_requirements(&image).unwrap();
+            let memory = rig.allocate(&desc).unwrap();
+            let placed = rig.create_image_in(&memory, 0, &image);
+            let refused = placed.map(|image| {
+                // SAFETY: made by this device, and never used.
+                unsafe { rig.device.destroy_image(image) }
+            });
+            rig.free(memory).unwrap();
+            refused
+        };
+        let wrong =
+            AccessError::WrongKind { allocated: ResourceKind::Buffer, wanted: ResourceKind::OptimalImage };
+        assert_eq!(place(ResourceKind::Buffer), Err(ResourceError::Access(wrong)), "{profile}");
+        assert_eq!(place(ResourceKind::OptimalImage), Ok(()));
+        assert_eq!(place(ResourceKind::Unknown), Ok(()));
+    }
+}
+
+#[test]
+fn memory_types_that_are_ruled_out_stay_ruled_out_for_a_resource() {
+    let rig = Rig::new(DISCRETE);
+    for memory_type in [0, 3] {
+        let mut desc = wanted(1, Intent::Device);
+        desc.requirements.memory_types = MemoryTypeMask(1 << memory_type);
+        let buffer = rig.create_buffer(&BufferDesc::new(KIB), &desc).unwrap();
+        assert_eq!(rig.type_of(buffer.allocation()), MemoryTypeIndex(memory_type));
+        rig.destroy_buffer(buffer).unwrap();
+    }
 }

@@ -201,3 +201,65 @@ fn a_keeper_works_beside_the_frames_and_leaves_nothing_behind() {
     drop(allocator);
     assert_eq!((device.usage().memory_objects, device.complaints().len()), (0, 0));
 }
+
+#[test]
+fn a_reservation_holds_against_a_request_that_finds_no_room_in_it() {
+    for upkeep in [Upkeep::Caller, Upkeep::Elsewhere(Watermark::default())] {
+        let rig = Rig::with(profile(DISCRETE), |desc| desc.upkeep = upkeep);
+        let mesh = wanted(MIB, Intent::Device);
+        rig.reserve(&mesh, 100 * MIB).unwrap();
+        let large = rig.allocate(&wanted(300 * MIB, Intent::Device)).unwrap();
+        (0..10).for_each(|_| rig.end_frame());
+        let calls = rig.device_calls().allocate;
+        let meshes: Vec<_> = (0..100).map(|_| rig.allocate(&mesh).unwrap()).collect();
+        assert_eq!(rig.device_calls().allocate, calls, "{upkeep:?}");
+        rig.free_all(meshes.into_iter().chain([large]));
+    }
+}
+
+#[test]
+fn a_reservation_is_not_kept_for_ever() {
+    let rig = Rig::new(DISCRETE);
+    rig.reserve(&wanted(MIB, Intent::Device), 100 * MIB).unwrap();
+    (0..1000).for_each(|_| rig.end_frame());
+    assert_eq!(rig.objects(), 0);
+}
+
+#[test]
+fn large_memory_that_nobody_wants_goes_back_by_upkeep_too() {
+    let rig = kept_up(|_| {});
+    let tiles = frame(&rig, 0);
+    let large = rig.allocate(&wanted(600 * MIB, Intent::Device)).unwrap();
+    rig.free(large).unwrap();
+    for _ in 0..300 {
+        rig.end_frame();
+        rig.keep_up();
+    }
+    assert!(rig.statistics().block_bytes < 100 * MIB, "{:?}", rig.statistics());
+    rig.free_all(tiles);
+}
+
+#[test]
+fn one_frame_that_loads_a_level_is_no_reason_to_hoard() {
+    let rig = kept_up(|desc| desc.block_sizes = small_blocks(4 * MIB, 32 * MIB));
+    let level: Vec<_> = (0..256).map(|_| rig.allocate(&wanted(MIB, Intent::Device)).unwrap()).collect();
+    rig.keep_up();
+    assert!(rig.statistics().free() <= 3 * 32 * MIB, "{:?}", rig.statistics());
+    for _ in 0..300 {
+        rig.end_frame();
+        rig.keep_up();
+    }
+    assert!(rig.statistics().free() <= 32 * MIB, "{:?}", rig.statistics());
+    rig.free_all(level);
+}
+
+#[test]
+fn what_is_on_its_way_back_makes_room_when_that_is_needed() {
+    let rig = kept_up(|desc| desc.heap_limits = vec![(HEAP, 64 * MIB)]);
+    let alone = wanted_in(40 * MIB, DEVICE_TYPE).dedicated(allotment::memory::Dedicated::Always);
+    for _ in 0..3 {
+        let allocation = rig.allocate(&alone).unwrap();
+        rig.free(allocation).unwrap();
+        rig.check_invariants();
+    }
+}
