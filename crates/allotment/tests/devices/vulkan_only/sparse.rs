@@ -52,18 +52,24 @@ fn bind(gpu: &Vulkan, queue: QueueIndex, buffer: vk::Buffer, pages: &[vk::Sparse
 
 fn pages_of_a_sparse_buffer_are_allocations(gpu: &Vulkan) -> Outcome {
     let Some(queue) = binding_queue(gpu) else { return NO_SPARSE };
-    const SIZE: u64 = 300_001;
     let allocator = allocator(gpu);
-    // SAFETY: a valid description, and sparse buffers are enabled.
-    let whole = gpu.device().buffer_requirements(&unsafe { BufferInfo::from_raw(info(SIZE)) }).unwrap();
-    let page_size = whole.alignment.get();
+    let needs = |size| {
+        // SAFETY: a valid description, and sparse buffers are enabled.
+        let info = unsafe { BufferInfo::from_raw(info(size)) };
+        gpu.device().buffer_requirements(&info).unwrap()
+    };
+    let page_size = needs(1).alignment.get();
+    // Whole pages: none may be bound beyond the buffer's end.
+    let size = 5 * page_size;
+    let whole = needs(size);
+    assert_eq!(whole.alignment.get(), page_size);
     let page = Requirements { size: page_size, ..whole };
     let count = usize::try_from(whole.size.div_ceil(page_size)).unwrap();
     let desc = AllocationDesc::new(page, Intent::Device).dedicated(Dedicated::Never).named("page");
     let pages = allocator.allocate_many(&desc, count).unwrap();
 
     // SAFETY: as above.
-    let buffer = unsafe { gpu.device().raw().create_buffer(&info(SIZE), None) }.unwrap();
+    let buffer = unsafe { gpu.device().raw().create_buffer(&info(size), None) }.unwrap();
     // SAFETY: live.
     assert_eq!(unsafe { gpu.device().requirements_of_buffer(buffer) }, whole, "asked of either");
     let bound: Vec<_> = (0..)
@@ -80,13 +86,13 @@ fn pages_of_a_sparse_buffer_are_allocations(gpu: &Vulkan) -> Outcome {
     bind(gpu, queue, buffer, &bound);
 
     let memory_type = gpu.visible_buffer_types()[0];
-    let [from, to] = [(); 2].map(|()| gpu.buffer(memory_type, SIZE));
-    from.memory().map().put(0, &pattern(3, SIZE));
-    let upload = BufferCopy { from: from.raw(), from_offset: 0, to: &buffer, to_offset: 0, size: SIZE };
-    let download = BufferCopy { from: &buffer, from_offset: 0, to: to.raw(), to_offset: 0, size: SIZE };
+    let [from, to] = [(); 2].map(|()| gpu.buffer(memory_type, size));
+    from.memory().map().put(0, &pattern(3, size));
+    let upload = BufferCopy { from: from.raw(), from_offset: 0, to: &buffer, to_offset: 0, size };
+    let download = BufferCopy { from: &buffer, from_offset: 0, to: to.raw(), to_offset: 0, size };
     let written = gpu.submit(queue, &[], &[upload]);
     gpu.wait(gpu.submit(queue, &[written], &[download]));
-    assert_same(&to.memory().map().get(0..SIZE), &pattern(3, SIZE), "bytes across pages");
+    assert_same(&to.memory().map().get(0..size), &pattern(3, size), "bytes across pages");
 
     let unbound: Vec<_> =
         bound.iter().map(|page| page.memory(vk::DeviceMemory::null()).memory_offset(0)).collect();
