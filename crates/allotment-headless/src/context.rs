@@ -13,6 +13,7 @@ pub(crate) struct Context {
     pub(crate) physical_device: vk::PhysicalDevice,
     pub(crate) families: Vec<u32>,
     pub(crate) api_version: u32,
+    pub(crate) sparse_binding: bool,
     /// After the device.
     pub(crate) base: Base,
 }

@@ -4,6 +4,9 @@
 //! enables whatever of the device [`allotment`] can use. With [`Validation::On`], everything that the
 //! validation layer says is kept and can be read.
 //!
+//! The first device brings an instance along that stays until the process ends, so that the drivers stay
+//! loaded however often devices are opened and closed.
+//!
 //! ```no_run
 //! use allotment::{Allocator, AllocatorDesc};
 //! use allotment_headless::{Headless, HeadlessDesc};
@@ -176,6 +179,12 @@ impl Headless {
     #[must_use]
     pub fn api_version(&self) -> u32 {
         self.context.api_version
+    }
+
+    /// True where the feature `sparseBinding` is enabled.
+    #[must_use]
+    pub fn sparse_binding(&self) -> bool {
+        self.context.sparse_binding
     }
 
     /// The families of the queues, in the order of [`QueueIndex`](allotment::device::QueueIndex).

@@ -1,7 +1,7 @@
 //! How a device is opened.
 
 use core::ffi::{CStr, c_char};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
 use ash::vk;
@@ -15,9 +15,29 @@ const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 pub(crate) fn open(desc: &HeadlessDesc) -> Result<(Device, Arc<Context>), OpenError> {
     // SAFETY: the loader is the system's own, and is as good as its other libraries.
     let entry = unsafe { ash::Entry::load() }.map_err(OpenError::NoLoader)?;
+    keep_drivers_loaded(&entry);
     let base = open_instance(entry, desc)?;
     let physical_device = choose(&base.instance, &desc.device)?;
     open_device(base, physical_device, desc)
+}
+
+/// A loader and an instance of it that is there until the process ends.
+struct Kept {
+    _entry: ash::Entry,
+    _instance: ash::Instance,
+}
+
+/// Makes an instance once, without layers, that is never destroyed. With the last instance the loader lets go
+/// of the drivers' libraries, and loads them anew with the next; some libraries stand that a few dozen
+/// times only, because each time they take thread-local storage of which the process has little.
+fn keep_drivers_loaded(entry: &ash::Entry) {
+    static KEPT: OnceLock<Option<Kept>> = OnceLock::new();
+    KEPT.get_or_init(|| {
+        // SAFETY: the description is valid: no layers, no extensions, the oldest version.
+        let made = unsafe { entry.create_instance(&vk::InstanceCreateInfo::default(), None) };
+        // Where this fails, the caller's own instance does so too, and says why.
+        made.ok().map(|instance| Kept { _entry: entry.clone(), _instance: instance })
+    });
 }
 
 fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenError> {
@@ -183,7 +203,8 @@ fn open_device(
     // SAFETY: the physical device is of the instance; the chain is of structures that it knows.
     unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
     // Features that nobody here uses stay off.
-    features.features = vk::PhysicalDeviceFeatures::default();
+    let sparse_binding = all && features.features.sparse_binding == vk::TRUE;
+    features.features = vk::PhysicalDeviceFeatures::default().sparse_binding(sparse_binding);
 
     let families = families(instance, physical_device);
     let one = [1.0];
@@ -208,7 +229,7 @@ fn open_device(
         | is(fd, Enabled::EXTERNAL_MEMORY_FD)
         | is(dma_buf, Enabled::EXTERNAL_MEMORY_DMA_BUF)
         | is(base.messenger.is_some(), Enabled::DEBUG_UTILS);
-    let context = Arc::new(Context { device, physical_device, families, api_version, base });
+    let context = Arc::new(Context { device, physical_device, families, api_version, sparse_binding, base });
 
     let owner = Arc::clone(&context);
     let (instance, device) = (context.instance.clone(), context.device.clone());

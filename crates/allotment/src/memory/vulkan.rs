@@ -78,6 +78,8 @@ impl Allocator<Device> {
             (Dedicated::Automatic, DedicatedNeed::Preferred)
                 if desc.lifetime == Lifetime::Long
                     && desc.growth == Growth::Allowed
+                    // Nobody gets memory of its own ahead of need.
+                    && !self.is_kept_up()
                     && !self.heaps.objects_are_scarce(self.device()) =>
             {
                 // The driver would have liked it better so; it works otherwise too.

@@ -6,6 +6,9 @@ use super::{DedicatedTo, Enabled, MemoryOptions, Shared, refused};
 use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements};
 
 /// A buffer that is wanted.
+///
+/// Sparse ones (`VK_BUFFER_CREATE_SPARSE_BINDING_BIT`) can be [asked about](crate::Device::buffer_requirements)
+/// only: they have no single place. Make them yourself, and bind allocations as their pages.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
@@ -115,6 +118,14 @@ impl Shared {
         unsafe { self.raw.create_buffer(raw, None) }.map_err(refused)
     }
 
+    /// A buffer that is bound once, as a whole.
+    fn bindable_buffer(&self, info: &BufferInfo<'_>) -> Result<vk::Buffer, DeviceError> {
+        if info.raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING) {
+            return Err(DeviceError::Unsupported);
+        }
+        self.with_buffer_info(info, |raw| self.bare_buffer(raw))?
+    }
+
     /// `buffer` is live and of this device.
     pub(super) fn needs_of_buffer(&self, buffer: vk::Buffer) -> Requirements {
         let wanted = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
@@ -131,7 +142,7 @@ impl Shared {
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Buffer, DeviceError> {
-        let buffer = self.with_buffer_info(info, |raw| self.bare_buffer(raw))??;
+        let buffer = self.bindable_buffer(info)?;
         // SAFETY: the buffer is new, the memory suits it by the caller's promise.
         match unsafe { self.raw.bind_buffer_memory(buffer, memory, offset) } {
             Ok(()) => Ok(buffer),
@@ -148,7 +159,7 @@ impl Shared {
         info: &BufferInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
-        let buffer = self.with_buffer_info(info, |raw| self.bare_buffer(raw))??;
+        let buffer = self.bindable_buffer(info)?;
         let unmake = |error| {
             // SAFETY: made above, and never used.
             unsafe { self.raw.destroy_buffer(buffer, None) };

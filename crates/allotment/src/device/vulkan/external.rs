@@ -12,8 +12,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where `VK_KHR_external_memory_fd` is not enabled (or
-    /// `VK_EXT_external_memory_dma_buf`, for that type), else what the driver refuses with.
+    /// [`DeviceError::Unsupported`] where `handle_type` is not one type, or where `VK_KHR_external_memory_fd`
+    /// is not enabled (or `VK_EXT_external_memory_dma_buf`, for that type), else what the driver refuses with.
     ///
     /// # Safety
     ///
@@ -37,7 +37,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// As for [`export_memory_fd`](Self::export_memory_fd).
+    /// As for [`export_memory_fd`](Self::export_memory_fd), and [`DeviceError::Unsupported`] for opaque
+    /// descriptors and for anything but one type.
     pub fn memory_fd_types(
         &self,
         handle_type: vk::ExternalMemoryHandleTypeFlags,
@@ -58,7 +59,7 @@ impl Device {
         &self,
         handle_type: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<&ash::khr::external_memory_fd::Device, DeviceError> {
-        let known = self.shared.shareable().contains(handle_type) && !handle_type.is_empty();
+        let known = self.shared.is_one_shareable(handle_type);
         self.shared.external_memory_fd.as_ref().filter(|_| known).ok_or(DeviceError::Unsupported)
     }
 }

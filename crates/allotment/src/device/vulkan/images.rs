@@ -48,19 +48,21 @@ impl<'a> ImageInfo<'a> {
 }
 
 /// An image that can be sampled and copied from and to, and what the description's flags
-/// (`VkImageUsageFlags`) add to that. A transient attachment is one of these flags alone. The format is a
-/// `VkFormat`. One queue family owns the image at a time.
+/// (`VkImageUsageFlags`) add to that. With the flag for transient attachments it is what the flags say and no
+/// more: an attachment, which must be said too. Of the flags, those of Vulkan 1.0 count.
 ///
-/// What the device cannot make is refused with [`DeviceError::Unsupported`].
+/// The format is a `VkFormat` that is core in the device's version of Vulkan; one that extensions added
+/// is refused, since nothing says whether they are enabled. One queue family owns the image at a time.
+///
+/// What the device cannot make, or cannot [share](ImageInfo::shared_as), is refused with
+/// [`DeviceError::Unsupported`]. Other images are described [as Vulkan does](ImageInfo::from_raw).
 impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
-        let flags = vk::ImageUsageFlags::from_raw(desc.usage as u32);
+        // Flags beyond 32 bits are of another structure.
+        let flags = vk::ImageUsageFlags::from_raw(desc.usage as u32) & USAGES;
         let copied = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST;
-        let usage = if flags.contains(vk::ImageUsageFlags::TRANSIENT_ATTACHMENT) {
-            flags
-        } else {
-            flags | copied | vk::ImageUsageFlags::SAMPLED
-        };
+        let usage =
+            if flags.contains(TRANSIENT) { flags } else { flags | copied | vk::ImageUsageFlags::SAMPLED };
         let [width, height, depth] = desc.extent;
         let raw = vk::ImageCreateInfo::default()
             .image_type(if depth > 1 { vk::ImageType::TYPE_3D } else { vk::ImageType::TYPE_2D })
@@ -78,30 +80,95 @@ impl From<ImageDesc> for ImageInfo<'_> {
     }
 }
 
-/// True for numbers that are formats of core Vulkan or of an extension.
-fn is_format(format: vk::Format) -> bool {
-    (vk::Format::R4G4_UNORM_PACK8..=vk::Format::ASTC_12X12_SRGB_BLOCK).contains(&format)
-        || format.as_raw() >= 1_000_000_000
+/// All usages of Vulkan 1.0.
+const USAGES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(0xff);
+
+const TRANSIENT: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
+
+/// What a transient attachment is besides: one of these at least, and nothing else.
+const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw()
+        | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()
+        | vk::ImageUsageFlags::INPUT_ATTACHMENT.as_raw(),
+);
+
+/// True for usages that go together on every device.
+fn is_usage(usage: vk::ImageUsageFlags) -> bool {
+    !usage.contains(TRANSIENT) || (usage.intersects(ATTACHMENTS) && (ATTACHMENTS | TRANSIENT).contains(usage))
+}
+
+/// True for formats of several planes, or whose colours have fewer texels than their brightness.
+fn is_split(format: vk::Format) -> bool {
+    matches!(format.as_raw(), 1_000_156_000..=1_000_156_033 | 1_000_330_000..=1_000_330_003)
+}
+
+/// True for numbers that are formats of core Vulkan of a version.
+fn is_format(format: vk::Format, version: u32) -> bool {
+    match format.as_raw() {
+        1..=184 | 1_000_156_000..=1_000_156_033 => true,
+        1_000_066_000..=1_000_066_013 | 1_000_330_000..=1_000_330_003 | 1_000_340_000..=1_000_340_001 => {
+            version >= vk::API_VERSION_1_3
+        }
+        _ => false,
+    }
 }
 
 impl Shared {
     /// Asks whether the device can make an image of which nobody promised it.
-    fn check_image(&self, raw: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    fn check_image(
+        &self,
+        raw: &vk::ImageCreateInfo<'_>,
+        shared_as: vk::ExternalMemoryHandleTypeFlags,
+    ) -> Result<(), DeviceError> {
         let vk::Extent3D { width, height, depth } = raw.extent;
         let empty = [width, height, depth, raw.mip_levels, raw.array_layers].contains(&0);
         let samples = raw.samples.as_raw();
         let is_3d = raw.image_type == vk::ImageType::TYPE_3D;
-        let longest = width.max(height).max(depth);
-        if empty || !samples.is_power_of_two() || !is_format(raw.format) || is_3d && raw.array_layers != 1 {
+        let known = is_usage(raw.usage) && is_format(raw.format, self.version) && samples.is_power_of_two();
+        // More than this is a matter of features, of which nothing is known here.
+        let storage = raw.usage.contains(vk::ImageUsageFlags::STORAGE);
+        let split = is_split(raw.format);
+        let plain = !(is_3d && raw.array_layers != 1
+            || storage && samples != 1
+            || split && (is_3d || raw.array_layers != 1 || width % 2 != 0 || height % 2 != 0));
+        if empty || !known || !plain {
             return Err(DeviceError::Unsupported);
         }
-        let wanted = vk::PhysicalDeviceImageFormatInfo2::default()
+        if shared_as.is_empty() {
+            return self.check_image_limits(raw, None);
+        }
+        // The driver is asked about one handle type at a time.
+        let bits =
+            (0..u32::BITS).map(|bit| shared_as & vk::ExternalMemoryHandleTypeFlags::from_raw(1 << bit));
+        for handle_type in bits.filter(|bit| !bit.is_empty()) {
+            self.check_image_limits(raw, Some((handle_type, shared_as)))?;
+        }
+        Ok(())
+    }
+
+    /// Asks the driver how large an image may be whose description it may be asked about; and where memory
+    /// is shared, whether it can be shared as a type and as all others too.
+    fn check_image_limits(
+        &self,
+        raw: &vk::ImageCreateInfo<'_>,
+        sharing: Option<(vk::ExternalMemoryHandleTypeFlags, vk::ExternalMemoryHandleTypeFlags)>,
+    ) -> Result<(), DeviceError> {
+        let vk::Extent3D { width, height, depth } = raw.extent;
+        let longest = width.max(height).max(depth);
+        let mut external = vk::PhysicalDeviceExternalImageFormatInfo::default();
+        let mut external_answer = vk::ExternalImageFormatProperties::default();
+        let mut wanted = vk::PhysicalDeviceImageFormatInfo2::default()
             .format(raw.format)
             .ty(raw.image_type)
             .tiling(raw.tiling)
             .usage(raw.usage)
             .flags(raw.flags);
         let mut answer = vk::ImageFormatProperties2::default();
+        if let Some((handle_type, _)) = sharing {
+            external = external.handle_type(handle_type);
+            wanted = wanted.push_next(&mut external);
+            answer = answer.push_next(&mut external_answer);
+        }
         // SAFETY: the physical device is of this instance, and the values are ones that may be asked about.
         let asked = unsafe {
             self.instance.get_physical_device_image_format_properties2(
@@ -118,8 +185,13 @@ impl Shared {
             && raw.mip_levels <= most.max_mip_levels.min(longest.ilog2() + 1)
             && raw.array_layers <= most.max_array_layers
             && most.sample_counts.contains(raw.samples)
-            && (samples == 1 || raw.mip_levels == 1);
-        if fits { Ok(()) } else { Err(DeviceError::Unsupported) }
+            && (raw.samples == vk::SampleCountFlags::TYPE_1 || raw.mip_levels == 1);
+        let shared = external_answer.external_memory_properties;
+        let both = vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
+        let shares = sharing.is_none_or(|(_, all)| {
+            shared.external_memory_features.intersects(both) && shared.compatible_handle_types.contains(all)
+        });
+        if fits && shares { Ok(()) } else { Err(DeviceError::Unsupported) }
     }
 
     /// Calls `f` with the description that the driver gets.
@@ -133,14 +205,14 @@ impl Shared {
         if raw.flags.intersects(apart) {
             return Err(DeviceError::Unsupported);
         }
+        if !self.shareable().contains(shared_as) {
+            return Err(DeviceError::Unsupported);
+        }
         if unchecked {
-            self.check_image(&raw)?;
+            self.check_image(&raw, shared_as)?;
         }
         if shared_as.is_empty() {
             return Ok(f(&raw));
-        }
-        if !self.shareable().contains(shared_as) {
-            return Err(DeviceError::Unsupported);
         }
         let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(shared_as);
         Ok(f(&raw.push_next(&mut external)))
@@ -148,7 +220,9 @@ impl Shared {
 
     pub(super) fn image_requirements(&self, info: &ImageInfo<'_>) -> Result<Requirements, DeviceError> {
         self.with_image_info(info, |raw| {
-            if let Some(functions) = &self.maintenance4 {
+            // Only an image tells what follows from the modifier that it got.
+            let described = raw.tiling != vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT;
+            if let Some(functions) = self.maintenance4.as_ref().filter(|_| described) {
                 let wanted = vk::DeviceImageMemoryRequirements::default().create_info(raw);
                 // SAFETY: the description is valid: its maker promised it, or the device was asked.
                 return Ok(self.asked(|answer| unsafe { functions.image(&self.raw, &wanted, answer) }));

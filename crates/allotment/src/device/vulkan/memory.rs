@@ -2,7 +2,10 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::collections::HashMap;
 #[cfg(unix)]
 use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
@@ -35,12 +38,14 @@ pub(super) struct Ledger {
     heaps: Vec<AtomicU64>,
     /// Objects that are live or being made.
     count: AtomicU32,
+    /// How often something was got or given back.
+    changes: AtomicU64,
 }
 
 impl Ledger {
     pub(super) fn new(properties: &DeviceProperties) -> Self {
         let heaps = properties.heaps.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { objects: Mutex::default(), heaps, count: AtomicU32::new(0) }
+        Self { objects: Mutex::default(), heaps, count: AtomicU32::new(0), changes: AtomicU64::new(0) }
     }
 
     /// Bytes that were got of a heap.
@@ -48,9 +53,15 @@ impl Ledger {
         self.heaps.get(heap.get()).map_or(0, |bytes| bytes.load(Relaxed))
     }
 
+    /// Another number as soon as the driver says something else because of this device.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Acquire)
+    }
+
     fn enter(&self, memory: vk::DeviceMemory, heap: HeapIndex, size: u64) {
         self.heaps[heap.get()].fetch_add(size, Relaxed);
         locked(&self.objects).insert(memory.as_raw(), (heap, size));
+        self.changes.fetch_add(1, Release);
     }
 
     /// Forgets an object; before it is freed, since its handle may be given out again right then.
@@ -159,7 +170,7 @@ impl Shared {
             // SAFETY: type, size and chain are valid, as `check` and `ask` saw to.
             return unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused);
         };
-        if !self.shareable().contains(import.handle_type) {
+        if !self.is_one_shareable(import.handle_type) {
             return Err(DeviceError::Unsupported);
         }
         let fd = import.fd.try_clone().map_err(|_| DeviceError::OutOfHostMemory)?.into_raw_fd();
@@ -172,6 +183,12 @@ impl Shared {
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
             refused(error)
         })
+    }
+
+    /// True for exactly one handle type, as which memory may be shared.
+    #[cfg(unix)]
+    pub(super) fn is_one_shareable(&self, handle_type: vk::ExternalMemoryHandleTypeFlags) -> bool {
+        handle_type.as_raw().is_power_of_two() && self.shareable().contains(handle_type)
     }
 
     /// Handle types that memory may be shared as.
@@ -193,6 +210,7 @@ impl Shared {
         self.ledger.leave(memory);
         // SAFETY: the caller's promise.
         unsafe { self.raw.free_memory(memory, None) };
+        self.ledger.changes.fetch_add(1, Release);
         self.ledger.count.fetch_sub(1, Relaxed);
     }
 

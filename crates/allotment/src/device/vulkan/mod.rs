@@ -7,7 +7,7 @@
 //!
 //! | what | with | without |
 //! |---|---|---|
-//! | budgets | `VK_EXT_memory_budget` | own bytes, and 80 % of the heap |
+//! | budgets | `VK_EXT_memory_budget`: at most 1 ms old | own bytes, and 80 % of the heap |
 //! | requirements | Vulkan 1.3 or `VK_KHR_maintenance4`: asked of a description | asked of a temporary object |
 //! | priorities | `VK_EXT_memory_priority` | not passed on |
 //! | queues | timeline semaphores, core since 1.2 | the device has none here; memory works all the same |
@@ -62,6 +62,7 @@ pub use images::ImageInfo;
 pub use options::{DedicatedTo, MemoryOptions};
 pub use queues::QueueGuard;
 
+use budget::Budgets;
 use memory::Ledger;
 use queues::Queues;
 use requirements::Maintenance4;
@@ -173,6 +174,8 @@ struct Shared {
     physical_device: vk::PhysicalDevice,
     raw: ash::Device,
     enabled: Enabled,
+    /// The version of Vulkan whose core may be used.
+    version: u32,
     properties: DeviceProperties,
     /// Memory types that may be allocated: not those of features that are off.
     usable_types: u32,
@@ -185,18 +188,20 @@ struct Shared {
     #[cfg(unix)]
     external_memory_fd: Option<ash::khr::external_memory_fd::Device>,
     ledger: Ledger,
+    budgets: Budgets,
     queues: Queues,
     /// Last, so that it goes after all else.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Device {
-    /// Makes a device of the application's own. Two driver objects a queue are made now.
+    /// Makes a device of the application's own. A driver object a queue is made now: its
+    /// semaphore.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] below Vulkan 1.1 or for more than 256 queues, else what the driver
-    /// refuses with.
+    /// [`DeviceError::Unsupported`] below Vulkan 1.1, for more than 256 queues, or for a queue that cannot
+    /// copy, else what the driver refuses with.
     ///
     /// # Safety
     ///
@@ -236,6 +241,8 @@ impl Device {
         let queues = Queues::new(&instance, &raw, version, &queues)?;
         let shared = Shared {
             ledger: Ledger::new(&properties),
+            budgets: Budgets::default(),
+            version,
             queues,
             physical_device,
             raw,

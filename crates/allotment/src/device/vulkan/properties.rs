@@ -93,7 +93,8 @@ pub(super) fn usable_types(properties: &DeviceProperties, enabled: Enabled) -> u
     usable.fold(0, |mask, (index, _)| mask | 1 << index.0)
 }
 
-/// What the queues of each family are best at.
+/// What the queues of each family are best at. Nothing, for families that cannot copy: those for video
+/// alone, say.
 ///
 /// # Safety
 ///
@@ -101,28 +102,29 @@ pub(super) fn usable_types(properties: &DeviceProperties, enabled: Enabled) -> u
 pub(super) unsafe fn queue_kinds(
     instance: &ash::Instance,
     physical_device: vk::PhysicalDevice,
-) -> Vec<QueueKind> {
+) -> Vec<Option<QueueKind>> {
     // SAFETY: the caller's promise.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical_device) };
-    let kind = |family: vk::QueueFamilyProperties| {
-        if family.queue_flags.contains(vk::QueueFlags::GRAPHICS) {
-            QueueKind::Graphics
-        } else if family.queue_flags.contains(vk::QueueFlags::COMPUTE) {
-            QueueKind::Compute
-        } else {
-            QueueKind::Transfer
-        }
-    };
-    families.into_iter().map(kind).collect()
+    families.into_iter().map(|family| queue_kind(family.queue_flags)).collect()
+}
+
+/// What queues are best at. Those for graphics and for computing copy without saying so.
+fn queue_kind(flags: vk::QueueFlags) -> Option<QueueKind> {
+    let kinds = [
+        (vk::QueueFlags::GRAPHICS, QueueKind::Graphics),
+        (vk::QueueFlags::COMPUTE, QueueKind::Compute),
+        (vk::QueueFlags::TRANSFER, QueueKind::Transfer),
+    ];
+    kinds.into_iter().find(|&(flag, _)| flags.contains(flag)).map(|(_, kind)| kind)
 }
 
 /// What is told of the queues that the application named.
 pub(super) fn queue_infos(
     queues: &[(vk::Queue, u32)],
-    kinds: &[QueueKind],
+    kinds: &[Option<QueueKind>],
 ) -> Result<Vec<QueueInfo>, DeviceError> {
     let info = |&(_, family): &(vk::Queue, u32)| {
-        let kind = *kinds.get(family as usize).ok_or(DeviceError::Unsupported)?;
+        let kind = kinds.get(family as usize).copied().flatten().ok_or(DeviceError::Unsupported)?;
         Ok(QueueInfo { kind })
     };
     queues.iter().map(info).collect()
@@ -142,6 +144,14 @@ mod tests {
     fn properties_that_are_not_known_here_are_left_out() {
         let flags = vk::MemoryPropertyFlags::RDMA_CAPABLE_NV | vk::MemoryPropertyFlags::HOST_VISIBLE;
         assert_eq!(properties_of(flags), MemoryProperties::HOST_VISIBLE);
+    }
+
+    #[test]
+    fn queues_that_cannot_copy_are_of_no_kind() {
+        let video = vk::QueueFlags::VIDEO_DECODE_KHR;
+        assert_eq!(queue_kind(video), None);
+        assert_eq!(queue_kind(video | vk::QueueFlags::TRANSFER), Some(QueueKind::Transfer));
+        assert_eq!(queue_kind(vk::QueueFlags::COMPUTE), Some(QueueKind::Compute));
     }
 
     #[test]

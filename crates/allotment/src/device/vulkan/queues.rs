@@ -245,7 +245,13 @@ impl Queues {
             scratch.values.push(point.value.0);
         }
         scratch.stages.clear();
-        scratch.stages.resize(scratch.semaphores.len(), vk::PipelineStageFlags::TRANSFER);
+        // Without commands there is no transfer to hold back, only the signal: that comes after all stages.
+        let waiting = if is_empty(submission.copies) {
+            vk::PipelineStageFlags::ALL_COMMANDS
+        } else {
+            vk::PipelineStageFlags::TRANSFER
+        };
+        scratch.stages.resize(scratch.semaphores.len(), waiting);
         let submitted =
             self.record(device, queue, state, submission.copies, &mut scratch.regions).and_then(|commands| {
                 let (signalled, signal_values) = ([queue.semaphore], [value]);
@@ -283,7 +289,7 @@ impl Queues {
         copies: &[BufferCopy<'_, Device>],
         regions: &mut Vec<vk::BufferCopy>,
     ) -> Result<Option<vk::CommandBuffer>, DeviceError> {
-        if copies.iter().all(|copy| copy.size == 0) {
+        if is_empty(copies) {
             return Ok(None);
         }
         let commands = self.next_buffer(device, queue, state)?;
@@ -356,6 +362,11 @@ impl Queues {
         }
         commands
     }
+}
+
+/// True where there is nothing to copy.
+fn is_empty(copies: &[BufferCopy<'_, Device>]) -> bool {
+    copies.iter().all(|copy| copy.size == 0)
 }
 
 impl Pool {

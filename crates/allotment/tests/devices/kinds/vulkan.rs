@@ -16,7 +16,7 @@ use crate::suite;
 use crate::vulkan_only;
 
 /// What the layer may say: which rule (old layers put `UNASSIGNED-` before it), about what, and why.
-const ALLOWED: [(&str, &str, &str); 9] = [
+const ALLOWED: [(&str, &str, &str); 12] = [
     (
         "BestPractices-vkCreateInstance-specialuse-extension-debugging",
         "CreateInstance()",
@@ -43,6 +43,13 @@ const ALLOWED: [(&str, &str, &str); 9] = [
     ("BestPractices-vkBindMemory-small-dedicated-allocation", "", "as above, for resources"),
     ("BestPractices-vkBindBufferMemory-small-dedicated-allocation", "", "as above, in newer layers"),
     ("BestPractices-vkBindImageMemory-small-dedicated-allocation", "", "as above, in newer layers"),
+    (
+        "BestPractices-pipeline-stage-flags",
+        "ALL_COMMANDS_BIT",
+        "what a submission without commands waits with, which has no stage of its own",
+    ),
+    ("BestPractices-Error-Result", "VK_ERROR_FORMAT_NOT_SUPPORTED", "how a device says no when it is asked"),
+    ("BestPractices-Failure-Result", "VK_ERROR_FORMAT_NOT_SUPPORTED", "as above, in newer layers"),
 ];
 
 pub(super) fn kind() -> Kind {

@@ -3,9 +3,12 @@
 
 #[cfg(unix)]
 mod sharing;
+mod sparse;
 
 use allotment::device::vulkan::{Device, Enabled, ImageInfo};
-use allotment::device::{BufferDesc, Device as _, MemoryDesc, Priority, QueueIndex, TimelineValue};
+use allotment::device::{
+    BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, Priority, QueueIndex, TimelineValue,
+};
 use allotment::memory::{Dedicated, LeakHandler, ResourceError};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind};
 use ash::vk;
@@ -17,8 +20,8 @@ use crate::kinds::vulkan::VulkanFixture;
 type Vulkan = Gpu<VulkanFixture>;
 
 pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "only there is more"))]
     let mut all = own();
+    all.extend(sparse::all());
     #[cfg(unix)]
     all.extend(sharing::all());
     all
@@ -33,6 +36,7 @@ fn own() -> Vec<Test<VulkanFixture>> {
         linear_and_optimal_images_of_the_application_stand_side_by_side,
         an_image_of_the_application_gets_memory_of_its_own,
         a_buffer_of_the_application_is_bound_within_an_allocation,
+        images_that_no_description_may_ask_for_are_refused,
         the_application_submits_to_a_queue_that_it_locked,
         a_clone_outlives_what_opened_the_device,
     ]
@@ -211,6 +215,36 @@ fn a_buffer_of_the_application_is_bound_within_an_allocation(gpu: &Vulkan) {
         unsafe { gpu.device().destroy_buffer(buffer) };
     }
     allocator.free(allocation).unwrap();
+}
+
+fn images_that_no_description_may_ask_for_are_refused(gpu: &Vulkan) {
+    let usage = |flags: vk::ImageUsageFlags| u64::from(flags.as_raw());
+    let desc = |flags| {
+        let mut desc = ImageDesc::new(64, 64, format(vk::Format::R8G8B8A8_UNORM));
+        desc.usage = usage(flags);
+        desc
+    };
+    let (transient, color) =
+        (vk::ImageUsageFlags::TRANSIENT_ATTACHMENT, vk::ImageUsageFlags::COLOR_ATTACHMENT);
+    let needs = |desc: ImageDesc| gpu.device().image_requirements(&desc.into());
+    for good in [color, transient | color, vk::ImageUsageFlags::FRAGMENT_SHADING_RATE_ATTACHMENT_KHR] {
+        assert!(needs(desc(good)).is_ok(), "{good:?}");
+    }
+    for bad in [transient, transient | color | vk::ImageUsageFlags::SAMPLED] {
+        assert_eq!(needs(desc(bad)), Err(DeviceError::Unsupported), "{bad:?}");
+    }
+    for bad in [0, 185, 999_999_999, 1_000_000_000, 1_000_054_000, 1_000_156_034, u32::MAX] {
+        assert_eq!(needs(ImageDesc::new(64, 64, bad)), Err(DeviceError::Unsupported), "format {bad}");
+    }
+    // Core formats that few devices have are asked about; a device may have them.
+    for rare in [vk::Format::G8_B8R8_2PLANE_420_UNORM, vk::Format::G8_B8R8_2PLANE_444_UNORM] {
+        let _ = needs(ImageDesc::new(64, 64, format(rare)));
+        assert!(needs(ImageDesc::new(63, 64, format(rare))).is_err(), "{rare:?}");
+    }
+}
+
+fn format(format: vk::Format) -> u32 {
+    format.as_raw().unsigned_abs()
 }
 
 fn the_application_submits_to_a_queue_that_it_locked(gpu: &Vulkan) {

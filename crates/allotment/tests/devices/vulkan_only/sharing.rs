@@ -1,21 +1,26 @@
 //! Memory that is shared as file descriptors.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
-use allotment::device::vulkan::{BufferInfo, Enabled, MemoryOptions};
-use allotment::device::{BufferDesc, Device as _, MemoryDesc, QueueIndex};
+use allotment::device::vulkan::{BufferInfo, Enabled, ImageInfo, MemoryOptions};
+use allotment::device::{
+    BufferCopy, BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, QueueIndex,
+};
 use allotment::memory::{ResourceError, Transfer};
 use allotment::{AllocationDesc, Intent, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
-use crate::fixture::{Outcome, Test, tests};
+use crate::fixture::{Fixture as _, Outcome, Test, tests};
 use crate::gpu::{assert_same, pattern};
 use crate::kinds::vulkan::VulkanFixture;
 
 pub(super) fn all() -> Vec<Test<VulkanFixture>> {
     tests![VulkanFixture:
         memory_that_was_exported_and_imported_shows_the_same_bytes,
+        memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes,
+        an_image_of_a_description_is_shared_or_refused,
+        descriptors_of_other_than_one_type_are_refused,
         memory_is_not_shared_where_that_is_not_enabled,
         an_import_that_fails_leaves_its_descriptor_open,
     ]
@@ -23,14 +28,16 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
 
 const OPAQUE: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
 
+const DMA_BUF: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
+
 const NO_SHARING: Outcome = Outcome::DoesNotApply("the device does not share buffers by descriptors");
 
-/// True where buffers can be shared as opaque descriptors.
-fn shares_buffers(gpu: &Vulkan) -> bool {
+/// True where buffers can be shared as descriptors of a type that is enabled.
+fn shares_buffers(gpu: &Vulkan, handle_type: vk::ExternalMemoryHandleTypeFlags, enabled: Enabled) -> bool {
     let headless = gpu.fixture().headless();
     let info = vk::PhysicalDeviceExternalBufferInfo::default()
         .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
-        .handle_type(OPAQUE);
+        .handle_type(handle_type);
     let mut answer = vk::ExternalBufferProperties::default();
     let device = headless.physical_device();
     // SAFETY: the physical device is of this instance.
@@ -38,12 +45,12 @@ fn shares_buffers(gpu: &Vulkan) -> bool {
         headless.instance().get_physical_device_external_buffer_properties(device, &info, &mut answer);
     }
     let both = vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
-    gpu.device().enabled().contains(Enabled::EXTERNAL_MEMORY_FD)
+    gpu.device().enabled().contains(enabled)
         && answer.external_memory_properties.external_memory_features.contains(both)
 }
 
 fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> Outcome {
-    if !shares_buffers(gpu) {
+    if !shares_buffers(gpu, OPAQUE, Enabled::EXTERNAL_MEMORY_FD) {
         return NO_SHARING;
     }
     const SIZE: u64 = 100_003;
@@ -74,22 +81,80 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
     Outcome::Ran
 }
 
+fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> Outcome {
+    if !shares_buffers(gpu, DMA_BUF, Enabled::EXTERNAL_MEMORY_DMA_BUF) {
+        return Outcome::DoesNotApply("the device does not share buffers as dma-bufs");
+    }
+    const SIZE: u64 = 100_003;
+    let allocator = allocator(gpu);
+    let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
+    let info = BufferInfo::from(BufferDesc::new(SIZE)).shared_as(DMA_BUF);
+    let exported = MemoryOptions::new().exported_as(DMA_BUF);
+    let one = allocator.create_buffer_with(&info, &wanted(Intent::Device), &exported).unwrap();
+    transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
+
+    let memory = allocator.place(one.allocation()).unwrap().memory;
+    // SAFETY: live, and made to be exported so.
+    let fd = unsafe { gpu.device().export_memory_fd(memory, DMA_BUF) }.unwrap();
+    let types = gpu.device().memory_fd_types(DMA_BUF, fd.as_fd()).unwrap();
+    let needs = gpu.device().buffer_requirements(&info).unwrap();
+    let allowed = gpu.types().into_iter().find(|&t| types.contains(t) && needs.memory_types.contains(t));
+    let memory_type = allowed.expect("a type for what this device exported itself");
+    // SAFETY: exported by this very device, from memory of the same size, and of a type that it may have.
+    let options = unsafe { MemoryOptions::new().imported_from(DMA_BUF, fd) };
+    let desc = MemoryDesc::new(memory_type, needs.size).with_options(Some(&options));
+    let (memory, other) = gpu.device().create_dedicated_buffer(&info, &desc).unwrap();
+
+    let to = gpu.buffer(gpu.visible_buffer_types()[0], SIZE);
+    let copied = BufferCopy { from: &other, from_offset: 0, to: to.raw(), to_offset: 0, size: SIZE };
+    gpu.run(&[copied]);
+    assert_same(&to.memory().map().get(0..SIZE), &pattern(1, SIZE), "what the one has, the other shows");
+    // SAFETY: live, and no queue uses it any more.
+    unsafe { gpu.device().destroy_buffer(other) };
+    // SAFETY: as above.
+    unsafe { gpu.device().free_memory(memory) };
+    drop(transfer);
+    allocator.destroy_buffer(one).unwrap();
+    Outcome::Ran
+}
+
+fn an_image_of_a_description_is_shared_or_refused(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    let desc = ImageDesc::new(64, 64, gpu.fixture().image_format());
+    for handle_type in [OPAQUE, DMA_BUF, OPAQUE | DMA_BUF] {
+        let info = ImageInfo::from(desc).shared_as(handle_type);
+        let options = MemoryOptions::new().exported_as(handle_type);
+        // Whether it can be is the device's business; the validation layer knows whether it was asked.
+        if let Ok(image) = allocator.create_image_with(&info, &wanted(Intent::Device), &options) {
+            allocator.destroy_image(image).unwrap();
+        }
+    }
+}
+
+fn descriptors_of_other_than_one_type_are_refused(gpu: &Vulkan) {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let none = vk::ExternalMemoryHandleTypeFlags::empty();
+    for handle_type in [none, OPAQUE, OPAQUE | DMA_BUF] {
+        let refused = gpu.device().memory_fd_types(handle_type, file.as_fd());
+        assert_eq!(refused, Err(DeviceError::Unsupported), "{handle_type:?}");
+    }
+}
+
 fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
-    let dma_buf = vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
     if gpu.device().enabled().contains(Enabled::EXTERNAL_MEMORY_DMA_BUF) {
         return Outcome::DoesNotApply("everything that could be off is on");
     }
     let allocator = allocator(gpu);
-    let options = MemoryOptions::new().exported_as(dma_buf);
+    let options = MemoryOptions::new().exported_as(DMA_BUF);
     let desc = AllocationDesc::new(Requirements::new(4096), Intent::Device);
     assert!(allocator.allocate_with(&desc, &options).is_err());
-    let info = BufferInfo::from(BufferDesc::new(64)).shared_as(dma_buf);
+    let info = BufferInfo::from(BufferDesc::new(64)).shared_as(DMA_BUF);
     assert!(matches!(allocator.create_buffer(&info, &wanted(Intent::Device)), Err(ResourceError::Device(_))));
     Outcome::Ran
 }
 
 fn an_import_that_fails_leaves_its_descriptor_open(gpu: &Vulkan) -> Outcome {
-    if !shares_buffers(gpu) {
+    if !shares_buffers(gpu, OPAQUE, Enabled::EXTERNAL_MEMORY_FD) {
         return NO_SHARING;
     }
     let file: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
