@@ -306,6 +306,16 @@ impl<D: Device> Allocator<D> {
         if self.raw_place(allocation)?.exclusive {
             return Err(AccessError::Exclusive);
         }
+        self.place_inside(allocation, offset, requirements)
+    }
+
+    /// As [`place_within`](Self::place_within), whatever the memory was made for.
+    pub(super) fn place_inside(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        requirements: &Requirements,
+    ) -> Result<Place<D>, AccessError> {
         let place = self.place(allocation)?;
         if !requirements.memory_types.contains(place.memory_type) {
             let (memory_type, allowed) = (place.memory_type, requirements.memory_types);

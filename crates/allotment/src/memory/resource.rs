@@ -305,6 +305,17 @@ impl<D: Device> Allocator<D> {
         self.allocate_alone(desc, Some(options), false, make, |()| {}).map(|(allocation, ())| allocation)
     }
 
+    /// As [`allocate_with`](Self::allocate_with), for one resource that is bound there later.
+    #[cfg(feature = "vulkan")]
+    pub(super) fn allocate_exclusive(
+        &self,
+        desc: &AllocationDesc,
+        options: &D::MemoryOptions,
+    ) -> Result<Allocation, AllocationError> {
+        let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
+        self.allocate_alone(desc, Some(options), true, make, |()| {}).map(|(allocation, ())| allocation)
+    }
+
     /// Makes a buffer over memory that other resources may stand in as well, `offset` bytes from its
     /// start. Destroy it with the device, and free the memory when nothing stands in it any more.
     ///

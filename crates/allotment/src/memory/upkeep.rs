@@ -174,9 +174,9 @@ impl<D: Device> Allocator<D> {
     /// let tile = AllocationDesc::new(Requirements::new(3 << 20), Intent::Device);
     /// let first = allocator.allocate(&tile)?;
     /// assert_eq!(allocator.waits().count, 1);
-    /// assert_eq!(allocator.keep_up().blocks, 1);
+    /// assert!(allocator.keep_up().blocks > 0);
     /// let second = allocator.allocate(&tile)?;
-    /// assert_eq!(allocator.waits().count, 1, "nobody waited for the second block");
+    /// assert_eq!(allocator.waits().count, 1, "nobody waited for the second");
     /// # allocator.free(first)?;
     /// # allocator.free(second)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

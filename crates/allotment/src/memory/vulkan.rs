@@ -71,7 +71,7 @@ impl Allocator<Device> {
         let alone = || {
             // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
             let options = unsafe { MemoryOptions::new().dedicated_to(resource) };
-            self.allocate_with(desc, &options)
+            self.allocate_exclusive(desc, &options)
         };
         match (desc.dedicated, desc.requirements.dedicated) {
             (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => alone(),
@@ -149,7 +149,7 @@ impl Allocator<Device> {
         bind: impl FnOnce(vk::DeviceMemory, u64) -> Result<(), vk::Result>,
     ) -> Result<(), ResourceError> {
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
-        let place: Result<_, AccessError> = self.place_within(allocation, offset, requirements);
+        let place: Result<_, AccessError> = self.place_inside(allocation, offset, requirements);
         let place = place.map_err(ResourceError::Access)?;
         bind(place.memory, place.offset)
             .map_err(|error| ResourceError::Device(crate::device::vulkan::refused(error)))
