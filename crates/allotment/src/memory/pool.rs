@@ -677,9 +677,7 @@ impl<D: Device> PoolState<D> {
                 exclusive,
             });
         }
-        if !self.holds_reserve() {
-            self.flow.add(sizes.occupied);
-        }
+        self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
         record

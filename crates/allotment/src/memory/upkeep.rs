@@ -341,8 +341,8 @@ impl<D: Device> PoolState<D> {
         if !asks || self.room_up_to(wanted) >= wanted {
             return None;
         }
-        // Several blocks rather than one, so that they can go back one by one.
-        Some(self.ahead_block_size(wanted / 4, heap_size))
+        // One large block rather than several, in which what the next frames bring may not fit.
+        Some(self.ahead_block_size(wanted, heap_size))
     }
 
     /// Bytes of room that the watermark wants; `None` where there is none.
