@@ -41,6 +41,7 @@ impl<D: Device> Allocator<D> {
         let pool = self.own_shard(self.default_pool_for(memory_type, desc));
         let slot = self.pools.get(pool)?;
         let mut guard = slot.state.try_lock().ok()?;
+        Self::met_nobody();
         let (record, generation) = guard.as_mut()?.place_quickly(slot, 0, desc)?;
         Some(Allocation { allocator: self.id, pool, record, generation })
     }

@@ -7,9 +7,11 @@
 //!                                    threads A,C   thread B, once it found shard 0 taken
 //! ```
 //!
-//! Every thread begins at shard 0 and stays in its shard until it finds it locked; then it goes on to the
-//! next that is not, and stays there. So a program that allocates from one thread at a time has one shard
-//! and packs as if there were no others, and threads that do it at the same time come apart by themselves.
+//! Every thread begins at shard 0 and stays in its shard until it has found it locked several times within a
+//! few dozen requests; then it goes on to the next that is not, and stays there. So a program that allocates
+//! from one thread at a time has one shard and packs as if there were no others, and threads that do it at
+//! the same time come apart by themselves. To meet somebody now and then, who frees something that he
+//! allocated here, is no reason to move: who moves leaves blocks behind that are partly filled.
 //!
 //! What one shard has too much of is not out of the others' reach. Who finds no room in the own shard takes
 //! an empty block of another's before a new one is got; and where none can be got, the others' blocks are
@@ -33,7 +35,16 @@ pub(super) const MOST_SHARDS: u32 = 16;
 thread_local! {
     /// The shard that this thread was in last, of whichever pool and allocator.
     static SHARD: Cell<u32> = const { Cell::new(0) };
+    /// How often it found its shard locked of late.
+    static MEETINGS: Cell<u32> = const { Cell::new(0) };
 }
+
+/// What a meeting counts. Each request without one takes 1 off.
+const MEETING: u32 = 8;
+
+/// From so much on a thread moves: after eight meetings in a row, or a meeting in every eighth request for
+/// long.
+const MOVE: u32 = 64;
 
 /// As many shards as threads can run at once, up to eight.
 pub(super) fn default_shards() -> u32 {
@@ -55,21 +66,39 @@ impl<D: Device> Allocator<D> {
         (0..shards).map(move |i| first + (own + i) % shards * stride)
     }
 
-    /// Enters the thread's own shard of a default pool, or the next that nobody is in, which becomes its
-    /// own.
+    /// Notes that the thread found its shard free.
+    pub(super) fn met_nobody() {
+        let meetings = MEETINGS.get();
+        if meetings != 0 {
+            MEETINGS.set(meetings - 1);
+        }
+    }
+
+    /// Enters the thread's own shard of a default pool; or, where it meets others there too often, the next
+    /// that nobody is in, which becomes its own.
     fn enter(&self, first: u32) -> Result<Entered<'_, D>, AllocationError> {
         for pool in self.shards_of(first) {
             let slot = self.shard(pool)?;
             let guard = match slot.state.try_lock() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::WouldBlock) => {
+                    MEETINGS.set(MEETINGS.get() + MEETING);
+                    if MEETINGS.get() >= MOVE {
+                        continue;
+                    }
+                    locked(&slot.state)
+                }
             };
-            SHARD.set(pool / self.pools_per_shard());
+            let shard = pool / self.pools_per_shard();
+            if SHARD.replace(shard) != shard {
+                MEETINGS.set(0);
+            }
             return Ok((pool, slot, guard));
         }
         let pool = self.own_shard(first);
         let slot = self.shard(pool)?;
+        MEETINGS.set(0);
         Ok((pool, slot, locked(&slot.state)))
     }
 

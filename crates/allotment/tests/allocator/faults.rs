@@ -3,7 +3,7 @@
 use core::error::Error;
 
 use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{BufferDesc, Device, DeviceError, HeapIndex, MemoryTypeIndex};
+use allotment::device::{BufferDesc, Device, DeviceError, HeapIndex, ImageDesc, MemoryTypeIndex};
 use allotment::memory::{
     AccessError, BlockSizing, Buffer, CreatePoolError, Dedicated, Lifetime, ResourceError, Retention,
 };
@@ -339,4 +339,47 @@ fn memory_that_cannot_be_mapped_is_given_back() {
     let refused = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap_err();
     assert_eq!(refused, AllocationError::Device(DeviceError::MapFailed));
     assert_eq!((rig.objects(), rig.heap_reports()[1].reserved), (0, 0));
+}
+
+#[test]
+fn a_thousand_cycles_of_making_and_destroying_leak_nothing_whichever_call_fails() {
+    let errors = [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::MapFailed];
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.retention = Retention::NONE);
+    // One cycle without a failure says how many calls there are to fail.
+    let before = rig.device.fallible_calls();
+    assert_eq!(cycle(&rig), 8, "all of them can be made");
+    let calls = rig.device.fallible_calls() - before;
+    let (mut failed, mut made) = (0, 0);
+    for number in 0..1000 {
+        rig.device.fail_call(1 + number % calls, errors[number as usize % errors.len()]);
+        let done = cycle(&rig);
+        (made, failed) = (made + done, failed + u64::from(done < 8));
+        rig.device.heal();
+        rig.check_invariants();
+        assert_eq!(rig.statistics().allocations, 0, "cycle {number}");
+        let usage = rig.device.usage();
+        assert_eq!((usage.buffers, usage.images, usage.memory_objects), (0, 0, 0), "cycle {number}");
+    }
+    assert!(failed > 300 && made > 4000, "{failed} of 1000 failed, {made} of 8000 were made");
+}
+
+/// Makes and destroys buffers and images in blocks and in memory of their own, for the device and for the
+/// CPU. Returns how many were made.
+fn cycle(rig: &Rig) -> u64 {
+    let mut buffers = Vec::new();
+    let mut images = Vec::new();
+    for dedicated in [Dedicated::Automatic, Dedicated::Always] {
+        for intent in [Intent::Device, Intent::Upload] {
+            let desc = wanted(1, intent).dedicated(dedicated);
+            buffers.extend(rig.create_buffer(&BufferDesc::new(10_000), &desc));
+        }
+        for size in [64, 512] {
+            let desc = wanted(1, Intent::Device).dedicated(dedicated);
+            images.extend(rig.create_image(&ImageDesc::new(size, size, 4), &desc));
+        }
+    }
+    let made = buffers.len() + images.len();
+    buffers.into_iter().for_each(|buffer| rig.destroy_buffer(buffer).unwrap());
+    images.into_iter().for_each(|image| rig.destroy_image(image).unwrap());
+    made as u64
 }
