@@ -47,13 +47,25 @@ impl<D: Device> Allocator<D> {
     }
 
     fn allocate_by_ranking(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
+        self.by_ranking(desc, |memory_type, desc| {
+            self.allocate_from_shards(self.default_pool_for(memory_type, desc), desc)
+        })
+    }
+
+    /// Tries the memory types that suit a request, the best first, until one serves it or refuses for a reason
+    /// that no other would change. The error is what the first of them refused with.
+    pub(super) fn by_ranking<T>(
+        &self,
+        desc: &AllocationDesc,
+        attempt: impl Fn(MemoryTypeIndex, &AllocationDesc) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
         let ranking = self.ranking(desc)?;
         let mut types = ranking.types(desc.requirements.memory_types).peekable();
         let polite = polite(desc);
         let mut first = None;
         while let Some(memory_type) = types.next() {
             let desc = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
-            match self.allocate_from_shards(self.default_pool_for(memory_type, desc), desc) {
+            match attempt(memory_type, desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
             }
@@ -506,7 +518,7 @@ impl<D: Device> Allocator<D> {
 /// What a request is while there are other memory types to try, where that differs: device memory that the CPU
 /// can map is scarce on many machines, and all programs share it, so what can as well be staged does not
 /// drive others out.
-pub(super) fn polite(desc: &AllocationDesc) -> Option<AllocationDesc> {
+fn polite(desc: &AllocationDesc) -> Option<AllocationDesc> {
     let polite = desc.intent == Intent::DeviceHostWrite && desc.budget == BudgetWish::Exceed;
     polite.then(|| desc.clone().within_budget())
 }

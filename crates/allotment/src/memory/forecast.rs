@@ -1,6 +1,5 @@
 //! What a request would do, without doing it.
 
-use super::allocate::{no_memory_type, polite};
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
 use super::{AllocationDesc, AllocationError, Growth};
@@ -38,18 +37,9 @@ impl<D: Device> Allocator<D> {
     /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
     /// driver would say, only asking it tells.
     pub fn would_grow(&self, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
-        let ranking = self.ranking(desc)?;
-        let mut types = ranking.types(desc.requirements.memory_types).peekable();
-        let polite = polite(desc);
-        let mut first = None;
-        while let Some(memory_type) = types.next() {
-            let desc = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
-            match self.forecast_shards(self.default_pool_for(memory_type, desc), desc) {
-                Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result,
-            }
-        }
-        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+        self.by_ranking(desc, |memory_type, desc| {
+            self.forecast_shards(self.default_pool_for(memory_type, desc), desc)
+        })
     }
 
     /// What serving a request from one memory type of one pool would do.

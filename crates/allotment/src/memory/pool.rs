@@ -636,8 +636,8 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that an allocation is, once")]
     /// Makes the allocation known under the record that [`next_record`](Self::next_record) named.
+    #[expect(clippy::too_many_arguments, reason = "all that an allocation is, once")]
     fn publish(
         &mut self,
         slot: &PoolSlot<D>,

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! What waits here is free for all purposes: it counts as free, it does not keep a block from being empty,
-//! and before a request is refused, a block is got, or anybody walks the regions, all of it is given to
-//! the ranges below. So the lists change where something lands, never whether.
+//! and before a request is refused, makes the driver hand out a block, or anybody walks the regions, all of it
+//! is given to the ranges below. So the lists change where something lands, never whether.
 //!
 //! A class is a sixteenth of a power of two. A request takes a range of its own class that is no smaller,
 //! or else any of the class above it: at most an eighth of the range is lost to rounding, and what is too

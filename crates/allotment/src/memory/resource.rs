@@ -4,7 +4,6 @@ use core::error::Error;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::allocate::no_memory_type;
 use super::allocator::{Allocation, Allocator};
 use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime};
 use crate::device::{
@@ -477,21 +476,16 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(Allocation, H), AllocationError> {
         // Said so that the pool ties the memory to its resource.
         let desc = &AllocationDesc { dedicated: Dedicated::Always, ..desc.clone() };
-        let mut first = None;
-        for memory_type in self.ranking(desc)?.types(desc.requirements.memory_types) {
+        self.by_ranking(desc, |memory_type, desc| {
             let attempt = || self.make_alone(desc, memory_type, options, exclusive, &make, &unmake);
-            let made =
-                self.waiting(|| {
-                    attempt().or_else(|refused| {
+            self.waiting(|| {
+                attempt().or_else(
+                    |refused| {
                         if self.make_room(memory_type, refused) { attempt() } else { Err(refused) }
-                    })
-                });
-            match made {
-                Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result,
-            }
-        }
-        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+                    },
+                )
+            })
+        })
     }
 
     fn make_alone<H>(
