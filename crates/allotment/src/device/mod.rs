@@ -10,9 +10,17 @@
 //! The trait is meant to be implemented outside this crate as well. What it promises is written as a
 //! generic conformance suite (`tests/devices`), which any implementation can be run through.
 
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+mod budget;
 mod bytes;
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+mod command_pools;
+#[cfg(all(feature = "d3d12", windows))]
+pub mod d3d12;
 mod error;
 pub mod host;
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+mod ledger;
 mod memory;
 mod owned;
 mod properties;

@@ -238,6 +238,9 @@ pub enum AccessError {
     /// The memory was made together with one resource and takes no other. Allocate memory by itself to
     /// place several resources in it.
     Exclusive,
+    /// Other allocations are in the same memory object, and would be touched as well. Allocate with
+    /// [`Dedicated::Always`](super::Dedicated::Always).
+    NotAlone,
     /// A resource may not stand in memory of the allocation's type.
     WrongMemoryType {
         /// The memory type.
@@ -270,6 +273,9 @@ impl fmt::Display for AccessError {
             ),
             Self::Exclusive => {
                 write!(f, "the memory was made for one resource, allocate memory by itself to share it")
+            }
+            Self::NotAlone => {
+                write!(f, "other allocations are in the same memory, allocate it as Dedicated::Always")
             }
             Self::WrongMemoryType { memory_type, allowed } => {
                 write!(

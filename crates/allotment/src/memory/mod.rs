@@ -35,6 +35,8 @@ mod batch;
 mod block_set;
 mod choice;
 mod custom_pools;
+#[cfg(all(feature = "d3d12", windows))]
+mod d3d12;
 mod desc;
 mod dump;
 mod error;

@@ -1,23 +1,14 @@
-//! Memory from the driver: what is asked of it, and a ledger of what was got.
+//! Memory from the driver: what is asked of it.
 
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
-use std::collections::HashMap;
 #[cfg(unix)]
 use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
-use std::sync::Mutex;
 
 use ash::vk::{self, Handle as _};
 
 use super::{DedicatedTo, Enabled, MemoryOptions, Shared, refused};
-use crate::device::{
-    DeviceError, DeviceProperties, HeapIndex, MemoryDesc, MemoryHandle, MemoryType, MemoryTypeIndex,
-};
-use crate::sync::locked;
+use crate::device::{DeviceError, MemoryDesc, MemoryHandle, MemoryTypeMask};
 
 impl MemoryHandle for vk::DeviceMemory {
     fn to_raw(self) -> u64 {
@@ -29,84 +20,16 @@ impl MemoryHandle for vk::DeviceMemory {
     }
 }
 
-/// What memory there is: the driver does not say how much of a heap is ours, nor how large an object is.
-#[derive(Debug)]
-pub(super) struct Ledger {
-    /// By handle.
-    objects: Mutex<HashMap<u64, (HeapIndex, u64)>>,
-    /// Bytes by heap: the sums of `objects`.
-    heaps: Vec<AtomicU64>,
-    /// Objects that are live or being made.
-    count: AtomicU32,
-    /// How often something was got or given back.
-    changes: AtomicU64,
-}
-
-impl Ledger {
-    pub(super) fn new(properties: &DeviceProperties) -> Self {
-        let heaps = properties.heaps.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { objects: Mutex::default(), heaps, count: AtomicU32::new(0), changes: AtomicU64::new(0) }
-    }
-
-    /// Bytes that were got of a heap.
-    pub(super) fn bytes(&self, heap: HeapIndex) -> u64 {
-        self.heaps.get(heap.get()).map_or(0, |bytes| bytes.load(Relaxed))
-    }
-
-    /// Another number as soon as the driver says something else because of this device.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes.load(Acquire)
-    }
-
-    fn enter(&self, memory: vk::DeviceMemory, heap: HeapIndex, size: u64) {
-        self.heaps[heap.get()].fetch_add(size, Relaxed);
-        locked(&self.objects).insert(memory.as_raw(), (heap, size));
-        self.changes.fetch_add(1, Release);
-    }
-
-    /// Forgets an object; before it is freed, since its handle may be given out again right then.
-    fn leave(&self, memory: vk::DeviceMemory) {
-        let entry = locked(&self.objects).remove(&memory.as_raw());
-        if let Some((heap, size)) = entry {
-            self.heaps[heap.get()].fetch_sub(size, Relaxed);
-        }
-    }
-}
-
 impl Shared {
-    /// What can be known to be refused without asking. The driver need not look at these things, and
-    /// behaves as it likes where nobody did.
-    fn check(&self, memory_type: MemoryTypeIndex, size: u64) -> Result<HeapIndex, DeviceError> {
-        let found = self.properties.memory_type(memory_type);
-        let &MemoryType { heap, .. } = found.ok_or(DeviceError::Unsupported)?;
-        if self.usable_types >> memory_type.0 & 1 == 0 || size == 0 {
-            return Err(DeviceError::Unsupported);
-        }
-        let most = self.properties.limits.max_allocation_size.min(self.properties.heaps[heap.get()].size);
-        if size > most { Err(DeviceError::OutOfDeviceMemory) } else { Ok(heap) }
-    }
-
     /// Gets memory. A resource that it is made for counts more than one that the options name.
     pub(super) fn allocate(
         &self,
         desc: &MemoryDesc<'_, MemoryOptions>,
         made_for: DedicatedTo,
     ) -> Result<vk::DeviceMemory, DeviceError> {
-        let heap = self.check(desc.memory_type, desc.size)?;
-        let limit = self.properties.limits.max_allocation_count;
-        let counted =
-            self.ledger.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
-        counted.map_err(|_| DeviceError::TooManyAllocations)?;
-        match self.ask(desc, made_for) {
-            Ok(memory) => {
-                self.ledger.enter(memory, heap, desc.size);
-                Ok(memory)
-            }
-            Err(error) => {
-                self.ledger.count.fetch_sub(1, Relaxed);
-                Err(error)
-            }
-        }
+        let ask = || self.ask(desc, made_for).map(|memory| (memory, (), ()));
+        let made = self.ledger.allocate(&self.properties, MemoryTypeMask(self.usable_types), desc, ask);
+        made.map(|(memory, ())| memory)
     }
 
     fn ask(
@@ -156,7 +79,7 @@ impl Shared {
         info: vk::MemoryAllocateInfo<'_>,
         _: Option<&MemoryOptions>,
     ) -> Result<vk::DeviceMemory, DeviceError> {
-        // SAFETY: type, size and chain are valid, as `check` and `ask` saw to.
+        // SAFETY: type, size and chain are valid, as the ledger and `ask` saw to.
         unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused)
     }
 
@@ -167,7 +90,7 @@ impl Shared {
         options: Option<&MemoryOptions>,
     ) -> Result<vk::DeviceMemory, DeviceError> {
         let Some(import) = options.and_then(|options| options.import.as_ref()) else {
-            // SAFETY: type, size and chain are valid, as `check` and `ask` saw to.
+            // SAFETY: type, size and chain are valid, as the ledger and `ask` saw to.
             return unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused);
         };
         if !self.is_one_shareable(import.handle_type) {
@@ -207,11 +130,8 @@ impl Shared {
     ///
     /// As for [`free_memory`](crate::Device::free_memory).
     pub(super) unsafe fn free(&self, memory: vk::DeviceMemory) {
-        self.ledger.leave(memory);
         // SAFETY: the caller's promise.
-        unsafe { self.raw.free_memory(memory, None) };
-        self.ledger.changes.fetch_add(1, Release);
-        self.ledger.count.fetch_sub(1, Relaxed);
+        self.ledger.free(memory, |_| unsafe { self.raw.free_memory(memory, None) });
     }
 
     /// # Safety

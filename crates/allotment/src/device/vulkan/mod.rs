@@ -62,8 +62,8 @@ pub use images::ImageInfo;
 pub use options::{DedicatedTo, MemoryOptions};
 pub use queues::QueueGuard;
 
-use budget::Budgets;
-use memory::Ledger;
+use super::budget::Budgets;
+use super::ledger::Ledger;
 use queues::Queues;
 use requirements::Maintenance4;
 

@@ -1,30 +1,15 @@
-//! Queues: a timeline semaphore each, and command buffers that are used again once it has passed them.
-//!
-//! ```text
-//!   current   ▓▓▓▓▓░░░      a pool of 32 command buffers, reset as a whole
-//!   in flight ▓▓▓▓ ▓▓▓▓ …   oldest first; the timeline value of its last buffer stands with each
-//!   spare     ░░░░          at most four
-//! ```
-//!
-//! Command buffers are recorded, submitted and never looked at again, so a pool is reset in one call, which
-//! is what drivers like best. There are as many pools as were ever in flight at once, and not more.
+//! Queues: a timeline semaphore each, and pools of command buffers.
 
 use core::ops::Deref;
 use core::time::Duration;
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
 use ash::vk;
 
 use super::{Device, refused};
+use crate::device::command_pools::{CommandPools, PoolMaker, RECORDINGS_A_POOL};
 use crate::device::{BufferCopy, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
 use crate::sync::locked;
-
-/// Command buffers that are made and reset together.
-const BUFFERS_A_POOL: u32 = 32;
-
-/// Pools that are kept although nothing is in flight: enough for 128 submissions a frame.
-const SPARE_POOLS: usize = 4;
 
 /// How long the end of a device waits for its queues. Whoever submitted work has waited for it already.
 const LAST_WAIT: Duration = Duration::from_secs(5);
@@ -49,11 +34,7 @@ struct Queue {
 struct State {
     handle: vk::Queue,
     submitted: u64,
-    current: Option<Pool>,
-    /// Full pools, oldest first.
-    in_flight: VecDeque<Pool>,
-    /// Pools that are reset.
-    spare: Vec<Pool>,
+    pools: CommandPools<Pool>,
     scratch: Scratch,
 }
 
@@ -66,12 +47,17 @@ struct Scratch {
     stages: Vec<vk::PipelineStageFlags>,
 }
 
+/// A command pool and its buffers, [one a recording](RECORDINGS_A_POOL).
 struct Pool {
     handle: vk::CommandPool,
     buffers: Vec<vk::CommandBuffer>,
-    used: usize,
-    /// The queue is done with all buffers when its timeline reaches this.
-    last: u64,
+}
+
+/// What makes and resets the pools of a queue.
+struct Maker<'a> {
+    queues: &'a Queues,
+    queue: &'a Queue,
+    device: &'a ash::Device,
 }
 
 /// A queue that is the application's own for a while; see [`Device::lock_queue`].
@@ -116,9 +102,7 @@ impl Queues {
                     let state = State {
                         handle,
                         submitted: 0,
-                        current: None,
-                        in_flight: VecDeque::new(),
-                        spare: Vec::new(),
+                        pools: CommandPools::default(),
                         scratch: Scratch::default(),
                     };
                     made.queues.push(Queue { family, semaphore, state: Mutex::new(state) });
@@ -142,11 +126,7 @@ impl Queues {
                 // Leaked rather than pulled from under a queue that waits for what never comes.
                 Ok(Wait::TimedOut) | Err(_) => continue,
             }
-            let mut state = locked(&queue.state);
-            let State { current, in_flight, spare, .. } = &mut *state;
-            for pool in current.take().into_iter().chain(in_flight.drain(..)).chain(spare.drain(..)) {
-                pool.destroy(device);
-            }
+            locked(&queue.state).pools.destroy(&Maker { queues: self, queue, device });
             // SAFETY: the queue has passed all that waits for it or signals it, or is lost.
             unsafe { device.destroy_semaphore(queue.semaphore, None) };
         }
@@ -273,8 +253,8 @@ impl Queues {
         state.scratch = scratch;
         let has_commands = submitted?;
         state.submitted = value;
-        if let Some(pool) = state.current.as_mut().filter(|_| has_commands) {
-            pool.last = value;
+        if has_commands {
+            state.pools.submitted(value);
         }
         Ok(TimelineValue(value))
     }
@@ -292,7 +272,8 @@ impl Queues {
         if is_empty(copies) {
             return Ok(None);
         }
-        let commands = self.next_buffer(device, queue, state)?;
+        let (pool, recording) = state.pools.next(&Maker { queues: self, queue, device })?;
+        let commands = pool.buffers[recording as usize];
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer's pool was reset since it was last submitted.
         unsafe { device.begin_command_buffer(commands, &begin) }.map_err(refused)?;
@@ -333,35 +314,6 @@ impl Queues {
         unsafe { device.end_command_buffer(commands) }.map_err(refused)?;
         Ok(Some(commands))
     }
-
-    /// A command buffer that was reset. It counts as used, whether or not it is submitted.
-    fn next_buffer(
-        &self,
-        device: &ash::Device,
-        queue: &Queue,
-        state: &mut State,
-    ) -> Result<vk::CommandBuffer, DeviceError> {
-        if let Some(commands) = state.current.as_mut().and_then(Pool::take) {
-            return Ok(commands);
-        }
-        state.in_flight.extend(state.current.take());
-        if !state.in_flight.is_empty() {
-            let reached = self.reached(device, queue)?;
-            while state.in_flight.front().is_some_and(|pool| pool.last <= reached) {
-                state.spare.extend(state.in_flight.pop_front().and_then(|pool| pool.reset(device)));
-            }
-        }
-        let mut pool = match state.spare.pop() {
-            Some(pool) => pool,
-            None => Pool::new(device, queue.family)?,
-        };
-        let commands = pool.take().ok_or(DeviceError::OutOfHostMemory);
-        state.current = Some(pool);
-        for surplus in state.spare.drain(SPARE_POOLS.min(state.spare.len())..) {
-            surplus.destroy(device);
-        }
-        commands
-    }
 }
 
 /// True where there is nothing to copy.
@@ -369,49 +321,44 @@ fn is_empty(copies: &[BufferCopy<'_, Device>]) -> bool {
     copies.iter().all(|copy| copy.size == 0)
 }
 
-impl Pool {
-    fn new(device: &ash::Device, family: u32) -> Result<Self, DeviceError> {
+impl PoolMaker<Pool> for Maker<'_> {
+    fn make(&self) -> Result<Pool, DeviceError> {
         let info = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::TRANSIENT)
-            .queue_family_index(family);
+            .queue_family_index(self.queue.family);
         // SAFETY: the family is one that the device has queues of.
-        let handle = unsafe { device.create_command_pool(&info, None) }.map_err(refused)?;
+        let handle = unsafe { self.device.create_command_pool(&info, None) }.map_err(refused)?;
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(handle)
             .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(BUFFERS_A_POOL);
+            .command_buffer_count(RECORDINGS_A_POOL);
         // SAFETY: the pool is new.
-        match unsafe { device.allocate_command_buffers(&info) } {
-            Ok(buffers) => Ok(Self { handle, buffers, used: 0, last: 0 }),
+        match unsafe { self.device.allocate_command_buffers(&info) } {
+            Ok(buffers) => Ok(Pool { handle, buffers }),
             Err(error) => {
                 // SAFETY: new, and empty.
-                unsafe { device.destroy_command_pool(handle, None) };
+                unsafe { self.device.destroy_command_pool(handle, None) };
                 Err(refused(error))
             }
         }
     }
 
-    /// The next buffer that is not used.
-    fn take(&mut self) -> Option<vk::CommandBuffer> {
-        let commands = self.buffers.get(self.used).copied()?;
-        self.used += 1;
-        Some(commands)
+    fn reached(&self) -> Result<u64, DeviceError> {
+        self.queues.reached(self.device, self.queue)
     }
 
-    /// Makes all buffers unused, which the queue is done with. `None` where the driver refuses.
-    fn reset(mut self, device: &ash::Device) -> Option<Self> {
+    fn reset(&self, pool: Pool) -> Option<Pool> {
+        let flags = vk::CommandPoolResetFlags::empty();
         // SAFETY: the queue is done with all buffers of the pool.
-        if unsafe { device.reset_command_pool(self.handle, vk::CommandPoolResetFlags::empty()) }.is_err() {
-            self.destroy(device);
+        if unsafe { self.device.reset_command_pool(pool.handle, flags) }.is_err() {
+            self.destroy(pool);
             return None;
         }
-        self.used = 0;
-        Some(self)
+        Some(pool)
     }
 
-    /// The queue is done with all buffers of the pool.
-    fn destroy(self, device: &ash::Device) {
-        // SAFETY: as said.
-        unsafe { device.destroy_command_pool(self.handle, None) };
+    fn destroy(&self, pool: Pool) {
+        // SAFETY: the queue is done with all buffers of the pool.
+        unsafe { self.device.destroy_command_pool(pool.handle, None) };
     }
 }

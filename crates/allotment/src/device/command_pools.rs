@@ -1,0 +1,188 @@
+//! What commands are recorded into, used again once a queue has passed it.
+//!
+//! ```text
+//!   current   ▓▓▓▓▓░░░      a pool that 32 submissions are recorded into, reset as a whole
+//!   in flight ▓▓▓▓ ▓▓▓▓ …   oldest first; the timeline value of its last submission stands with each
+//!   spare     ░░░░          at most four
+//! ```
+//!
+//! Commands are recorded, submitted and never looked at again, so a pool is reset in one call, which is what
+//! drivers like best. There are as many pools as were ever in flight at once, and not more.
+
+use std::collections::VecDeque;
+
+use super::DeviceError;
+
+/// Submissions that are recorded into a pool before it is reset.
+pub(crate) const RECORDINGS_A_POOL: u32 = 32;
+
+/// Pools that are kept although nothing is in flight: enough for 128 submissions a frame.
+const SPARE_POOLS: usize = 4;
+
+/// How a driver makes, resets and destroys pools `P`.
+pub(crate) trait PoolMaker<P> {
+    /// A new pool.
+    fn make(&self) -> Result<P, DeviceError>;
+    /// The value that the queue's timeline has reached.
+    fn reached(&self) -> Result<u64, DeviceError>;
+    /// Makes a pool as new, which the queue is done with. `None` where the driver refuses; it is gone then.
+    fn reset(&self, pool: P) -> Option<P>;
+    /// Destroys a pool that the queue is done with.
+    fn destroy(&self, pool: P);
+}
+
+/// The pools of a queue.
+#[derive(Debug)]
+pub(crate) struct CommandPools<P> {
+    current: Option<Pool<P>>,
+    /// Full pools, oldest first.
+    in_flight: VecDeque<Pool<P>>,
+    /// Pools that are reset.
+    spare: Vec<P>,
+}
+
+#[derive(Debug)]
+struct Pool<P> {
+    raw: P,
+    used: u32,
+    /// The queue is done with the pool when its timeline reaches this.
+    last: u64,
+}
+
+impl<P> Default for CommandPools<P> {
+    fn default() -> Self {
+        Self { current: None, in_flight: VecDeque::new(), spare: Vec::new() }
+    }
+}
+
+impl<P> CommandPools<P> {
+    /// The pool to record the next submission into, and which of the pool's recordings it is. It counts
+    /// whether or not it is submitted.
+    pub(crate) fn next(&mut self, driver: &impl PoolMaker<P>) -> Result<(&mut P, u32), DeviceError> {
+        if self.current.as_ref().is_none_or(|pool| pool.used == RECORDINGS_A_POOL) {
+            let raw = self.fresh(driver)?;
+            self.current = Some(Pool { raw, used: 0, last: 0 });
+        }
+        // There is one now.
+        let pool = self.current.as_mut().ok_or(DeviceError::OutOfHostMemory)?;
+        pool.used += 1;
+        Ok((&mut pool.raw, pool.used - 1))
+    }
+
+    /// Says that what was recorded last is done when the timeline reaches `value`.
+    pub(crate) fn submitted(&mut self, value: u64) {
+        if let Some(pool) = &mut self.current {
+            pool.last = value;
+        }
+    }
+
+    fn fresh(&mut self, driver: &impl PoolMaker<P>) -> Result<P, DeviceError> {
+        self.in_flight.extend(self.current.take());
+        if !self.in_flight.is_empty() {
+            let reached = driver.reached()?;
+            while self.in_flight.front().is_some_and(|pool| pool.last <= reached) {
+                self.spare.extend(self.in_flight.pop_front().and_then(|pool| driver.reset(pool.raw)));
+            }
+        }
+        let pool = match self.spare.pop() {
+            Some(pool) => pool,
+            None => driver.make()?,
+        };
+        for surplus in self.spare.drain(SPARE_POOLS.min(self.spare.len())..) {
+            driver.destroy(surplus);
+        }
+        Ok(pool)
+    }
+
+    /// Gives all pools back. The queue is done with all of them, or lost.
+    pub(crate) fn destroy(&mut self, driver: &impl PoolMaker<P>) {
+        let used = self.current.take().into_iter().chain(self.in_flight.drain(..)).map(|pool| pool.raw);
+        for pool in used.chain(self.spare.drain(..)) {
+            driver.destroy(pool);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+
+    /// Pools are numbers, made in order.
+    #[derive(Default)]
+    struct Driver {
+        made: Cell<u32>,
+        live: Cell<u32>,
+        reached: Cell<u64>,
+        refuses: Cell<bool>,
+    }
+
+    impl PoolMaker<u32> for Driver {
+        fn make(&self) -> Result<u32, DeviceError> {
+            self.made.set(self.made.get() + 1);
+            self.live.set(self.live.get() + 1);
+            Ok(self.made.get())
+        }
+
+        fn reached(&self) -> Result<u64, DeviceError> {
+            Ok(self.reached.get())
+        }
+
+        fn reset(&self, pool: u32) -> Option<u32> {
+            if self.refuses.get() {
+                self.destroy(pool);
+                return None;
+            }
+            Some(pool)
+        }
+
+        fn destroy(&self, _: u32) {
+            self.live.set(self.live.get() - 1);
+        }
+    }
+
+    /// Records and submits `count` times; the values go on from `value`.
+    fn submit(pools: &mut CommandPools<u32>, driver: &Driver, value: u64, count: u64) -> u64 {
+        for value in value..value + count {
+            pools.next(driver).unwrap();
+            pools.submitted(value + 1);
+        }
+        value + count
+    }
+
+    #[test]
+    fn a_pool_is_used_again_only_when_the_queue_has_passed_its_last_submission() {
+        let (mut pools, driver) = (CommandPools::default(), Driver::default());
+        let value = submit(&mut pools, &driver, 0, 64);
+        assert_eq!(driver.made.get(), 2);
+        driver.reached.set(31);
+        let value = submit(&mut pools, &driver, value, 32);
+        assert_eq!(driver.made.get(), 3, "the first pool's last submission runs still");
+        driver.reached.set(32);
+        submit(&mut pools, &driver, value, 32);
+        assert_eq!(driver.made.get(), 3, "the first pool is free");
+    }
+
+    #[test]
+    fn what_a_burst_took_is_given_back_but_for_four_pools() {
+        let (mut pools, driver) = (CommandPools::default(), Driver::default());
+        let value = submit(&mut pools, &driver, 0, 32 * 20);
+        assert_eq!(driver.live.get(), 20);
+        driver.reached.set(value);
+        submit(&mut pools, &driver, value, 1);
+        assert_eq!(driver.live.get(), 5, "the current one and four spare ones");
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_reset_is_replaced() {
+        let (mut pools, driver) = (CommandPools::default(), Driver::default());
+        let value = submit(&mut pools, &driver, 0, 32);
+        driver.reached.set(value);
+        driver.refuses.set(true);
+        submit(&mut pools, &driver, value, 1);
+        assert_eq!((driver.made.get(), driver.live.get()), (2, 1));
+        pools.destroy(&driver);
+        assert_eq!(driver.live.get(), 0);
+    }
+}

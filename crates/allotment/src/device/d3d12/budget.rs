@@ -1,0 +1,32 @@
+//! How much of a heap the process uses, and how much it should: `IDXGIAdapter3::QueryVideoMemoryInfo`.
+
+use windows::Win32::Graphics::Dxgi::{
+    DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL, DXGI_QUERY_VIDEO_MEMORY_INFO,
+};
+
+use super::Shared;
+use crate::device::budget::MAX_HEAPS;
+use crate::device::{HeapBudget, HeapIndex};
+
+/// Heap 0 is the adapter's own segment group, heap 1 the system's.
+const GROUPS: [windows::Win32::Graphics::Dxgi::DXGI_MEMORY_SEGMENT_GROUP; 2] =
+    [DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL];
+
+impl Shared {
+    pub(super) fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+        self.budgets.of(heap, &self.properties, &self.ledger, Some(|| self.ask_budgets()))
+    }
+
+    /// Usage and budget of both segment groups in the system's words; zeros where it does not answer.
+    fn ask_budgets(&self) -> [HeapBudget; MAX_HEAPS] {
+        let mut heaps = [HeapBudget::default(); MAX_HEAPS];
+        for (heap, group) in heaps.iter_mut().zip(GROUPS).take(self.properties.heaps.len()) {
+            let mut told = DXGI_QUERY_VIDEO_MEMORY_INFO::default();
+            // SAFETY: the adapter is live, and node 0 exists.
+            if unsafe { self.adapter.QueryVideoMemoryInfo(0, group, &mut told) }.is_ok() {
+                *heap = HeapBudget { usage: told.CurrentUsage, budget: told.Budget };
+            }
+        }
+        heaps
+    }
+}

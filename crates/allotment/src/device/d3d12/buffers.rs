@@ -1,0 +1,25 @@
+//! Buffers: what is made of this crate's description, and which the device can have.
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::resources::BUFFER;
+use super::{ResourceInfo, Shared};
+use crate::device::{BufferDesc, DeviceError};
+
+/// A buffer that can be copied from and to. Of the description's flags (`D3D12_RESOURCE_FLAGS`), that for
+/// unordered access counts; a buffer with others is described [as Direct3D 12 does](ResourceInfo::new).
+impl From<BufferDesc> for ResourceInfo<'_> {
+    fn from(desc: BufferDesc) -> Self {
+        // Flags beyond 32 bits are of no structure.
+        let flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS.0);
+        Self::new(D3D12_RESOURCE_DESC { Width: desc.size, Flags: flags, ..BUFFER })
+    }
+}
+
+impl Shared {
+    /// Refuses what the runtime need not look at when it is asked for requirements.
+    pub(super) fn check_buffer(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+        let most = self.properties.limits.max_allocation_size.min(allotment_suballoc::MAX_SIZE);
+        if (1..=most).contains(&desc.Width) { Ok(()) } else { Err(DeviceError::Unsupported) }
+    }
+}

@@ -1,0 +1,134 @@
+//! Textures: what is made of this crate's description, and which the device can have.
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_SAMPLE_DESC};
+
+use super::properties::ask_about;
+use super::{ResourceInfo, Shared};
+use crate::device::{DeviceError, ImageDesc, ResourceKind, Tiling};
+
+/// A texture that can be sampled and copied from and to, and what the description's flags
+/// (`D3D12_RESOURCE_FLAGS`) add to that: those for render targets, depth buffers, unordered access and
+/// simultaneous access count. One of several samples a texel is a render target unless it is a depth buffer,
+/// since there are no others.
+///
+/// What the device cannot make is refused with [`DeviceError::Unsupported`]; so are textures of linear
+/// tiling, which Direct3D 12 has only between adapters. Other textures are described [as Direct3D 12
+/// does](ResourceInfo::new).
+impl From<ImageDesc> for ResourceInfo<'_> {
+    fn from(desc: ImageDesc) -> Self {
+        let ImageDesc { extent: [width, height, depth], mip_levels, array_layers, samples, .. } = desc;
+        let is_3d = depth > 1;
+        let slices = if is_3d { depth } else { array_layers };
+        let [slices, levels] = [slices, mip_levels].map(|count| u16::try_from(count).unwrap_or(0));
+        // 0 levels are all that there can be, to Direct3D 12; here there is no such image.
+        let possible = ![height, depth, array_layers, slices.into(), levels.into(), samples].contains(&0)
+            && !(is_3d && array_layers != 1);
+        let mut flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & USAGES.0);
+        if samples > 1 && !flags.contains(DEPTH) {
+            flags |= TARGET;
+        }
+        let raw = D3D12_RESOURCE_DESC {
+            Dimension: if is_3d {
+                D3D12_RESOURCE_DIMENSION_TEXTURE3D
+            } else {
+                D3D12_RESOURCE_DIMENSION_TEXTURE2D
+            },
+            Alignment: 0,
+            Width: if possible { width.into() } else { 0 },
+            Height: height,
+            DepthOrArraySize: slices,
+            MipLevels: levels,
+            Format: DXGI_FORMAT(desc.format.try_into().unwrap_or(0)),
+            SampleDesc: DXGI_SAMPLE_DESC { Count: samples, Quality: 0 },
+            Layout: match desc.tiling {
+                Tiling::Optimal => D3D12_TEXTURE_LAYOUT_UNKNOWN,
+                Tiling::Linear => D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
+            },
+            Flags: flags,
+        };
+        Self { unchecked: true, ..Self::new(raw) }
+    }
+}
+
+const TARGET: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET;
+const DEPTH: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL;
+const STORAGE: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
+
+/// The flags that go without saying more.
+const USAGES: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
+    TARGET.0 | DEPTH.0 | STORAGE.0 | D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS.0,
+);
+
+pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
+    if info.is_buffer() {
+        ResourceKind::Buffer
+    } else if info.desc.Layout == D3D12_TEXTURE_LAYOUT_ROW_MAJOR {
+        ResourceKind::LinearImage
+    } else {
+        ResourceKind::OptimalImage
+    }
+}
+
+/// The largest texture of Direct3D 12, in texels and layers.
+fn largest(dimension: D3D12_RESOURCE_DIMENSION) -> [u64; 3] {
+    if dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
+        [D3D12_REQ_TEXTURE3D_U_V_OR_W_DIMENSION.into(); 3]
+    } else {
+        let side = D3D12_REQ_TEXTURE2D_U_OR_V_DIMENSION.into();
+        [side, side, D3D12_REQ_TEXTURE2D_ARRAY_AXIS_DIMENSION.into()]
+    }
+}
+
+impl Shared {
+    /// Asks whether the device can make a texture of which nobody promised it.
+    pub(super) fn check_image(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+        let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+        let [width, height, slices] = [desc.Width, desc.Height.into(), desc.DepthOrArraySize.into()];
+        let fits = [width, height, slices]
+            .into_iter()
+            .zip(largest(desc.Dimension))
+            .all(|(length, most)| (1..=most).contains(&length));
+        let longest = width.max(height).max(if is_3d { slices } else { 1 });
+        let one_sample = desc.SampleDesc.Count == 1;
+        let depth = desc.Flags.contains(DEPTH);
+        let plain = fits
+            && u32::from(desc.MipLevels) <= longest.ilog2() + 1
+            && desc.Layout == D3D12_TEXTURE_LAYOUT_UNKNOWN
+            && (one_sample || !is_3d && desc.MipLevels == 1 && !desc.Flags.contains(STORAGE))
+            && !(depth && (is_3d || desc.Flags.0 & USAGES.0 != DEPTH.0));
+        if !plain || !self.has_format(desc) {
+            return Err(DeviceError::Unsupported);
+        }
+        if one_sample || self.has_samples(desc) { Ok(()) } else { Err(DeviceError::Unsupported) }
+    }
+
+    fn has_format(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
+        let wanted = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: desc.Format, ..Default::default() };
+        let Some(told) = ask_about(&self.raw, D3D12_FEATURE_FORMAT_SUPPORT, wanted) else { return false };
+        let mut needed = if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
+            D3D12_FORMAT_SUPPORT1_TEXTURE3D
+        } else {
+            D3D12_FORMAT_SUPPORT1_TEXTURE2D
+        };
+        let uses = [
+            (TARGET, D3D12_FORMAT_SUPPORT1_RENDER_TARGET),
+            (DEPTH, D3D12_FORMAT_SUPPORT1_DEPTH_STENCIL),
+            (STORAGE, D3D12_FORMAT_SUPPORT1_TYPED_UNORDERED_ACCESS_VIEW),
+        ];
+        for (_, support) in uses.into_iter().filter(|&(flag, _)| desc.Flags.contains(flag)) {
+            needed |= support;
+        }
+        told.Support1.contains(needed)
+    }
+
+    fn has_samples(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
+        let wanted = D3D12_FEATURE_DATA_MULTISAMPLE_QUALITY_LEVELS {
+            Format: desc.Format,
+            SampleCount: desc.SampleDesc.Count,
+            ..Default::default()
+        };
+        let told = ask_about(&self.raw, D3D12_FEATURE_MULTISAMPLE_QUALITY_LEVELS, wanted);
+        told.is_some_and(|told| told.NumQualityLevels > 0)
+    }
+}

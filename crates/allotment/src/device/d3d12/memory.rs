@@ -1,0 +1,166 @@
+//! Memory from the driver: heaps, committed resources, and the window through which the CPU sees a heap.
+
+use core::ffi::c_void;
+use core::fmt;
+use core::ptr::{self, NonNull};
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::core::Interface as _;
+
+use super::properties::{PLACEMENT, Takes};
+use super::resources::{BUFFER, create};
+use super::{MemoryOptions, Shared, refused};
+use crate::device::{DeviceError, MemoryDesc, MemoryHandle, MemoryTypeMask};
+
+/// A heap, or a committed resource, which is its own memory: the address of an `ID3D12Pageable`.
+///
+/// [`Device::pageable`](super::Device::pageable) gives the interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Memory(u64);
+
+impl MemoryHandle for Memory {
+    fn to_raw(self) -> u64 {
+        self.0
+    }
+
+    fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({:#x})", self.0)
+    }
+}
+
+impl Memory {
+    fn of(object: &ID3D12Pageable) -> Self {
+        Self(object.as_raw().expose_provenance() as u64)
+    }
+
+    /// The interface behind the handle.
+    ///
+    /// # Safety
+    ///
+    /// The memory is live.
+    pub(super) unsafe fn pageable(self) -> ID3D12Pageable {
+        let raw = ptr::with_exposed_provenance_mut::<c_void>(self.0 as usize);
+        // SAFETY: the address of the interface that `of` saw, which the ledger keeps alive.
+        let borrowed = unsafe { ID3D12Pageable::from_raw_borrowed(&raw) };
+        // Null is no address of an object.
+        borrowed.cloned().unwrap_or_else(|| unreachable!("live memory has an address"))
+    }
+}
+
+/// What the ledger keeps of a memory object: it is released when this is dropped.
+#[derive(Debug)]
+pub(super) struct Object {
+    kind: Kind,
+    size: u64,
+    /// What is mapped now: a buffer over the whole heap, or the resource.
+    window: Option<ID3D12Resource>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Heap(ID3D12Heap),
+    Committed(ID3D12Resource),
+}
+
+impl Shared {
+    pub(super) fn allocate(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<Memory, DeviceError> {
+        let ask = || {
+            let heap = match desc.options.and_then(|options| options.import.as_ref()) {
+                Some(handle) => self.open_heap(handle, desc)?,
+                None => self.create_heap(desc)?,
+            };
+            let kind = Kind::Heap(heap.clone());
+            Ok((self.memory(&heap.into(), desc), Object { kind, size: desc.size, window: None }, ()))
+        };
+        self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, ask).map(|(memory, ())| memory)
+    }
+
+    /// Enters a resource that `commit` makes as memory of its own.
+    pub(super) fn allocate_committed(
+        &self,
+        desc: &MemoryDesc<'_, MemoryOptions>,
+        commit: impl FnOnce() -> Result<ID3D12Resource, DeviceError>,
+    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
+        self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, || {
+            let resource = commit()?;
+            let kind = Kind::Committed(resource.clone());
+            let memory = self.memory(&resource.clone().into(), desc);
+            Ok((memory, Object { kind, size: desc.size, window: None }, resource))
+        })
+    }
+
+    /// The handle of a new object, which gets its priority.
+    fn memory(&self, object: &ID3D12Pageable, desc: &MemoryDesc<'_, MemoryOptions>) -> Memory {
+        if desc.priority != Default::default() {
+            // Advice, which old runtimes do not take.
+            let _ = self.set_priority(object, desc.priority);
+        }
+        Memory::of(object)
+    }
+
+    fn create_heap(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<ID3D12Heap, DeviceError> {
+        let class = &self.classes[desc.memory_type.get()];
+        // Multisampled targets stand at multiples of 4 MiB, and are no smaller: no smaller heap takes them.
+        let msaa = D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT as u64;
+        let alignment = if class.takes.contains(Takes::TARGETS) && desc.size >= msaa { msaa } else { PLACEMENT };
+        let wanted = D3D12_HEAP_DESC {
+            // What the last resource in it is rounded to.
+            SizeInBytes: desc.size.next_multiple_of(PLACEMENT),
+            Properties: class.properties,
+            Alignment: alignment,
+            Flags: class.takes.heap_flags() | self.heap_flags(desc.options),
+        };
+        create(|heap| {
+            // SAFETY: the device is live, and the runtime checks the description.
+            unsafe { self.raw.CreateHeap(&wanted, heap) }
+        })
+    }
+
+    /// The flags that are the same for heaps and committed resources.
+    pub(super) fn heap_flags(&self, options: Option<&MemoryOptions>) -> D3D12_HEAP_FLAGS {
+        let asked = options.map_or(D3D12_HEAP_FLAG_NONE, |options| options.heap_flags);
+        if self.skips_zeroing { asked | D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { asked }
+    }
+
+    pub(super) fn free(&self, memory: Memory) {
+        self.ledger.free(memory, drop);
+    }
+
+    /// # Safety
+    ///
+    /// As for [`map_memory`](crate::Device::map_memory).
+    pub(super) unsafe fn map(&self, memory: Memory) -> Result<NonNull<u8>, DeviceError> {
+        let found = self.ledger.with(memory, |object| (object.kind.clone(), object.size));
+        let window = match found.ok_or(DeviceError::MapFailed)? {
+            (Kind::Committed(resource), _) => resource,
+            // A heap cannot be mapped, but a buffer that covers all of it can.
+            (Kind::Heap(heap), size) => {
+                let size = size.next_multiple_of(PLACEMENT);
+                let desc = D3D12_RESOURCE_DESC { Width: size, ..BUFFER };
+                self.create_placed(&desc.into(), &heap, 0)?
+            }
+        };
+        let mut first = ptr::null_mut();
+        // SAFETY: a buffer that the CPU can reach, by the caller's promise; the pointer is written to.
+        unsafe { window.Map(0, None, Some(&mut first)) }.map_err(|error| refused(&error))?;
+        let first = NonNull::new(first.cast()).ok_or(DeviceError::MapFailed)?;
+        self.ledger.with(memory, |object| object.window = Some(window));
+        Ok(first)
+    }
+
+    /// # Safety
+    ///
+    /// As for [`unmap_memory`](crate::Device::unmap_memory).
+    pub(super) unsafe fn unmap(&self, memory: Memory) {
+        if let Some(window) = self.ledger.with(memory, |object| object.window.take()).flatten() {
+            // SAFETY: it was mapped, and the pointer is not used any more.
+            unsafe { window.Unmap(0, None) };
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What a device and its adapter are and have, in this crate's words.
+
+use bitflags::bitflags;
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::{DXGI_ADAPTER_DESC, IDXGIAdapter3};
+
+use super::refused;
+use crate::Alignment;
+use crate::device::{
+    Api, DeviceError, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType,
+    MemoryTypeMask, QueueInfo, QueueKind,
+};
+
+/// Resources stand at a multiple of this unless something says less.
+pub(super) const PLACEMENT: u64 = D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT as u64;
+
+/// The feature and the flag of tight alignment, which the bindings do not name yet (Agility SDK 1.618).
+const FEATURE_TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
+pub(super) const USE_TIGHT_ALIGNMENT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
+
+bitflags! {
+    /// Which resources a heap takes. On resource heap tier 1, each heap takes one of these kinds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) struct Takes: u8 {
+        const BUFFERS = 1;
+        /// Textures that can be render targets or depth buffers.
+        const TARGETS = 1 << 1;
+        /// All other textures.
+        const TEXTURES = 1 << 2;
+    }
+}
+
+impl Takes {
+    /// How `ID3D12Device::CreateHeap` is told.
+    pub(super) fn heap_flags(self) -> D3D12_HEAP_FLAGS {
+        let denied = [
+            (Self::BUFFERS, D3D12_HEAP_FLAG_DENY_BUFFERS),
+            (Self::TARGETS, D3D12_HEAP_FLAG_DENY_RT_DS_TEXTURES),
+            (Self::TEXTURES, D3D12_HEAP_FLAG_DENY_NON_RT_DS_TEXTURES),
+        ];
+        let denied = denied.into_iter().filter(|&(kind, _)| !self.contains(kind));
+        denied.fold(D3D12_HEAP_FLAG_NONE, |flags, (_, flag)| flags | flag)
+    }
+}
+
+/// How memory of a type is got.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeapClass {
+    pub(super) properties: D3D12_HEAP_PROPERTIES,
+    pub(super) takes: Takes,
+}
+
+impl HeapClass {
+    /// True for heaps whose resources have one state all their lives.
+    pub(super) fn is_one_way(&self) -> bool {
+        matches!(self.properties.Type, D3D12_HEAP_TYPE_UPLOAD | D3D12_HEAP_TYPE_READBACK)
+    }
+}
+
+/// What the device can do beyond Direct3D 12 as it first was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Features {
+    pub(super) tier: D3D12_RESOURCE_HEAP_TIER,
+    /// All memory is the adapter's own.
+    uma: bool,
+    pub(super) gpu_upload: bool,
+    pub(super) not_zeroed: bool,
+    pub(super) tight_alignment: bool,
+    pub(super) enhanced_barriers: bool,
+    /// A resource has at most this many bytes.
+    max_resource_size: u64,
+}
+
+/// Asks about a feature, `data` saying of what. `None` where the runtime does not know the feature.
+pub(super) fn ask_about<T>(device: &ID3D12Device, feature: D3D12_FEATURE, mut data: T) -> Option<T> {
+    let size = size_of::<T>() as u32;
+    // SAFETY: `T` is the structure of the feature, by the callers of this file and of `images`, and as large
+    // as is said.
+    let asked = unsafe { device.CheckFeatureSupport(feature, (&raw mut data).cast(), size) };
+    asked.is_ok().then_some(data)
+}
+
+/// Asks about a feature. What the runtime does not know is all zeros, which is "no" everywhere.
+fn ask<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> T {
+    ask_about(device, feature, T::default()).unwrap_or_default()
+}
+
+impl Features {
+    pub(super) fn of(device: &ID3D12Device) -> Self {
+        let options: D3D12_FEATURE_DATA_D3D12_OPTIONS = ask(device, D3D12_FEATURE_D3D12_OPTIONS);
+        // Whoever knows of these options knows of the flag; what they say is about something else.
+        let seventh = D3D12_FEATURE_DATA_D3D12_OPTIONS7::default();
+        let not_zeroed = ask_about(device, D3D12_FEATURE_D3D12_OPTIONS7, seventh).is_some();
+        let barriers: D3D12_FEATURE_DATA_D3D12_OPTIONS12 = ask(device, D3D12_FEATURE_D3D12_OPTIONS12);
+        let upload: D3D12_FEATURE_DATA_D3D12_OPTIONS16 = ask(device, D3D12_FEATURE_D3D12_OPTIONS16);
+        let address: D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT =
+            ask(device, D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT);
+        let architecture: D3D12_FEATURE_DATA_ARCHITECTURE = ask(device, D3D12_FEATURE_ARCHITECTURE);
+        let tight_alignment_tier: i32 = ask(device, FEATURE_TIGHT_ALIGNMENT);
+        // At least 31 on all hardware; a runtime that does not know says 0.
+        let bits = address.MaxGPUVirtualAddressBitsPerResource.clamp(31, 47);
+        Self {
+            tier: options.ResourceHeapTier,
+            uma: architecture.UMA.as_bool(),
+            gpu_upload: upload.GPUUploadHeapSupported.as_bool(),
+            not_zeroed,
+            tight_alignment: tight_alignment_tier > 0,
+            enhanced_barriers: barriers.EnhancedBarriersSupported.as_bool(),
+            max_resource_size: 1 << bits,
+        }
+    }
+}
+
+/// What the device and its adapter say of themselves, and how memory of each type is got. `custom` heaps
+/// come after the device's own types, in their order.
+pub(super) fn describe(
+    device: &ID3D12Device,
+    adapter: &IDXGIAdapter3,
+    features: &Features,
+    custom: &[D3D12_HEAP_PROPERTIES],
+) -> Result<(DeviceProperties, Vec<HeapClass>), DeviceError> {
+    // SAFETY: the adapter is live.
+    let told = unsafe { adapter.GetDesc() }.map_err(|error| refused(&error))?;
+    let heaps = heaps(&told, features.uma);
+    let mut types = Vec::new();
+    let mut classes = Vec::new();
+    let standard = [
+        (D3D12_HEAP_TYPE_DEFAULT, true),
+        (D3D12_HEAP_TYPE_UPLOAD, true),
+        (D3D12_HEAP_TYPE_READBACK, true),
+        (D3D12_HEAP_TYPE_GPU_UPLOAD, features.gpu_upload),
+    ];
+    let standard = standard.into_iter().filter(|&(_, exists)| exists).map(|(heap_type, _)| {
+        // The runtime puts the rest in when the heap is made.
+        D3D12_HEAP_PROPERTIES { Type: heap_type, CreationNodeMask: 1, VisibleNodeMask: 1, ..Default::default() }
+    });
+    for properties in standard.chain(custom.iter().copied()) {
+        let memory_type = memory_type(device, &properties, features.uma)?;
+        let visible = memory_type.properties.contains(MemoryProperties::HOST_VISIBLE);
+        let kinds: &[Takes] = if visible {
+            // Textures that the CPU maps are row by row, and nothing a shader likes.
+            &[Takes::BUFFERS]
+        } else if features.tier == D3D12_RESOURCE_HEAP_TIER_1 {
+            &[Takes::BUFFERS, Takes::TARGETS, Takes::TEXTURES]
+        } else {
+            &[Takes::all()]
+        };
+        for &takes in kinds {
+            types.push(memory_type);
+            classes.push(HeapClass { properties, takes });
+        }
+    }
+    if types.len() > 32 {
+        return Err(DeviceError::Unsupported);
+    }
+    let properties = DeviceProperties {
+        name: name_of(&told),
+        api: Api::Direct3D12,
+        heaps,
+        memory_types: types,
+        limits: Limits {
+            // Kinds that need a distance do not share heaps on tier 1, and none does on tier 2.
+            buffer_image_granularity: Alignment::ONE,
+            non_coherent_atom_size: Alignment::ONE,
+            max_allocation_count: u32::MAX,
+            max_allocation_size: features.max_resource_size,
+        },
+        queues: Vec::new(),
+    };
+    Ok((properties, classes))
+}
+
+fn name_of(told: &DXGI_ADAPTER_DESC) -> String {
+    let end = told.Description.iter().position(|&unit| unit == 0).unwrap_or(told.Description.len());
+    String::from_utf16_lossy(&told.Description[..end])
+}
+
+/// The two segment groups of DXGI, or the one of an adapter whose memory is all of one kind.
+fn heaps(told: &DXGI_ADAPTER_DESC, uma: bool) -> Vec<MemoryHeap> {
+    let own = told.DedicatedVideoMemory as u64;
+    let system = told.DedicatedSystemMemory as u64 + told.SharedSystemMemory as u64;
+    if uma {
+        vec![MemoryHeap { size: own + system, device_local: true }]
+    } else {
+        vec![MemoryHeap { size: own, device_local: true }, MemoryHeap { size: system, device_local: false }]
+    }
+}
+
+/// What memory of a heap type can do: read off the custom heap that equals it.
+fn memory_type(
+    device: &ID3D12Device,
+    heap: &D3D12_HEAP_PROPERTIES,
+    uma: bool,
+) -> Result<MemoryType, DeviceError> {
+    let one_way = match heap.Type {
+        D3D12_HEAP_TYPE_UPLOAD => MemoryProperties::DEVICE_READ_ONLY,
+        D3D12_HEAP_TYPE_READBACK => MemoryProperties::DEVICE_WRITE_ONLY,
+        _ => MemoryProperties::empty(),
+    };
+    let equal = match heap.Type {
+        D3D12_HEAP_TYPE_CUSTOM => *heap,
+        // What it says of this type depends on the runtime's age.
+        D3D12_HEAP_TYPE_GPU_UPLOAD => D3D12_HEAP_PROPERTIES {
+            CPUPageProperty: D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE,
+            MemoryPoolPreference: D3D12_MEMORY_POOL_L1,
+            ..*heap
+        },
+        // SAFETY: node 0 is the whole device, and the types are ones that may be asked about.
+        standard => unsafe { device.GetCustomHeapProperties(0, standard) },
+    };
+    let seen = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+    let by_cpu = match equal.CPUPageProperty {
+        D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE => MemoryProperties::empty(),
+        D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE => seen,
+        D3D12_CPU_PAGE_PROPERTY_WRITE_BACK => seen | MemoryProperties::HOST_CACHED,
+        _ => return Err(DeviceError::Unsupported),
+    };
+    let local = uma || equal.MemoryPoolPreference == D3D12_MEMORY_POOL_L1;
+    let place = if local { MemoryProperties::DEVICE_LOCAL } else { MemoryProperties::empty() };
+    Ok(MemoryType { heap: HeapIndex(u8::from(!local)), properties: place | by_cpu | one_way })
+}
+
+/// The types whose heaps take all of `wanted`, and where resources may be in more than one state if they
+/// must.
+pub(super) fn types_that_take(classes: &[HeapClass], wanted: Takes, changes_state: bool) -> MemoryTypeMask {
+    let suits = |class: &HeapClass| class.takes.contains(wanted) && !(changes_state && class.is_one_way());
+    let suiting = (0..32).zip(classes).filter(|(_, class)| suits(class));
+    MemoryTypeMask(suiting.fold(0, |mask, (index, _)| mask | 1 << index))
+}
+
+/// What is told of the queues that the application named.
+pub(super) fn queue_infos(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueInfo>, DeviceError> {
+    let info = |queue: &ID3D12CommandQueue| {
+        // SAFETY: the queue is live.
+        let kind = match unsafe { queue.GetDesc() }.Type {
+            D3D12_COMMAND_LIST_TYPE_DIRECT => QueueKind::Graphics,
+            D3D12_COMMAND_LIST_TYPE_COMPUTE => QueueKind::Compute,
+            D3D12_COMMAND_LIST_TYPE_COPY => QueueKind::Transfer,
+            // Those for video do not copy buffers.
+            _ => return Err(DeviceError::Unsupported),
+        };
+        Ok(QueueInfo { kind })
+    };
+    queues.iter().map(info).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heap_flags_deny_what_a_heap_does_not_take() {
+        assert_eq!(Takes::all().heap_flags(), D3D12_HEAP_FLAG_ALLOW_ALL_BUFFERS_AND_TEXTURES);
+        assert_eq!(Takes::BUFFERS.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS);
+        assert_eq!(Takes::TARGETS.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES);
+        assert_eq!(Takes::TEXTURES.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES);
+    }
+
+    #[test]
+    fn a_discrete_adapter_has_two_heaps_and_an_integrated_one_has_all_in_one() {
+        let told = DXGI_ADAPTER_DESC {
+            DedicatedVideoMemory: 8 << 30,
+            DedicatedSystemMemory: 1 << 20,
+            SharedSystemMemory: 16 << 30,
+            ..Default::default()
+        };
+        let local = MemoryHeap { size: 8 << 30, device_local: true };
+        let system = MemoryHeap { size: (16 << 30) + (1 << 20), device_local: false };
+        assert_eq!(heaps(&told, false), [local, system]);
+        let all = MemoryHeap { size: local.size + system.size, device_local: true };
+        assert_eq!(heaps(&told, true), [all]);
+    }
+}

@@ -1,0 +1,169 @@
+//! What memory may leave the device, and what goes last: `Evict`, `MakeResident`, residency priorities.
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::core::Interface as _;
+
+use super::memory::Memory;
+use super::{Device, Shared, refused};
+use crate::device::{Device as _, DeviceError, Priority, QueueIndex, TimelinePoint, Wait};
+use crate::sync::locked;
+
+impl Device {
+    /// Lets the system have the place of memory that no queue will use for a while. Its bytes are kept.
+    ///
+    /// `used_until` are points after which no queue uses it; while one of them is not reached, nothing is
+    /// done, and the answer is [`Wait::TimedOut`]: ask again later. Counts: memory that is evicted twice must
+    /// be made resident twice.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; nothing was evicted.
+    ///
+    /// # Safety
+    ///
+    /// Each memory is live and from this device. No queue uses it after the points, until it was [made
+    /// resident](Self::make_resident) again.
+    pub unsafe fn evict(&self, memory: &[Memory], used_until: &[TimelinePoint]) -> Result<Wait, DeviceError> {
+        for point in used_until {
+            if self.completed(point.queue)? < point.value {
+                return Ok(Wait::TimedOut);
+            }
+        }
+        // SAFETY: the caller's promise.
+        let objects = unsafe { objects(memory) };
+        // SAFETY: all are live, and no queue uses them.
+        unsafe { self.shared.raw.Evict(&objects) }.map_err(|error| refused(&error))?;
+        Ok(Wait::Reached)
+    }
+
+    /// Brings memory back that was evicted, and returns when it is there. May take milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::OutOfDeviceMemory`] where it does not fit any more: evict something else, or free.
+    ///
+    /// # Safety
+    ///
+    /// Each memory is live and from this device.
+    pub unsafe fn make_resident(&self, memory: &[Memory]) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        let objects = unsafe { objects(memory) };
+        // SAFETY: all are live.
+        unsafe { self.shared.raw.MakeResident(&objects) }.map_err(|error| refused(&error))
+    }
+
+    /// Has evicted memory brought back, and holds what is submitted to a queue from now on until it is there.
+    /// Returns at once, where the runtime can do so (`ID3D12Device3`), else as
+    /// [`make_resident`](Self::make_resident) does.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where there is no such queue, else as for
+    /// [`make_resident`](Self::make_resident).
+    ///
+    /// # Safety
+    ///
+    /// As for [`make_resident`](Self::make_resident); other queues use the memory only after what this
+    /// queue does next.
+    pub unsafe fn make_resident_for(&self, queue: QueueIndex, memory: &[Memory]) -> Result<(), DeviceError> {
+        let raw = self.queue(queue).ok_or(DeviceError::Unsupported)?;
+        let Ok(device) = self.shared.raw.cast::<ID3D12Device3>() else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.make_resident(memory) };
+        };
+        // SAFETY: the caller's promise.
+        let objects = unsafe { objects(memory) };
+        // Locked, so that the values are signalled in their order.
+        let mut paging = locked(&self.shared.paging);
+        let value = paging.enqueued + 1;
+        let flags = D3D12_RESIDENCY_FLAG_NONE;
+        // SAFETY: all are live, and the value is above all that the fence was told before.
+        let enqueued = unsafe { device.EnqueueMakeResident(flags, &objects, &paging.fence, value) };
+        enqueued.map_err(|error| refused(&error))?;
+        paging.enqueued = value;
+        // SAFETY: both are live, and the fence is until the queue is done.
+        unsafe { raw.Wait(&paging.fence, value) }.map_err(|error| refused(&error))
+    }
+
+    /// Says how early memory goes when there is too little. Advice.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where the runtime takes no such advice (`ID3D12Device1`).
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live and from this device.
+    pub unsafe fn set_priority(&self, memory: Memory, priority: Priority) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        let object = unsafe { memory.pageable() };
+        self.shared.set_priority(&object, priority)
+    }
+}
+
+/// What memory that comes back signals.
+#[derive(Debug)]
+pub(super) struct Paging {
+    fence: ID3D12Fence,
+    /// The last value that was enqueued.
+    enqueued: u64,
+}
+
+impl Paging {
+    pub(super) fn new(device: &ID3D12Device) -> Result<Self, DeviceError> {
+        // SAFETY: the device is live.
+        let fence = unsafe { device.CreateFence(0, D3D12_FENCE_FLAG_NONE) };
+        Ok(Self { fence: fence.map_err(|error| refused(&error))?, enqueued: 0 })
+    }
+}
+
+/// The interfaces of memory objects.
+///
+/// # Safety
+///
+/// All are live.
+unsafe fn objects(memory: &[Memory]) -> Vec<Option<ID3D12Pageable>> {
+    let mut objects = Vec::with_capacity(memory.len());
+    for memory in memory {
+        // SAFETY: the caller's promise.
+        objects.push(Some(unsafe { memory.pageable() }));
+    }
+    objects
+}
+
+/// The runtime's five steps, the middle one where nothing was said.
+fn step(priority: Priority) -> D3D12_RESIDENCY_PRIORITY {
+    match priority.get() {
+        ..0.2 => D3D12_RESIDENCY_PRIORITY_MINIMUM,
+        ..0.4 => D3D12_RESIDENCY_PRIORITY_LOW,
+        ..0.6 => D3D12_RESIDENCY_PRIORITY_NORMAL,
+        ..0.8 => D3D12_RESIDENCY_PRIORITY_HIGH,
+        _ => D3D12_RESIDENCY_PRIORITY_MAXIMUM,
+    }
+}
+
+impl Shared {
+    pub(super) fn set_priority(
+        &self,
+        object: &ID3D12Pageable,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        let device: ID3D12Device1 = self.raw.cast().map_err(|error| refused(&error))?;
+        let (objects, steps) = ([Some(object.clone())], [step(priority)]);
+        // SAFETY: one live object, and one priority for it.
+        unsafe { device.SetResidencyPriority(1, objects.as_ptr(), steps.as_ptr()) }
+            .map_err(|error| refused(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_priority_is_in_the_middle() {
+        assert_eq!(step(Priority::default()), D3D12_RESIDENCY_PRIORITY_NORMAL);
+        assert_eq!(step(Priority::HIGH), D3D12_RESIDENCY_PRIORITY_MAXIMUM);
+        assert_eq!(step(Priority::new(0.0)), D3D12_RESIDENCY_PRIORITY_MINIMUM);
+    }
+}

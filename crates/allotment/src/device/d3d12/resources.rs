@@ -1,0 +1,260 @@
+//! What buffers and textures have in common: they are described, placed and committed in the same way.
+
+use core::fmt;
+
+use windows::Win32::Foundation::E_POINTER;
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
+use windows::core::Interface as _;
+
+use super::memory::Memory;
+use super::{MemoryOptions, Shared, refused};
+use crate::device::{DeviceError, MemoryDesc};
+
+/// A buffer or a texture that is wanted.
+///
+/// ```no_run
+/// use allotment::device::d3d12::ResourceInfo;
+/// use windows::Win32::Graphics::Direct3D12::*;
+/// # fn color() -> D3D12_RESOURCE_DESC { todo!() }
+///
+/// let black = D3D12_CLEAR_VALUE { Format: color().Format, ..Default::default() };
+/// let target = ResourceInfo::new(color())
+///     .with_initial_state(D3D12_RESOURCE_STATE_RENDER_TARGET)
+///     .with_clear_value(black);
+/// # let _ = target;
+/// ```
+#[derive(Clone, Copy)]
+pub struct ResourceInfo<'a> {
+    pub(super) desc: D3D12_RESOURCE_DESC,
+    initial: Initial,
+    clear_value: Option<D3D12_CLEAR_VALUE>,
+    castable: &'a [DXGI_FORMAT],
+    /// It was described without a promise that the device can make it: the device is asked first.
+    pub(super) unchecked: bool,
+}
+
+/// How a resource begins.
+#[derive(Clone, Copy, Debug)]
+enum Initial {
+    State(D3D12_RESOURCE_STATES),
+    Layout(D3D12_BARRIER_LAYOUT),
+}
+
+/// A buffer's description without its width.
+pub(super) const BUFFER: D3D12_RESOURCE_DESC = D3D12_RESOURCE_DESC {
+    Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
+    Alignment: 0,
+    Width: 0,
+    Height: 1,
+    DepthOrArraySize: 1,
+    MipLevels: 1,
+    Format: DXGI_FORMAT_UNKNOWN,
+    SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+    Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
+    Flags: D3D12_RESOURCE_FLAG_NONE,
+};
+
+impl<'a> ResourceInfo<'a> {
+    /// A resource as Direct3D 12 describes it, in the state `COMMON` at first. Where the description's
+    /// alignment is 0, the smallest is taken that the device allows.
+    #[must_use]
+    pub const fn new(desc: D3D12_RESOURCE_DESC) -> Self {
+        let initial = Initial::State(D3D12_RESOURCE_STATE_COMMON);
+        Self { desc, initial, clear_value: None, castable: &[], unchecked: false }
+    }
+
+    /// The same, in another state at first. In upload and readback heaps there is one state only, which the
+    /// resource gets there whatever is said here.
+    #[must_use]
+    pub const fn with_initial_state(mut self, state: D3D12_RESOURCE_STATES) -> Self {
+        self.initial = Initial::State(state);
+        self
+    }
+
+    /// The same for enhanced barriers: in a layout rather than a state at first. Refused where the device
+    /// has none (`ID3D12Device10`).
+    #[must_use]
+    pub const fn with_initial_layout(mut self, layout: D3D12_BARRIER_LAYOUT) -> Self {
+        self.initial = Initial::Layout(layout);
+        self
+    }
+
+    /// The same with the value that it will mostly be cleared to. For render targets and depth buffers.
+    #[must_use]
+    pub const fn with_clear_value(mut self, clear_value: D3D12_CLEAR_VALUE) -> Self {
+        self.clear_value = Some(clear_value);
+        self
+    }
+
+    /// The same with formats that it may be viewed in. For resources with an [initial
+    /// layout](Self::with_initial_layout); refused where the device cannot (`ID3D12Device12`).
+    #[must_use]
+    pub const fn castable_to(mut self, formats: &'a [DXGI_FORMAT]) -> Self {
+        self.castable = formats;
+        self
+    }
+
+    /// As it was described.
+    #[must_use]
+    pub const fn desc(&self) -> &D3D12_RESOURCE_DESC {
+        &self.desc
+    }
+
+    /// True for buffers.
+    #[must_use]
+    pub fn is_buffer(&self) -> bool {
+        self.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
+    }
+
+    pub(super) fn castable(&self) -> &'a [DXGI_FORMAT] {
+        self.castable
+    }
+}
+
+impl From<D3D12_RESOURCE_DESC> for ResourceInfo<'_> {
+    fn from(desc: D3D12_RESOURCE_DESC) -> Self {
+        Self::new(desc)
+    }
+}
+
+impl fmt::Debug for ResourceInfo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceInfo")
+            .field("desc", &self.desc)
+            .field("initial", &self.initial)
+            .field("clear_value", &self.clear_value.map(|value| value.Format))
+            .field("castable", &self.castable)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call made, that writes where it is told.
+pub(super) fn create<T>(
+    call: impl FnOnce(&mut Option<T>) -> windows::core::Result<()>,
+) -> Result<T, DeviceError> {
+    let mut made = None;
+    call(&mut made).map_err(|error| refused(&error))?;
+    made.ok_or(DeviceError::Other { code: E_POINTER.0 })
+}
+
+/// The one state of resources in a heap of this type, or what was asked for.
+fn state(heap_type: D3D12_HEAP_TYPE, asked: D3D12_RESOURCE_STATES) -> D3D12_RESOURCE_STATES {
+    match heap_type {
+        D3D12_HEAP_TYPE_UPLOAD => D3D12_RESOURCE_STATE_GENERIC_READ,
+        D3D12_HEAP_TYPE_READBACK => D3D12_RESOURCE_STATE_COPY_DEST,
+        _ => asked,
+    }
+}
+
+/// The same description in its newer form.
+pub(super) fn newer(desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_DESC1 {
+    D3D12_RESOURCE_DESC1 {
+        Dimension: desc.Dimension,
+        Alignment: desc.Alignment,
+        Width: desc.Width,
+        Height: desc.Height,
+        DepthOrArraySize: desc.DepthOrArraySize,
+        MipLevels: desc.MipLevels,
+        Format: desc.Format,
+        SampleDesc: desc.SampleDesc,
+        Layout: desc.Layout,
+        Flags: desc.Flags,
+        SamplerFeedbackMipRegion: D3D12_MIP_REGION::default(),
+    }
+}
+
+impl Shared {
+    /// The device's newer interface, for resources that begin in a layout.
+    fn with_layouts(&self) -> Result<ID3D12Device10, DeviceError> {
+        if !self.features.enhanced_barriers {
+            return Err(DeviceError::Unsupported);
+        }
+        self.raw.cast().map_err(|error| refused(&error))
+    }
+
+    /// # Safety
+    ///
+    /// As for [`create_buffer`](crate::Device::create_buffer).
+    pub(super) unsafe fn create_in(
+        &self,
+        info: &ResourceInfo<'_>,
+        memory: Memory,
+        offset: u64,
+    ) -> Result<ID3D12Resource, DeviceError> {
+        // SAFETY: the caller's promise.
+        let object = unsafe { memory.pageable() };
+        // A committed resource is no heap, and takes no other.
+        let heap = object.cast().map_err(|error| refused(&error))?;
+        self.create_placed(info, &heap, offset)
+    }
+
+    pub(super) fn create_placed(
+        &self,
+        info: &ResourceInfo<'_>,
+        heap: &ID3D12Heap,
+        offset: u64,
+    ) -> Result<ID3D12Resource, DeviceError> {
+        let (desc, _) = self.placed(info)?;
+        let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
+        match info.initial {
+            Initial::State(asked) if info.castable.is_empty() => {
+                // SAFETY: the heap is live.
+                let state = state(unsafe { heap.GetDesc() }.Properties.Type, asked);
+                create(|made| {
+                    // SAFETY: all is live, and the runtime checks the description.
+                    unsafe { self.raw.CreatePlacedResource(heap, offset, &desc, state, clear_value, made) }
+                })
+            }
+            Initial::State(_) => Err(DeviceError::Unsupported),
+            Initial::Layout(layout) => {
+                let device = self.with_layouts()?;
+                let (desc, castable) = (newer(&desc), Some(info.castable));
+                create(|made| {
+                    // SAFETY: as above.
+                    unsafe {
+                        device.CreatePlacedResource2(heap, offset, &desc, layout, clear_value, castable, made)
+                    }
+                })
+            }
+        }
+    }
+
+    pub(super) fn create_committed(
+        &self,
+        info: &ResourceInfo<'_>,
+        memory: &MemoryDesc<'_, MemoryOptions>,
+    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
+        let (desc, needs) = self.placed(info)?;
+        let imports = memory.options.is_some_and(|options| options.import.is_some());
+        if !needs.memory_types.contains(memory.memory_type) || imports {
+            return Err(DeviceError::Unsupported);
+        }
+        let heap = self.classes[memory.memory_type.get()].properties;
+        let flags = self.heap_flags(memory.options);
+        let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
+        self.allocate_committed(&MemoryDesc { size: needs.size, ..*memory }, || match info.initial {
+            Initial::State(asked) if info.castable.is_empty() => {
+                let state = state(heap.Type, asked);
+                create(|made| {
+                    // SAFETY: all is live, and the runtime checks the description.
+                    unsafe { self.raw.CreateCommittedResource(&heap, flags, &desc, state, clear_value, made) }
+                })
+            }
+            Initial::State(_) => Err(DeviceError::Unsupported),
+            Initial::Layout(layout) => {
+                let device = self.with_layouts()?;
+                let (desc, castable) = (newer(&desc), Some(info.castable));
+                create(|made| {
+                    let session = None::<&ID3D12ProtectedResourceSession>;
+                    // SAFETY: as above.
+                    unsafe {
+                        device.CreateCommittedResource3(
+                            &heap, flags, &desc, layout, clear_value, session, castable, made,
+                        )
+                    }
+                })
+            }
+        })
+    }
+}

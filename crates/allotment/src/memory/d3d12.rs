@@ -1,0 +1,132 @@
+//! Resources of Direct3D 12, which has one word for buffers and textures; and what may leave the device.
+
+use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
+
+use super::allocator::{Allocation, Allocator};
+use super::resource::{Resource, ResourceError};
+use super::{AccessError, AllocationDesc, Foreign};
+use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
+use crate::device::{QueueIndex, TimelinePoint, Wait};
+
+impl Allocator<Device> {
+    /// Makes a buffer or a texture with memory for it: placed in a heap, or committed where `desc` asks for
+    /// memory of its own or it is large for a block. Of `desc`, the requirements and the kind are replaced by
+    /// the resource's own, save that memory types that they rule out stay ruled out.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither a resource nor memory is left behind.
+    pub fn create_resource(
+        &self,
+        info: &ResourceInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<Resource<ID3D12Resource>, ResourceError> {
+        if info.is_buffer() { self.create_buffer(info, desc) } else { self.create_image(info, desc) }
+    }
+
+    /// As [`create_resource`](Self::create_resource), committed, with heap flags that the runtime is told
+    /// beside: a resource that is shared, or shown.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create_resource`](Self::create_resource).
+    pub fn create_resource_with(
+        &self,
+        info: &ResourceInfo<'_>,
+        desc: &AllocationDesc,
+        options: &MemoryOptions,
+    ) -> Result<Resource<ID3D12Resource>, ResourceError> {
+        if info.is_buffer() {
+            self.create_buffer_with(info, desc, options)
+        } else {
+            self.create_image_with(info, desc, options)
+        }
+    }
+
+    /// Makes a buffer or a texture over memory that other resources may stand in as well, `offset` bytes
+    /// from its start. Release it before the allocation is freed. Which of them holds what, when, is the
+    /// caller's business: say so with aliasing barriers.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] unless the resource may stand in this memory type and fits at `offset`: size and
+    /// alignment. No resource was made.
+    pub fn create_aliasing_resource(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &ResourceInfo<'_>,
+    ) -> Result<ID3D12Resource, ResourceError> {
+        if info.is_buffer() {
+            self.create_buffer_in(allocation, offset, info)
+        } else {
+            self.create_image_in(allocation, offset, info)
+        }
+    }
+
+    /// Releases a resource and frees its memory. No queue may use it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] when it is from another allocator; it comes back with the error.
+    pub fn destroy_resource(
+        &self,
+        resource: Resource<ID3D12Resource>,
+    ) -> Result<(), Foreign<Resource<ID3D12Resource>>> {
+        // Buffers and textures are released alike.
+        self.destroy_image(resource)
+    }
+
+    /// Lets the system have the place of an allocation that no queue will use for a while, once it has
+    /// passed `used_until`; its bytes are kept. While one of these points is not reached, nothing is done,
+    /// and the answer is [`Wait::TimedOut`].
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::NotAlone`] where other allocations are in the same heap, which would go as well:
+    /// allocate it with [`Dedicated::Always`](super::Dedicated::Always). Nothing was evicted.
+    ///
+    /// # Safety
+    ///
+    /// No queue uses the allocation after the points, until it was [made resident](Self::make_resident)
+    /// again as often as it was evicted.
+    pub unsafe fn evict(
+        &self,
+        allocation: &Allocation,
+        used_until: &[TimelinePoint],
+    ) -> Result<Wait, AccessError> {
+        let memory = [self.memory_alone(allocation)?];
+        // SAFETY: live while the token is borrowed; the caller's promise about queues.
+        unsafe { self.device().evict(&memory, used_until) }.map_err(AccessError::Device)
+    }
+
+    /// Brings an allocation back that was [evicted](Self::evict), before what is submitted to `queue` from
+    /// now on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`evict`](Self::evict), and [`AccessError::Device`] where it does not fit any more: evict
+    /// something else, or free.
+    ///
+    /// # Safety
+    ///
+    /// Other queues use the allocation only after what `queue` does next.
+    pub unsafe fn make_resident(
+        &self,
+        allocation: &Allocation,
+        queue: QueueIndex,
+    ) -> Result<(), AccessError> {
+        let memory = [self.memory_alone(allocation)?];
+        // SAFETY: live while the token is borrowed; the caller's promise about queues.
+        unsafe { self.device().make_resident_for(queue, &memory) }.map_err(AccessError::Device)
+    }
+
+    /// The memory of an allocation that has it for itself.
+    fn memory_alone(&self, allocation: &Allocation) -> Result<Memory, AccessError> {
+        let info = self.info(allocation.id())?;
+        if !info.dedicated {
+            return Err(AccessError::NotAlone);
+        }
+        Ok(self.place(allocation)?.memory)
+    }
+}
