@@ -124,7 +124,8 @@ pub enum Api {
     Host,
     /// Vulkan.
     Vulkan,
-    /// Direct3D 12.
+    /// Direct3D 12. Its upload heaps are [read only](MemoryProperties::DEVICE_READ_ONLY) for queues, its
+    /// readback heaps [write only](MemoryProperties::DEVICE_WRITE_ONLY); it has no linear images.
     Direct3D12,
 }
 
