@@ -273,8 +273,10 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The copied ranges lie in their buffers, and two of the same buffer do not overlap. The buffers and
-    /// their memory stay alive until the returned value is reached.
+    /// The copied ranges lie in their buffers, and two of the same buffer do not overlap. No copy writes to
+    /// memory that is [`DEVICE_READ_ONLY`](MemoryProperties::DEVICE_READ_ONLY) or reads from memory that is
+    /// [`DEVICE_WRITE_ONLY`](MemoryProperties::DEVICE_WRITE_ONLY). The buffers and their memory stay alive
+    /// until the returned value is reached.
     unsafe fn submit(
         &self,
         queue: QueueIndex,

@@ -56,7 +56,7 @@ impl MemoryTypeMask {
 }
 
 bitflags! {
-    /// What a memory type can do, named as in Vulkan.
+    /// What a memory type can do, named as in Vulkan, and what queues cannot do there.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct MemoryProperties: u32 {
         /// The device reaches it at full speed.
@@ -74,6 +74,14 @@ bitflags! {
         /// Device writes are visible to the device without barriers, slowly
         /// (`VK_AMD_device_coherent_memory`). Never chosen unless it is asked for.
         const DEVICE_COHERENT = 1 << 6;
+        /// Queues only read it, as in Direct3D 12's upload heaps: nothing is copied into it, and no shader
+        /// writes there. What it holds comes from the CPU. Chosen for what the device only reads, and for
+        /// who asks for it.
+        const DEVICE_READ_ONLY = 1 << 7;
+        /// Queues only copy into it, as in Direct3D 12's readback heaps: nothing is copied from it, and no
+        /// shader reads there. What it holds is for the CPU. Chosen for what the CPU reads back, and for who
+        /// asks for it.
+        const DEVICE_WRITE_ONLY = 1 << 8;
     }
 }
 
@@ -116,7 +124,8 @@ pub enum Api {
     Host,
     /// Vulkan.
     Vulkan,
-    /// Direct3D 12.
+    /// Direct3D 12. Its upload heaps are [read only](MemoryProperties::DEVICE_READ_ONLY) for queues, its
+    /// readback heaps [write only](MemoryProperties::DEVICE_WRITE_ONLY); it has no linear images.
     Direct3D12,
 }
 

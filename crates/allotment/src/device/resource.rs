@@ -66,7 +66,7 @@ pub enum Tiling {
     /// As the device likes it.
     #[default]
     Optimal,
-    /// Row by row.
+    /// Row by row. Not on Direct3D 12, which has no such images.
     Linear,
 }
 

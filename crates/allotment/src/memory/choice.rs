@@ -11,6 +11,10 @@
 //! | 4 | host-cached | reads without it are some hundred times slower |
 //! | 2 | host-visible | else the caller stages |
 //! | 1 | host-coherent | else the caller flushes |
+//!
+//! What queues only read or only write (Direct3D 12's upload and readback heaps) is neither preferred nor
+//! avoided: an intent can live with it or not. One that can pays nothing for it; for the others such a type
+//! is reserved, as protected memory is, since a resource there could not be used as the intent says.
 
 use core::fmt;
 
@@ -49,7 +53,8 @@ pub enum Verdict {
     NotAllowed,
     /// It lacks what is required.
     Lacks(P),
-    /// It has what must be asked for by name: lazily allocated, protected or device-coherent memory.
+    /// It has what must be asked for by name: lazily allocated, protected or device-coherent memory; memory
+    /// that queues only read or only write, where the intent has them do both.
     Reserved(P),
 }
 
@@ -88,14 +93,18 @@ const WEIGHTS: [(P, u32); 5] = [
     (P::HOST_COHERENT, 1),
 ];
 
-/// Never chosen unless named.
-const RESERVED: P = P::LAZILY_ALLOCATED.union(P::PROTECTED).union(P::DEVICE_COHERENT);
+/// What queues cannot do. Whoever names one of these allows it; a type without it lacks nothing.
+const ONE_WAY: P = P::DEVICE_READ_ONLY.union(P::DEVICE_WRITE_ONLY);
 
-/// What an intent requires, prefers and avoids.
+/// Never chosen unless named, or tolerated by the intent.
+const RESERVED: P = P::LAZILY_ALLOCATED.union(P::PROTECTED).union(P::DEVICE_COHERENT).union(ONE_WAY);
+
+/// What an intent requires, prefers and avoids, and which reserved properties it can live with.
 struct Wish {
     required: P,
     preferred: P,
     avoided: P,
+    tolerated: P,
 }
 
 impl Wish {
@@ -113,10 +122,19 @@ impl Wish {
                 (none, P::LAZILY_ALLOCATED | P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED)
             }
         };
+        let one_way = match desc.intent {
+            // The CPU writes what the device only reads.
+            Intent::Upload | Intent::DeviceHostWrite => P::DEVICE_READ_ONLY,
+            Intent::Readback => P::DEVICE_WRITE_ONLY,
+            // Either is filled by copies and read by the device.
+            Intent::Device | Intent::TransientAttachment => none,
+        };
+        let named = (preferred | desc.preferred) - desc.avoided;
         Self {
             required: required | desc.required,
-            preferred: (preferred | desc.preferred) - desc.avoided,
+            preferred: named - ONE_WAY,
             avoided: (avoided | desc.avoided) - desc.required - desc.preferred,
+            tolerated: named | (one_way - desc.avoided) | desc.required,
         }
     }
 }
@@ -136,7 +154,7 @@ pub(super) fn judge(
     let allowed = MemoryTypeMask(desc.requirements.memory_types.0 & usable.0);
     properties.indexed_types().map(move |(index, memory_type)| {
         let has = memory_type.properties;
-        let reserved = (has & RESERVED) - wish.required - wish.preferred;
+        let reserved = (has & RESERVED) - wish.tolerated;
         let verdict = if !allowed.contains(index) {
             Verdict::NotAllowed
         } else if !has.contains(wish.required) {

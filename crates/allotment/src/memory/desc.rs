@@ -16,13 +16,15 @@ pub enum Intent {
     /// The device reads and writes it, the CPU never does: textures, render targets, static meshes.
     #[default]
     Device,
-    /// The CPU writes it once, in order; the device reads it once: staging.
+    /// The CPU writes it once, in order; the device reads it once: staging. It may be memory that queues
+    /// cannot write to.
     Upload,
-    /// The device writes it, the CPU reads it: screenshots, query results.
+    /// The device writes it, the CPU reads it: screenshots, query results. It may be memory that queues can
+    /// only copy into.
     Readback,
     /// The device reads it often and the CPU writes it often: constants, dynamic vertices. Device memory
     /// that the CPU can map where there is some; else device memory, and the caller sees that its place
-    /// is not mapped and stages its writes.
+    /// is not mapped and stages its writes. Where it is mapped, it may be memory that queues cannot write to.
     DeviceHostWrite,
     /// An attachment that never leaves the tile: lazily allocated memory where there is some.
     TransientAttachment,
@@ -176,11 +178,14 @@ pub struct AllocationDesc {
     /// From which end of a linear pool's block.
     pub side: Side,
     /// Properties that the memory type must have, beside what the intent asks for. Naming
-    /// `DEVICE_COHERENT` or `PROTECTED` here is what makes such types eligible.
+    /// `DEVICE_COHERENT` or `PROTECTED` here is what makes such types eligible, and naming
+    /// `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY` those that queues only read or only write.
     pub required: MemoryProperties,
-    /// Properties that the memory type should have.
+    /// Properties that the memory type should have. What makes types eligible when it is required does so
+    /// here as well: a buffer that is only read prefers `DEVICE_READ_ONLY`.
     pub preferred: MemoryProperties,
-    /// Properties that the memory type should not have.
+    /// Properties that the memory type should not have. Avoiding `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY`
+    /// rules out such types for the intents that can live with them.
     pub avoided: MemoryProperties,
     /// For people: in dumps, statistics and leak reports.
     pub name: Option<Name>,

@@ -12,8 +12,8 @@ use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffer, Buffers, ResourceError};
 use super::{AccessError, AllocationDesc, Dedicated, Intent};
 use crate::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, QueueIndex, Requirements, Submission, TimelinePoint,
-    TimelineValue, Wait,
+    BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements,
+    Submission, TimelinePoint, TimelineValue, Wait,
 };
 
 /// Why bytes were not moved. Some chunks of them may have been.
@@ -173,7 +173,9 @@ impl<'a, D: Device> Transfer<'a, D> {
     }
 
     /// The same, with the bytes of buffers ([`upload_to`](Self::upload_to),
-    /// [`download_from`](Self::download_from)) going through the queue even where the CPU can reach them.
+    /// [`download_from`](Self::download_from)) going through the queue even where the CPU can reach them;
+    /// save the way that no queue can go, into memory that queues only read or out of memory that they only
+    /// write.
     ///
     /// What the CPU then finds in the memory shows that the buffer stands where it should.
     #[must_use]
@@ -241,14 +243,25 @@ impl<'a, D: Device> Transfer<'a, D> {
         self.receive(Place::of(buffer), offset, bytes)
     }
 
-    fn takes_the_queue(&self, place: Place<'_, D>) -> bool {
-        place.buffer.is_some() && self.way == Way::Queue
+    fn takes_the_queue(
+        &self,
+        direction: Direction,
+        place: Place<'_, D>,
+        memory_type: MemoryTypeIndex,
+    ) -> bool {
+        let barred = match direction {
+            Direction::Up => MemoryProperties::DEVICE_READ_ONLY,
+            Direction::Down => MemoryProperties::DEVICE_WRITE_ONLY,
+        };
+        let found = self.allocator.device().properties().memory_type(memory_type);
+        let open = found.is_some_and(|found| !found.properties.contains(barred));
+        place.buffer.is_some() && self.way == Way::Queue && open
     }
 
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.allocator.place(to.allocation)?;
         check_range(offset, bytes.len() as u64, to.size(place.size))?;
-        if place.address.is_some() && !self.takes_the_queue(to) {
+        if place.address.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
@@ -264,7 +277,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.allocator.place(from.allocation)?;
         check_range(offset, bytes.len() as u64, from.size(place.size))?;
-        if place.address.is_some() && !self.takes_the_queue(from) {
+        if place.address.is_some() && !self.takes_the_queue(Direction::Down, from, place.memory_type) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;

@@ -2,19 +2,22 @@
 
 use allotment::device::{DedicatedNeed, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::{Dedicated, Verdict};
-use allotment::{AllocationError, Intent, ResourceKind};
+use allotment::{AllocationDesc, AllocationError, Intent, ResourceKind};
 
-use crate::rig::{DISCRETE, FINE, MIB, MOBILE, Rig, profile, wanted};
+use crate::rig::{DISCRETE, FINE, MIB, MOBILE, Rig, fixed_pool, profile, wanted};
 
 /// For each machine, the memory types that each intent tries, in [`Intent::ALL`]'s order.
-const ORDERS: [(&str, [&[u8]; 5]); 9] = [
+const ORDERS: [(&str, [&[u8]; 5]); 10] = [
     ("discrete-large-bar", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
     ("discrete-small-bar", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
     ("discrete-no-bar", [&[0, 1, 2], &[1, 2], &[2, 1], &[0, 1, 2], &[0, 1, 2]]),
     ("integrated", [&[0, 1], &[0, 1], &[1, 0], &[0, 1], &[0, 1]]),
     ("mobile", [&[0, 1], &[0, 1], &[1, 0], &[0, 1], &[2, 0, 1]]),
-    ("d3d12-tier-1", [&[0, 1, 2, 3, 4], &[3, 4], &[4, 3], &[0, 1, 2, 3, 4], &[0, 1, 2, 3, 4]]),
-    ("d3d12-tier-2", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
+    // No resource of the device stands where queues only read or only write; no upload where they only
+    // write, no readback where they only read.
+    ("d3d12-tier-1", [&[0, 1, 2], &[3], &[4], &[0, 1, 2, 3], &[0, 1, 2]]),
+    ("d3d12-tier-2", [&[0, 3], &[1, 3], &[2, 3], &[3, 0, 1], &[0, 3]]),
+    ("d3d12-uma", [&[0], &[1], &[2], &[1, 0], &[0]]),
     ("nvidia-h200", [&[1, 4, 0, 2, 3], &[2, 3, 4], &[3, 2, 4], &[4, 1, 2, 0, 3], &[1, 4, 0, 2, 3]]),
     ("lavapipe", [&[0], &[0], &[0], &[0], &[0]]),
 ];
@@ -90,7 +93,7 @@ fn a_type_that_the_resource_or_the_allocator_rules_out_is_explained_as_such() {
 #[test]
 fn required_preferred_and_avoided_properties_override_the_intent() {
     let rig = Rig::new(DISCRETE);
-    let type_of = |change: fn(&mut allotment::AllocationDesc)| {
+    let type_of = |change: fn(&mut AllocationDesc)| {
         let mut desc = wanted(1024, Intent::Device);
         change(&mut desc);
         rig.allocate(&desc).map(|allocation| {
@@ -121,6 +124,87 @@ fn lazily_allocated_memory_is_for_who_names_it_or_is_a_transient_attachment() {
     desc.requirements.memory_types = MemoryTypeMask(1 << lazy.0);
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::NoMemoryType { .. })));
     rig.free_all([attachment, named]);
+}
+
+/// The memory types that suit, and what was thought of each. Queues only read type 1, and only write type 2.
+fn on_tier_2(change: impl FnOnce(&mut AllocationDesc), intent: Intent) -> (Vec<u8>, [String; 4]) {
+    let rig = Rig::new("d3d12-tier-2");
+    let mut desc = wanted(1024, intent);
+    change(&mut desc);
+    let choices = rig.explain(&desc);
+    let suits = choices.iter().filter(|choice| matches!(choice.verdict, Verdict::Suits { .. }));
+    let verdict = |memory_type| choices.iter().find(|c| c.memory_type.0 == memory_type).unwrap().verdict;
+    (suits.map(|choice| choice.memory_type.0).collect(), [0, 1, 2, 3].map(|t| verdict(t).to_string()))
+}
+
+const ONLY_READ: &str = "is device-read-only, which must be asked for by name";
+const ONLY_WRITTEN: &str = "is device-write-only, which must be asked for by name";
+
+#[test]
+fn what_queues_cannot_do_costs_nothing_where_the_intent_can_live_with_it_and_is_a_reason_elsewhere() {
+    let texts = |intent| {
+        let [_, read, written, _] = on_tier_2(|_| {}, intent).1;
+        [read, written]
+    };
+    for intent in [Intent::Device, Intent::TransientAttachment] {
+        assert_eq!(texts(intent), [ONLY_READ, ONLY_WRITTEN], "{intent}");
+    }
+    let fits = "exactly what is wanted";
+    assert_eq!(texts(Intent::Upload), [fits, ONLY_WRITTEN]);
+    assert_eq!(texts(Intent::Readback), [ONLY_READ, fits]);
+    let far = "will do, at cost 8, is not device-local";
+    assert_eq!(texts(Intent::DeviceHostWrite), [far, ONLY_WRITTEN]);
+}
+
+#[test]
+fn memory_that_queues_only_read_or_only_write_is_for_who_names_it() {
+    let [read, write] = [MemoryProperties::DEVICE_READ_ONLY, MemoryProperties::DEVICE_WRITE_ONLY];
+    for intent in [Intent::Device, Intent::TransientAttachment] {
+        let (suits, texts) = on_tier_2(|desc| desc.preferred = read, intent);
+        assert_eq!(suits, [0, 3, 1], "{intent}: allowed, and no reason to leave device memory");
+        assert_eq!(texts[2], ONLY_WRITTEN);
+        assert_eq!(on_tier_2(|desc| desc.required = read, intent).0, [1]);
+        assert_eq!(on_tier_2(|desc| desc.preferred = write, intent).0, [0, 3, 2]);
+        assert_eq!(on_tier_2(|desc| desc.required = write, intent).0, [2]);
+        assert_eq!(on_tier_2(|desc| desc.preferred = read | write, intent).0, [0, 3, 1, 2]);
+    }
+    let (_, texts) = on_tier_2(|desc| desc.preferred = read, Intent::Device);
+    assert_eq!(texts[1], "will do, at cost 10, is not device-local, needlessly host-visible");
+    assert_eq!(texts[3], "will do, at cost 2, needlessly host-visible", "a limit is nothing to lack");
+}
+
+#[test]
+fn who_avoids_memory_that_queues_only_read_or_only_write_gets_none_of_it() {
+    let [read, write] = [MemoryProperties::DEVICE_READ_ONLY, MemoryProperties::DEVICE_WRITE_ONLY];
+    assert_eq!(on_tier_2(|desc| desc.avoided = read, Intent::Upload).0, [3]);
+    assert_eq!(on_tier_2(|desc| desc.avoided = read, Intent::DeviceHostWrite).0, [3, 0]);
+    assert_eq!(on_tier_2(|desc| desc.avoided = write, Intent::Readback).0, [3]);
+}
+
+#[test]
+fn when_device_memory_is_full_nothing_falls_into_memory_that_queues_only_read_or_only_write() {
+    let mut small = profile("d3d12-tier-2");
+    small.heaps[0].size = 8 * MIB;
+    let rig = Rig::with(small, |_| {});
+    let all = rig.allocate(&wanted(8 * MIB, Intent::Device)).unwrap();
+    for intent in [Intent::Device, Intent::TransientAttachment] {
+        assert!(rig.allocate(&wanted(MIB, intent)).is_err(), "{intent}: and there is room in the other heap");
+    }
+    let written = rig.allocate(&wanted(MIB, Intent::DeviceHostWrite)).unwrap();
+    assert_eq!(rig.type_of(&written), MemoryTypeIndex(1), "the device only reads it");
+    rig.free_all([all, written]);
+}
+
+#[test]
+fn a_custom_pool_is_where_it_was_told_to_be_whatever_queues_can_do_there() {
+    let rig = Rig::new("d3d12-tier-2");
+    for memory_type in [1, 2].map(MemoryTypeIndex) {
+        let pool = rig.create_pool(fixed_pool(memory_type, MIB)).unwrap();
+        let allocation = rig.allocate_in(&pool, &wanted(1024, Intent::Device)).unwrap();
+        assert_eq!(rig.type_of(&allocation), memory_type);
+        rig.free(allocation).unwrap();
+        rig.destroy_pool(pool).unwrap();
+    }
 }
 
 #[test]

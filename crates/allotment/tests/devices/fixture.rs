@@ -16,8 +16,14 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// programs move it.
     fn budgets_are_exact(&self) -> bool;
 
-    /// The API's number of a format of 4 bytes a texel, of which there are images of both tilings.
+    /// The API's number of a format of 4 bytes a texel, of which there are images of each tiling that the
+    /// API has.
     fn image_format(&self) -> u32;
+
+    /// True where there are images of linear tiling. Direct3D 12 has none that are good for anything.
+    fn has_linear_images(&self) -> bool {
+        true
+    }
 
     /// A test is about to ask for what it must not get, in a call that is safe to make. What watches the
     /// device (a validation layer) may write messages that begin with `about` about it, and no others.

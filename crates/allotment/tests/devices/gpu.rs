@@ -8,7 +8,7 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use allotment::device::{
@@ -85,6 +85,69 @@ impl<F: Fixture> Gpu<F> {
         types
     }
 
+    /// True where queues can read: buffers in memory of the type can be copied from.
+    pub(crate) fn can_read_from(&self, memory_type: MemoryTypeIndex) -> bool {
+        !self.has(memory_type, MemoryProperties::DEVICE_WRITE_ONLY)
+    }
+
+    /// True where queues can write: buffers in memory of the type can be copied to.
+    pub(crate) fn can_write_to(&self, memory_type: MemoryTypeIndex) -> bool {
+        !self.has(memory_type, MemoryProperties::DEVICE_READ_ONLY)
+    }
+
+    /// The memory types whose buffers queues can read from.
+    pub(crate) fn source_types(&self) -> Vec<MemoryTypeIndex> {
+        let mut types = self.buffer_types();
+        types.retain(|&t| self.can_read_from(t));
+        types
+    }
+
+    /// The memory types whose buffers queues can write to.
+    pub(crate) fn target_types(&self) -> Vec<MemoryTypeIndex> {
+        let mut types = self.buffer_types();
+        types.retain(|&t| self.can_write_to(t));
+        types
+    }
+
+    /// The memory types whose buffers queues can read from and write to.
+    pub(crate) fn two_way_types(&self) -> Vec<MemoryTypeIndex> {
+        let mut types = self.source_types();
+        types.retain(|&t| self.can_write_to(t));
+        types
+    }
+
+    /// The first memory type where queues do all that they can.
+    pub(crate) fn two_way_type(&self) -> MemoryTypeIndex {
+        *self.two_way_types().first().expect("queues read and write some memory that takes buffers")
+    }
+
+    /// Where a buffer stands that is copied from in a test about memory of the type: there, if that is
+    /// possible.
+    pub(crate) fn source_for(&self, memory_type: MemoryTypeIndex) -> MemoryTypeIndex {
+        if self.can_read_from(memory_type) { memory_type } else { self.two_way_type() }
+    }
+
+    /// Where a buffer stands that is copied to in a test about memory of the type: there, if that is
+    /// possible.
+    pub(crate) fn target_for(&self, memory_type: MemoryTypeIndex) -> MemoryTypeIndex {
+        if self.can_write_to(memory_type) { memory_type } else { self.two_way_type() }
+    }
+
+    /// Where bytes of the CPU stand for queues to read.
+    pub(crate) fn upload_type(&self) -> MemoryTypeIndex {
+        let mut types = self.visible_buffer_types();
+        types.retain(|&t| self.can_read_from(t));
+        *types.first().expect("queues read some buffers that the CPU can map")
+    }
+
+    /// Where queues write bytes for the CPU.
+    pub(crate) fn readback_type(&self) -> MemoryTypeIndex {
+        let mut types = self.visible_buffer_types();
+        types.retain(|&t| self.can_write_to(t));
+        let cached = types.iter().find(|&&t| self.has(t, MemoryProperties::HOST_CACHED));
+        *cached.or(types.first()).expect("queues write to some buffers that the CPU can map")
+    }
+
     /// The memory types that the CPU can map and that take buffers.
     pub(crate) fn visible_buffer_types(&self) -> Vec<MemoryTypeIndex> {
         let mut types = self.buffer_types();
@@ -106,7 +169,7 @@ impl<F: Fixture> Gpu<F> {
         size: u64,
     ) -> Result<Arc<Memory<'_, F>>, DeviceError> {
         let handle = self.device().allocate_memory(&MemoryDesc::new(memory_type, size))?;
-        Ok(self.own(handle, size))
+        Ok(self.own(handle, memory_type, size))
     }
 
     pub(crate) fn allocate(&self, memory_type: MemoryTypeIndex, size: u64) -> Arc<Memory<'_, F>> {
@@ -116,8 +179,9 @@ impl<F: Fixture> Gpu<F> {
         }
     }
 
-    fn own(&self, handle: RawMemory<F>, size: u64) -> Arc<Memory<'_, F>> {
-        Arc::new(Memory { gpu: self, handle, size, ours: AtomicBool::new(true) })
+    fn own(&self, handle: RawMemory<F>, memory_type: MemoryTypeIndex, size: u64) -> Arc<Memory<'_, F>> {
+        let (ours, mapped) = (AtomicBool::new(true), Mutex::new(Weak::new()));
+        Arc::new(Memory { gpu: self, handle, memory_type, size, ours, mapped })
     }
 
     /// A buffer at the start of memory that has exactly what the buffer needs.
@@ -135,8 +199,8 @@ impl<F: Fixture> Gpu<F> {
             let memory = MemoryDesc::new(memory_type, 1);
             self.device().create_dedicated_buffer(&BufferDesc::new(size).into(), &memory)?
         };
-        let memory = self.own(memory, self.requirements(size).size);
-        Ok(Buffer { raw: Some(raw), memory, size })
+        let memory = self.own(memory, memory_type, self.requirements(size).size);
+        Ok(Buffer { raw: Some(raw), memory, offset: 0, size })
     }
 
     /// An image with memory that the device made along with it.
@@ -148,7 +212,7 @@ impl<F: Fixture> Gpu<F> {
         let memory = MemoryDesc::new(memory_type, 1);
         let (memory, raw) = self.device().create_dedicated_image(&desc.into(), &memory)?;
         let size = self.device().image_requirements(&desc.into()).unwrap().size;
-        Ok(Image { raw: Some(raw), memory: self.own(memory, size) })
+        Ok(Image { raw: Some(raw), memory: self.own(memory, memory_type, size) })
     }
 
     pub(crate) fn try_submit(
@@ -199,23 +263,23 @@ impl<F: Fixture> Gpu<F> {
         }
     }
 
-    /// A buffer of `size` bytes that the CPU can map.
-    fn staging(&self, size: usize) -> Buffer<'_, F> {
-        let types = self.visible_buffer_types();
-        let memory_type = types.first().expect("a buffer may stand in memory that the CPU can map");
-        self.buffer(*memory_type, size as u64)
-    }
-
-    /// Writes bytes into a buffer in any memory, by a queue.
+    /// Writes bytes into a buffer in any memory, by a queue; by the CPU where queues only read.
     pub(crate) fn put(&self, buffer: &Buffer<'_, F>, offset: u64, bytes: &[u8]) {
-        let staging = self.staging(bytes.len());
+        if !self.can_write_to(buffer.memory.memory_type) {
+            buffer.memory.map().put(buffer.offset + offset, bytes);
+            return;
+        }
+        let staging = self.buffer(self.upload_type(), bytes.len() as u64);
         staging.memory().map().put(0, bytes);
         self.run(&[copy(&staging, 0, buffer, offset, bytes.len() as u64)]);
     }
 
-    /// Reads all bytes of a buffer in any memory, by a queue.
+    /// Reads all bytes of a buffer in any memory, by a queue; by the CPU where queues only write.
     pub(crate) fn get(&self, buffer: &Buffer<'_, F>) -> Vec<u8> {
-        let staging = self.staging(buffer.size as usize);
+        if !self.can_read_from(buffer.memory.memory_type) {
+            return buffer.memory.map().get(buffer.offset..buffer.offset + buffer.size);
+        }
+        let staging = self.buffer(self.readback_type(), buffer.size);
         self.run(&[copy(buffer, 0, &staging, 0, buffer.size)]);
         staging.memory().map().get(0..buffer.size)
     }
@@ -225,8 +289,11 @@ impl<F: Fixture> Gpu<F> {
 pub(crate) struct Memory<'g, F: Fixture> {
     gpu: &'g Gpu<F>,
     handle: RawMemory<F>,
+    memory_type: MemoryTypeIndex,
     size: u64,
     ours: AtomicBool,
+    /// Where the memory is mapped, while it is.
+    mapped: Mutex<Weak<Mapped<'g, F>>>,
 }
 
 impl<'g, F: Fixture> Memory<'g, F> {
@@ -240,18 +307,24 @@ impl<'g, F: Fixture> Memory<'g, F> {
         self.handle
     }
 
-    /// Maps the memory until the mapping goes. The test has no other mapping of it.
+    /// Maps the memory until the mapping goes. Where the test has a mapping of it already, it is the same.
     pub(crate) fn map(self: &Arc<Self>) -> Mapping<'g, F> {
-        // SAFETY: live, and the caller maps only what is visible and not mapped.
+        let mut mapped = self.mapped.lock().unwrap();
+        if let Some(mapped) = mapped.upgrade() {
+            return Mapping(mapped);
+        }
+        // SAFETY: live, and the caller maps only what is visible; it is not mapped, as was seen.
         let first = unsafe { self.gpu.device().map_memory(self.handle) }.unwrap();
-        Mapping { first, memory: Arc::clone(self) }
+        let mapping = Arc::new(Mapped { first, memory: Arc::clone(self) });
+        *mapped = Arc::downgrade(&mapping);
+        Mapping(mapping)
     }
 
     pub(crate) fn try_buffer(self: &Arc<Self>, offset: u64, size: u64) -> Result<Buffer<'g, F>, DeviceError> {
         let desc = BufferDesc::new(size).into();
         // SAFETY: live, and kept alive by the buffer; the caller keeps to the requirements.
         let raw = unsafe { self.gpu.device().create_buffer(&desc, self.handle, offset) }?;
-        Ok(Buffer { raw: Some(raw), memory: Arc::clone(self), size })
+        Ok(Buffer { raw: Some(raw), memory: Arc::clone(self), offset, size })
     }
 
     /// A buffer that stands in this memory.
@@ -296,26 +369,29 @@ impl<F: Fixture> Drop for Memory<'_, F> {
     }
 }
 
-/// The bytes of mapped memory; unmapped when it goes.
-pub(crate) struct Mapping<'g, F: Fixture> {
+/// The bytes of mapped memory.
+pub(crate) struct Mapping<'g, F: Fixture>(Arc<Mapped<'g, F>>);
+
+/// Mapped memory; unmapped when it goes. No thread begins to map it while the last mapping goes on another.
+struct Mapped<'g, F: Fixture> {
     first: NonNull<u8>,
     memory: Arc<Memory<'g, F>>,
 }
 
 // SAFETY: the trait lets any thread use the pointer of mapped memory.
-unsafe impl<F: Fixture> Send for Mapping<'_, F> {}
+unsafe impl<F: Fixture> Send for Mapped<'_, F> {}
 // SAFETY: as above; threads that write have bytes of their own.
-unsafe impl<F: Fixture> Sync for Mapping<'_, F> {}
+unsafe impl<F: Fixture> Sync for Mapped<'_, F> {}
 
 impl<F: Fixture> Mapping<'_, F> {
     pub(crate) fn first(&self) -> NonNull<u8> {
-        self.first
+        self.0.first
     }
 
     fn at(&self, offset: u64, len: usize) -> NonNull<u8> {
-        assert!(offset + len as u64 <= self.memory.size, "the test reaches beyond its memory");
+        assert!(offset + len as u64 <= self.0.memory.size, "the test reaches beyond its memory");
         // SAFETY: `offset` lies in the memory, all of which is mapped.
-        unsafe { self.first.add(offset as usize) }
+        unsafe { self.0.first.add(offset as usize) }
     }
 
     /// Writes for the CPU to see; the device may see it after a flush.
@@ -337,25 +413,25 @@ impl<F: Fixture> Mapping<'_, F> {
     /// Writes for the device to see.
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
         self.write(offset, bytes);
-        self.memory.flush(&(offset..offset + bytes.len() as u64));
+        self.0.memory.flush(&(offset..offset + bytes.len() as u64));
     }
 
     /// Gives the memory back as it is, mapped.
     pub(crate) fn free_mapped(self) {
-        let memory = self.memory.disown();
-        self.memory.gpu.settle();
+        let memory = self.0.memory.disown();
+        self.0.memory.gpu.settle();
         // SAFETY: live, no queue uses it any more, and disowning it ended all other use.
-        unsafe { self.memory.gpu.device().free_memory(memory) };
+        unsafe { self.0.memory.gpu.device().free_memory(memory) };
     }
 
     /// Reads what the device wrote.
     pub(crate) fn get(&self, range: Range<u64>) -> Vec<u8> {
-        self.memory.invalidate(&range);
+        self.0.memory.invalidate(&range);
         self.read(range)
     }
 }
 
-impl<F: Fixture> Drop for Mapping<'_, F> {
+impl<F: Fixture> Drop for Mapped<'_, F> {
     fn drop(&mut self) {
         if self.memory.ours.load(Relaxed) && !std::thread::panicking() {
             // SAFETY: live and mapped; the pointer goes.
@@ -368,6 +444,8 @@ impl<F: Fixture> Drop for Mapping<'_, F> {
 pub(crate) struct Buffer<'g, F: Fixture> {
     raw: Option<<F::Device as Device>::Buffer>,
     memory: Arc<Memory<'g, F>>,
+    /// In the memory.
+    offset: u64,
     size: u64,
 }
 

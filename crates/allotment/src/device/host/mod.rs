@@ -6,8 +6,8 @@
 //! and limits it has.
 //!
 //! It also watches its user, as a validation layer does: what a real driver would have no word for
-//! (memory freed while a queue still uses it, a flush off the atom, a double map) is written down and
-//! read by [`HostDevice::complaints`].
+//! (memory freed while a queue still uses it, a flush off the atom, a double map, a copy the wrong way) is
+//! written down and read by [`HostDevice::complaints`].
 //!
 //! Where memory is not host-coherent, CPU and queues see different bytes until someone flushes or
 //! invalidates, so a forgotten flush is seen as wrong bytes.
@@ -489,6 +489,14 @@ unsafe impl Device for HostDevice {
             };
             if from.memory.is_freed() || to.memory.is_freed() {
                 self.complain(format!("submit: the memory of {copy:?} was freed"));
+                return Err(DeviceError::Unsupported);
+            }
+            if from.memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
+                self.complain(format!("submit: {copy:?} reads from memory that queues only write"));
+                return Err(DeviceError::Unsupported);
+            }
+            if to.memory.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
+                self.complain(format!("submit: {copy:?} writes to memory that queues only read"));
                 return Err(DeviceError::Unsupported);
             }
             if host_copy.overlaps() {

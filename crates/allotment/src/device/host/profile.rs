@@ -57,6 +57,9 @@ const DEVICE: MemoryProperties = MemoryProperties::DEVICE_LOCAL;
 const VISIBLE: MemoryProperties = MemoryProperties::HOST_VISIBLE;
 const COHERENT: MemoryProperties = VISIBLE.union(MemoryProperties::HOST_COHERENT);
 const CACHED: MemoryProperties = COHERENT.union(MemoryProperties::HOST_CACHED);
+/// Direct3D 12's heaps of type UPLOAD and READBACK.
+const UPLOAD: MemoryProperties = COHERENT.union(MemoryProperties::DEVICE_READ_ONLY);
+const READBACK: MemoryProperties = CACHED.union(MemoryProperties::DEVICE_WRITE_ONLY);
 
 const fn device_heap(size: u64) -> MemoryHeap {
     MemoryHeap { size, device_local: true }
@@ -104,6 +107,7 @@ impl Profile {
             Self::mobile(),
             Self::d3d12_tier_1(),
             Self::d3d12_tier_2(),
+            Self::d3d12_uma(),
             Self::nvidia_h200(),
             Self::lavapipe(),
         ]
@@ -188,8 +192,8 @@ impl Profile {
                 memory_type(0, DEVICE),
                 memory_type(0, DEVICE),
                 memory_type(0, DEVICE),
-                memory_type(1, COHERENT),
-                memory_type(1, CACHED),
+                memory_type(1, UPLOAD),
+                memory_type(1, READBACK),
             ],
             buffers: MemoryTypeMask(0b11001),
             images: MemoryTypeMask(0b00110),
@@ -206,13 +210,27 @@ impl Profile {
             heaps: vec![device_heap(8 * GIB), host_heap(16 * GIB)],
             memory_types: vec![
                 memory_type(0, DEVICE),
-                memory_type(1, COHERENT),
-                memory_type(1, CACHED),
+                memory_type(1, UPLOAD),
+                memory_type(1, READBACK),
                 memory_type(0, DEVICE.union(COHERENT)),
             ],
             images: MemoryTypeMask(0b0001),
             placement: alignment(65536),
             ..Self::base("d3d12-tier-2", "resource heap tier 2 with a GPU upload heap")
+        }
+    }
+
+    fn d3d12_uma() -> Self {
+        Self {
+            heaps: vec![device_heap(16 * GIB)],
+            memory_types: vec![
+                memory_type(0, DEVICE),
+                memory_type(0, DEVICE.union(UPLOAD)),
+                memory_type(0, DEVICE.union(READBACK)),
+            ],
+            images: MemoryTypeMask(0b001),
+            placement: alignment(65536),
+            ..Self::base("d3d12-uma", "an integrated GPU under Direct3D 12, resource heap tier 2")
         }
     }
 

@@ -37,6 +37,14 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
     ]
 }
 
+/// Tests for a device with memory that queues only read and memory that they only write.
+pub(super) fn about_directions() -> Vec<Test<HostFixture>> {
+    tests![HostFixture:
+        a_copy_into_memory_that_queues_only_read_is_refused,
+        a_copy_out_of_memory_that_queues_only_write_is_refused,
+    ]
+}
+
 /// Tests for a device whose resources cannot stand anywhere.
 pub(super) fn about_placement() -> Vec<Test<HostFixture>> {
     tests![HostFixture:
@@ -262,6 +270,37 @@ fn a_copy_of_freed_memory_is_a_complaint(gpu: &HostGpu) {
         }
         assert_complaints(gpu, "submit: ", count);
     }
+}
+
+/// A submission is refused with a complaint for its second copy, from memory of one type to memory of the
+/// other; and neither copy is made.
+#[track_caller]
+fn assert_refused(gpu: &HostGpu, [from_type, to_type]: [MemoryTypeIndex; 2], count: usize) {
+    let [good_from, good_to] = [(); 2].map(|()| gpu.buffer(gpu.two_way_type(), 64));
+    let [from, to] = [from_type, to_type].map(|t| gpu.buffer(t, 64));
+    for (seed, buffer) in (0..).zip([&good_from, &good_to, &from, &to]) {
+        gpu.put(buffer, 0, &pattern(seed, 64));
+    }
+    let copies = [copy(&good_from, 0, &good_to, 0, 64), copy(&from, 0, &to, 0, 64)];
+    let submitted = gpu.try_submit(FIRST, &[], &copies);
+    assert_eq!(submitted, Err(DeviceError::Unsupported), "from {from_type} to {to_type}");
+    assert_complaints(gpu, "submit: ", count);
+    assert_same(&gpu.get(&good_to), &pattern(1, 64), "not submitted either");
+    assert_same(&gpu.get(&to), &pattern(3, 64), (from_type, to_type));
+}
+
+fn a_copy_into_memory_that_queues_only_read_is_refused(gpu: &HostGpu) {
+    let upload = gpu.buffer_types().into_iter().filter(|&t| !gpu.can_write_to(t));
+    let pairs = upload.flat_map(|to| gpu.source_types().into_iter().map(move |from| [from, to]));
+    let refused = (1..).zip(pairs).map(|(count, pair)| assert_refused(gpu, pair, count)).count();
+    assert_ne!(refused, 0, "what this test is about");
+}
+
+fn a_copy_out_of_memory_that_queues_only_write_is_refused(gpu: &HostGpu) {
+    let readback = gpu.buffer_types().into_iter().filter(|&t| !gpu.can_read_from(t));
+    let pairs = readback.flat_map(|from| gpu.target_types().into_iter().map(move |to| [from, to]));
+    let refused = (1..).zip(pairs).map(|(count, pair)| assert_refused(gpu, pair, count)).count();
+    assert_ne!(refused, 0, "what this test is about");
 }
 
 fn a_wait_for_itself_is_refused(gpu: &HostGpu) {

@@ -21,6 +21,7 @@ pub(crate) fn all() -> Vec<(&'static str, Test<HostFixture>)> {
     on("mobile", coherence::all())
         .chain(on("discrete-large-bar", complaints::all()))
         .chain(on("d3d12-tier-1", complaints::about_placement()))
+        .chain(on("d3d12-tier-2", complaints::about_directions()))
         .chain(on("discrete-large-bar", failures::all()))
         .chain(on("discrete-no-bar", heaps::all()))
         .chain(on("discrete-large-bar", queues::all()))

@@ -12,7 +12,9 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         a_memory_type_is_device_local_exactly_where_its_heap_is,
         what_the_cpu_sees_coherently_or_through_its_cache_it_can_map,
         lazily_allocated_memory_cannot_be_mapped,
+        what_queues_do_not_both_read_and_write_the_cpu_can_map,
         a_buffer_may_stand_in_memory_that_the_cpu_can_map,
+        queues_read_and_write_some_memory_that_takes_buffers,
         limits_are_powers_of_two_and_leave_room,
         there_is_a_queue,
         properties_never_change,
@@ -62,8 +64,24 @@ fn lazily_allocated_memory_cannot_be_mapped<F: Fixture>(gpu: &Gpu<F>) {
     }
 }
 
+fn what_queues_do_not_both_read_and_write_the_cpu_can_map<F: Fixture>(gpu: &Gpu<F>) {
+    // Else there would be no way in, or none out.
+    for (index, memory_type) in gpu.properties().indexed_types() {
+        let one_way = !gpu.can_read_from(index) || !gpu.can_write_to(index);
+        let visible = memory_type.properties.contains(MemoryProperties::HOST_VISIBLE);
+        assert!(visible || !one_way, "{index}: {}", memory_type.properties);
+        assert!(gpu.can_read_from(index) || gpu.can_write_to(index), "{index}: {}", memory_type.properties);
+    }
+}
+
 fn a_buffer_may_stand_in_memory_that_the_cpu_can_map<F: Fixture>(gpu: &Gpu<F>) {
-    assert!(!gpu.visible_buffer_types().is_empty(), "{:#?}", gpu.properties().memory_types);
+    let types = gpu.visible_buffer_types();
+    assert!(types.iter().any(|&t| gpu.can_read_from(t)), "{:#?}", gpu.properties().memory_types);
+    assert!(types.iter().any(|&t| gpu.can_write_to(t)), "{:#?}", gpu.properties().memory_types);
+}
+
+fn queues_read_and_write_some_memory_that_takes_buffers<F: Fixture>(gpu: &Gpu<F>) {
+    assert!(!gpu.two_way_types().is_empty(), "{:#?}", gpu.properties().memory_types);
 }
 
 fn limits_are_powers_of_two_and_leave_room<F: Fixture>(gpu: &Gpu<F>) {
@@ -84,7 +102,7 @@ fn there_is_a_queue<F: Fixture>(gpu: &Gpu<F>) {
 
 fn properties_never_change<F: Fixture>(gpu: &Gpu<F>) {
     let before = format!("{:?}", gpu.properties());
-    let [from, to] = [64, 64].map(|size| gpu.buffer(gpu.buffer_types()[0], size));
+    let [from, to] = [64, 64].map(|size| gpu.buffer(gpu.two_way_type(), size));
     gpu.run(&[copy(&from, 0, &to, 0, 64)]);
     let elsewhere =
         std::thread::scope(|scope| scope.spawn(|| format!("{:?}", gpu.properties())).join().unwrap());

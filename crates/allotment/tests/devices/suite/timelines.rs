@@ -128,7 +128,7 @@ fn threads_wait_for_the_same_point<F: Fixture>(gpu: &Gpu<F>) {
 
 fn a_timeline_never_goes_back<F: Fixture>(gpu: &Gpu<F>) {
     const SIZE: u64 = 16 << 10;
-    let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], SIZE));
+    let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.two_way_type(), SIZE));
     for queue in gpu.queues() {
         let mut seen = gpu.completed(queue);
         let mut last = point(queue, seen.0);
@@ -146,9 +146,8 @@ fn a_timeline_never_goes_back<F: Fixture>(gpu: &Gpu<F>) {
 fn a_queue_completes_in_the_order_of_submission<F: Fixture>(gpu: &Gpu<F>) {
     const PART: u64 = 16 << 10;
     const PARTS: u64 = 24;
-    let memory_type = gpu.visible_buffer_types()[0];
     for queue in gpu.queues() {
-        let [from, to] = [(); 2].map(|()| gpu.buffer(memory_type, PARTS * PART));
+        let [from, to] = [gpu.upload_type(), gpu.readback_type()].map(|t| gpu.buffer(t, PARTS * PART));
         let bytes = pattern(1, PARTS * PART);
         gpu.put(&from, 0, &bytes);
         // Large and small by turns, so that one that overtook another would be seen.
@@ -171,7 +170,7 @@ fn a_queue_completes_in_the_order_of_submission<F: Fixture>(gpu: &Gpu<F>) {
 fn assert_a_chain_arrives<F: Fixture>(gpu: &Gpu<F>, queues: &[QueueIndex]) {
     const SIZE: u64 = 32 << 10;
     const STEPS: usize = 16;
-    let types = gpu.buffer_types();
+    let types = gpu.two_way_types();
     let buffers: Vec<_> = (0..=STEPS).map(|i| gpu.buffer(types[i % types.len()], SIZE)).collect();
     gpu.put(&buffers[0], 0, &pattern(1, SIZE));
     let mut last = None;
@@ -208,7 +207,7 @@ fn a_submission_may_wait_for_what_is_not_submitted_yet<F: Fixture>(gpu: &Gpu<F>)
         return ONE_QUEUE;
     }
     let [early, late] = [QueueIndex(1), FIRST];
-    let buffers = [(); 3].map(|()| gpu.buffer(gpu.buffer_types()[0], 4096));
+    let buffers = [(); 3].map(|()| gpu.buffer(gpu.two_way_type(), 4096));
     gpu.put(&buffers[0], 0, &pattern(1, 4096));
     gpu.put(&buffers[1], 0, &pattern(2, 4096));
     gpu.put(&buffers[2], 0, &pattern(3, 4096));
@@ -230,7 +229,7 @@ fn a_submission_waits_for_all_its_points<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
         return ONE_QUEUE;
     };
     const SIZE: u64 = 128 << 10;
-    let memory_type = gpu.buffer_types()[0];
+    let memory_type = gpu.two_way_type();
     let whole = gpu.buffer(memory_type, SIZE * others.len() as u64);
     let end = gpu.buffer(memory_type, SIZE * others.len() as u64);
     let sources: Vec<_> = others.iter().map(|_| gpu.buffer(memory_type, SIZE)).collect();
@@ -263,7 +262,7 @@ fn threads_submit_to_all_queues_at_once<F: Fixture>(gpu: &Gpu<F>) {
     const THREADS: u64 = 4;
     const EACH: u64 = 40;
     const SIZE: u64 = 64;
-    let memory_type = gpu.buffer_types()[0];
+    let memory_type = gpu.two_way_type();
     let queues: Vec<_> = gpu.queues().collect();
     let total = THREADS * EACH * SIZE;
     let from = gpu.buffer(memory_type, total);
@@ -297,7 +296,7 @@ fn threads_submit_to_all_queues_at_once<F: Fixture>(gpu: &Gpu<F>) {
 
 fn many_small_submissions_all_complete<F: Fixture>(gpu: &Gpu<F>) {
     const COUNT: u64 = 1000;
-    let memory_type = gpu.buffer_types()[0];
+    let memory_type = gpu.two_way_type();
     for queue in gpu.queues() {
         let [from, to] = [(); 2].map(|()| gpu.buffer(memory_type, COUNT * 3));
         gpu.put(&from, 0, &pattern(1, COUNT * 3));
