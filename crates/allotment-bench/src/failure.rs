@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use allotment_headless::OpenError;
+use allotment_headless::vulkan::OpenError;
 use allotment_trace::TraceError;
 use ash::vk;
 

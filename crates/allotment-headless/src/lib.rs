@@ -1,37 +1,16 @@
-//! A Vulkan device without a window: for tests, tools, examples and benchmarks.
+//! Graphics devices without a window: for tests, tools, examples and benchmarks.
 //!
-//! Finds the loader at run time, takes a physical device, opens one queue of each kind that it has, and
-//! enables whatever of the device [`allotment`] can use. With [`Validation::On`], everything that the
-//! validation layer says is kept and can be read.
+//! - [`vulkan`]: on every machine that has a loader.
+//! - `d3d12`: on Windows.
 //!
-//! The first device brings an instance along that stays until the process ends, so that the drivers stay
-//! loaded however often devices are opened and closed.
-//!
-//! ```no_run
-//! use allotment::{Allocator, AllocatorDesc};
-//! use allotment_headless::{Headless, HeadlessDesc};
-//!
-//! let headless = Headless::open(&HeadlessDesc::default())?;
-//! let allocator = Allocator::new(headless.device().clone(), AllocatorDesc::default())?;
-//! println!("{}", headless.name());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! With [`Validation::On`], everything that a validation layer says is kept and can be read.
 
-mod context;
-mod error;
+#[cfg(windows)]
+pub mod d3d12;
 mod messages;
-mod open;
+pub mod vulkan;
 
-pub use error::OpenError;
 pub use messages::{Message, Messages, Severity};
-
-use std::sync::Arc;
-
-use allotment::Device as _;
-use allotment::device::vulkan;
-use ash::vk;
-
-use context::Context;
 
 /// Whether what is done wrong is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,18 +18,9 @@ pub enum Validation {
     /// No layer.
     #[default]
     Off,
-    /// `VK_LAYER_KHRONOS_validation`, with synchronization validation and best practices.
+    /// On Vulkan `VK_LAYER_KHRONOS_validation`, with synchronization validation and best practices; on
+    /// Direct3D 12 the debug layer.
     On,
-}
-
-/// How much of what a device offers is enabled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extensions {
-    /// All that `allotment` can use, but memory that is coherent among devices: it is slow.
-    #[default]
-    All,
-    /// What it cannot do without: timeline semaphores.
-    Needed,
 }
 
 /// Which physical device.
@@ -59,143 +29,46 @@ pub enum Choice {
     /// The first that is a real GPU, else the first.
     #[default]
     Best,
-    /// By its place in the loader's order, from 0.
+    /// By its place in the system's order, from 0.
     Index(usize),
     /// The first whose name contains this, in whatever case.
     Named(String),
 }
 
-/// What is to be opened.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct HeadlessDesc {
-    /// Whether a validation layer watches.
-    pub validation: Validation,
-    /// Which physical device.
-    pub device: Choice,
-    /// The newest version of Vulkan to use, at least 1.1.
-    pub api_version: u32,
-    /// How much is enabled.
-    pub extensions: Extensions,
-}
-
-impl Default for HeadlessDesc {
-    /// The best device, Vulkan 1.3 where there is that, all extensions, no validation.
-    fn default() -> Self {
-        Self {
-            validation: Validation::Off,
-            device: Choice::Best,
-            api_version: vk::API_VERSION_1_3,
-            extensions: Extensions::All,
+impl Choice {
+    /// The chosen one of some devices, by its place among them, where it is there.
+    pub(crate) fn among<T>(
+        &self,
+        devices: &[T],
+        is_gpu: impl Fn(&T) -> bool,
+        name: impl Fn(&T) -> String,
+    ) -> Option<usize> {
+        match self {
+            Self::Best => devices.iter().position(is_gpu).or((!devices.is_empty()).then_some(0)),
+            Self::Index(index) => (*index < devices.len()).then_some(*index),
+            Self::Named(part) => {
+                let part = part.to_lowercase();
+                devices.iter().position(|device| name(device).to_lowercase().contains(&part))
+            }
         }
     }
 }
 
-impl HeadlessDesc {
-    /// The same with a validation layer that watches.
-    #[must_use]
-    pub fn validated(mut self) -> Self {
-        self.validation = Validation::On;
-        self
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The same on another physical device.
-    #[must_use]
-    pub fn on(mut self, device: Choice) -> Self {
-        self.device = device;
-        self
-    }
-
-    /// The same with a version of Vulkan, and with extensions for what is core only later.
-    #[must_use]
-    pub fn of_version(mut self, api_version: u32) -> Self {
-        self.api_version = api_version;
-        self
-    }
-
-    /// The same with little enabled.
-    #[must_use]
-    pub fn bare(mut self) -> Self {
-        self.extensions = Extensions::Needed;
-        self
-    }
-}
-
-/// An open device. It is closed when this and all clones of its [`device`](Self::device) are gone.
-#[derive(Debug)]
-pub struct Headless {
-    // Before the context, which goes with the last clone.
-    device: vulkan::Device,
-    context: Arc<Context>,
-}
-
-impl Headless {
-    /// Opens a device.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError`] says what the machine lacks.
-    pub fn open(desc: &HeadlessDesc) -> Result<Self, OpenError> {
-        open::open(desc).map(|(device, context)| Self { device, context })
-    }
-
-    /// The device as `allotment` sees it.
-    #[must_use]
-    pub fn device(&self) -> &vulkan::Device {
-        &self.device
-    }
-
-    /// The physical device's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.device.properties().name
-    }
-
-    /// The loader.
-    #[must_use]
-    pub fn entry(&self) -> &ash::Entry {
-        &self.context.entry
-    }
-
-    /// The instance.
-    #[must_use]
-    pub fn instance(&self) -> &ash::Instance {
-        &self.context.instance
-    }
-
-    /// The physical device.
-    #[must_use]
-    pub fn physical_device(&self) -> vk::PhysicalDevice {
-        self.context.physical_device
-    }
-
-    /// The device.
-    #[must_use]
-    pub fn raw(&self) -> &ash::Device {
-        &self.context.device
-    }
-
-    /// The version of Vulkan that is used.
-    #[must_use]
-    pub fn api_version(&self) -> u32 {
-        self.context.api_version
-    }
-
-    /// True where the feature `sparseBinding` is enabled.
-    #[must_use]
-    pub fn sparse_binding(&self) -> bool {
-        self.context.sparse_binding
-    }
-
-    /// The families of the queues, in the order of [`QueueIndex`](allotment::device::QueueIndex).
-    #[must_use]
-    pub fn queue_families(&self) -> &[u32] {
-        &self.context.families
-    }
-
-    /// What the validation layer says. Outlives the device, so that what is said of its end can be read.
-    #[must_use]
-    pub fn messages(&self) -> &Arc<Messages> {
-        &self.context.messages
+    #[test]
+    fn a_real_gpu_comes_before_others_and_a_name_is_found_in_any_case() {
+        let devices = ["llvmpipe", "GeForce", "Radeon"];
+        let chosen =
+            |choice: Choice| choice.among(&devices, |name| *name != "llvmpipe", |name| (*name).to_owned());
+        assert_eq!(chosen(Choice::Best), Some(1));
+        assert_eq!(chosen(Choice::Index(2)), Some(2));
+        assert_eq!(chosen(Choice::Index(3)), None);
+        assert_eq!(chosen(Choice::Named("radeon".into())), Some(2));
+        assert_eq!(chosen(Choice::Named("arc".into())), None);
+        let none = Choice::Best.among(&[] as &[&str], |_| true, |name| (*name).to_owned());
+        assert_eq!(none, None);
     }
 }

@@ -1,10 +1,7 @@
-//! What the validation layer says.
+//! What a validation layer says.
 
-use core::ffi::{CStr, c_void};
 use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use ash::vk;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +18,7 @@ pub enum Severity {
 pub struct Message {
     /// How bad it is.
     pub severity: Severity,
-    /// Which rule it is about: `VUID-…`, `SYNC-HAZARD-…`, `UNASSIGNED-BestPractices-…`.
+    /// Which rule it is about: `VUID-…`, `SYNC-HAZARD-…`, `UNASSIGNED-BestPractices-…`; on Direct3D 12 a number.
     pub id: String,
     /// The whole text.
     pub text: String,
@@ -55,56 +52,8 @@ impl Messages {
         core::mem::take(&mut *self.locked())
     }
 
-    /// How to be told. The address of `self` must stay valid while something made with it lives.
-    pub(crate) fn messenger(&self) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
-        let user: *const Self = self;
-        vk::DebugUtilsMessengerCreateInfoEXT::default()
-            .message_severity(
-                vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
-            )
-            .message_type(
-                vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION
-                    | vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE,
-            )
-            .pfn_user_callback(Some(said))
-            .user_data(user.cast_mut().cast())
+    /// Keeps what was said.
+    pub(crate) fn say(&self, message: Message) {
+        self.locked().push(message);
     }
-}
-
-/// Text of the layer's; empty where it has none.
-///
-/// # Safety
-///
-/// `text` is null, or a text that ends with a NUL and lives during the call.
-unsafe fn owned(text: *const core::ffi::c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
-unsafe extern "system" fn said(
-    severity: vk::DebugUtilsMessageSeverityFlagsEXT,
-    _: vk::DebugUtilsMessageTypeFlagsEXT,
-    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
-    user: *mut c_void,
-) -> vk::Bool32 {
-    // SAFETY: the layer passes valid data, and lets go of it only after this call.
-    let data = unsafe { data.as_ref() };
-    // SAFETY: what `messenger` passed, which outlives the messenger.
-    let messages = unsafe { user.cast::<Messages>().as_ref() };
-    if let (Some(data), Some(messages)) = (data, messages) {
-        let severity = if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
-            Severity::Error
-        } else {
-            Severity::Warning
-        };
-        // SAFETY: texts of the layer's, which live during this call.
-        let id = unsafe { owned(data.p_message_id_name) };
-        // SAFETY: as above.
-        let text = unsafe { owned(data.p_message) };
-        messages.locked().push(Message { severity, id, text });
-    }
-    vk::FALSE
 }

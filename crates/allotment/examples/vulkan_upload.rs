@@ -12,7 +12,8 @@ use allotment::Device as _;
 use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, Wait, vulkan};
 use allotment::memory::{Buffer, Transfer};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
-use allotment_headless::{Choice, Headless, HeadlessDesc};
+use allotment_headless::Choice;
+use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
 const SIZE: u64 = 16 << 20;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use allotment::device::vulkan::{self, DeviceDesc, Enabled};
 use allotment::device::{Device as _, QueueIndex, QueueKind};
-use allotment_headless::{Choice, Headless, HeadlessDesc};
+use allotment_headless::Choice;
+use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
 use serde::Serialize;
 

@@ -9,7 +9,8 @@ use std::io::Cursor;
 use allotment::device::{BufferDesc, MemoryHandle as _, QueueIndex, vulkan};
 use allotment::memory::{Buffer, Transfer};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
-use allotment_headless::{Choice, Headless, HeadlessDesc};
+use allotment_headless::Choice;
+use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
 
 /// How many numbers each buffer has: around the size of a work group, and around one of a page.

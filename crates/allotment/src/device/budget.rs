@@ -44,12 +44,21 @@ impl Budgets {
         let estimate = HeapBudget { usage: ledger.bytes(heap), budget: (size / 5 * 4).max(1) };
         let Some(ask) = ask else { return estimate };
         let HeapBudget { usage, budget } = self.told(heap, ledger.changes(), ask);
-        // Some drivers say nothing of some heaps.
-        if budget == 0 { estimate } else { HeapBudget { usage, budget: budget.min(size) } }
+        // Some drivers say nothing of some heaps, or know a budget and do not count.
+        if budget == 0 {
+            return estimate;
+        }
+        let usage = if usage == 0 { estimate.usage } else { usage };
+        HeapBudget { usage, budget: budget.min(size) }
     }
 
     /// What the driver says of a heap. `changes` was read before, so that no answer seems newer than it is.
-    fn told(&self, heap: HeapIndex, changes: u64, ask: impl FnOnce() -> [HeapBudget; MAX_HEAPS]) -> HeapBudget {
+    fn told(
+        &self,
+        heap: HeapIndex,
+        changes: u64,
+        ask: impl FnOnce() -> [HeapBudget; MAX_HEAPS],
+    ) -> HeapBudget {
         let mut last = locked(&self.0);
         let at = Instant::now();
         let is_fresh =

@@ -7,9 +7,7 @@ use core::sync::atomic::{
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use super::{
-    DeviceError, DeviceProperties, HeapIndex, MemoryDesc, MemoryHandle, MemoryType, MemoryTypeMask,
-};
+use super::{DeviceError, DeviceProperties, HeapIndex, MemoryDesc, MemoryHandle, MemoryType, MemoryTypeMask};
 use crate::sync::locked;
 
 /// The memory objects of a device. `E` is what its API wants remembered of each beside.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use allotment::device::vulkan::{Device, ImageInfo};
 use allotment::device::{BufferDesc, Device as _, DeviceError, ImageDesc};
 use allotment::{Intent, ResourceKind};
-use allotment_headless::{Choice, Headless, HeadlessDesc, OpenError};
+use allotment_headless::Choice;
+use allotment_headless::vulkan::{Headless, HeadlessDesc, OpenError};
 use allotment_trace::{Resource, ResourceKind as RecordedKind};
 use ash::vk;
 

@@ -47,7 +47,9 @@ impl From<ImageDesc> for ResourceInfo<'_> {
             },
             Flags: flags,
         };
-        Self { unchecked: true, ..Self::new(raw) }
+        let mut info = Self::new(raw);
+        info.unchecked = true;
+        info
     }
 }
 
@@ -56,9 +58,8 @@ const DEPTH: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL;
 const STORAGE: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
 
 /// The flags that go without saying more.
-const USAGES: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
-    TARGET.0 | DEPTH.0 | STORAGE.0 | D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS.0,
-);
+const USAGES: D3D12_RESOURCE_FLAGS =
+    D3D12_RESOURCE_FLAGS(TARGET.0 | DEPTH.0 | STORAGE.0 | D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS.0);
 
 pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
     if info.is_buffer() {

@@ -108,7 +108,8 @@ impl Shared {
         let class = &self.classes[desc.memory_type.get()];
         // Multisampled targets stand at multiples of 4 MiB, and are no smaller: no smaller heap takes them.
         let msaa = D3D12_DEFAULT_MSAA_RESOURCE_PLACEMENT_ALIGNMENT as u64;
-        let alignment = if class.takes.contains(Takes::TARGETS) && desc.size >= msaa { msaa } else { PLACEMENT };
+        let alignment =
+            if class.takes.contains(Takes::TARGETS) && desc.size >= msaa { msaa } else { PLACEMENT };
         let wanted = D3D12_HEAP_DESC {
             // What the last resource in it is rounded to.
             SizeInBytes: desc.size.next_multiple_of(PLACEMENT),

@@ -132,7 +132,12 @@ pub(super) fn describe(
     ];
     let standard = standard.into_iter().filter(|&(_, exists)| exists).map(|(heap_type, _)| {
         // The runtime puts the rest in when the heap is made.
-        D3D12_HEAP_PROPERTIES { Type: heap_type, CreationNodeMask: 1, VisibleNodeMask: 1, ..Default::default() }
+        D3D12_HEAP_PROPERTIES {
+            Type: heap_type,
+            CreationNodeMask: 1,
+            VisibleNodeMask: 1,
+            ..Default::default()
+        }
     });
     for properties in standard.chain(custom.iter().copied()) {
         let memory_type = memory_type(device, &properties, features.uma)?;

@@ -263,7 +263,14 @@ struct Recording<'a> {
 }
 
 impl Recording<'_> {
-    fn copy(&mut self, from: &ID3D12Resource, from_offset: u64, to: &ID3D12Resource, to_offset: u64, size: u64) {
+    fn copy(
+        &mut self,
+        from: &ID3D12Resource,
+        from_offset: u64,
+        to: &ID3D12Resource,
+        to_offset: u64,
+        size: u64,
+    ) {
         self.bring(from, D3D12_RESOURCE_STATE_COPY_SOURCE);
         self.bring(to, D3D12_RESOURCE_STATE_COPY_DEST);
         // SAFETY: the buffers are live and the ranges lie in them, by the caller's promise.

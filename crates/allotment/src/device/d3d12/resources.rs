@@ -250,7 +250,14 @@ impl Shared {
                     // SAFETY: as above.
                     unsafe {
                         device.CreateCommittedResource3(
-                            &heap, flags, &desc, layout, clear_value, session, castable, made,
+                            &heap,
+                            flags,
+                            &desc,
+                            layout,
+                            clear_value,
+                            session,
+                            castable,
+                            made,
                         )
                     }
                 })

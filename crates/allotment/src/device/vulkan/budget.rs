@@ -18,6 +18,9 @@ impl Shared {
         let mut answer = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut told);
         // SAFETY: the physical device is of this instance, and the extension is enabled.
         unsafe { self.instance.get_physical_device_memory_properties2(self.physical_device, &mut answer) };
-        core::array::from_fn(|heap| HeapBudget { usage: told.heap_usage[heap], budget: told.heap_budget[heap] })
+        core::array::from_fn(|heap| HeapBudget {
+            usage: told.heap_usage[heap],
+            budget: told.heap_budget[heap],
+        })
     }
 }

@@ -7,7 +7,8 @@ use std::sync::{Condvar, Mutex};
 
 use allotment::Device as _;
 use allotment::device::vulkan::Device;
-use allotment_headless::{Choice, Headless, HeadlessDesc, Message};
+use allotment_headless::vulkan::{Headless, HeadlessDesc};
+use allotment_headless::{Choice, Message};
 
 use super::host::HostFixture;
 use crate::fixture::Fixture;

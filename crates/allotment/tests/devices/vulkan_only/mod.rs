@@ -270,9 +270,9 @@ fn the_application_submits_to_a_queue_that_it_locked(gpu: &Vulkan) {
 }
 
 fn a_clone_outlives_what_opened_the_device(gpu: &Vulkan) {
-    let desc = allotment_headless::HeadlessDesc::default();
+    let desc = allotment_headless::vulkan::HeadlessDesc::default();
     let name = gpu.fixture().headless().name();
-    let headless = allotment_headless::Headless::open(
+    let headless = allotment_headless::vulkan::Headless::open(
         &desc.on(allotment_headless::Choice::Named(name.to_owned())).validated(),
     );
     // A machine without the layer has told so already.

@@ -6,13 +6,14 @@ use std::sync::{Arc, OnceLock};
 use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
 use ash::vk;
 
-use crate::context::{Base, Context};
-use crate::messages::Messages;
-use crate::{Choice, Extensions, HeadlessDesc, OpenError, Validation};
+use super::context::{Base, Context};
+use super::messenger::messenger;
+use super::{Extensions, HeadlessDesc, OpenError};
+use crate::{Choice, Messages, Validation};
 
 const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-pub(crate) fn open(desc: &HeadlessDesc) -> Result<(Device, Arc<Context>), OpenError> {
+pub(super) fn open(desc: &HeadlessDesc) -> Result<(Device, Arc<Context>), OpenError> {
     // SAFETY: the loader is the system's own, and is as good as its other libraries.
     let entry = unsafe { ash::Entry::load() }.map_err(OpenError::NoLoader)?;
     keep_drivers_loaded(&entry);
@@ -68,7 +69,7 @@ fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenErr
     }
 
     let messages = Arc::new(Messages::default());
-    let mut messenger = messages.messenger();
+    let mut listening = messenger(&messages);
     let enabled = [
         vk::ValidationFeatureEnableEXT::BEST_PRACTICES,
         vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION,
@@ -82,7 +83,7 @@ fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenErr
         .enabled_layer_names(&layers)
         .enabled_extension_names(&extensions);
     if desc.validation == Validation::On {
-        info = info.push_next(&mut messenger).push_next(&mut features);
+        info = info.push_next(&mut listening).push_next(&mut features);
     }
     // SAFETY: layers and extensions are ones that are there, and the chain is valid.
     let instance = unsafe { entry.create_instance(&info, None) }?;
@@ -90,7 +91,7 @@ fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenErr
     if desc.validation == Validation::On {
         let functions = ash::ext::debug_utils::Instance::new(&base.entry, &base.instance);
         // SAFETY: the messages stand on the heap and go after the messenger.
-        let made = unsafe { functions.create_debug_utils_messenger(&base.messages.messenger(), None) }?;
+        let made = unsafe { functions.create_debug_utils_messenger(&messenger(&base.messages), None) }?;
         base.messenger = Some((functions, made));
     }
     Ok(base)
@@ -110,13 +111,8 @@ fn choose(instance: &ash::Instance, choice: &Choice) -> Result<vk::PhysicalDevic
         let properties = properties(device);
         properties.device_name_as_c_str().unwrap_or_default().to_string_lossy().into_owned()
     };
-    let is_named = |device: &_, part: &str| name(device).to_lowercase().contains(&part.to_lowercase());
-    let found = match choice {
-        Choice::Best => devices.iter().find(|device| is_gpu(device)).or(devices.first()),
-        Choice::Index(index) => devices.get(*index),
-        Choice::Named(part) => devices.iter().find(|device| is_named(device, part)),
-    };
-    found.copied().ok_or_else(|| OpenError::NoDevice(devices.iter().map(name).collect()))
+    let found = choice.among(&devices, is_gpu, name);
+    found.map(|index| devices[index]).ok_or_else(|| OpenError::NoDevice(devices.iter().map(name).collect()))
 }
 
 /// One family for each kind of queue: graphics, computing without it, copies alone.

@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use crate::messages::Messages;
+use crate::Messages;
 
 /// An instance and a device. Gone with the last that uses them.
-pub(crate) struct Context {
-    pub(crate) device: ash::Device,
-    pub(crate) physical_device: vk::PhysicalDevice,
-    pub(crate) families: Vec<u32>,
-    pub(crate) api_version: u32,
-    pub(crate) sparse_binding: bool,
+pub(super) struct Context {
+    pub(super) device: ash::Device,
+    pub(super) physical_device: vk::PhysicalDevice,
+    pub(super) families: Vec<u32>,
+    pub(super) api_version: u32,
+    pub(super) sparse_binding: bool,
     /// After the device.
-    pub(crate) base: Base,
+    pub(super) base: Base,
 }
 
 /// An instance and who listens to its layers.
-pub(crate) struct Base {
-    pub(crate) instance: ash::Instance,
-    pub(crate) messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
+pub(super) struct Base {
+    pub(super) instance: ash::Instance,
+    pub(super) messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     /// The instance's own end is told to it, so it goes later.
-    pub(crate) messages: Arc<Messages>,
+    pub(super) messages: Arc<Messages>,
     /// The library with the code of all of them.
-    pub(crate) entry: ash::Entry,
+    pub(super) entry: ash::Entry,
 }
 
 impl core::ops::Deref for Context {

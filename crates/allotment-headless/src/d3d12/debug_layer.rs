@@ -1,0 +1,83 @@
+//! The debug layer: `ID3D12Debug` turns it on, `ID3D12InfoQueue` keeps what it says.
+
+use std::sync::Arc;
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::core::Interface as _;
+
+use crate::{Message, Messages, Severity};
+
+/// Turns the layer on for devices that are made from now on. False where the runtime has none.
+pub(super) fn enable() -> bool {
+    let mut debug: Option<ID3D12Debug> = None;
+    // SAFETY: the interface is written where it is wanted.
+    let found = unsafe { D3D12GetDebugInterface(&mut debug) };
+    let Some(debug) = debug.filter(|_| found.is_ok()) else { return false };
+    // SAFETY: the interface is live.
+    unsafe { debug.EnableDebugLayer() };
+    true
+}
+
+/// What the layer says of a device.
+#[derive(Debug)]
+pub(super) struct DebugLayer {
+    queue: ID3D12InfoQueue,
+    messages: Arc<Messages>,
+}
+
+impl DebugLayer {
+    /// `None` where nobody watches the device.
+    pub(super) fn of(device: &ID3D12Device) -> Option<Self> {
+        let queue: ID3D12InfoQueue = device.cast().ok()?;
+        Some(Self { queue, messages: Arc::default() })
+    }
+
+    /// What was said so far.
+    pub(super) fn messages(&self) -> &Arc<Messages> {
+        self.collect();
+        &self.messages
+    }
+
+    /// Takes what the runtime has kept.
+    fn collect(&self) {
+        // SAFETY: the queue is live.
+        let count = unsafe { self.queue.GetNumStoredMessages() };
+        for index in 0..count {
+            if let Some(message) = self.get(index) {
+                self.messages.say(message);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.queue.ClearStoredMessages() };
+    }
+
+    /// A stored message, where it is a warning or worse.
+    fn get(&self, index: u64) -> Option<Message> {
+        let mut bytes = 0;
+        // SAFETY: with no place to write to, the runtime says how large the message is.
+        unsafe { self.queue.GetMessage(index, None, &mut bytes) }.ok()?;
+        // In words of 64 bits, since the message begins with a structure of pointers.
+        let mut words = vec![0_u64; bytes.div_ceil(8)];
+        let message = words.as_mut_ptr().cast::<D3D12_MESSAGE>();
+        // SAFETY: there are as many bytes as the runtime asked for, aligned for the structure.
+        unsafe { self.queue.GetMessage(index, Some(message), &mut bytes) }.ok()?;
+        // SAFETY: the runtime has written it.
+        let message = unsafe { &*message };
+        let severity = match message.Severity {
+            D3D12_MESSAGE_SEVERITY_CORRUPTION | D3D12_MESSAGE_SEVERITY_ERROR => Severity::Error,
+            D3D12_MESSAGE_SEVERITY_WARNING => Severity::Warning,
+            _ => return None,
+        };
+        let length = message.DescriptionByteLength.saturating_sub(1);
+        // SAFETY: the text stands in the same bytes, and ends with a zero.
+        let text = unsafe { core::slice::from_raw_parts(message.pDescription, length) };
+        let text = String::from_utf8_lossy(text).into_owned();
+        Some(Message { severity, id: message.ID.0.to_string(), text })
+    }
+}
+
+impl Drop for DebugLayer {
+    fn drop(&mut self) {
+        self.collect();
+    }
+}
