@@ -5,6 +5,7 @@
 //!   kinds/       one file per kind of device: which devices the suite runs on, or why there is none
 //!   host_only/   what the simulated device promises beyond the trait
 //!   vulkan_only/ what Vulkan promises beyond it
+//!   d3d12_only/  what Direct3D 12 promises beyond it
 //!   gpu.rs       what the tests say to a device, without `unsafe` and without leaks
 //!   runner.rs    names, counts, skips, and `ALLOTMENT_REQUIRE`
 //! ```
@@ -13,6 +14,8 @@
 //! `ALLOTMENT_REQUIRE=host,vulkan`, a skip of one of these kinds is a failure.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[cfg(all(feature = "d3d12", windows))]
+mod d3d12_only;
 mod fixture;
 mod gpu;
 mod host_only;

@@ -28,6 +28,8 @@ pub(crate) struct Kind {
     name: &'static str,
     /// Why none of its tests can run, where that is so.
     missing: Option<String>,
+    /// What else there is to say of it at the end.
+    note: Option<&'static str>,
     trials: Vec<Trial>,
     tally: Arc<Tally>,
 }
@@ -43,7 +45,7 @@ struct Tally {
 impl Kind {
     /// A kind that is there.
     pub(crate) fn new(name: &'static str) -> Self {
-        Self { name, missing: None, trials: Vec::new(), tally: Arc::default() }
+        Self { name, missing: None, note: None, trials: Vec::new(), tally: Arc::default() }
     }
 
     /// A kind that is not there, and why; with tests of these names, none of which can run.
@@ -54,6 +56,12 @@ impl Kind {
             Trial::ignorable_test(format!("{name}::{test}"), runner).with_ignored_flag(true)
         };
         Self { missing: Some(why.to_owned()), trials: tests.iter().map(trial).collect(), ..Self::new(name) }
+    }
+
+    /// Has the summary say something beside.
+    #[cfg_attr(not(windows), expect(dead_code, reason = "only Direct3D 12 has something to say"))]
+    pub(crate) fn note(&mut self, note: &'static str) {
+        self.note = Some(note);
     }
 
     /// Adds a test, which runs on a device of its own. `variant` says which device of the kind it is.
@@ -108,6 +116,9 @@ impl Kind {
         }
         for (why, count) in &*self.tally.inapplicable.lock().unwrap() {
             write!(line, "; {count} do not apply: {why}").unwrap();
+        }
+        if let Some(note) = self.note {
+            write!(line, "; {note}").unwrap();
         }
         line
     }

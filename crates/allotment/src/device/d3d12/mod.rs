@@ -229,6 +229,13 @@ impl Device {
         &self.shared.adapter
     }
 
+    /// Bytes of a heap that were got through this device and not given back: what is left behind, once all
+    /// who use it have gone. 0 where there is no such heap.
+    #[must_use]
+    pub fn allocated_bytes(&self, heap: HeapIndex) -> u64 {
+        self.shared.ledger.bytes(heap)
+    }
+
     /// How heaps of a memory type are made; `None` where there is no such type.
     #[must_use]
     pub fn heap_properties(&self, memory_type: super::MemoryTypeIndex) -> Option<D3D12_HEAP_PROPERTIES> {

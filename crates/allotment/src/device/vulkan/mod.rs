@@ -279,6 +279,13 @@ impl Device {
         self.shared.enabled
     }
 
+    /// Bytes of a heap that were got through this device and not given back: what is left behind, once all
+    /// who use it have gone. 0 where there is no such heap.
+    #[must_use]
+    pub fn allocated_bytes(&self, heap: HeapIndex) -> u64 {
+        self.shared.ledger.bytes(heap)
+    }
+
     /// Takes a queue for the application's own use, as Vulkan wants it of who submits to it. Nobody submits
     /// through this device meanwhile: who holds the guard and submits through the device waits for itself. `None`
     /// where there is no such queue.

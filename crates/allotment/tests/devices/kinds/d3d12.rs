@@ -1,9 +1,133 @@
-//! Direct3D 12.
+//! Direct3D 12, with the debug layer watching where the runtime has one: any message fails the test that it
+//! was said in.
+//!
+//! `ALLOTMENT_D3D12` names another adapter than the best by a part of its name.
 
-use super::host::HostFixture;
-use crate::runner::Kind;
-use crate::suite;
+#[cfg(not(all(feature = "d3d12", windows)))]
+pub(super) fn kind() -> crate::runner::Kind {
+    use super::host::HostFixture;
+    use crate::runner::Kind;
+    use crate::suite;
+    Kind::missing("d3d12", "Direct3D 12 is for Windows", &suite::names::<HostFixture>())
+}
 
-pub(super) fn kind() -> Kind {
-    Kind::missing("d3d12", "this build has no Direct3D 12 device", &suite::names::<HostFixture>())
+#[cfg(all(feature = "d3d12", windows))]
+pub(super) use real::kind;
+#[cfg(all(feature = "d3d12", windows))]
+pub(crate) use real::D3d12Fixture;
+
+#[cfg(all(feature = "d3d12", windows))]
+mod real {
+    use allotment::Device as _;
+    use allotment::device::HeapIndex;
+    use allotment::device::d3d12::{Device, DeviceDesc};
+    use allotment_headless::Choice;
+    use allotment_headless::d3d12::{Headless, HeadlessDesc};
+    use windows::Win32::Graphics::Direct3D12::*;
+    use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
+
+    use crate::d3d12_only;
+    use crate::fixture::Fixture;
+    use crate::kinds::host::HostFixture;
+    use crate::runner::Kind;
+    use crate::suite;
+
+    pub(crate) fn kind() -> Kind {
+        let watched = match Headless::open(&desc()) {
+            Ok(headless) => headless.messages().is_some(),
+            Err(why) => {
+                let mut tests = suite::names::<HostFixture>();
+                tests.extend(d3d12_only::all().into_iter().map(|(name, _)| name));
+                return Kind::missing("d3d12", &why.to_string(), &tests);
+            }
+        };
+        let mut kind = Kind::new("d3d12");
+        kind.note(if watched {
+            "the debug layer watched"
+        } else {
+            "nobody watched: this runtime has no debug layer"
+        });
+        kind.conformance("", || D3d12Fixture::new(|desc| desc));
+        // As on older hardware: buffers, render targets and other textures do not share heaps.
+        kind.conformance("tier 1", || D3d12Fixture::new(|desc| desc.up_to_tier(D3D12_RESOURCE_HEAP_TIER_1)));
+        kind.conformance("custom heaps", || D3d12Fixture::new(with_custom_heaps));
+        for test in d3d12_only::all() {
+            kind.add("", test, || D3d12Fixture::new(|desc| desc));
+        }
+        kind
+    }
+
+    /// What the environment asks for.
+    fn desc() -> HeadlessDesc {
+        let choice = std::env::var("ALLOTMENT_D3D12").map_or(Choice::Best, Choice::Named);
+        HeadlessDesc::default().on(choice).validated()
+    }
+
+    /// The system's memory as a custom heap sees it: with each kind of page.
+    fn with_custom_heaps(desc: DeviceDesc) -> DeviceDesc {
+        let pages = [
+            D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE,
+            D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE,
+            D3D12_CPU_PAGE_PROPERTY_WRITE_BACK,
+        ];
+        pages.into_iter().fold(desc, |desc, page| {
+            desc.with_custom_heap(D3D12_HEAP_PROPERTIES {
+                Type: D3D12_HEAP_TYPE_CUSTOM,
+                CPUPageProperty: page,
+                MemoryPoolPreference: D3D12_MEMORY_POOL_L0,
+                CreationNodeMask: 1,
+                VisibleNodeMask: 1,
+            })
+        })
+    }
+
+    /// A Direct3D 12 device of its own, whose messages are failures.
+    pub(crate) struct D3d12Fixture {
+        headless: Headless,
+    }
+
+    impl D3d12Fixture {
+        pub(crate) fn new(adapt: impl FnOnce(DeviceDesc) -> DeviceDesc) -> Self {
+            Self { headless: Headless::open_as(&desc(), adapt).unwrap() }
+        }
+    }
+
+    impl Fixture for D3d12Fixture {
+        type Device = Device;
+
+        fn device(&self) -> &Device {
+            self.headless.device()
+        }
+
+        fn budgets_are_exact(&self) -> bool {
+            false
+        }
+
+        fn image_format(&self) -> u32 {
+            DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs()
+        }
+
+        fn has_linear_images(&self) -> bool {
+            false
+        }
+
+        fn expect_complaints(&self, _: &'static str) {
+            // What cannot be had is refused before a layer sees it.
+        }
+
+        fn finish(self) -> Result<(), String> {
+            for heap in (0..).map(HeapIndex).take(self.device().properties().heaps.len()) {
+                let left = self.device().allocated_bytes(heap);
+                if left != 0 {
+                    return Err(format!("{left} bytes of heap {heap} were left behind"));
+                }
+            }
+            let messages = self.headless.messages().cloned();
+            // The end of the device is watched too.
+            drop(self);
+            let said = messages.map(|messages| messages.take()).unwrap_or_default();
+            let said: Vec<_> = said.iter().map(ToString::to_string).collect();
+            if said.is_empty() { Ok(()) } else { Err(format!("the debug layer said: {said:#?}")) }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Kinds of devices, a file each. To add one: write its file, with a [`Fixture`](crate::fixture::Fixture)
 //! for its device, and name it in [`all`].
 
-mod d3d12;
+pub(crate) mod d3d12;
 pub(crate) mod host;
 pub(crate) mod vulkan;
 

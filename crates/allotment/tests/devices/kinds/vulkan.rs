@@ -6,6 +6,7 @@
 use std::sync::{Condvar, Mutex};
 
 use allotment::Device as _;
+use allotment::device::HeapIndex;
 use allotment::device::vulkan::Device;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use allotment_headless::{Choice, Message};
@@ -150,9 +151,11 @@ impl Fixture for VulkanFixture {
 
     fn finish(self) -> Result<(), String> {
         let messages = self.headless.messages().clone();
-        let left = self.device().heap_budget(allotment::device::HeapIndex(0)).usage;
-        if self.budgets_are_exact() && left != 0 {
-            return Err(format!("{left} bytes of heap 0 were left behind"));
+        for heap in (0..).map(HeapIndex).take(self.device().properties().heaps.len()) {
+            let left = self.device().allocated_bytes(heap);
+            if left != 0 {
+                return Err(format!("{left} bytes of heap {heap} were left behind"));
+            }
         }
         // The end of the device is watched too: what was left behind is said there.
         drop(self);
