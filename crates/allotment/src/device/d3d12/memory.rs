@@ -10,7 +10,9 @@ use windows::core::Interface as _;
 use super::properties::{PLACEMENT, Takes};
 use super::resources::{BUFFER, create};
 use super::{MemoryOptions, Shared, refused};
-use crate::device::{DeviceError, MemoryDesc, MemoryHandle, MemoryTypeMask};
+use crate::device::{
+    DeviceError, MemoryDesc, MemoryHandle, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
+};
 
 /// A heap, or a committed resource, which is its own memory: the address of an `ID3D12Pageable`.
 ///
@@ -79,6 +81,12 @@ impl Shared {
             Ok((self.memory(&heap.into(), desc), Object { kind, size: desc.size, window: None }, ()))
         };
         self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, ask).map(|(memory, ())| memory)
+    }
+
+    /// True for memory that the CPU can map.
+    pub(super) fn is_mappable(&self, memory_type: MemoryTypeIndex) -> bool {
+        let found = self.properties.memory_type(memory_type);
+        found.is_some_and(|found| found.properties.contains(MemoryProperties::HOST_VISIBLE))
     }
 
     /// Enters a resource that `commit` makes as memory of its own.

@@ -365,7 +365,7 @@ unsafe impl DeviceApi for Device {
         info: &ResourceInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        self.shared.create_committed(info, memory)
+        self.shared.create_dedicated(info, memory)
     }
 
     unsafe fn destroy_buffer(&self, buffer: ID3D12Resource) {
@@ -391,7 +391,7 @@ unsafe impl DeviceApi for Device {
         info: &ResourceInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        self.shared.create_committed(info, memory)
+        self.shared.create_dedicated(info, memory)
     }
 
     unsafe fn destroy_image(&self, image: ID3D12Resource) {

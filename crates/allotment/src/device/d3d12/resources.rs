@@ -220,20 +220,46 @@ impl Shared {
         }
     }
 
-    pub(super) fn create_committed(
+    /// A resource and memory that is its alone: committed, where the CPU cannot map the memory. Of a
+    /// committed buffer only the bytes of its own width may be mapped, and of memory all may, so that a
+    /// mappable one is placed in a heap of its own.
+    pub(super) fn create_dedicated(
         &self,
         info: &ResourceInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        let (desc, needs) = self.placed(info)?;
-        let imports = memory.options.is_some_and(|options| options.import.is_some());
-        if !needs.memory_types.contains(memory.memory_type) || imports {
+        let (_, needs) = self.placed(info)?;
+        if !needs.memory_types.contains(memory.memory_type) {
+            return Err(DeviceError::Unsupported);
+        }
+        let desc = MemoryDesc { size: needs.size, ..*memory };
+        if !self.is_mappable(memory.memory_type) {
+            return self.create_committed(info, &desc);
+        }
+        let memory = self.allocate(&desc)?;
+        // SAFETY: new, of a type that suits, and as large as is needed.
+        match unsafe { self.create_in(info, memory, 0) } {
+            Ok(resource) => Ok((memory, resource)),
+            Err(error) => {
+                self.free(memory);
+                Err(error)
+            }
+        }
+    }
+
+    fn create_committed(
+        &self,
+        info: &ResourceInfo<'_>,
+        memory: &MemoryDesc<'_, MemoryOptions>,
+    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
+        let (desc, _) = self.placed(info)?;
+        if memory.options.is_some_and(|options| options.import.is_some()) {
             return Err(DeviceError::Unsupported);
         }
         let heap = self.classes[memory.memory_type.get()].properties;
         let flags = self.heap_flags(memory.options);
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
-        self.allocate_committed(&MemoryDesc { size: needs.size, ..*memory }, || match info.initial {
+        self.allocate_committed(memory, || match info.initial {
             Initial::State(asked) if info.castable.is_empty() => {
                 let state = state(heap.Type, asked);
                 create(|made| {

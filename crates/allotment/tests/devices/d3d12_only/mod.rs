@@ -3,8 +3,8 @@
 
 use allotment::device::d3d12::{Device, MemoryOptions, ResourceInfo};
 use allotment::device::{
-    BufferDesc, Device as _, DeviceError, MemoryDesc, MemoryProperties, MemoryTypeIndex, Priority, QueueIndex,
-    TimelineValue, Wait,
+    BufferDesc, Device as _, DeviceError, MemoryDesc, MemoryProperties, MemoryTypeIndex, Priority,
+    QueueIndex, TimelineValue, Wait,
 };
 use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
@@ -250,7 +250,9 @@ fn a_layout_needs_enhanced_barriers(gpu: &D3d12) {
         match allocator.create_resource(&info, &wanted(Intent::Device).dedicated(dedicated)) {
             Ok(resource) => allocator.destroy_resource(resource).unwrap(),
             // A runtime may have the interface and a device without the barriers.
-            Err(_) => assert!(!has || dedicated == Dedicated::Never || allocator.statistics().allocations == 0),
+            Err(_) => {
+                assert!(!has || dedicated == Dedicated::Never || allocator.statistics().allocations == 0)
+            }
         }
     }
     assert_eq!(allocator.statistics().allocations, 0);
@@ -377,7 +379,7 @@ fn bytes_go_up_and_come_back_by_every_memory_type(gpu: &D3d12) {
         let buffer = allocator.create_resource(&info, &wanted(intent)).unwrap();
         let bytes = pattern(3, 100_000);
         transfer.upload_to(&buffer, 0, &bytes).unwrap();
-            let mut back = vec![0; bytes.len()];
+        let mut back = vec![0; bytes.len()];
         transfer.download_from(&buffer, 0, &mut back).unwrap();
         assert!(back == bytes, "{intent}");
         allocator.destroy_resource(buffer).unwrap();

@@ -12,9 +12,9 @@ pub(super) fn kind() -> crate::runner::Kind {
 }
 
 #[cfg(all(feature = "d3d12", windows))]
-pub(super) use real::kind;
-#[cfg(all(feature = "d3d12", windows))]
 pub(crate) use real::D3d12Fixture;
+#[cfg(all(feature = "d3d12", windows))]
+pub(super) use real::kind;
 
 #[cfg(all(feature = "d3d12", windows))]
 mod real {
