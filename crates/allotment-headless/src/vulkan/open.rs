@@ -222,6 +222,10 @@ fn open_device(
         | is(fourth && maintenance4.maintenance4 == vk::TRUE, Enabled::MAINTENANCE4)
         | is(budget, Enabled::MEMORY_BUDGET)
         | is(priority && priorities.memory_priority == vk::TRUE, Enabled::MEMORY_PRIORITY)
+        | is(
+            pageable && pages.pageable_device_local_memory == vk::TRUE,
+            Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY,
+        )
         | is(fd, Enabled::EXTERNAL_MEMORY_FD)
         | is(dma_buf, Enabled::EXTERNAL_MEMORY_DMA_BUF)
         | is(base.messenger.is_some(), Enabled::DEBUG_UTILS);

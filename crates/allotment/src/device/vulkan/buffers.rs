@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::{DedicatedTo, Enabled, MemoryOptions, Shared, refused};
+use super::{Enabled, MemoryOptions, Shared, refused};
 use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements};
 
 /// A buffer that is wanted.
@@ -105,11 +105,7 @@ impl Shared {
                 // SAFETY: the description is valid, as its maker promised.
                 return Ok(self.asked(|answer| unsafe { functions.buffer(&self.raw, &wanted, answer) }));
             }
-            let buffer = self.bare_buffer(raw)?;
-            let needs = self.needs_of_buffer(buffer);
-            // SAFETY: made above, and never used.
-            unsafe { self.raw.destroy_buffer(buffer, None) };
-            Ok(needs)
+            Ok(self.needs_of_temporary(self.bare_buffer(raw)?))
         })?
     }
 
@@ -126,13 +122,6 @@ impl Shared {
         self.with_buffer_info(info, |raw| self.bare_buffer(raw))?
     }
 
-    /// `buffer` is live and of this device.
-    pub(super) fn needs_of_buffer(&self, buffer: vk::Buffer) -> Requirements {
-        let wanted = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
-        // SAFETY: the buffer is live; the function is core in 1.1.
-        self.asked(|answer| unsafe { self.raw.get_buffer_memory_requirements2(&wanted, answer) })
-    }
-
     /// # Safety
     ///
     /// As for [`create_buffer`](crate::Device::create_buffer).
@@ -142,16 +131,8 @@ impl Shared {
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Buffer, DeviceError> {
-        let buffer = self.bindable_buffer(info)?;
         // SAFETY: the buffer is new, the memory suits it by the caller's promise.
-        match unsafe { self.raw.bind_buffer_memory(buffer, memory, offset) } {
-            Ok(()) => Ok(buffer),
-            Err(error) => {
-                // SAFETY: made above, and never used.
-                unsafe { self.raw.destroy_buffer(buffer, None) };
-                Err(refused(error))
-            }
-        }
+        unsafe { self.bound(self.bindable_buffer(info)?, memory, offset) }
     }
 
     pub(super) fn create_dedicated_buffer(
@@ -159,28 +140,6 @@ impl Shared {
         info: &BufferInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
-        let buffer = self.bindable_buffer(info)?;
-        let unmake = |error| {
-            // SAFETY: made above, and never used.
-            unsafe { self.raw.destroy_buffer(buffer, None) };
-            error
-        };
-        let needs = self.needs_of_buffer(buffer);
-        if !needs.memory_types.contains(memory.memory_type) {
-            return Err(unmake(DeviceError::Unsupported));
-        }
-        let desc = MemoryDesc { size: needs.size, ..*memory };
-        let memory = self.allocate(&desc, DedicatedTo::Buffer(buffer)).map_err(unmake)?;
-        // SAFETY: both are new, and the memory was made for the buffer.
-        match unsafe { self.raw.bind_buffer_memory(buffer, memory, 0) } {
-            Ok(()) => Ok((memory, buffer)),
-            Err(error) => {
-                // SAFETY: made above, and known to nobody else; the buffer goes first.
-                let error = unmake(refused(error));
-                // SAFETY: as above.
-                unsafe { self.free(memory) };
-                Err(error)
-            }
-        }
+        self.bound_alone(self.bindable_buffer(info)?, memory)
     }
 }

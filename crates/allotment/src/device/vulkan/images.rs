@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::{DedicatedTo, MemoryOptions, Shared, refused};
+use super::{MemoryOptions, Shared, refused};
 use crate::device::{DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKind, Tiling};
 
 /// An image that is wanted.
@@ -227,24 +227,13 @@ impl Shared {
                 // SAFETY: the description is valid: its maker promised it, or the device was asked.
                 return Ok(self.asked(|answer| unsafe { functions.image(&self.raw, &wanted, answer) }));
             }
-            let image = self.bare_image(raw)?;
-            let needs = self.needs_of_image(image);
-            // SAFETY: made above, and never used.
-            unsafe { self.raw.destroy_image(image, None) };
-            Ok(needs)
+            Ok(self.needs_of_temporary(self.bare_image(raw)?))
         })?
     }
 
     fn bare_image(&self, raw: &vk::ImageCreateInfo<'_>) -> Result<vk::Image, DeviceError> {
         // SAFETY: the description is valid: its maker promised it, or the device was asked.
         unsafe { self.raw.create_image(raw, None) }.map_err(refused)
-    }
-
-    /// `image` is live, of this device, and not disjoint.
-    pub(super) fn needs_of_image(&self, image: vk::Image) -> Requirements {
-        let wanted = vk::ImageMemoryRequirementsInfo2::default().image(image);
-        // SAFETY: the image is live; the function is core in 1.1.
-        self.asked(|answer| unsafe { self.raw.get_image_memory_requirements2(&wanted, answer) })
     }
 
     /// # Safety
@@ -258,14 +247,7 @@ impl Shared {
     ) -> Result<vk::Image, DeviceError> {
         let image = self.with_image_info(info, |raw| self.bare_image(raw))??;
         // SAFETY: the image is new, the memory suits it by the caller's promise.
-        match unsafe { self.raw.bind_image_memory(image, memory, offset) } {
-            Ok(()) => Ok(image),
-            Err(error) => {
-                // SAFETY: made above, and never used.
-                unsafe { self.raw.destroy_image(image, None) };
-                Err(refused(error))
-            }
-        }
+        unsafe { self.bound(image, memory, offset) }
     }
 
     pub(super) fn create_dedicated_image(
@@ -273,27 +255,6 @@ impl Shared {
         info: &ImageInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Image), DeviceError> {
-        let image = self.with_image_info(info, |raw| self.bare_image(raw))??;
-        let unmake = |error| {
-            // SAFETY: made above, and never used.
-            unsafe { self.raw.destroy_image(image, None) };
-            error
-        };
-        let needs = self.needs_of_image(image);
-        if !needs.memory_types.contains(memory.memory_type) {
-            return Err(unmake(DeviceError::Unsupported));
-        }
-        let desc = MemoryDesc { size: needs.size, ..*memory };
-        let memory = self.allocate(&desc, DedicatedTo::Image(image)).map_err(unmake)?;
-        // SAFETY: both are new, and the memory was made for the image.
-        match unsafe { self.raw.bind_image_memory(image, memory, 0) } {
-            Ok(()) => Ok((memory, image)),
-            Err(error) => {
-                let error = unmake(refused(error));
-                // SAFETY: made above, and known to nobody else; the image went first.
-                unsafe { self.free(memory) };
-                Err(error)
-            }
-        }
+        self.bound_alone(self.with_image_info(info, |raw| self.bare_image(raw))??, memory)
     }
 }

@@ -41,6 +41,8 @@ mod options;
 mod properties;
 mod queues;
 mod requirements;
+mod residency;
+mod resources;
 
 use core::any::Any;
 use core::fmt;
@@ -66,6 +68,7 @@ use super::budget::Budgets;
 use super::ledger::Ledger;
 use queues::Queues;
 use requirements::Maintenance4;
+use resources::Bindable as _;
 
 bitflags! {
     /// What the application enabled when it made its device, beside what its version makes core.
@@ -92,6 +95,8 @@ bitflags! {
         const PROTECTED_MEMORY = 1 << 8;
         /// `VK_EXT_debug_utils` of the instance: what has a name is named to it.
         const DEBUG_UTILS = 1 << 9;
+        /// `VK_EXT_pageable_device_local_memory` and its feature.
+        const PAGEABLE_DEVICE_LOCAL_MEMORY = 1 << 10;
     }
 }
 
@@ -185,6 +190,7 @@ struct Shared {
     families: Vec<u32>,
     maintenance4: Option<Maintenance4>,
     debug_utils: Option<ash::ext::debug_utils::Device>,
+    pageable: Option<ash::ext::pageable_device_local_memory::Device>,
     #[cfg(unix)]
     external_memory_fd: Option<ash::khr::external_memory_fd::Device>,
     ledger: Ledger,
@@ -238,6 +244,7 @@ impl Device {
         let external_memory_fd = enabled
             .intersects(Enabled::EXTERNAL_MEMORY_FD | Enabled::EXTERNAL_MEMORY_DMA_BUF)
             .then(|| ash::khr::external_memory_fd::Device::new(&instance, &raw));
+        let pageable = residency::functions(&instance, &raw, enabled);
         let queues = Queues::new(&instance, &raw, version, &queues)?;
         let shared = Shared {
             ledger: Ledger::new(&properties),
@@ -253,6 +260,7 @@ impl Device {
             families,
             maintenance4,
             debug_utils,
+            pageable,
             #[cfg(unix)]
             external_memory_fd,
             instance,
@@ -309,7 +317,7 @@ impl Device {
     /// `buffer` is live and of this device.
     #[must_use]
     pub unsafe fn requirements_of_buffer(&self, buffer: vk::Buffer) -> Requirements {
-        self.shared.needs_of_buffer(buffer)
+        buffer.needs(&self.shared)
     }
 
     /// What memory an image needs that was made without memory.
@@ -319,7 +327,7 @@ impl Device {
     /// `image` is live, of this device, and not disjoint.
     #[must_use]
     pub unsafe fn requirements_of_image(&self, image: vk::Image) -> Requirements {
-        self.shared.needs_of_image(image)
+        image.needs(&self.shared)
     }
 }
 

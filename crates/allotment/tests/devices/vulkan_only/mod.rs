@@ -86,6 +86,10 @@ fn memory_has_the_priority_that_was_asked_for(gpu: &Vulkan) -> Outcome {
     for priority in [Priority::new(0.0), Priority::NORMAL, Priority::HIGH] {
         let desc = MemoryDesc::new(gpu.types()[0], 1 << 20).with_priority(priority);
         let memory = gpu.device().allocate_memory(&desc).unwrap();
+        // SAFETY: live, and nobody else's.
+        let again = unsafe { gpu.device().set_priority(memory, Priority::new(0.3)) };
+        let pageable = gpu.device().enabled().contains(Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY);
+        assert_eq!(again.is_ok(), pageable, "{again:?}");
         // SAFETY: live, and never used.
         unsafe { gpu.device().free_memory(memory) };
     }

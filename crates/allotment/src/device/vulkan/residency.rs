@@ -1,0 +1,39 @@
+//! What goes last where there is too little memory: `VK_EXT_pageable_device_local_memory`.
+
+use ash::vk;
+
+use super::{Device, Enabled};
+use crate::device::{DeviceError, Priority};
+
+impl Device {
+    /// Says how early memory goes when there is too little, whatever was said when it was made. Advice.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where `VK_EXT_pageable_device_local_memory` is not enabled.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live and from this device, and nobody else sets its priority or frees it meanwhile.
+    pub unsafe fn set_priority(
+        &self,
+        memory: vk::DeviceMemory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        let functions = self.shared.pageable.as_ref().ok_or(DeviceError::Unsupported)?;
+        let set = functions.fp().set_device_memory_priority_ext;
+        // SAFETY: the memory is live, and the extension is enabled.
+        unsafe { set(self.shared.raw.handle(), memory, priority.get()) };
+        Ok(())
+    }
+}
+
+/// The functions of the extension, where it is enabled.
+pub(super) fn functions(
+    instance: &ash::Instance,
+    device: &ash::Device,
+    enabled: Enabled,
+) -> Option<ash::ext::pageable_device_local_memory::Device> {
+    let is_enabled = enabled.contains(Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY);
+    is_enabled.then(|| ash::ext::pageable_device_local_memory::Device::new(instance, device))
+}

@@ -1,0 +1,126 @@
+//! What buffers and images have in common: made without memory, they are bound once, and destroyed where that
+//! fails.
+
+use ash::vk;
+
+use super::{DedicatedTo, MemoryOptions, Shared, refused};
+use crate::device::{DeviceError, MemoryDesc, Requirements};
+
+/// A driver object that memory is bound to.
+pub(super) trait Bindable: Copy {
+    /// How memory is told that it is the object's alone.
+    fn alone(self) -> DedicatedTo;
+
+    /// What memory the object needs. It is live, of the device, and no disjoint image.
+    fn needs(self, device: &Shared) -> Requirements;
+
+    /// # Safety
+    ///
+    /// The object is live, of the device and not bound; its needs hold at `offset`.
+    unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result>;
+
+    /// # Safety
+    ///
+    /// The object is live, of the device, and no queue uses it.
+    unsafe fn destroy(self, device: &Shared);
+}
+
+impl Bindable for vk::Buffer {
+    fn alone(self) -> DedicatedTo {
+        DedicatedTo::Buffer(self)
+    }
+
+    fn needs(self, device: &Shared) -> Requirements {
+        let wanted = vk::BufferMemoryRequirementsInfo2::default().buffer(self);
+        // SAFETY: the buffer is live; the function is core in 1.1.
+        device.asked(|answer| unsafe { device.raw.get_buffer_memory_requirements2(&wanted, answer) })
+    }
+
+    unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
+        // SAFETY: the caller's promise.
+        unsafe { device.raw.bind_buffer_memory(self, memory, offset) }
+    }
+
+    unsafe fn destroy(self, device: &Shared) {
+        // SAFETY: the caller's promise.
+        unsafe { device.raw.destroy_buffer(self, None) };
+    }
+}
+
+impl Bindable for vk::Image {
+    fn alone(self) -> DedicatedTo {
+        DedicatedTo::Image(self)
+    }
+
+    fn needs(self, device: &Shared) -> Requirements {
+        let wanted = vk::ImageMemoryRequirementsInfo2::default().image(self);
+        // SAFETY: the image is live; the function is core in 1.1.
+        device.asked(|answer| unsafe { device.raw.get_image_memory_requirements2(&wanted, answer) })
+    }
+
+    unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
+        // SAFETY: the caller's promise.
+        unsafe { device.raw.bind_image_memory(self, memory, offset) }
+    }
+
+    unsafe fn destroy(self, device: &Shared) {
+        // SAFETY: the caller's promise.
+        unsafe { device.raw.destroy_image(self, None) };
+    }
+}
+
+impl Shared {
+    /// What memory an object needs that was made to be asked, and that goes again.
+    pub(super) fn needs_of_temporary(&self, object: impl Bindable) -> Requirements {
+        let needs = object.needs(self);
+        // SAFETY: made by the caller, and never used.
+        unsafe { object.destroy(self) };
+        needs
+    }
+
+    /// Binds a new object to existing memory, or destroys it.
+    ///
+    /// # Safety
+    ///
+    /// The object is new, the memory is live and suits it at `offset`.
+    pub(super) unsafe fn bound<R: Bindable>(
+        &self,
+        object: R,
+        memory: vk::DeviceMemory,
+        offset: u64,
+    ) -> Result<R, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { object.bind(self, memory, offset) }.map(|()| object).map_err(|error| {
+            // SAFETY: the object is new, and was never used.
+            unsafe { object.destroy(self) };
+            refused(error)
+        })
+    }
+
+    /// Binds a new object to new memory that is its alone, or destroys both.
+    pub(super) fn bound_alone<R: Bindable>(
+        &self,
+        object: R,
+        desc: &MemoryDesc<'_, MemoryOptions>,
+    ) -> Result<(vk::DeviceMemory, R), DeviceError> {
+        let needs = object.needs(self);
+        let made = if needs.memory_types.contains(desc.memory_type) {
+            self.allocate(&MemoryDesc { size: needs.size, ..*desc }, object.alone())
+        } else {
+            Err(DeviceError::Unsupported)
+        };
+        let memory = made.inspect_err(|_| {
+            // SAFETY: the object is new, and was never used.
+            unsafe { object.destroy(self) };
+        })?;
+        // SAFETY: both are new, and the memory was made for the object.
+        match unsafe { self.bound(object, memory, 0) } {
+            Ok(object) => Ok((memory, object)),
+            Err(error) => {
+                // SAFETY: made above, and known to nobody else; the object went first.
+                unsafe { self.free(memory) };
+                Err(error)
+            }
+        }
+    }
+}
