@@ -11,7 +11,7 @@ fn main() {
 }
 
 #[cfg(all(feature = "d3d12", windows))]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn core::error::Error>> {
     example::run()
 }
 

@@ -6,6 +6,10 @@
 //! - [`host`]: simulated, on every machine. Real bytes, queues with threads of their own, and failures
 //!   on demand.
 //! - `vulkan` (feature `vulkan`): Vulkan 1.1 and up, over the application's own device.
+//! - `d3d12` (feature `d3d12`, on Windows): Direct3D 12, over the application's own device.
+//!
+//! The two that call real drivers have the same files, so that who knows one finds the way in the other. What
+//! both need stands once, beside their folders.
 //!
 //! The trait is meant to be implemented outside this crate as well. What it promises is written as a
 //! generic conformance suite (`tests/devices`), which any implementation can be run through.

@@ -22,8 +22,8 @@ impl From<ImageDesc> for ResourceInfo<'_> {
         let slices = if is_3d { depth } else { array_layers };
         let [slices, levels] = [slices, mip_levels].map(|count| u16::try_from(count).unwrap_or(0));
         // 0 levels are all that there can be, to Direct3D 12; here there is no such image.
-        let possible = ![height, depth, array_layers, slices.into(), levels.into(), samples].contains(&0)
-            && !(is_3d && array_layers != 1);
+        let none = [height, depth, array_layers, slices.into(), levels.into(), samples].contains(&0);
+        let possible = !none && (!is_3d || array_layers == 1);
         let mut flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & USAGES.0);
         if samples > 1 && !flags.contains(DEPTH) {
             flags |= TARGET;
