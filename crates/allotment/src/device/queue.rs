@@ -3,6 +3,8 @@
 use core::fmt;
 
 use super::Device;
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+use super::DeviceError;
 
 /// Which queue; an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +66,23 @@ pub struct Submission<'a, D: Device> {
     pub waits: &'a [TimelinePoint],
     /// What to copy then. The copies of one submission run in any order.
     pub copies: &'a [BufferCopy<'a, D>],
+}
+
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+impl<D: Device> Submission<'_, D> {
+    /// Refuses waits for one of the device's `queues` that does not exist, and for what would wait for itself:
+    /// the point `next` of `queue`, which this becomes, and what comes after it.
+    pub(super) fn check(&self, queue: QueueIndex, next: u64, queues: usize) -> Result<(), DeviceError> {
+        let possible = |point: &TimelinePoint| {
+            usize::from(point.queue.0) < queues && !(point.queue == queue && point.value.0 >= next)
+        };
+        if self.waits.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+    }
+
+    /// True where there are bytes to copy.
+    pub(super) fn has_copies(&self) -> bool {
+        self.copies.iter().any(|copy| copy.size > 0)
+    }
 }
 
 impl<D: Device> fmt::Debug for Submission<'_, D> {

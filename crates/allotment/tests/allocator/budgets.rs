@@ -277,7 +277,12 @@ fn threads_that_race_for_the_last_bytes_of_the_budget_never_exceed_it() {
         }
     });
     assert!(highest.into_inner() <= BUDGET);
-    assert!(served.into_inner() >= 1000, "what is freed is there for the next");
+    // How many depends on who runs when; but each thread begins with nothing of its own in use.
+    let served = served.into_inner();
+    assert!(served >= 3, "{served}");
+    let last: Vec<_> = (0..3).map(|_| rig.allocate(&desc).expect("what was freed is there again")).collect();
+    assert!(rig.allocate(&desc).is_err());
+    rig.free_all(last);
 }
 
 #[test]

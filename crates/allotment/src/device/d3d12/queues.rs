@@ -142,17 +142,11 @@ impl Queues {
         submission: &Submission<'_, Device>,
     ) -> Result<TimelineValue, DeviceError> {
         let queue = self.get(index)?;
-        for point in submission.waits {
-            self.get(point.queue)?;
-        }
         let mut guard = locked(&queue.state);
         let state = &mut *guard;
         let value = state.submitted + 1;
-        if submission.waits.iter().any(|point| point.queue == index && point.value.0 >= value) {
-            // It would wait for itself.
-            return Err(DeviceError::Unsupported);
-        }
-        let list = queue.record(device, state, submission.copies)?;
+        submission.check(index, value, self.queues.len())?;
+        let list = queue.record(device, state, submission)?;
         for point in submission.waits.iter().filter(|point| point.value.0 > 0) {
             let other = self.get(point.queue)?;
             // SAFETY: both are live, and stay so until the queue is done.
@@ -203,12 +197,12 @@ impl Queue {
         &self,
         device: &ID3D12Device,
         state: &mut State,
-        copies: &[BufferCopy<'_, Device>],
+        submission: &Submission<'_, Device>,
     ) -> Result<Option<ID3D12CommandList>, DeviceError> {
-        if copies.iter().all(|copy| copy.size == 0) {
+        if !submission.has_copies() {
             return Ok(None);
         }
-        let within_one = copies.iter().any(|copy| copy.from == copy.to && copy.size > 0);
+        let within_one = submission.copies.iter().any(|copy| copy.from == copy.to && copy.size > 0);
         if within_one && state.detour.is_none() {
             state.detour = Some(detour(device)?);
         }
@@ -230,7 +224,7 @@ impl Queue {
         };
         state.states.clear();
         let mut recording = Recording { list: &list, states: &mut state.states };
-        for copy in copies.iter().filter(|copy| copy.size > 0) {
+        for copy in submission.copies.iter().filter(|copy| copy.size > 0) {
             match state.detour.as_ref().filter(|_| copy.from == copy.to) {
                 Some(detour) => recording.copy_within(copy, detour),
                 None => recording.copy(copy.from, copy.from_offset, copy.to, copy.to_offset, copy.size),

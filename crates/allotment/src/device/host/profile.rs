@@ -119,6 +119,28 @@ impl Profile {
         Self::all().into_iter().find(|profile| profile.name == name)
     }
 
+    /// A machine with the heaps, memory types, limits and queues of another device: what an allocator decides
+    /// there, it decides on this one. Which types take buffers and images is not known, so all do.
+    ///
+    /// ```
+    /// use allotment::Device as _;
+    /// use allotment::device::host::{HostDevice, Profile};
+    ///
+    /// let device = HostDevice::new(Profile::named("mobile").unwrap());
+    /// let again = HostDevice::new(Profile::of(device.properties()));
+    /// assert_eq!(again.properties().heaps, device.properties().heaps);
+    /// ```
+    #[must_use]
+    pub fn of(properties: &DeviceProperties) -> Self {
+        Self {
+            heaps: properties.heaps.clone(),
+            memory_types: properties.memory_types.clone(),
+            limits: properties.limits,
+            queues: properties.queues.clone(),
+            ..Self::base("as another device", "the heaps, memory types, limits and queues of another device")
+        }
+    }
+
     fn discrete_large_bar() -> Self {
         Self {
             heaps: vec![device_heap(8 * GIB), host_heap(16 * GIB)],

@@ -205,35 +205,28 @@ impl Queues {
         submission: &Submission<'_, Device>,
     ) -> Result<TimelineValue, DeviceError> {
         let queue = self.get(index)?;
-        for point in submission.waits {
-            self.get(point.queue)?;
-        }
         let mut guard = locked(&queue.state);
         let state = &mut *guard;
         let value = state.submitted + 1;
-        if submission.waits.iter().any(|point| point.queue == index && point.value.0 >= value) {
-            // It would wait for itself.
-            return Err(DeviceError::Unsupported);
-        }
+        submission.check(index, value, self.queues.len())?;
 
         let mut scratch = core::mem::take(&mut state.scratch);
         scratch.semaphores.clear();
         scratch.values.clear();
         for point in submission.waits.iter().filter(|point| point.value.0 > 0) {
-            // Looked up above.
             scratch.semaphores.push(self.get(point.queue)?.semaphore);
             scratch.values.push(point.value.0);
         }
         scratch.stages.clear();
         // Without commands there is no transfer to hold back, only the signal: that comes after all stages.
-        let waiting = if is_empty(submission.copies) {
-            vk::PipelineStageFlags::ALL_COMMANDS
-        } else {
+        let waiting = if submission.has_copies() {
             vk::PipelineStageFlags::TRANSFER
+        } else {
+            vk::PipelineStageFlags::ALL_COMMANDS
         };
         scratch.stages.resize(scratch.semaphores.len(), waiting);
         let submitted =
-            self.record(device, queue, state, submission.copies, &mut scratch.regions).and_then(|commands| {
+            self.record(device, queue, state, submission, &mut scratch.regions).and_then(|commands| {
                 let (signalled, signal_values) = ([queue.semaphore], [value]);
                 let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
                     .wait_semaphore_values(&scratch.values)
@@ -266,10 +259,10 @@ impl Queues {
         device: &ash::Device,
         queue: &Queue,
         state: &mut State,
-        copies: &[BufferCopy<'_, Device>],
+        submission: &Submission<'_, Device>,
         regions: &mut Vec<vk::BufferCopy>,
     ) -> Result<Option<vk::CommandBuffer>, DeviceError> {
-        if is_empty(copies) {
+        if !submission.has_copies() {
             return Ok(None);
         }
         let (pool, recording) = state.pools.next(&Maker { queues: self, queue, device })?;
@@ -286,7 +279,7 @@ impl Queues {
         let none = vk::DependencyFlags::empty();
         // SAFETY: the buffer is being recorded.
         unsafe { device.cmd_pipeline_barrier(commands, transfer, transfer, none, &[before], &[], &[]) };
-        let mut rest = copies;
+        let mut rest = submission.copies;
         while let Some(first) = rest.first() {
             // Copies between the same two buffers go in one command.
             let same = |copy: &BufferCopy<'_, Device>| copy.from == first.from && copy.to == first.to;
@@ -314,11 +307,6 @@ impl Queues {
         unsafe { device.end_command_buffer(commands) }.map_err(refused)?;
         Ok(Some(commands))
     }
-}
-
-/// True where there is nothing to copy.
-fn is_empty(copies: &[BufferCopy<'_, Device>]) -> bool {
-    copies.iter().all(|copy| copy.size == 0)
 }
 
 impl PoolMaker<Pool> for Maker<'_> {

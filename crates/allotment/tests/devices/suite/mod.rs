@@ -5,6 +5,7 @@ mod allocator_bytes;
 mod allocator_limits;
 mod buffers;
 mod copies;
+mod decisions;
 mod images;
 mod mapping;
 mod memory;
@@ -25,6 +26,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         timelines::all(),
         allocator_bytes::all(),
         allocator_limits::all(),
+        decisions::all(),
     ];
     groups.into_iter().flatten().collect()
 }

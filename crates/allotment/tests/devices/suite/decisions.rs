@@ -1,0 +1,177 @@
+//! Over a device and over the simulated device with its properties, an allocator makes the same decisions: what
+//! is found out on the simulated device holds where it counts.
+//!
+//! Recorded traffic of real programs, with real buffers and images on the device of the test, and memory that
+//! needs the same on the simulated one.
+
+use std::path::Path;
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment::device::{BufferDesc, Device, HeapIndex, ImageDesc, MemoryTypeIndex, Requirements};
+use allotment::memory::{Buffer, Image, LeakHandler};
+use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
+use allotment_trace::{Op, Resource, ResourceKind as Recorded, Trace};
+
+use crate::fixture::{Fixture, Outcome, Test, tests};
+use crate::gpu::Gpu;
+
+pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
+    tests![F:
+        a_race_is_decided_as_on_the_simulated_device,
+        a_vision_training_is_decided_as_on_the_simulated_device,
+        a_language_training_is_decided_as_on_the_simulated_device,
+        an_inference_is_decided_as_on_the_simulated_device,
+    ]
+}
+
+fn a_race_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    decided_alike(gpu, "supertuxkart-race")
+}
+
+fn a_vision_training_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    decided_alike(gpu, "resnet50-train")
+}
+
+fn a_language_training_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    decided_alike(gpu, "gpt2-train")
+}
+
+fn an_inference_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
+    decided_alike(gpu, "fasterrcnn-infer")
+}
+
+/// A recorded resource on the device of the test.
+enum Made<D: Device> {
+    Buffer(Buffer<D>),
+    Image(Image<D>),
+}
+
+impl<D: Device> Made<D> {
+    fn allocation(&self) -> &Allocation {
+        match self {
+            Self::Buffer(buffer) => buffer.allocation(),
+            Self::Image(image) => image.allocation(),
+        }
+    }
+}
+
+/// What was decided for a request.
+#[derive(Debug, PartialEq, Eq)]
+struct Decision {
+    memory_type: MemoryTypeIndex,
+    block: u32,
+    block_size: u64,
+    offset: u64,
+    occupied: u64,
+    dedicated: bool,
+}
+
+impl Decision {
+    fn of<D: Device>(allocator: &Allocator<D>, allocation: &Allocation) -> Self {
+        let place = allocator.place(allocation).unwrap();
+        let info = allocator.info(allocation.id()).unwrap();
+        Self {
+            memory_type: place.memory_type,
+            block: info.block,
+            block_size: info.block_size,
+            offset: place.offset,
+            occupied: info.occupied,
+            dedicated: info.dedicated,
+        }
+    }
+}
+
+fn allocator<D: Device>(device: D) -> Allocator<D> {
+    let mut desc = AllocatorDesc::default();
+    desc.on_leak = LeakHandler::Ignore;
+    Allocator::new(device, desc).unwrap()
+}
+
+/// What a recorded buffer was for, by Vulkan's usage flags: one that is only copied from uploads, one that is
+/// only copied to reads back, and the CPU has no other way into one that is not copied to.
+fn intent(resource: &Resource) -> Intent {
+    const COPIED_FROM: u32 = 1;
+    const COPIED_TO: u32 = 2;
+    match resource.kind() {
+        Recorded::Buffer { usage: Some(COPIED_FROM) } => Intent::Upload,
+        Recorded::Buffer { usage: Some(COPIED_TO) } => Intent::Readback,
+        Recorded::Buffer { usage: Some(usage) } if usage & COPIED_TO == 0 => Intent::DeviceHostWrite,
+        _ => Intent::Device,
+    }
+}
+
+/// A recorded image as the device can have it; `None` for what it would be a buffer instead.
+fn image<F: Fixture>(gpu: &Gpu<F>, resource: &Resource) -> Option<(ImageDesc, Requirements)> {
+    let shape = resource.image_shape()?;
+    let mut desc = ImageDesc::new(shape.extent[0], shape.extent[1], gpu.fixture().image_format());
+    (desc.extent, desc.mip_levels, desc.array_layers) = (shape.extent, shape.mip_levels, shape.array_layers);
+    let requirements = gpu.device().image_requirements(&desc.into()).ok()?;
+    Some((desc, requirements))
+}
+
+fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../traces/{name}.csv.gz"));
+    let trace = Trace::open(&file).unwrap();
+    let largest = gpu.properties().heaps.iter().map(|heap| heap.size).max().unwrap();
+    if trace.peak_live_bytes() > largest {
+        return Outcome::DoesNotApply("no heap is as large as what the recorded program used");
+    }
+    let simulated = HostDevice::new(Profile::of(gpu.properties()));
+    for heap in (0..).map(HeapIndex).take(gpu.properties().heaps.len()) {
+        simulated.set_budget(heap, gpu.device().heap_budget(heap).budget);
+    }
+    let real = allocator(gpu.device().clone());
+    let simulated = allocator(simulated);
+    let mut live: Vec<_> = trace.resources().iter().map(|_| None).collect();
+    for event in trace.events() {
+        match event.op {
+            Op::Allocate(index) => {
+                let resource = trace.resource(index);
+                let wanted =
+                    |requirements, kind| AllocationDesc::new(requirements, intent(resource)).of_kind(kind);
+                let (made, wanted) = match image(gpu, resource) {
+                    Some((desc, requirements)) => {
+                        let wanted = wanted(requirements, gpu.device().image_kind(&desc.into()));
+                        (real.create_image(&desc.into(), &wanted).map(Made::Image), wanted)
+                    }
+                    None => {
+                        let desc = BufferDesc::new(resource.size());
+                        let wanted = wanted(gpu.requirements(resource.size()), ResourceKind::Buffer);
+                        (real.create_buffer(&desc.into(), &wanted).map(Made::Buffer), wanted)
+                    }
+                };
+                let made = made.unwrap();
+                let memory = simulated.allocate(&wanted).unwrap();
+                let decisions = (Decision::of(&real, made.allocation()), Decision::of(&simulated, &memory));
+                assert_eq!(decisions.0, decisions.1, "{name}, line {}", event.line);
+                live[index.as_usize()] = Some((made, memory));
+            }
+            Op::Free(index) => {
+                if let Some((made, memory)) = live[index.as_usize()].take() {
+                    give_back(&real, made);
+                    simulated.free(memory).unwrap();
+                }
+            }
+            Op::FrameEnd => {
+                real.end_frame();
+                simulated.end_frame();
+            }
+        }
+    }
+    let (left, right) = (real.statistics(), simulated.statistics());
+    assert_eq!(left, right, "{name}, in the end");
+    assert_eq!(real.device_calls().memory(), simulated.device_calls().memory(), "{name}");
+    for (made, memory) in live.into_iter().flatten() {
+        give_back(&real, made);
+        simulated.free(memory).unwrap();
+    }
+    Outcome::Ran
+}
+
+fn give_back<D: Device>(allocator: &Allocator<D>, made: Made<D>) {
+    let known = match made {
+        Made::Buffer(buffer) => allocator.destroy_buffer(buffer).is_ok(),
+        Made::Image(image) => allocator.destroy_image(image).is_ok(),
+    };
+    assert!(known);
+}
