@@ -37,9 +37,10 @@ pub(crate) enum DeviceKind {
     /// The simulated device that every machine has
     #[default]
     Host,
-    /// A real driver, where there is one
-    #[cfg(feature = "vulkan")]
+    /// A real driver through Vulkan, where there is one
     Vulkan,
+    /// A real driver through Direct3D 12, on Windows
+    D3d12,
 }
 
 /// Which device.
@@ -51,8 +52,7 @@ pub(crate) struct DeviceArgs {
     /// The machine that the simulated device shall be (see `allotment profiles`) [default: discrete-large-bar]
     #[arg(long)]
     profile: Option<String>,
-    /// The Vulkan device to take: part of its name [default: the first that is a GPU, else the first]
-    #[cfg(feature = "vulkan")]
+    /// The real device to take: part of its name [default: the first that is a GPU, else the first]
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
 }
@@ -61,32 +61,52 @@ pub(crate) struct DeviceArgs {
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Host(Profile),
-    #[cfg(feature = "vulkan")]
-    Vulkan {
-        gpu: Option<String>,
-    },
+    Driver(Wanted),
+}
+
+/// Through what a real driver is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    Vulkan,
+    Direct3D12,
+}
+
+/// What is asked of a real driver.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    not(any(feature = "vulkan", all(feature = "d3d12", windows))),
+    expect(dead_code, reason = "no driver is built in")
+)]
+pub(crate) struct Wanted {
+    pub(crate) api: Api,
+    /// Part of the device's name.
+    pub(crate) gpu: Option<String>,
+    /// Whether the API's own checks shall watch.
+    pub(crate) validate: bool,
 }
 
 impl DeviceArgs {
     /// The device that is meant, or a failure where what is said of it makes no sense.
-    pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
+    pub(crate) fn chosen(&self, validate: bool) -> Result<Chosen, Failure> {
+        let driver = |api| {
+            only(self.profile.is_none(), "--profile", "--device host")?;
+            Ok(Chosen::Driver(Wanted { api, gpu: self.gpu.clone(), validate }))
+        };
         match self.device {
             DeviceKind::Host => {
-                #[cfg(feature = "vulkan")]
-                only(self.gpu.is_none(), "--gpu", "--device vulkan")?;
+                only(self.gpu.is_none(), "--gpu", DRIVERS)?;
+                only(!validate, "--validate", DRIVERS)?;
                 profile(self.profile.as_deref().unwrap_or(DEFAULT_PROFILE)).map(Chosen::Host)
             }
-            #[cfg(feature = "vulkan")]
-            DeviceKind::Vulkan => {
-                only(self.profile.is_none(), "--profile", "--device host")?;
-                Ok(Chosen::Vulkan { gpu: self.gpu.clone() })
-            }
+            DeviceKind::Vulkan => driver(Api::Vulkan),
+            DeviceKind::D3d12 => driver(Api::Direct3D12),
         }
     }
 }
 
+const DRIVERS: &str = "--device vulkan and --device d3d12";
+
 /// A failure unless `right`: `option` is for `device`.
-#[cfg(feature = "vulkan")]
 fn only(right: bool, option: &str, device: &str) -> Result<(), Failure> {
     if right { Ok(()) } else { Err(Failure::Usage(format!("{option} is for {device} only"))) }
 }
@@ -130,10 +150,9 @@ pub(crate) struct ReplayArgs {
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Run under Vulkan's validation layer, and fail at any warning or error
-    #[cfg(feature = "vulkan")]
+    /// Run under Vulkan's validation layer or Direct3D 12's debug layer, and fail at any warning or error
     #[arg(long)]
-    validate: bool,
+    pub(crate) validate: bool,
     /// How blocks find room
     #[arg(long, value_enum, default_value_t)]
     algorithm: AlgorithmArg,
@@ -162,7 +181,6 @@ impl Default for ReplayArgs {
         Self {
             trace: None,
             device: DeviceArgs::default(),
-            #[cfg(feature = "vulkan")]
             validate: false,
             algorithm: AlgorithmArg::Tlsf,
             block_size: None,
@@ -216,17 +234,7 @@ pub(crate) struct Setup {
 impl ReplayArgs {
     /// The device to replay on.
     pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
-        #[cfg(feature = "vulkan")]
-        only(!self.validates() || self.device.device == DeviceKind::Vulkan, "--validate", "--device vulkan")?;
-        self.device.chosen()
-    }
-
-    /// Whether a validation layer shall watch.
-    pub(crate) fn validates(&self) -> bool {
-        #[cfg(feature = "vulkan")]
-        return self.validate;
-        #[cfg(not(feature = "vulkan"))]
-        return false;
+        self.device.chosen(self.validate)
     }
 
     pub(crate) fn setup(&self) -> Setup {

@@ -26,7 +26,6 @@ pub(crate) enum Failure {
     /// The device's own checks found something wrong, whether or not the command failed for it.
     Complaints { complaints: Vec<String>, failure: Option<Box<Self>> },
     /// There is no such device here.
-    #[cfg_attr(not(feature = "vulkan"), expect(dead_code, reason = "the simulated device is always there"))]
     NoDevice(String),
     /// A file could not be written.
     Write { path: PathBuf, error: std::io::Error },

@@ -3,21 +3,21 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::args::{Chosen, ReplayArgs, Setup};
+use crate::args::{ReplayArgs, Setup};
 use crate::failure::Failure;
 use crate::replay::{Images, Options, Outcome, Percentiles, replay};
 use crate::report;
 use crate::source::Source;
-#[cfg(feature = "vulkan")]
-use crate::target::Vulkan;
-use crate::target::{Host, Machine, Target};
+use crate::target::{Machine, Target, Task, on_device};
 use crate::units::{bytes, count, nanoseconds, percent};
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    match args.chosen()? {
-        Chosen::Host(profile) => run_on(Host::new(profile), args),
-        #[cfg(feature = "vulkan")]
-        Chosen::Vulkan { gpu } => run_on(Vulkan::open(gpu.as_deref(), args.validates())?, args),
+    on_device(args.chosen()?, args)
+}
+
+impl Task for &ReplayArgs {
+    fn run(self, target: impl Target) -> Result<(), Failure> {
+        run_on(target, self)
     }
 }
 
@@ -29,7 +29,7 @@ fn run_on(target: impl Target, args: &ReplayArgs) -> Result<(), Failure> {
         bytes: args.bytes,
         history: true,
         dump,
-        names: dump || args.validates(),
+        names: dump || args.validate,
         stop_at_refusal: true,
     };
     let bar = progress_bar(&source, args.json);

@@ -149,6 +149,49 @@ fn bad_usage_ends_with_code_2() {
 }
 
 #[test]
+fn options_of_one_device_are_refused_on_the_other() {
+    let folder = folder();
+    for args in [
+        &["replay", "--validate"][..],
+        &["replay", "--gpu", "llvmpipe"],
+        &["info", "--gpu", "llvmpipe"],
+        &["replay", "--device", "vulkan", "--profile", "mobile"],
+        &["info", "--device", "vulkan", "--profile", "mobile"],
+        &["replay", "--device", "d3d12", "--profile", "mobile"],
+        &["info", "--device", "d3d12", "--profile", "mobile"],
+    ] {
+        let output = allotment(&folder, args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(complaint(&output).contains(" is for --device "), "{args:?}");
+    }
+}
+
+#[test]
+fn a_driver_that_the_command_does_not_have_is_told_with_what_helps() {
+    let mut lacking = Vec::new();
+    if cfg!(not(windows)) {
+        lacking.push(("d3d12", "Direct3D 12 needs Windows: use --device vulkan or --device host"));
+    } else if cfg!(not(feature = "d3d12")) {
+        lacking.push(("d3d12", "built without Direct3D 12: build it with --features d3d12"));
+    }
+    if cfg!(not(feature = "vulkan")) {
+        lacking.push(("vulkan", "built without Vulkan: build it with --features vulkan"));
+    }
+    for (device, expected) in lacking {
+        for args in [
+            &["replay", "--device", device][..],
+            &["replay", "--device", device, "--validate", "--gpu", "any"],
+            &["info", "--device", device],
+        ] {
+            let output = allotment(&folder(), args);
+            assert_eq!(output.status.code(), Some(1), "{args:?}");
+            let line = complaint(&output);
+            assert!(line.contains(expected), "{line}");
+        }
+    }
+}
+
+#[test]
 fn a_malformed_trace_gets_one_line_with_its_line_number() {
     let header = "op,id,size,alignment,kind,name\n";
     for (lines, number) in [

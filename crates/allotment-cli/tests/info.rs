@@ -4,6 +4,10 @@
 
 mod common;
 
+#[cfg(all(feature = "d3d12", windows))]
+use common::drivers::D3D12;
+#[cfg(feature = "vulkan")]
+use common::drivers::VULKAN;
 use common::{allotment, folder, json};
 use serde_json::Value;
 
@@ -96,12 +100,19 @@ fn a_person_is_told_the_same_in_words() {
 
 #[cfg(feature = "vulkan")]
 #[test]
-fn a_real_device_says_as_much() {
-    if !common::vulkan_is_here("a_real_device_says_as_much") {
-        return;
-    }
-    let info = json(&allotment(&folder(), &common::on_vulkan(&["info", "--json"])));
-    assert_eq!((&info["device"], &info["profile"]), (&"vulkan".into(), &Value::Null));
-    assert!(!info["device_name"].as_str().unwrap().is_empty());
+fn a_vulkan_device_says_as_much() {
+    let Some(vulkan) = VULKAN.here("a_vulkan_device_says_as_much") else { return };
+    check(&vulkan.info());
+}
+
+#[cfg(all(feature = "d3d12", windows))]
+#[test]
+fn a_direct3d_12_device_says_as_much() {
+    let Some(d3d12) = D3D12.here("a_direct3d_12_device_says_as_much") else { return };
+    let info = d3d12.info();
     check(&info);
+    // Queues only read what the CPU uploads through.
+    let upload = row(&info, "upload", "buffer")["chosen"].as_u64().unwrap();
+    let properties = info["memory_types"][upload as usize]["properties"].as_array().unwrap();
+    assert!(properties.contains(&"device-read-only".into()), "{properties:?}");
 }

@@ -9,11 +9,9 @@ use allotment::memory::{Choice, Verdict};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
 use serde::Serialize;
 
-use crate::args::{Chosen, InfoArgs};
+use crate::args::InfoArgs;
 use crate::failure::Failure;
-#[cfg(feature = "vulkan")]
-use crate::target::Vulkan;
-use crate::target::{Host, Machine, Target};
+use crate::target::{Machine, Target, Task, on_device};
 
 /// Bytes of the buffer that is asked about. The answer is about memory types, for which the size does not
 /// matter.
@@ -89,10 +87,12 @@ struct ChoiceRow {
 }
 
 pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
-    match args.device.chosen()? {
-        Chosen::Host(profile) => run_on(&Host::new(profile), args),
-        #[cfg(feature = "vulkan")]
-        Chosen::Vulkan { gpu } => run_on(&Vulkan::open(gpu.as_deref(), false)?, args),
+    on_device(args.device.chosen(false)?, args)
+}
+
+impl Task for &InfoArgs {
+    fn run(self, target: impl Target) -> Result<(), Failure> {
+        run_on(&target, self)
     }
 }
 

@@ -24,7 +24,11 @@ pub(super) fn print(about: &str, info: &Info<'_>) {
     let limits = &info.limits;
     say!("  granularity of buffers and images  {}", bytes(limits.buffer_image_granularity));
     say!("  atom of memory not host-coherent   {}", bytes(limits.non_coherent_atom_size));
-    say!("  memory objects, at most            {}", count(limits.max_allocation_count.into()));
+    let objects = match limits.max_allocation_count {
+        u32::MAX => "no limit".to_owned(),
+        most => count(most.into()),
+    };
+    say!("  memory objects, at most            {objects}");
     say!("  bytes of one, at most              {}", bytes(limits.max_allocation_size));
     say!("  queues                             {}", info.queues.join(", "));
     say!();

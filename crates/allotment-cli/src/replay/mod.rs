@@ -88,7 +88,8 @@ pub(crate) struct Images {
     pub(crate) as_buffers: u64,
     /// Real images whose memory was filled and verified.
     pub(crate) verified: u64,
-    /// Bytes that were not, since nothing but the image may use the memory and the CPU cannot reach it.
+    /// Bytes that were not, since the CPU cannot reach the memory and no buffer may be laid over it: it is the
+    /// image's alone, or the image stands where no buffer may begin.
     pub(crate) bytes_not_verified: u64,
 }
 

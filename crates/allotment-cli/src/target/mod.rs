@@ -1,9 +1,16 @@
 //! The devices that the command runs on: what differs between them, and nothing else.
 //!
 //! - `host`: the simulated device. A recorded resource becomes memory of the recorded size.
-//! - `vulkan`: a real driver. A recorded resource becomes a real buffer or image.
+//! - `vulkan`, `d3d12`: a real driver. A recorded resource becomes a real buffer or image; `recorded` and
+//!   `driver` are what both have in common.
 
+#[cfg(any(all(feature = "d3d12", windows), test))]
+mod d3d12;
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+mod driver;
 mod host;
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows), test))]
+mod recorded;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
@@ -11,10 +18,9 @@ use allotment::device::{BufferDesc, Device, DeviceProperties, HeapBudget, HeapIn
 use allotment::{Intent, Requirements, ResourceKind};
 use allotment_trace::Resource;
 
+use crate::args::{Api, Chosen};
 use crate::failure::Failure;
 pub(crate) use host::Host;
-#[cfg(feature = "vulkan")]
-pub(crate) use vulkan::Vulkan;
 
 /// A device, opened.
 pub(crate) trait Target {
@@ -41,10 +47,45 @@ pub(crate) trait Target {
     fn close(self) -> Vec<String>;
 }
 
+/// Something to do on a device, whichever it is.
+pub(crate) trait Task {
+    fn run(self, target: impl Target) -> Result<(), Failure>;
+}
+
+/// Opens the chosen device and does something on it.
+pub(crate) fn on_device(chosen: Chosen, task: impl Task) -> Result<(), Failure> {
+    match chosen {
+        Chosen::Host(profile) => task.run(Host::new(profile)),
+        Chosen::Driver(wanted) => match wanted.api {
+            #[cfg(feature = "vulkan")]
+            Api::Vulkan => task.run(vulkan::open(&wanted)?),
+            #[cfg(all(feature = "d3d12", windows))]
+            Api::Direct3D12 => task.run(d3d12::open(&wanted)?),
+            #[allow(unreachable_patterns, reason = "where all drivers are built in")]
+            api => Err(Failure::NoDevice(not_built_in(api).to_owned())),
+        },
+    }
+}
+
+/// Why the command has no such driver, and what helps.
+fn not_built_in(api: Api) -> &'static str {
+    match api {
+        Api::Direct3D12 if cfg!(not(windows)) => {
+            "Direct3D 12 needs Windows: use --device vulkan or --device host"
+        }
+        Api::Direct3D12 => {
+            "this command was built without Direct3D 12: build it with --features d3d12, or use --device host"
+        }
+        Api::Vulkan => {
+            "this command was built without Vulkan: build it with --features vulkan, or use --device host"
+        }
+    }
+}
+
 /// What a recorded resource becomes.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
-    not(any(feature = "vulkan", test)),
+    not(any(feature = "vulkan", all(feature = "d3d12", windows), test)),
     expect(dead_code, reason = "the simulated device has no need of the rest")
 )]
 pub(crate) enum Plan {

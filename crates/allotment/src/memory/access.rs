@@ -317,20 +317,33 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
     ) -> Result<Place<D>, AccessError> {
         let place = self.place(allocation)?;
-        if !requirements.memory_types.contains(place.memory_type) {
-            let (memory_type, allowed) = (place.memory_type, requirements.memory_types);
-            return Err(AccessError::WrongMemoryType { memory_type, allowed });
-        }
         check_range(offset, requirements.size, place.size)?;
         let offset_in_memory = place.offset + offset;
-        if !requirements.alignment.is_aligned(offset_in_memory) {
-            let alignment = requirements.alignment.get();
-            return Err(AccessError::Misaligned { offset: offset_in_memory, alignment });
-        }
+        check_place(place.memory_type, offset_in_memory, place.size - offset, requirements)?;
         let address =
             place.address.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
         Ok(Place { offset: offset_in_memory, size: requirements.size, address, ..place })
     }
+}
+
+/// Whether requirements hold `offset` bytes into memory of a type, with `available` bytes from there on.
+pub(super) fn check_place(
+    memory_type: MemoryTypeIndex,
+    offset: u64,
+    available: u64,
+    requirements: &Requirements,
+) -> Result<(), AccessError> {
+    let Requirements { size, alignment, memory_types: allowed, .. } = *requirements;
+    if !allowed.contains(memory_type) {
+        return Err(AccessError::WrongMemoryType { memory_type, allowed });
+    }
+    if size > available {
+        return Err(AccessError::OutOfRange { offset, size, available });
+    }
+    if !alignment.is_aligned(offset) {
+        return Err(AccessError::Misaligned { offset, alignment: alignment.get() });
+    }
+    Ok(())
 }
 
 pub(super) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), AccessError> {

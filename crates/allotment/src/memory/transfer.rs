@@ -7,13 +7,14 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use super::access::check_range;
+use super::access::{check_place, check_range};
 use super::allocator::{Allocation, Allocator};
-use super::resource::{Buffer, Buffers, ResourceError};
+use super::record::RawPlace;
+use super::resource::{Buffer, ResourceError};
 use super::{AccessError, AllocationDesc, Dedicated, Intent};
 use crate::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements,
-    Submission, TimelinePoint, TimelineValue, Wait,
+    BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
+    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
 };
 
 /// Why bytes were not moved. Some chunks of them may have been.
@@ -299,20 +300,35 @@ impl<'a, D: Device> Transfer<'a, D> {
         size: u64,
     ) -> Result<(), TransferError> {
         // Until the copy is over nobody may give the memory back under it.
-        let _held = self.allocator.hold(place.allocation)?;
+        let (held, _guard) = self.allocator.hold(place.allocation)?;
         if let Some(buffer) = place.buffer {
             return self.copy_buffer(direction, buffer.handle(), offset, size);
         }
-        let device = self.allocator.device();
-        // Over the whole allocation, since a chunk need not begin at a multiple of a buffer's alignment.
-        let bytes = self.allocator.place(place.allocation)?.size;
-        let whole = BufferDesc::new(bytes).with_usage(self.usage).into();
-        let requirements = device.buffer_requirements(&whole)?;
-        let target = self.allocator.bind::<Buffers>(place.allocation, 0, &whole, &requirements)?;
-        let copied = self.copy_buffer(direction, &target, offset, size);
+        let (around, before) = self.buffer_around(&held)?;
+        let copied = self.copy_buffer(direction, &around, before + offset, size);
         // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
-        unsafe { device.destroy_buffer(target) };
+        unsafe { self.allocator.device().destroy_buffer(around) };
         copied
+    }
+
+    /// A buffer over a whole allocation, and how many bytes of others it begins before it: images may stand
+    /// closer than buffers can. None of these bytes are touched.
+    fn buffer_around(&self, held: &RawPlace) -> Result<(D::Buffer, u64), ResourceError> {
+        if held.exclusive {
+            return Err(ResourceError::Access(AccessError::Exclusive));
+        }
+        let device = self.allocator.device();
+        let info = |size| BufferDesc::new(size).with_usage(self.usage).into();
+        let needs = |size| device.buffer_requirements(&info(size)).map_err(ResourceError::Device);
+        let first = needs(held.size)?.alignment.align_down(held.offset);
+        let before = held.offset - first;
+        let size = before + held.size;
+        check_place(held.memory_type, first, held.memory_size - first, &needs(size)?)
+            .map_err(ResourceError::Access)?;
+        let memory = D::Memory::from_raw(held.memory);
+        // SAFETY: the memory lives while the caller holds the place, and the requirements were just checked.
+        let made = unsafe { device.create_buffer(&info(size), memory, first) };
+        Ok((made.map_err(ResourceError::Device)?, before))
     }
 
     fn copy_buffer(

@@ -4,9 +4,7 @@ use allotment::device::ImageDesc;
 use allotment_trace::ImageShape;
 use ash::vk;
 
-/// Texels from which on a single image without mip levels is taken for something that is drawn to. Smaller
-/// ones are mostly placeholders and lookup tables.
-const DRAWN_TO: u64 = 128 * 128;
+use crate::target::recorded::{self, Attachments};
 
 /// Numbers of formats: those of the core, and of the extensions that later versions took up.
 const FORMATS: [core::ops::RangeInclusive<i32>; 4] = [
@@ -19,25 +17,16 @@ const FORMATS: [core::ops::RangeInclusive<i32>; 4] = [
     1_000_340_000..=1_000_340_001,
 ];
 
+const ATTACHMENTS: Attachments = Attachments {
+    color: vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw() as u64,
+    depth: vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw() as u64,
+};
+
 /// The ways in which an image of this shape may have been used, the likeliest first. Empty where the format
 /// is not known.
 pub(super) fn likely_uses(shape: &ImageShape<'_>) -> Vec<ImageDesc> {
     let Some(format) = format_named(shape.format) else { return Vec::new() };
-    let mut desc = ImageDesc::new(shape.extent[0], shape.extent[1], format.as_raw().cast_unsigned());
-    desc.extent = shape.extent;
-    desc.mip_levels = shape.mip_levels;
-    desc.array_layers = shape.array_layers;
-    // The device adds "copied from and to, and sampled".
-    let sampled = desc;
-    let attachment = if is_depth(format) {
-        vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT
-    } else if is_drawn_to(shape) {
-        vk::ImageUsageFlags::COLOR_ATTACHMENT
-    } else {
-        return vec![sampled];
-    };
-    desc.usage = attachment.as_raw().into();
-    vec![desc, sampled]
+    recorded::likely_uses(shape, format.as_raw().cast_unsigned(), ATTACHMENTS)
 }
 
 /// The format of a name such as `VK_FORMAT_R8_UNORM`.
@@ -48,23 +37,9 @@ fn format_named(name: &str) -> Option<vk::Format> {
     formats.find(|format| format!("{format:?}").eq_ignore_ascii_case(name))
 }
 
-fn is_depth(format: vk::Format) -> bool {
-    (vk::Format::D16_UNORM..=vk::Format::D32_SFLOAT_S8_UINT).contains(&format)
-}
-
-fn is_drawn_to(shape: &ImageShape<'_>) -> bool {
-    let texels: u64 = shape.extent.into_iter().map(u64::from).product();
-    let compressed = shape.format.contains("BLOCK") || shape.format.contains("PLANE");
-    shape.mip_levels == 1 && shape.extent[2] == 1 && texels >= DRAWN_TO && !compressed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn uses(name: &str) -> Vec<ImageDesc> {
-        likely_uses(&ImageShape::parse(name).unwrap())
-    }
 
     #[test]
     fn formats_have_the_numbers_of_the_specification() {
@@ -82,25 +57,16 @@ mod tests {
     }
 
     #[test]
-    fn textures_are_sampled_and_nothing_else() {
-        let texture = uses("VK_FORMAT_BC3_UNORM_BLOCK 1024x512x1 mips=11 layers=6");
-        assert_eq!(texture.len(), 1);
-        let ImageDesc { extent, mip_levels, array_layers, format, usage, .. } = texture[0];
-        assert_eq!((extent, mip_levels, array_layers, format, usage), ([1024, 512, 1], 11, 6, 137, 0));
-        assert_eq!(uses("VK_FORMAT_R8G8B8A8_UNORM 2x2x1").len(), 1);
-    }
-
-    #[test]
-    fn attachments_may_turn_out_to_be_sampled_only() {
-        let depth = uses("VK_FORMAT_D32_SFLOAT 16x16x1");
-        assert_eq!(depth[0].usage, u64::from(vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()));
-        let color = uses("VK_FORMAT_R8G8B8A8_UNORM 1920x1080x1");
-        assert_eq!(color[0].usage, u64::from(vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw()));
-        assert_eq!((depth[1].usage, color[1].usage), (0, 0));
+    fn attachments_have_the_flags_of_the_api() {
+        let usage = |name: &str| likely_uses(&ImageShape::parse(name).unwrap())[0].usage;
+        let depth = vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT;
+        assert_eq!(usage("VK_FORMAT_D32_SFLOAT 16x16x1"), u64::from(depth.as_raw()));
+        let color = vk::ImageUsageFlags::COLOR_ATTACHMENT;
+        assert_eq!(usage("VK_FORMAT_R8G8B8A8_UNORM 1920x1080x1"), u64::from(color.as_raw()));
     }
 
     #[test]
     fn an_unknown_format_has_no_uses() {
-        assert_eq!(uses("VK_FORMAT_PAISLEY 16x16x1"), []);
+        assert_eq!(likely_uses(&ImageShape::parse("VK_FORMAT_PAISLEY 16x16x1").unwrap()), []);
     }
 }

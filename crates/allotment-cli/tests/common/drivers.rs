@@ -1,0 +1,195 @@
+//! Real drivers, and what holds of each: the same tests for Vulkan and for Direct3D 12.
+//!
+//! They run under the validation layer or the debug layer: any message fails the command.
+//! `ALLOTMENT_VULKAN` and `ALLOTMENT_D3D12` name the device by a part of its name,
+//! `ALLOTMENT_VALIDATION=off` does without the layer. Without a device these tests say that they were
+//! skipped, and fail where `ALLOTMENT_REQUIRE` holds `vulkan` or `d3d12`.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::{allotment, complaint, folder, json, recorded};
+
+/// A kind of real driver.
+pub(crate) struct Driver {
+    /// As `--device` and `ALLOTMENT_REQUIRE` have it.
+    name: &'static str,
+    /// As people read it.
+    title: &'static str,
+    /// The variable that names a device.
+    variable: &'static str,
+    /// Parts of what the command says where there is none.
+    missing: &'static [&'static str],
+    /// The same where there is one and nothing to watch it, where tests run unwatched.
+    unwatched: &'static [&'static str],
+}
+
+pub(crate) const VULKAN: Driver = Driver {
+    name: "vulkan",
+    title: "Vulkan",
+    variable: "ALLOTMENT_VULKAN",
+    missing: &["no Vulkan", "no such Vulkan", "find a Vulkan driver", "is not installed"],
+    unwatched: &[],
+};
+
+pub(crate) const D3D12: Driver = Driver {
+    name: "d3d12",
+    title: "Direct3D 12",
+    variable: "ALLOTMENT_D3D12",
+    missing: &["no Direct3D 12", "Direct3D 12 refused"],
+    // A part of Windows that few machines have.
+    unwatched: &["no debug layer"],
+};
+
+/// A driver that is there.
+pub(crate) struct Here {
+    driver: &'static Driver,
+    validate: bool,
+}
+
+impl Driver {
+    /// The driver, if there is a device to test on, and what it takes to watch it. Says so where there is
+    /// not; fails instead where `ALLOTMENT_REQUIRE` asks for it.
+    pub(crate) fn here(&'static self, test: &str) -> Option<Here> {
+        let mut here =
+            Here { driver: self, validate: std::env::var("ALLOTMENT_VALIDATION").as_deref() != Ok("off") };
+        let among = |parts: &[&str], why: &str| parts.iter().any(|part| why.contains(part));
+        let mut failure = here.try_out();
+        if failure.as_ref().is_some_and(|why| among(self.unwatched, why)) {
+            here.validate = false;
+            failure = here.try_out();
+        }
+        // Other failures are for the test to find.
+        let Some(why) = failure.filter(|why| among(self.missing, why)) else { return Some(here) };
+        let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
+        let is_required = required.split(',').any(|kind| kind.trim() == self.name);
+        assert!(!is_required, "{} is required: {why}", self.name);
+        // Not by `eprintln!`, which nobody sees of a test that passes.
+        let _ = writeln!(std::io::stderr(), "{test}: skipped: {why}");
+        None
+    }
+}
+
+impl Here {
+    /// Opens the device for a trace of nothing, with its layer if it is wanted. Says why that fails.
+    fn try_out(&self) -> Option<String> {
+        let folder = folder();
+        let trace = folder.path().join("nothing.csv");
+        std::fs::write(&trace, "op,id,size,alignment,kind,name\n").unwrap();
+        let args = self.watched(&["replay", trace.to_str().unwrap(), "--bytes", "none"]);
+        let output = allotment(&folder, &args);
+        (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+
+    /// The same arguments with those that choose the device.
+    pub(crate) fn args(&self, args: &[&str]) -> Vec<String> {
+        let mut args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        args.extend(["--device".to_owned(), self.driver.name.to_owned()]);
+        if let Ok(name) = std::env::var(self.driver.variable) {
+            args.extend(["--gpu".to_owned(), name]);
+        }
+        args
+    }
+
+    /// The same with a layer that watches.
+    pub(crate) fn watched(&self, args: &[&str]) -> Vec<String> {
+        let mut args = self.args(args);
+        args.extend(self.validate.then(|| "--validate".to_owned()));
+        args
+    }
+
+    /// What it says of itself.
+    pub(crate) fn info(&self) -> Value {
+        let info = json(&allotment(&folder(), &self.args(&["info", "--json"])));
+        assert_eq!((&info["device"], &info["profile"]), (&self.driver.name.into(), &Value::Null));
+        assert!(!info["device_name"].as_str().unwrap().is_empty());
+        info
+    }
+
+    /// Replays the race with every byte verified, and returns the summary.
+    pub(crate) fn race(&self) -> Value {
+        let folder = folder();
+        let summary = json(&allotment(&folder, &self.watched(&["replay", "--json"])));
+        assert_eq!((&summary["device"], &summary["profile"]), (&self.driver.name.into(), &Value::Null));
+        assert_eq!((&summary["allocations"], &summary["frees"]), (&858.into(), &587.into()));
+        let name = summary["device_name"].as_str().unwrap();
+        let page = std::fs::read_to_string(folder.path().join("allotment-report.html")).unwrap();
+        assert!(!name.is_empty() && page.contains(name));
+
+        let images = &summary["images"];
+        // Most are BC3, which a driver need not have.
+        assert_eq!(number(&images["made"]) + number(&images["as_buffers"]), 307);
+        assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"]);
+        assert!(number(&summary["bytes_verified"]) > 0);
+        assert!(number(&summary["peak_reserved_bytes"]) >= number(&summary["peak_live_bytes"]));
+        summary
+    }
+
+    /// Replays a trace of buffers with the ends of each verified: all of them would be hundreds of gigabytes.
+    pub(crate) fn ends_are_verified(&self, trace: &str, allocations: u64) {
+        let path = recorded(trace);
+        let args = self.watched(&["replay", path.to_str().unwrap(), "--bytes", "ends", "--json"]);
+        let summary = json(&allotment(&folder(), &args));
+        assert_eq!(summary["allocations"], allocations);
+        assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"]);
+        assert!(summary["bytes_verified"].as_u64().unwrap() > 100 << 20);
+        assert_eq!(summary["images"]["made"], 0);
+    }
+
+    pub(crate) fn the_summary_names_it(&self) {
+        let folder = folder();
+        let info = json(&allotment(&folder, &self.args(&["info", "--json"])));
+        let output = allotment(&folder, &self.args(&["replay", "--bytes", "none"]));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (name, title) = (info["device_name"].as_str().unwrap(), self.driver.title);
+        assert_eq!(
+            text.lines().next(),
+            Some(format!("supertuxkart-race on {name}, through {title}").as_str())
+        );
+        assert!(text.contains("Images made"), "{text}");
+    }
+
+    pub(crate) fn one_that_is_not_there_is_told_with_those_that_are(&self) {
+        let folder = folder();
+        for command in ["replay", "info"] {
+            let output = allotment(&folder, &[command, "--device", self.driver.name, "--gpu", "voodoo 9"]);
+            assert_eq!(output.status.code(), Some(2), "{command}");
+            let line = complaint(&output);
+            let expected = format!("no {} device named \"voodoo 9\", only ", self.driver.title);
+            assert!(line.contains(&expected), "{line}");
+        }
+    }
+}
+
+/// The tests that hold of every driver.
+#[allow(unused_macros, reason = "each test file uses some of this module")]
+macro_rules! suite {
+    ($driver:expr) => {
+        $crate::common::drivers::suite! {
+            $driver;
+            training_resnet50_is_replayed_with_real_buffers(|it| it.ends_are_verified("resnet50-train", 10_671));
+            training_gpt2_is_replayed_with_real_buffers(|it| it.ends_are_verified("gpt2-train", 10_216));
+            inference_is_replayed_with_real_buffers(|it| it.ends_are_verified("fasterrcnn-infer", 3_435));
+            the_summary_names_the_device(|it| it.the_summary_names_it());
+            a_device_that_is_not_there_is_told_with_those_that_are(
+                |it| it.one_that_is_not_there_is_told_with_those_that_are()
+            );
+        }
+    };
+    ($driver:expr; $($name:ident($test:expr);)*) => {
+        $(#[test]
+        fn $name() {
+            let test: fn(&$crate::common::drivers::Here) = $test;
+            if let Some(here) = $driver.here(stringify!($name)) {
+                test(&here);
+            }
+        })*
+    };
+}
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use suite;
+
+pub(crate) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap()
+}
