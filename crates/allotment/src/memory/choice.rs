@@ -115,9 +115,8 @@ impl Wish {
             Intent::Device => (none, P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED),
             Intent::Upload => (P::HOST_VISIBLE, P::HOST_COHERENT, P::DEVICE_LOCAL | P::HOST_CACHED),
             Intent::Readback => (P::HOST_VISIBLE, P::HOST_CACHED | P::HOST_COHERENT, P::DEVICE_LOCAL),
-            Intent::DeviceHostWrite => {
-                (none, P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT, P::HOST_CACHED)
-            }
+            // To write directly, through a cache if need be, beats staging.
+            Intent::DeviceHostWrite => (none, P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT, none),
             Intent::TransientAttachment => {
                 (none, P::LAZILY_ALLOCATED | P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED)
             }

@@ -36,6 +36,7 @@ pub(crate) fn all() -> Vec<Test<D3d12Fixture>> {
         memory_is_shared_or_refused,
         the_application_waits_for_a_copy_on_a_queue_of_its_own,
         bytes_go_up_and_come_back_by_every_memory_type,
+        textures_closer_than_buffers_can_stand_are_reached_and_their_neighbours_left,
         a_clone_outlives_what_opened_the_device,
     ]
 }
@@ -389,6 +390,31 @@ fn bytes_go_up_and_come_back_by_every_memory_type(gpu: &D3d12) {
         transfer.download_from(&buffer, 0, &mut back).unwrap();
         assert!(back == bytes, "{intent}");
         allocator.destroy_resource(buffer).unwrap();
+    }
+}
+
+fn textures_closer_than_buffers_can_stand_are_reached_and_their_neighbours_left(gpu: &D3d12) {
+    let allocator = allocator(gpu);
+    let desc = wanted(Intent::Device).dedicated(Dedicated::Never);
+    let textures: Vec<_> = (0..20)
+        .map(|_| {
+            let info = ResourceInfo::new(texture(16, 16, D3D12_RESOURCE_FLAG_NONE));
+            allocator.create_resource(&info, &desc).unwrap()
+        })
+        .collect();
+    let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
+    let bytes = |seed: usize| pattern(seed as u64, textures[seed].size());
+    for (seed, texture) in textures.iter().enumerate() {
+        transfer.upload(texture.allocation(), 0, &bytes(seed)).unwrap();
+    }
+    for (seed, texture) in textures.iter().enumerate() {
+        let mut back = vec![0; texture.size() as usize];
+        transfer.download(texture.allocation(), 0, &mut back).unwrap();
+        assert!(back == bytes(seed), "texture {seed}");
+    }
+    drop(transfer);
+    for texture in textures {
+        allocator.destroy_resource(texture).unwrap();
     }
 }
 
