@@ -52,7 +52,11 @@ impl Shared {
         desc: &mut D3D12_RESOURCE_DESC,
     ) -> Result<D3D12_RESOURCE_ALLOCATION_INFO, DeviceError> {
         let given = desc.Alignment != 0;
-        let swizzled = desc.Layout == D3D12_TEXTURE_LAYOUT_64KB_STANDARD_SWIZZLE;
+        let swizzled = [
+            D3D12_TEXTURE_LAYOUT_64KB_STANDARD_SWIZZLE,
+            D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE,
+        ]
+        .contains(&desc.Layout);
         let between_adapters = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER);
         if !given && self.features.tight_alignment && !swizzled && !between_adapters {
             desc.Flags |= USE_TIGHT_ALIGNMENT;
