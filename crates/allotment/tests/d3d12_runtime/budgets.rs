@@ -5,10 +5,12 @@ use core::time::Duration;
 use allotment::device::d3d12::DeviceDesc;
 use allotment::device::{Device as _, HeapIndex, MemoryTypeIndex};
 use allotment::memory::{BlockSizes, BlockSizing, BudgetWish, CreatePoolError, Dedicated, ResourceError};
-use allotment::{Alignment, AllocationDesc, AllocationError, PoolDesc, Requirements};
+use allotment::{Alignment, AllocationDesc, AllocationError, Intent, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::DXGI_ERROR_NOT_CURRENTLY_AVAILABLE;
 
-use crate::rig::{Config, KIB, MIB, Rig, both_ways, buffer, info, wish_in};
+use crate::rig::{Config, KIB, MIB, Rig, both_ways, buffer, info, wish, wish_in};
+use crate::runtime::faults::Kind;
 
 pub(crate) fn custom(page: D3D12_CPU_PAGE_PROPERTY, pool: D3D12_MEMORY_POOL) -> D3D12_HEAP_PROPERTIES {
     D3D12_HEAP_PROPERTIES {
@@ -154,4 +156,16 @@ fn a_budget_that_grows_lets_in_what_it_refused() {
     for desc in both_ways(&wish_in(default).within_budget()) {
         rig.destroy([rig.create_resource(&info(buffer(2 * MIB)), &desc).unwrap()]);
     }
+}
+
+#[test]
+fn a_system_that_does_not_answer_leaves_an_estimate() {
+    let Some(rig) = Rig::new(Config::usual()) else { return };
+    rig.runtime.refuse_all(Kind::QueryVideoMemoryInfo, DXGI_ERROR_NOT_CURRENTLY_AVAILABLE);
+    let made = rig.create_resource(&info(buffer(MIB)), &wish(Intent::Device)).unwrap();
+    std::thread::sleep(Duration::from_millis(5));
+    let told = rig.device().heap_budget(HeapIndex(0));
+    let reserved = rig.heap_reports()[0].reserved;
+    assert_eq!((told.usage, told.budget), (reserved, (8 << 30) / 5 * 4));
+    rig.destroy([made]);
 }

@@ -191,3 +191,27 @@ fn a_thousand_resources_with_a_call_failing_now_and_then_leave_nothing() {
     rig.check_invariants();
     rig.destroy(kept);
 }
+
+#[test]
+fn threads_that_make_and_destroy_at_the_same_time_leave_nothing() {
+    let Some(rig) = Rig::new(Config::usual()) else { return };
+    let work = &|thread: usize| {
+        let all = described();
+        let mut kept: Vec<Resource<ID3D12Resource>> = Vec::new();
+        for i in 0..150 {
+            let dedicated = [Dedicated::Automatic, Dedicated::Always][(i + thread) % 2];
+            let desc = wish(Intent::Device).dedicated(dedicated);
+            kept.push(rig.create_resource(&info(all[i % all.len()]), &desc).unwrap());
+            if kept.len() > 20 {
+                rig.destroy([kept.swap_remove(i % kept.len())]);
+            }
+        }
+        rig.destroy(kept);
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || work(thread));
+        }
+    });
+    assert_eq!(rig.runtime.live(), Default::default());
+}

@@ -29,6 +29,7 @@ mod clear_values;
 mod failures;
 mod fallback;
 mod flags;
+mod layouts;
 mod lost;
 mod names;
 mod pools;

@@ -6,7 +6,7 @@ use windows::Win32::Graphics::Direct3D::WKPDID_D3DDebugObjectNameW;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{Interface as _, w};
 
-use crate::rig::{Config, Rig, buffer, info, target, wish};
+use crate::rig::{Config, Rig, buffer, info, say_skipped, target, wish};
 
 /// The name that an object was given, where the machine's runtime keeps names for who asks.
 fn name_of(object: &ID3D12Object) -> Option<String> {
@@ -28,14 +28,10 @@ fn keeps_names(rig: &Rig) -> bool {
     unsafe { object.SetName(w!("a name")) }.unwrap();
     let keeps = name_of(&object.cast().unwrap()).as_deref() == Some("a name");
     if !keeps {
-        skip_quietly();
+        // Fails nobody who requires Direct3D 12: without names it is that all the same.
+        say_skipped("this runtime keeps no names that can be asked for");
     }
     keeps
-}
-
-/// A runtime that keeps no names is a runtime all the same, so this fails nobody who requires Direct3D 12.
-fn skip_quietly() {
-    println!("skipped: this runtime keeps no names that can be asked for");
 }
 
 fn memory_name(rig: &Rig, resource: &Resource<ID3D12Resource>) -> Option<String> {

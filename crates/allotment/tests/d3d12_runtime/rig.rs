@@ -3,6 +3,7 @@
 
 use core::ops::Deref;
 use core::time::Duration;
+use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
@@ -21,16 +22,20 @@ pub(crate) use crate::runtime::{Config, KIB, MIB};
 pub(crate) fn skip(why: &str) {
     let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
     assert!(!required.split(',').any(|kind| kind.trim() == "d3d12"), "d3d12 is required: {why}");
-    println!("skipped: {why}");
+    say_skipped(why);
+}
+
+/// Says why a test does not run, past the harness, which keeps to itself what tests that pass have printed.
+pub(crate) fn say_skipped(why: &str) {
+    writeln!(std::io::stderr(), "skipped: {why}").unwrap();
 }
 
 /// The machine's own device, opened once, since naming the adapters takes long. `None` where there is none.
 fn machine() -> Option<&'static Headless> {
     static MACHINE: OnceLock<Result<Headless, String>> = OnceLock::new();
-    let opened = MACHINE.get_or_init(|| {
-        let desc = HeadlessDesc::default().validated();
-        Headless::open(&desc).map_err(|error| error.to_string())
-    });
+    // The debug layer is not asked for: the runtime in between stands in for it everywhere.
+    let open = || Headless::open(&HeadlessDesc::default()).map_err(|error| error.to_string());
+    let opened = MACHINE.get_or_init(open);
     match opened {
         Ok(headless) => Some(headless),
         Err(why) => {
@@ -43,7 +48,12 @@ fn machine() -> Option<&'static Headless> {
 /// A runtime, not yet a device: for tests of how a device is made.
 pub(crate) fn runtime(config: Config) -> Option<Arc<Runtime>> {
     let machine = machine()?.device();
-    Some(Runtime::new(config, machine.raw(), machine.adapter()))
+    let runtime = Runtime::new(config, machine.raw(), machine.adapter());
+    if runtime.config.tier.0 > runtime.tier_below().0 {
+        skip("the machine's heaps are of tier 1, and cannot hold what the test has in them");
+        return None;
+    }
+    Some(runtime)
 }
 
 /// A queue of the machine's.

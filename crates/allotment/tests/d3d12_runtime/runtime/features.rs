@@ -66,6 +66,14 @@ impl Runtime {
         }
     }
 
+    /// The machine's own resource heap tier: heaps of a higher one cannot be had of it.
+    pub(crate) fn tier_below(&self) -> D3D12_RESOURCE_HEAP_TIER {
+        let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
+        let size = size_of_val(&options) as u32;
+        self.ask_below(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size).unwrap();
+        options.ResourceHeapTier
+    }
+
     fn ask_below(&self, feature: D3D12_FEATURE, data: *mut c_void, size: u32) -> Result<()> {
         // SAFETY: as who asks promises.
         unsafe { self.below.CheckFeatureSupport(feature, data, size) }

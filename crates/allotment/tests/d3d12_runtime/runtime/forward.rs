@@ -1,16 +1,17 @@
 //! Calls that are handed on to the machine's runtime, and those that are not there.
 
 use core::ffi::c_void;
+use std::sync::Arc;
 
 use windows::Win32::Foundation::{E_NOTIMPL, HANDLE, LUID};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN};
 use windows::core::{GUID, Interface, PCWSTR, Result};
 
-use super::Runtime;
 use super::calls::Call;
 use super::faults::Kind;
 use super::live::{What, id};
+use super::{Runtime, fence};
 
 /// Methods that the backend does not use. Where it does from now on, the test fails and says so.
 macro_rules! unused {
@@ -101,8 +102,15 @@ impl Runtime {
         unsafe { self.below.CreateCommandList(node, kind, allocator, None::<&ID3D12PipelineState>) }
     }
 
-    pub(super) fn create_fence(&self, value: u64, flags: D3D12_FENCE_FLAGS) -> Result<ID3D12Fence> {
+    pub(super) fn create_fence(
+        self: &Arc<Self>,
+        value: u64,
+        flags: D3D12_FENCE_FLAGS,
+    ) -> Result<ID3D12Fence> {
         self.enter(Kind::CreateFence)?;
+        if self.state().removed {
+            return Ok(fence::removed(self));
+        }
         // SAFETY: the device is live.
         unsafe { self.below.CreateFence(value, flags) }
     }

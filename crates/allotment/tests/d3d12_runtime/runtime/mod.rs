@@ -9,6 +9,7 @@ pub(crate) mod checks;
 mod device;
 pub(crate) mod faults;
 mod features;
+mod fence;
 mod forward;
 pub(crate) mod live;
 mod objects;
@@ -118,6 +119,8 @@ struct State {
     budgets: Option<[u64; 2]>,
     /// Fences of memory that is on its way back, while a test holds it up.
     held_up: Option<Vec<(ID3D12Fence, u64)>>,
+    /// The device is gone, as fences say that are made from now on.
+    removed: bool,
 }
 
 impl Runtime {
@@ -167,6 +170,11 @@ impl Runtime {
     pub(crate) fn set_budgets(&self, budgets: [u64; 2], elsewhere: [u64; 2]) {
         let mut state = self.state();
         (state.budgets, state.elsewhere) = (Some(budgets), elsewhere);
+    }
+
+    /// Has fences that are made from now on say that the device was removed.
+    pub(crate) fn remove(&self) {
+        self.state().removed = true;
     }
 
     /// Holds memory up that is on its way back, until [`let_back`](Self::let_back).
