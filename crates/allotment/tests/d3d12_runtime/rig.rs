@@ -27,7 +27,7 @@ pub(crate) fn skip(why: &str) {
 
 /// Says why a test does not run, past the harness, which keeps to itself what tests that pass have printed.
 pub(crate) fn say_skipped(why: &str) {
-    writeln!(std::io::stderr(), "skipped: {why}").unwrap();
+    std::io::stderr().write_all(format!("skipped: {why}\n").as_bytes()).unwrap();
 }
 
 /// The machine's own device, opened once, since naming the adapters takes long. `None` where there is none.
