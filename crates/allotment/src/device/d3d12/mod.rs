@@ -5,7 +5,7 @@
 //!
 //! | what | with | without |
 //! |---|---|---|
-//! | small buffers and textures | tight alignment (Agility SDK 1.618): as little as 8 bytes | buffers at 64 KiB, small textures at 4 KiB |
+//! | small buffers and textures | tight alignment (Agility SDK 1.618): buffers at 256 bytes | buffers at 64 KiB, small textures at 4 KiB |
 //! | device memory that the CPU writes | GPU upload heaps (options 16) | staged, or read by the device from an upload heap |
 //! | memory that is not cleared first | options 7 | cleared |
 //! | priorities | `ID3D12Device1` | not passed on |

@@ -14,6 +14,11 @@ const TARGETS: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
     D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET.0 | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0,
 );
 
+/// Where every view of a buffer may begin. A tight alignment can be as little as 8 bytes, which no view of
+/// constants, shader tables or structures of ray tracing takes, and the runtime does not know yet which of
+/// them there will be. A buffer that is described with an alignment of its own keeps that.
+const VIEWS: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
+
 impl Shared {
     /// The description that the driver gets, with the alignment that was chosen, and what memory it needs.
     pub(super) fn placed(
@@ -36,9 +41,11 @@ impl Shared {
         };
         // What shaders write to changes its state.
         let changes_state = desc.Flags.0 & !USE_TIGHT_ALIGNMENT.0 != 0;
+        let tight = info.is_buffer() && desc.Flags.contains(USE_TIGHT_ALIGNMENT);
+        let alignment = if tight { told.Alignment.max(VIEWS) } else { told.Alignment };
         let requirements = Requirements {
             size: told.SizeInBytes,
-            alignment: Alignment::new(told.Alignment).map_err(|_| DeviceError::Unsupported)?,
+            alignment: Alignment::new(alignment).map_err(|_| DeviceError::Unsupported)?,
             memory_types: types_that_take(&self.classes, wanted, changes_state),
             dedicated: DedicatedNeed::None,
         };
@@ -52,7 +59,9 @@ impl Shared {
         desc: &mut D3D12_RESOURCE_DESC,
     ) -> Result<D3D12_RESOURCE_ALLOCATION_INFO, DeviceError> {
         let given = desc.Alignment != 0;
-        let swizzled = desc.Layout == D3D12_TEXTURE_LAYOUT_64KB_STANDARD_SWIZZLE;
+        let swizzled =
+            [D3D12_TEXTURE_LAYOUT_64KB_STANDARD_SWIZZLE, D3D12_TEXTURE_LAYOUT_64KB_UNDEFINED_SWIZZLE]
+                .contains(&desc.Layout);
         let between_adapters = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_CROSS_ADAPTER);
         if !given && self.features.tight_alignment && !swizzled && !between_adapters {
             desc.Flags |= USE_TIGHT_ALIGNMENT;

@@ -1,0 +1,128 @@
+//! Which heap type serves an intent, and which the next where that is full or over its budget.
+
+use allotment::device::d3d12::DeviceDesc;
+use allotment::memory::Resource;
+use allotment::{AllocationDesc, Intent};
+use windows::Win32::Graphics::Direct3D12::*;
+
+use crate::budgets::custom;
+use crate::rig::{Config, MIB, Rig, both_ways, buffer, info, target, texture, wish};
+
+const DEFAULT: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_DEFAULT;
+const UPLOAD: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_UPLOAD;
+const READBACK: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_READBACK;
+const GPU_UPLOAD: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_GPU_UPLOAD;
+const CUSTOM: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_CUSTOM;
+
+/// Where a buffer goes, placed and committed; `None` where it goes nowhere.
+fn served_from(rig: &Rig, desc: &AllocationDesc) -> Option<D3D12_HEAP_TYPE> {
+    let [placed, committed] = both_ways(desc).map(|desc| {
+        let made: Resource<ID3D12Resource> = rig.create_resource(&info(buffer(MIB)), &desc).ok()?;
+        let heap = rig.heap_of(&made).Type;
+        rig.destroy([made]);
+        Some(heap)
+    });
+    assert_eq!(placed, committed, "{desc:?}");
+    placed
+}
+
+#[test]
+fn each_intent_has_its_heap_type() {
+    for (config, host_write) in [
+        (Config::oldest(), DEFAULT),
+        (Config::usual(), DEFAULT),
+        (Config::newest(), GPU_UPLOAD),
+        // Upload heaps are the device's own memory there, and as fast.
+        (Config::newest().integrated(), UPLOAD),
+    ] {
+        let Some(rig) = Rig::new(config) else { return };
+        let served = Intent::ALL.map(|intent| served_from(&rig, &wish(intent)).unwrap());
+        assert_eq!(served, [DEFAULT, UPLOAD, READBACK, host_write, DEFAULT], "{:?}", rig.runtime.config);
+    }
+}
+
+#[test]
+fn what_the_cpu_writes_often_goes_from_gpu_upload_to_default_to_upload() {
+    let Some(rig) = Rig::new(Config::newest()) else { return };
+    let often = wish(Intent::DeviceHostWrite);
+    for (full, expected) in [
+        (&[][..], Some(GPU_UPLOAD)),
+        (&[GPU_UPLOAD], Some(DEFAULT)),
+        (&[GPU_UPLOAD, DEFAULT], Some(UPLOAD)),
+        (&[GPU_UPLOAD, DEFAULT, UPLOAD], None),
+    ] {
+        rig.runtime.set_full(full);
+        assert_eq!(served_from(&rig, &often), expected, "{full:?} are full");
+    }
+    rig.runtime.set_full(&[]);
+    // Over budget, device memory is left to those who have no other way, even if nobody asks for that.
+    rig.set_budgets([MIB / 2, 1 << 30], [0; 2]);
+    assert_eq!(served_from(&rig, &often), Some(UPLOAD));
+    assert_eq!(served_from(&rig, &wish(Intent::Device)), Some(DEFAULT));
+}
+
+#[test]
+fn without_gpu_upload_heaps_what_the_cpu_writes_often_is_staged_or_read_from_upload() {
+    let Some(rig) = Rig::new(Config::usual()) else { return };
+    let often = wish(Intent::DeviceHostWrite);
+    assert_eq!(served_from(&rig, &often), Some(DEFAULT));
+    rig.runtime.set_full(&[DEFAULT]);
+    assert_eq!(served_from(&rig, &often), Some(UPLOAD));
+}
+
+#[test]
+fn what_is_staged_goes_to_gpu_upload_where_upload_is_full() {
+    for (config, expected) in [(Config::newest(), Some(GPU_UPLOAD)), (Config::usual(), None)] {
+        let Some(rig) = Rig::new(config) else { return };
+        rig.runtime.set_full(&[UPLOAD]);
+        assert_eq!(served_from(&rig, &wish(Intent::Upload)), expected);
+    }
+}
+
+fn with_system_heap(desc: DeviceDesc) -> DeviceDesc {
+    desc.with_custom_heap(custom(D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE, D3D12_MEMORY_POOL_L0))
+}
+
+#[test]
+fn textures_go_to_the_system_s_memory_where_the_adapter_s_is_full_or_over_budget() {
+    for config in [Config::oldest(), Config::usual(), Config::newest()] {
+        let Some(rig) = Rig::with(config, with_system_heap, |_| {}) else { return };
+        let device = wish(Intent::Device);
+        let place = |desc: &AllocationDesc| {
+            for described in [texture(512, 512), target(512, 512), buffer(MIB)] {
+                for desc in both_ways(desc) {
+                    let made = rig.create_resource(&info(described), &desc).unwrap();
+                    let heap = rig.heap_of(&made);
+                    rig.destroy([made]);
+                    if heap.Type != DEFAULT {
+                        assert_eq!((heap.Type, heap.MemoryPoolPreference), (CUSTOM, D3D12_MEMORY_POOL_L0));
+                        return CUSTOM;
+                    }
+                }
+            }
+            DEFAULT
+        };
+        assert_eq!(place(&device), DEFAULT);
+        rig.runtime.set_full(&[DEFAULT]);
+        assert_eq!(place(&device), CUSTOM);
+        rig.runtime.set_full(&[]);
+        assert_eq!(place(&device), DEFAULT);
+        rig.set_budgets([MIB / 2, 1 << 30], [0; 2]);
+        assert_eq!(place(&device.clone().within_budget()), CUSTOM);
+        // Who does not mind the budget stays where it is fast.
+        assert_eq!(place(&device), DEFAULT);
+    }
+}
+
+#[test]
+fn what_queues_write_never_goes_to_upload_or_readback_heaps() {
+    let Some(rig) = Rig::new(Config::usual()) else { return };
+    let storage = D3D12_RESOURCE_DESC { Flags: D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS, ..buffer(MIB) };
+    rig.runtime.set_full(&[DEFAULT]);
+    for intent in Intent::ALL {
+        for desc in both_ways(&wish(intent)) {
+            assert!(rig.create_resource(&info(storage), &desc).is_err(), "{intent}");
+            assert!(rig.create_resource(&info(texture(64, 64)), &desc).is_err(), "{intent}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A Direct3D 12 runtime and an adapter that tests can shape, over the machine's own.
+//!
+//! Only the device and the adapter are objects of this folder's; heaps, resources, fences, queues and lists
+//! are the machine's, made by its device at the bidding of ours, so they can be handed to each other.
+
+mod adapter;
+pub(crate) mod calls;
+pub(crate) mod checks;
+mod device;
+pub(crate) mod faults;
+mod features;
+mod fence;
+mod forward;
+pub(crate) mod live;
+mod objects;
+mod sizes;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
+
+use calls::Call;
+use faults::Faults;
+use live::Live;
+
+pub(crate) const KIB: u64 = 1 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// The flag of tight alignment, which the bindings do not name yet.
+pub(crate) const TIGHT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
+/// The feature of tight alignment.
+pub(crate) const FEATURE_TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
+
+/// What a runtime can do.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) tier: D3D12_RESOURCE_HEAP_TIER,
+    /// All memory is the adapter's own.
+    pub(crate) uma: bool,
+    /// GPU upload heaps.
+    pub(crate) gpu_upload: bool,
+    /// The alignment that buffers have where they ask for a tight one; `None` where nobody may ask.
+    pub(crate) tight: Option<u64>,
+    /// The seventh options are known, and with them heaps that are not zeroed.
+    pub(crate) not_zeroed: bool,
+    /// Initial layouts.
+    pub(crate) enhanced_barriers: bool,
+    /// Interfaces up to `ID3D12Device12`, rather than `ID3D12Device` alone.
+    pub(crate) interfaces: Interfaces,
+    /// Bytes of the adapter's own memory, and of the system's.
+    pub(crate) sizes: [u64; 2],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interfaces {
+    First,
+    UpTo12,
+}
+
+impl Config {
+    /// As Direct3D 12 was at first, on a card with memory of its own and the least that hardware had.
+    pub(crate) fn oldest() -> Self {
+        Self {
+            tier: D3D12_RESOURCE_HEAP_TIER_1,
+            uma: false,
+            gpu_upload: false,
+            tight: None,
+            not_zeroed: false,
+            enhanced_barriers: false,
+            interfaces: Interfaces::First,
+            sizes: [8 << 30, 16 << 30],
+        }
+    }
+
+    /// Everything that there is, on a card with memory of its own.
+    pub(crate) fn newest() -> Self {
+        Self {
+            tier: D3D12_RESOURCE_HEAP_TIER_2,
+            gpu_upload: true,
+            tight: Some(256),
+            not_zeroed: true,
+            enhanced_barriers: true,
+            interfaces: Interfaces::UpTo12,
+            ..Self::oldest()
+        }
+    }
+
+    /// What most machines have: heaps of tier 2, new interfaces, no GPU upload heaps, no tight alignment.
+    pub(crate) fn usual() -> Self {
+        Self { gpu_upload: false, tight: None, ..Self::newest() }
+    }
+
+    /// The same where all memory is one.
+    pub(crate) fn integrated(self) -> Self {
+        Self { uma: true, sizes: [128 * MIB, 16 << 30], ..self }
+    }
+}
+
+/// What stands between the backend and the machine's runtime.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    pub(crate) config: Config,
+    below: ID3D12Device,
+    adapter_below: IDXGIAdapter3,
+    /// All memory of the machine is one.
+    uma_below: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    calls: Vec<Call>,
+    complaints: Vec<String>,
+    faults: Faults,
+    live: Vec<Live>,
+    /// What others in the process use of both segment groups, and what all of it should.
+    elsewhere: [u64; 2],
+    budgets: Option<[u64; 2]>,
+    /// Fences of memory that is on its way back, while a test holds it up.
+    held_up: Option<Vec<(ID3D12Fence, u64)>>,
+    /// The device is gone, as fences say that are made from now on.
+    removed: bool,
+}
+
+impl Runtime {
+    pub(crate) fn new(config: Config, below: &ID3D12Device, adapter_below: &IDXGIAdapter3) -> Arc<Self> {
+        let mut architecture = D3D12_FEATURE_DATA_ARCHITECTURE::default();
+        let size = size_of_val(&architecture) as u32;
+        // SAFETY: the device is live, and the structure is that of the feature.
+        unsafe {
+            below.CheckFeatureSupport(D3D12_FEATURE_ARCHITECTURE, (&raw mut architecture).cast(), size)
+        }
+        .unwrap();
+        Arc::new(Self {
+            config,
+            below: below.clone(),
+            adapter_below: adapter_below.clone(),
+            uma_below: architecture.UMA.as_bool(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// The device that the backend gets.
+    pub(crate) fn device(self: &Arc<Self>) -> ID3D12Device {
+        device::device(self)
+    }
+
+    /// The adapter that the backend gets.
+    pub(crate) fn adapter(self: &Arc<Self>) -> IDXGIAdapter3 {
+        adapter::adapter(self)
+    }
+
+    /// A test that failed in the middle of something is no reason for others to fail.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the debug layer would have said.
+    fn complain(&self, complaint: impl Into<String>) {
+        self.state().complaints.push(complaint.into());
+    }
+
+    /// What was complained about since this was asked last.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        core::mem::take(&mut self.state().complaints)
+    }
+
+    /// Sets what the process should use of both segment groups, and what others in it use.
+    pub(crate) fn set_budgets(&self, budgets: [u64; 2], elsewhere: [u64; 2]) {
+        let mut state = self.state();
+        (state.budgets, state.elsewhere) = (Some(budgets), elsewhere);
+    }
+
+    /// Has fences that are made from now on say that the device was removed.
+    pub(crate) fn remove(&self) {
+        self.state().removed = true;
+    }
+
+    /// Holds memory up that is on its way back, until [`let_back`](Self::let_back).
+    pub(crate) fn hold_up(&self) {
+        self.state().held_up = Some(Vec::new());
+    }
+
+    /// Lets memory arrive that was held up.
+    pub(crate) fn let_back(&self) {
+        let held = self.state().held_up.take();
+        for (fence, value) in held.into_iter().flatten() {
+            // SAFETY: the fence is live.
+            unsafe { fence.Signal(value) }.unwrap();
+        }
+    }
+}
