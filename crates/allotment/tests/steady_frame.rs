@@ -103,7 +103,7 @@ impl Scene {
         (desc.algorithm, desc.on_leak) = (algorithm, LeakHandler::Ignore);
         let allocator = Allocator::new(device.clone(), desc).unwrap();
         let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
-        (desc.sizing, desc.algorithm) = (BlockSizing::Fixed(MIB), algorithm);
+        (desc.sizing, desc.algorithm) = (Some(BlockSizing::Fixed(MIB)), algorithm);
         let pool = allocator.create_pool(desc).unwrap();
         Self { device, allocator, pool, wishes: wishes() }
     }

@@ -91,7 +91,7 @@ impl<D: Device> Allocator<D> {
     /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
-    /// (desc.sizing, desc.max_blocks) = (BlockSizing::Fixed(1 << 20), 1);
+    /// (desc.sizing, desc.max_blocks) = (Some(BlockSizing::Fixed(1 << 20)), 1);
     /// let pool = allocator.create_pool(desc)?;
     ///
     /// let half = AllocationDesc::new(Requirements::new(600 << 10), Intent::Device);

@@ -51,7 +51,7 @@ impl<D: Device> Allocator<D> {
         let mut state = PoolState::new(rules, sets.collect());
 
         let first_type = desc.memory_types[0];
-        let block_size = match desc.sizing {
+        let block_size = match state.rules.sizing {
             BlockSizing::Fixed(size) => size,
             BlockSizing::Growing(sizes) => sizes.next(0, self.heaps.heap_size(state.sets[0].heap)),
         };
@@ -95,7 +95,8 @@ impl<D: Device> Allocator<D> {
             return Err(CreatePoolError::MemoryTypes { count });
         }
         let limit = properties.limits.max_allocation_size.min(MAX_SIZE);
-        match desc.sizing {
+        let sizing = desc.sizing.unwrap_or(BlockSizing::Growing(self.desc.block_sizes));
+        match sizing {
             BlockSizing::Fixed(size) if size == 0 || size > limit => {
                 return Err(CreatePoolError::BlockSize { size });
             }
@@ -110,7 +111,7 @@ impl<D: Device> Allocator<D> {
         let granularity = properties.limits.buffer_image_granularity;
         Ok(Rules {
             algorithm: desc.algorithm,
-            sizing: desc.sizing,
+            sizing,
             min_blocks: desc.min_blocks,
             max_blocks: desc.max_blocks,
             alignment: desc.alignment,

@@ -48,7 +48,7 @@ pub enum BlockSizing {
 ///
 /// let mut desc = PoolDesc::new([MemoryTypeIndex(1)]);
 /// desc.algorithm = Algorithm::Linear;
-/// desc.sizing = BlockSizing::Fixed(1 << 20);
+/// desc.sizing = Some(BlockSizing::Fixed(1 << 20));
 /// desc.max_blocks = 1;
 /// ```
 #[derive(Clone, Debug)]
@@ -58,8 +58,9 @@ pub struct PoolDesc {
     pub memory_types: Vec<MemoryTypeIndex>,
     /// How it finds room in its blocks.
     pub algorithm: Algorithm,
-    /// How large its blocks are.
-    pub sizing: BlockSizing,
+    /// How large its blocks are; `None` for growing as the allocator's own pools do
+    /// ([`AllocatorDesc::block_sizes`](super::AllocatorDesc::block_sizes)).
+    pub sizing: Option<BlockSizing>,
     /// Blocks of the first memory type that it begins with and never goes below.
     pub min_blocks: u32,
     /// Memory objects that it may have in all.
@@ -85,7 +86,7 @@ impl PoolDesc {
         Self {
             memory_types: memory_types.into_iter().collect(),
             algorithm: Algorithm::Tlsf,
-            sizing: BlockSizing::Growing(BlockSizes::default()),
+            sizing: None,
             min_blocks: 0,
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,

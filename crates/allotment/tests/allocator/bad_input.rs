@@ -191,11 +191,11 @@ fn pools_that_contradict_themselves_are_refused() {
     assert_eq!(count(&[0, 4]), CreatePoolError::MemoryTypes { count: 2 });
     assert_eq!(count(&[255]), CreatePoolError::MemoryTypes { count: 1 });
 
-    let size = |size| refused_pool(&rig, |desc| desc.sizing = BlockSizing::Fixed(size));
+    let size = |size| refused_pool(&rig, |desc| desc.sizing = Some(BlockSizing::Fixed(size)));
     for bytes in [0, (4 << 30) + 1, MAX + 1, u64::MAX] {
         assert_eq!(size(bytes), CreatePoolError::BlockSize { size: bytes });
     }
-    let growing = |sizes| refused_pool(&rig, |desc| desc.sizing = BlockSizing::Growing(sizes));
+    let growing = |sizes| refused_pool(&rig, |desc| desc.sizing = Some(BlockSizing::Growing(sizes)));
     for sizes in bad_block_sizes() {
         assert_eq!(growing(sizes), CreatePoolError::BlockSize { size: sizes.largest });
     }
@@ -209,12 +209,12 @@ fn pools_that_contradict_themselves_are_refused() {
 fn a_pool_whose_first_blocks_cannot_be_got_leaves_none_behind() {
     let rig = Rig::new(DISCRETE);
     let refused = refused_pool(&rig, |desc| {
-        (desc.sizing, desc.min_blocks) = (BlockSizing::Fixed(4 << 30), 3);
+        (desc.sizing, desc.min_blocks) = (Some(BlockSizing::Fixed(4 << 30)), 3);
     });
     assert!(matches!(refused, CreatePoolError::FirstBlocks(AllocationError::OutOfMemory { .. })));
     assert_eq!((rig.objects(), rig.heap_reports()[0].reserved), (0, 0));
     let refused = refused_pool(&rig, |desc| {
-        (desc.sizing, desc.min_blocks) = (BlockSizing::Fixed(KIB), u32::MAX);
+        (desc.sizing, desc.min_blocks) = (Some(BlockSizing::Fixed(KIB)), u32::MAX);
     });
     let limit = AllocationError::TooManyAllocations { limit: 4096 };
     assert_eq!(refused, CreatePoolError::FirstBlocks(limit));

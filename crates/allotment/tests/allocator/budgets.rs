@@ -289,7 +289,7 @@ fn threads_that_race_for_the_last_bytes_of_the_budget_never_exceed_it() {
 fn a_growing_pool_tries_smaller_blocks_where_the_budget_has_no_room_for_the_next() {
     let rig = rig_with_budget(5 * MIB);
     let mut desc = PoolDesc::new([DEVICE_TYPE]);
-    desc.sizing = BlockSizing::Growing(small_blocks(4 * MIB, 4 * MIB));
+    desc.sizing = Some(BlockSizing::Growing(small_blocks(4 * MIB, 4 * MIB)));
     let pool = rig.create_pool(desc).unwrap();
     let wanted = wanted_in(MIB, DEVICE_TYPE).within_budget();
     let served: Vec<_> = (0..5).map(|_| rig.allocate_in(&pool, &wanted).unwrap()).collect();

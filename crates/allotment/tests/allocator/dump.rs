@@ -120,7 +120,7 @@ fn busy(rig: &Rig) -> (Vec<Allocation>, Vec<Pool>) {
     for algorithm in Algorithm::ALL {
         let mut desc = PoolDesc::new([DEVICE_TYPE]);
         desc.algorithm = algorithm;
-        desc.sizing = BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB));
+        desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
         let pool = rig.create_pool(desc).unwrap();
         for i in 0..20 {
             let mut desc = wanted(1000 + i * 333, Intent::Device);
@@ -193,7 +193,7 @@ fn every_custom_pool_of_a_memory_type_has_a_name_of_its_own() {
 fn a_pool_over_two_memory_types_is_shown_under_both() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([0, 1].map(MemoryTypeIndex));
-    (desc.sizing, desc.name) = (BlockSizing::Fixed(64 * KIB), Some("both".into()));
+    (desc.sizing, desc.name) = (Some(BlockSizing::Fixed(64 * KIB)), Some("both".into()));
     let pool = rig.create_pool(desc).unwrap();
     let mut wish = wanted(KIB, Intent::Device);
     let first = rig.allocate_in(&pool, &wish).unwrap();

@@ -61,7 +61,7 @@ const SCENARIO: [(&str, Step); 24] = [
     }),
     ("a growing pool", |world| {
         let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(1)]);
-        desc.sizing = BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB));
+        desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
         (desc.algorithm, desc.retention) = (Algorithm::Buddy, Retention::NONE);
         world.pools.push(world.rig.create_pool(desc)?);
         Ok(())

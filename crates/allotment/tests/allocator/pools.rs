@@ -1,14 +1,14 @@
 //! Custom pools: their algorithms, their bounds, their types, and their end.
 
 use allotment::device::{HeapIndex, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{AccessError, BlockSizing, Dedicated, Retention};
+use allotment::memory::{AccessError, BlockSizes, BlockSizing, Dedicated, Retention};
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, Intent, Pool, PoolDesc, ResourceKind,
     Side,
 };
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, small_blocks, wanted, wanted_in,
+    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, small_blocks, wanted, wanted_in,
 };
 
 /// A pool of one block.
@@ -160,7 +160,7 @@ fn a_pool_that_is_full_says_what_is_free_and_serves_again_when_something_is_free
 fn an_empty_block_does_not_keep_a_full_pool_from_serving_another_size_or_type() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(1)]);
-    desc.sizing = BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB));
+    desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
     desc.max_blocks = 1;
     let pool = rig.create_pool(desc).unwrap();
     let other = wanted_in(KIB, MemoryTypeIndex(1));
@@ -176,7 +176,7 @@ fn an_empty_block_does_not_keep_a_full_pool_from_serving_another_size_or_type() 
 fn the_types_of_a_pool_are_tried_in_its_order_and_only_those_that_the_resource_allows() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([3, 1].map(MemoryTypeIndex));
-    desc.sizing = BlockSizing::Fixed(64 * KIB);
+    desc.sizing = Some(BlockSizing::Fixed(64 * KIB));
     let pool = rig.create_pool(desc).unwrap();
     // The intent has no say in a pool.
     let first = rig.allocate_in(&pool, &wanted(KIB, Intent::Device)).unwrap();
@@ -192,11 +192,11 @@ fn the_types_of_a_pool_are_tried_in_its_order_and_only_those_that_the_resource_a
 
 #[test]
 fn a_pool_over_two_heaps_falls_back_to_the_second_when_the_first_is_full() {
-    let mut small = crate::rig::profile(DISCRETE);
+    let mut small = profile(DISCRETE);
     small.heaps[0].size = 100 * KIB;
     let rig = Rig::with(small, |_| {});
     let mut desc = PoolDesc::new([0, 1].map(MemoryTypeIndex));
-    desc.sizing = BlockSizing::Fixed(64 * KIB);
+    desc.sizing = Some(BlockSizing::Fixed(64 * KIB));
     let pool = rig.create_pool(desc).unwrap();
     let got: Vec<_> =
         (0..3).map(|_| rig.allocate_in(&pool, &wanted(40 * KIB, Intent::Device)).unwrap()).collect();
@@ -258,7 +258,7 @@ fn a_reset_frees_everything_in_a_pool_and_makes_its_tokens_stale() {
 fn a_reset_gives_back_what_the_pool_does_not_keep_of_every_memory_type() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([0, 1].map(MemoryTypeIndex));
-    (desc.sizing, desc.retention) = (BlockSizing::Fixed(64 * KIB), Retention::NONE);
+    (desc.sizing, desc.retention) = (Some(BlockSizing::Fixed(64 * KIB)), Retention::NONE);
     desc.min_blocks = 1;
     let pool = rig.create_pool(desc).unwrap();
     let types = [DEVICE_TYPE, MemoryTypeIndex(1)];
@@ -326,5 +326,15 @@ fn a_pool_does_not_see_the_allocators_limits_on_its_default_blocks() {
     let large = rig.allocate_in(&pool, &wanted_in(500 * MIB, DEVICE_TYPE)).unwrap();
     assert!(!rig.is_dedicated(&large) && rig.block_size_of(&large) == 600 * MIB);
     rig.free(large).unwrap();
+    rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn a_pool_that_says_nothing_of_its_blocks_has_the_allocator_s() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = BlockSizes::fixed(2 * MIB));
+    let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
+    let allocation = rig.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
+    assert_eq!(rig.info(allocation.id()).unwrap().block_size, 2 * MIB);
+    rig.free(allocation).unwrap();
     rig.destroy_pool(pool).unwrap();
 }

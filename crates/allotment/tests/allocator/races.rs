@@ -94,7 +94,7 @@ fn threads_that_want_the_same_block_wait_for_one_rather_than_get_one_each() {
 fn a_pool_never_has_more_memory_objects_than_it_may() {
     let (device, allocator) = gated(profile(DISCRETE));
     let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(3)]);
-    desc.sizing = BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB));
+    desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
     desc.max_blocks = 1;
     let pool = allocator.create_pool(desc).unwrap();
     let wishes = [dedicated(MIB), dedicated(MIB), wanted_in(KIB, DEVICE_TYPE)];

@@ -127,7 +127,7 @@ pub(crate) fn aligned(size: u64, alignment: u64) -> Requirements {
 
 pub(crate) fn fixed_pool(memory_type: MemoryTypeIndex, block_size: u64) -> PoolDesc {
     let mut desc = PoolDesc::new([memory_type]);
-    desc.sizing = BlockSizing::Fixed(block_size);
+    desc.sizing = Some(BlockSizing::Fixed(block_size));
     desc
 }
 

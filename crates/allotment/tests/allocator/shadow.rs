@@ -423,7 +423,7 @@ impl Pair {
             }
             AllocationError::DedicatedInFixedPool => {
                 assert_eq!(desc.dedicated, Dedicated::Always);
-                assert!(matches!(self.pool(pool.unwrap()).desc.sizing, BlockSizing::Fixed(_)));
+                assert!(matches!(self.pool(pool.unwrap()).desc.sizing, Some(BlockSizing::Fixed(_))));
             }
             AllocationError::UpperSide => assert_eq!(desc.side, Side::Upper),
             AllocationError::NoMemoryType { .. }
@@ -517,12 +517,12 @@ impl Pair {
         let memory_types = (0..types).cycle().skip(usize::from(a % types)).take(count);
         let mut desc = PoolDesc::new(memory_types.map(MemoryTypeIndex));
         desc.algorithm = pick(Algorithm::ALL, c);
-        desc.sizing = match d % 4 {
+        desc.sizing = Some(match d % 4 {
             0 => BlockSizing::Fixed(256 * KIB),
             1 => BlockSizing::Fixed(1 + u64::from(e) * 777),
             2 => BlockSizing::Growing(small_blocks(64 * KIB, MIB)),
             _ => BlockSizing::Growing(small_blocks(16 * KIB, 128 * KIB)),
-        };
+        });
         desc.min_blocks = u32::from(d / 4 % 3);
         desc.max_blocks = pick([u32::MAX, 1, 2, 3], d / 16);
         desc.alignment = Alignment::new(1 << (f % 13)).unwrap();
@@ -629,7 +629,7 @@ impl Pair {
             assert_eq!(statistics.allocation_bytes, of_pool().map(|live| live.place.size).sum::<u64>());
             assert!(statistics.blocks + statistics.dedicated <= desc.max_blocks, "{desc:?}: {statistics:?}");
             assert!(statistics.blocks >= desc.min_blocks, "{desc:?}: {statistics:?}");
-            if let BlockSizing::Fixed(size) = desc.sizing {
+            if let Some(BlockSizing::Fixed(size)) = desc.sizing {
                 assert_eq!(statistics.block_bytes, size * u64::from(statistics.blocks));
             }
         }

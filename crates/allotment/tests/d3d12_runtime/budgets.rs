@@ -62,7 +62,7 @@ fn figures(error: &AllocationError) -> (HeapIndex, u64, u64) {
 
 fn pool_of(memory_type: MemoryTypeIndex, sizing: BlockSizing) -> PoolDesc {
     let mut desc = PoolDesc::new([memory_type]);
-    desc.sizing = sizing;
+    desc.sizing = Some(sizing);
     desc
 }
 

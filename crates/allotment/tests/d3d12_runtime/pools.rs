@@ -51,7 +51,7 @@ fn heaps_of_a_custom_pool_are_as_large_as_the_pool_was_told() {
         (BlockSizing::Growing(growing), 2 * MIB),
     ] {
         let mut desc = PoolDesc::new([default]);
-        (desc.sizing, desc.retention) = (sizing, Retention::NONE);
+        (desc.sizing, desc.retention) = (Some(sizing), Retention::NONE);
         desc.min_blocks = 1;
         let pool = rig.create_pool(desc).unwrap();
         let kept: Vec<_> =
@@ -68,7 +68,7 @@ fn a_pool_s_options_and_priority_reach_each_of_its_heaps() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let [default] = rig.types(|heap| heap.Type == D3D12_HEAP_TYPE_DEFAULT)[..] else { panic!() };
     let mut desc = PoolDesc::new([default]);
-    desc.sizing = BlockSizing::Fixed(MIB);
+    desc.sizing = Some(BlockSizing::Fixed(MIB));
     desc.min_blocks = 1;
     desc.priority = Priority::new(0.0);
     let options = MemoryOptions::new().with_heap_flags(D3D12_HEAP_FLAG_SHARED);
@@ -89,7 +89,7 @@ fn resources_alias_in_a_custom_pool() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let [default] = rig.types(|heap| heap.Type == D3D12_HEAP_TYPE_DEFAULT)[..] else { panic!() };
     let mut desc = PoolDesc::new([default]);
-    desc.sizing = BlockSizing::Fixed(8 * MIB);
+    desc.sizing = Some(BlockSizing::Fixed(8 * MIB));
     let pool = rig.create_pool(desc).unwrap();
     let memory = rig.allocate_in(&pool, &in_64_kib(4 * MIB)).unwrap();
     let first = rig.create_aliasing_resource(&memory, 0, &info(target(512, 512))).unwrap();

@@ -73,7 +73,7 @@ impl<'g, F: Fixture> Rig<'g, F> {
     /// A pool of blocks of 1 MiB, or one of this size.
     pub(super) fn pool(&self, memory_type: MemoryTypeIndex, algorithm: Algorithm) -> PoolDesc {
         let mut desc = PoolDesc::new([memory_type]);
-        (desc.algorithm, desc.sizing) = (algorithm, BlockSizing::Fixed(MIB));
+        (desc.algorithm, desc.sizing) = (algorithm, Some(BlockSizing::Fixed(MIB)));
         desc
     }
 
