@@ -1,24 +1,34 @@
 //! The debug layer: `ID3D12Debug` turns it on, `ID3D12InfoQueue` keeps what it says.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;
 
-use crate::{Message, Messages, Severity};
+use crate::{Message, Messages, Severity, Validation};
 
-/// Turns the layer on for devices that are made from now on. False where the runtime has none.
-pub(super) fn enable() -> bool {
+/// Turns the layer on if the first device of the process wants that, and says whether it is on. Later it can
+/// be turned on no more: the runtime would remove the devices that there are.
+pub(super) fn is_on(validation: Validation) -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    *ON.get_or_init(|| validation == Validation::On && enable())
+}
+
+/// False where the runtime has no such layer.
+fn enable() -> bool {
     let mut debug: Option<ID3D12Debug> = None;
     // SAFETY: the interface is written where it is wanted.
     let found = unsafe { D3D12GetDebugInterface(&mut debug) };
     let Some(debug) = debug.filter(|_| found.is_ok()) else { return false };
-    // SAFETY: the interface is live.
+    // SAFETY: the interface is live, and there is no device yet.
     unsafe { debug.EnableDebugLayer() };
     true
 }
 
 /// What the layer says of a device.
+///
+/// All devices of a process on the same adapter are one to the runtime, with one list of messages: what was
+/// said is told to whoever asks first. Whoever wants to know by whom uses one device at a time.
 #[derive(Debug)]
 pub(super) struct DebugLayer {
     queue: ID3D12InfoQueue,
@@ -29,6 +39,14 @@ impl DebugLayer {
     /// `None` where nobody watches the device.
     pub(super) fn of(device: &ID3D12Device) -> Option<Self> {
         let queue: ID3D12InfoQueue = device.cast().ok()?;
+        let mut chatter = [D3D12_MESSAGE_SEVERITY_INFO, D3D12_MESSAGE_SEVERITY_MESSAGE];
+        let mut filter = D3D12_INFO_QUEUE_FILTER::default();
+        filter.DenyList.NumSeverities = 2;
+        filter.DenyList.pSeverityList = chatter.as_mut_ptr();
+        // SAFETY: the queue is live, and the list is as long as is said.
+        unsafe { queue.AddStorageFilterEntries(&filter) }.ok()?;
+        // SAFETY: the queue is live.
+        unsafe { queue.SetMessageCountLimit(u64::MAX) }.ok()?;
         Some(Self { queue, messages: Arc::default() })
     }
 
@@ -40,6 +58,9 @@ impl DebugLayer {
 
     /// Takes what the runtime has kept.
     fn collect(&self) {
+        /// One reads at a time: to take is to read and then to clear.
+        static READING: Mutex<()> = Mutex::new(());
+        let _reading = READING.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the queue is live.
         let count = unsafe { self.queue.GetNumStoredMessages() };
         for index in 0..count {

@@ -34,7 +34,8 @@ use debug_layer::DebugLayer;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct HeadlessDesc {
-    /// Whether the debug layer watches, where the runtime has one.
+    /// Whether the debug layer watches, where the runtime has one. It does so for all devices of a process or
+    /// for none: the first decides.
     pub validation: Validation,
     /// Which adapter.
     pub device: Choice,
@@ -56,7 +57,8 @@ impl HeadlessDesc {
     }
 }
 
-/// An open device. It is closed when this and all clones of its [`device`](Self::device) are gone.
+/// An open device. It is closed when this and all clones of its [`device`](Self::device) are gone, and with it
+/// what else the process has opened on the same adapter: to the runtime they are one device.
 #[derive(Debug)]
 pub struct Headless {
     device: Device,
@@ -83,7 +85,7 @@ impl Headless {
         adapt: impl FnOnce(DeviceDesc) -> DeviceDesc,
     ) -> Result<Self, OpenError> {
         let adapter = adapters::choose(&desc.device)?;
-        let watch = desc.validation == Validation::On && debug_layer::enable();
+        let watch = debug_layer::is_on(desc.validation) && desc.validation == Validation::On;
         let raw = make_device(&adapter)?;
         let debug_layer = watch.then(|| DebugLayer::of(&raw)).flatten();
         let mut described = DeviceDesc::new(raw.clone(), adapter);
@@ -110,8 +112,8 @@ impl Headless {
         &self.device.properties().name
     }
 
-    /// What the debug layer says; `None` where it was not asked for, or the runtime has none. Outlives the
-    /// device.
+    /// What the debug layer says; `None` where it was not asked for, by the first device of the process too,
+    /// or where the runtime has none. Outlives the device. Devices on the same adapter share what is said.
     #[must_use]
     pub fn messages(&self) -> Option<&Arc<Messages>> {
         self.debug_layer.as_ref().map(DebugLayer::messages)

@@ -59,6 +59,7 @@ impl Budgets {
         changes: u64,
         ask: impl FnOnce() -> [HeapBudget; MAX_HEAPS],
     ) -> HeapBudget {
+        // Held while the driver is asked, so that many who ask at once ask it once.
         let mut last = locked(&self.0);
         let at = Instant::now();
         let is_fresh =

@@ -4,7 +4,7 @@ use core::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::sync::Mutex;
 
 use super::{DeviceError, DeviceProperties, HeapIndex, MemoryDesc, MemoryHandle, MemoryType, MemoryTypeMask};
@@ -66,8 +66,15 @@ impl<E> Ledger<E> {
         let (memory, extra, rest) = ask().inspect_err(|_| {
             self.count.fetch_sub(1, Relaxed);
         })?;
+        match locked(&self.objects).entry(memory.to_raw()) {
+            hash_map::Entry::Vacant(vacant) => vacant.insert(Entry { heap, size: desc.size, extra }),
+            // Memory that was imported and is here already: there would be two who free it.
+            hash_map::Entry::Occupied(_) => {
+                self.count.fetch_sub(1, Relaxed);
+                return Err(DeviceError::Unsupported);
+            }
+        };
         self.heaps[heap.get()].fetch_add(desc.size, Relaxed);
-        locked(&self.objects).insert(memory.to_raw(), Entry { heap, size: desc.size, extra });
         self.changes.fetch_add(1, Release);
         Ok((memory, rest))
     }

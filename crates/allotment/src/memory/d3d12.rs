@@ -13,6 +13,9 @@ impl Allocator<Device> {
     /// memory of its own or it is large for a block. Of `desc`, the requirements and the kind are replaced by
     /// the resource's own, save that memory types that they rule out stay ruled out.
     ///
+    /// Before it is used, a render target or a depth buffer must be cleared, discarded or copied to as a
+    /// whole: placed ones hold what was there before, and which are placed is the allocator's choice.
+    ///
     /// # Errors
     ///
     /// [`ResourceError`]; neither a resource nor memory is left behind.
@@ -45,7 +48,8 @@ impl Allocator<Device> {
 
     /// Makes a buffer or a texture over memory that other resources may stand in as well, `offset` bytes
     /// from its start. Release it before the allocation is freed. Which of them holds what, when, is the
-    /// caller's business: say so with aliasing barriers.
+    /// caller's business: say so with aliasing barriers. After each of them a render target or a depth buffer must be
+    /// cleared, discarded or copied to as a whole.
     ///
     /// # Errors
     ///
@@ -89,7 +93,7 @@ impl Allocator<Device> {
     /// # Safety
     ///
     /// No queue uses the allocation after the points, until it was [made resident](Self::make_resident)
-    /// again as often as it was evicted.
+    /// again. Nobody else evicts it or makes it resident meanwhile.
     pub unsafe fn evict(
         &self,
         allocation: &Allocation,
@@ -110,7 +114,8 @@ impl Allocator<Device> {
     ///
     /// # Safety
     ///
-    /// Other queues use the allocation only after what `queue` does next.
+    /// Other queues use the allocation only after what `queue` does next. Nobody else evicts it or makes it
+    /// resident meanwhile.
     pub unsafe fn make_resident(
         &self,
         allocation: &Allocation,

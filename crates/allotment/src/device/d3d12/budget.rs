@@ -1,7 +1,8 @@
 //! How much of a heap the process uses, and how much it should: `IDXGIAdapter3::QueryVideoMemoryInfo`.
 
 use windows::Win32::Graphics::Dxgi::{
-    DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL, DXGI_QUERY_VIDEO_MEMORY_INFO,
+    DXGI_MEMORY_SEGMENT_GROUP, DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL,
+    DXGI_QUERY_VIDEO_MEMORY_INFO, IDXGIAdapter3,
 };
 
 use super::Shared;
@@ -9,7 +10,7 @@ use crate::device::budget::MAX_HEAPS;
 use crate::device::{HeapBudget, HeapIndex};
 
 /// Heap 0 is the adapter's own segment group, heap 1 the system's.
-const GROUPS: [windows::Win32::Graphics::Dxgi::DXGI_MEMORY_SEGMENT_GROUP; 2] =
+pub(super) const GROUPS: [DXGI_MEMORY_SEGMENT_GROUP; 2] =
     [DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL];
 
 impl Shared {
@@ -21,12 +22,18 @@ impl Shared {
     fn ask_budgets(&self) -> [HeapBudget; MAX_HEAPS] {
         let mut heaps = [HeapBudget::default(); MAX_HEAPS];
         for (heap, group) in heaps.iter_mut().zip(GROUPS).take(self.properties.heaps.len()) {
-            let mut told = DXGI_QUERY_VIDEO_MEMORY_INFO::default();
-            // SAFETY: the adapter is live, and node 0 exists.
-            if unsafe { self.adapter.QueryVideoMemoryInfo(0, group, &mut told) }.is_ok() {
-                *heap = HeapBudget { usage: told.CurrentUsage, budget: told.Budget };
-            }
+            *heap = segment(&self.adapter, group);
         }
         heaps
+    }
+}
+
+/// What the system says of a segment group; zeros where it does not answer.
+pub(super) fn segment(adapter: &IDXGIAdapter3, group: DXGI_MEMORY_SEGMENT_GROUP) -> HeapBudget {
+    let mut told = DXGI_QUERY_VIDEO_MEMORY_INFO::default();
+    // SAFETY: the adapter is live, and node 0 exists.
+    match unsafe { adapter.QueryVideoMemoryInfo(0, group, &mut told) } {
+        Ok(()) => HeapBudget { usage: told.CurrentUsage, budget: told.Budget },
+        Err(_) => HeapBudget::default(),
     }
 }

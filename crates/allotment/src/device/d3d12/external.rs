@@ -7,6 +7,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::PCWSTR;
 
 use super::memory::Memory;
+use super::properties::Takes;
 use super::resources::create;
 use super::{Device, MemoryOptions, Shared, refused};
 use crate::device::{DeviceError, MemoryDesc};
@@ -48,7 +49,15 @@ impl Shared {
         // SAFETY: the heap is live.
         let told = unsafe { heap.GetDesc() };
         let class = &self.classes[desc.memory_type.get()];
-        let suits = told.SizeInBytes >= desc.size && told.Properties.Type == class.properties.Type;
+        let (has, wanted) = (told.Properties, class.properties);
+        let same_pages = has.Type != D3D12_HEAP_TYPE_CUSTOM
+            || (has.CPUPageProperty, has.MemoryPoolPreference)
+                == (wanted.CPUPageProperty, wanted.MemoryPoolPreference);
+        let suits = told.SizeInBytes >= desc.size
+            && has.Type == wanted.Type
+            && same_pages
+            // It takes all that a heap of this type must.
+            && told.Flags.0 & Takes::empty().heap_flags().0 & !class.takes.heap_flags().0 == 0;
         if suits { Ok(heap) } else { Err(DeviceError::Unsupported) }
     }
 }

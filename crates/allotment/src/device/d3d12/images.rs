@@ -1,9 +1,10 @@
 //! Textures: what is made of this crate's description, and which the device can have.
 
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_SAMPLE_DESC};
+use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
 use super::properties::ask_about;
+use super::requirements::is_compressed;
 use super::{ResourceInfo, Shared};
 use crate::device::{DeviceError, ImageDesc, ResourceKind, Tiling};
 
@@ -57,9 +58,10 @@ const TARGET: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET;
 const DEPTH: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL;
 const STORAGE: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
 
+const SHARED: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS;
+
 /// The flags that go without saying more.
-const USAGES: D3D12_RESOURCE_FLAGS =
-    D3D12_RESOURCE_FLAGS(TARGET.0 | DEPTH.0 | STORAGE.0 | D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS.0);
+const USAGES: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(TARGET.0 | DEPTH.0 | STORAGE.0 | SHARED.0);
 
 pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
     if info.is_buffer() {
@@ -69,6 +71,12 @@ pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
     } else {
         ResourceKind::OptimalImage
     }
+}
+
+/// Refuses what has no texels, of which runtimes say one thing or another.
+pub(super) fn check_extent(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+    let none = desc.Width == 0 || desc.Height == 0 || desc.DepthOrArraySize == 0;
+    if none || desc.Format == DXGI_FORMAT_UNKNOWN { Err(DeviceError::Unsupported) } else { Ok(()) }
 }
 
 /// The largest texture of Direct3D 12, in texels and layers.
@@ -96,7 +104,9 @@ impl Shared {
         let plain = fits
             && u32::from(desc.MipLevels) <= longest.ilog2() + 1
             && desc.Layout == D3D12_TEXTURE_LAYOUT_UNKNOWN
-            && (one_sample || !is_3d && desc.MipLevels == 1 && !desc.Flags.contains(STORAGE))
+            && (one_sample || !is_3d && desc.MipLevels == 1 && desc.Flags.0 & (STORAGE.0 | SHARED.0) == 0)
+            // Blocks are whole, but on devices that say otherwise.
+            && !(is_compressed(desc.Format) && (width % 4 != 0 || height % 4 != 0))
             && !(depth && (is_3d || desc.Flags.0 & USAGES.0 != DEPTH.0));
         if !plain || !self.has_format(desc) {
             return Err(DeviceError::Unsupported);
@@ -106,7 +116,7 @@ impl Shared {
 
     fn has_format(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
         let wanted = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: desc.Format, ..Default::default() };
-        let Some(told) = ask_about(&self.raw, D3D12_FEATURE_FORMAT_SUPPORT, wanted) else { return false };
+        let Some(told) = ask_about(&self.raw, wanted) else { return false };
         let mut needed = if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
             D3D12_FORMAT_SUPPORT1_TEXTURE3D
         } else {
@@ -129,7 +139,7 @@ impl Shared {
             SampleCount: desc.SampleDesc.Count,
             ..Default::default()
         };
-        let told = ask_about(&self.raw, D3D12_FEATURE_MULTISAMPLE_QUALITY_LEVELS, wanted);
+        let told = ask_about(&self.raw, wanted);
         told.is_some_and(|told| told.NumQualityLevels > 0)
     }
 }

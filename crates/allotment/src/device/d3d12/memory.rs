@@ -58,10 +58,18 @@ impl Memory {
 /// What the ledger keeps of a memory object: it is released when this is dropped.
 #[derive(Debug)]
 pub(super) struct Object {
+    /// What is mapped now: a buffer over the whole heap, or the resource. Goes before its heap.
+    window: Option<ID3D12Resource>,
     kind: Kind,
     size: u64,
-    /// What is mapped now: a buffer over the whole heap, or the resource.
-    window: Option<ID3D12Resource>,
+    /// It was not evicted. The runtime counts, so that each call must have its counterpart.
+    pub(super) resident: bool,
+}
+
+impl Object {
+    fn new(kind: Kind, size: u64) -> Self {
+        Self { window: None, kind, size, resident: true }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -78,7 +86,7 @@ impl Shared {
                 None => self.create_heap(desc)?,
             };
             let kind = Kind::Heap(heap.clone());
-            Ok((self.memory(&heap.into(), desc), Object { kind, size: desc.size, window: None }, ()))
+            Ok((self.memory(&heap.into(), desc), Object::new(kind, desc.size), ()))
         };
         self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, ask).map(|(memory, ())| memory)
     }
@@ -99,7 +107,7 @@ impl Shared {
             let resource = commit()?;
             let kind = Kind::Committed(resource.clone());
             let memory = self.memory(&resource.clone().into(), desc);
-            Ok((memory, Object { kind, size: desc.size, window: None }, resource))
+            Ok((memory, Object::new(kind, desc.size), resource))
         })
     }
 
@@ -152,7 +160,7 @@ impl Shared {
             (Kind::Heap(heap), size) => {
                 let size = size.next_multiple_of(PLACEMENT);
                 let desc = D3D12_RESOURCE_DESC { Width: size, ..BUFFER };
-                self.create_placed(&desc.into(), &heap, 0)?
+                self.create_placed(&desc.into(), &desc, &heap, 0)?
             }
         };
         let mut first = ptr::null_mut();

@@ -78,6 +78,8 @@ use super::{
     Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, Wait,
 };
 
+use crate::sync::locked;
+
 pub use memory::Memory;
 pub use options::MemoryOptions;
 pub use resources::ResourceInfo;
@@ -190,7 +192,8 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] for more than 256 queues, more than 32 memory types, a queue that cannot
-    /// copy, or a custom heap whose page property is none, else what the runtime refuses with.
+    /// copy, or a custom heap that is of another type, of a memory pool that the adapter does not have, or of
+    /// no page property; else what the runtime refuses with.
     pub fn new(desc: DeviceDesc) -> Result<Self, DeviceError> {
         let DeviceDesc { device: raw, adapter, queues, custom_heaps, zeroing, highest_tier } = desc;
         if queues.len() > 256 {
@@ -280,6 +283,7 @@ impl fmt::Debug for Device {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.queues.finish();
+        locked(&self.paging).finish();
     }
 }
 

@@ -21,11 +21,13 @@ pub struct MemoryOptions {
     pub(super) import: Option<Arc<OwnedHandle>>,
 }
 
-/// What says which resources a heap takes: a matter of its memory type.
-const CLASS: D3D12_HEAP_FLAGS = D3D12_HEAP_FLAGS(
+/// What says which resources a heap takes, which is a matter of its memory type; and that memory begins
+/// evicted, which is done by evicting it.
+const LEFT_OUT: D3D12_HEAP_FLAGS = D3D12_HEAP_FLAGS(
     D3D12_HEAP_FLAG_DENY_BUFFERS.0
         | D3D12_HEAP_FLAG_DENY_RT_DS_TEXTURES.0
-        | D3D12_HEAP_FLAG_DENY_NON_RT_DS_TEXTURES.0,
+        | D3D12_HEAP_FLAG_DENY_NON_RT_DS_TEXTURES.0
+        | D3D12_HEAP_FLAG_CREATE_NOT_RESIDENT.0,
 );
 
 impl MemoryOptions {
@@ -36,11 +38,12 @@ impl MemoryOptions {
     }
 
     /// The same with flags: memory that is shared (`D3D12_HEAP_FLAG_SHARED`), shown
-    /// (`…_ALLOW_DISPLAY`), watched (`…_ALLOW_WRITE_WATCH`), protected. Those that say which resources a heap
-    /// takes are left out: the memory type says so.
+    /// (`…_ALLOW_DISPLAY`), watched (`…_ALLOW_WRITE_WATCH`). Those that say which resources a heap takes are
+    /// left out, since the memory type says so; and so is `…_CREATE_NOT_RESIDENT`: memory is resident until
+    /// it is [evicted](super::Device::evict).
     #[must_use]
     pub fn with_heap_flags(mut self, flags: D3D12_HEAP_FLAGS) -> Self {
-        self.heap_flags |= D3D12_HEAP_FLAGS(flags.0 & !CLASS.0);
+        self.heap_flags |= D3D12_HEAP_FLAGS(flags.0 & !LEFT_OUT.0);
         self
     }
 

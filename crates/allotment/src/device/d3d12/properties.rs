@@ -4,6 +4,7 @@ use bitflags::bitflags;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{DXGI_ADAPTER_DESC, IDXGIAdapter3};
 
+use super::budget::{GROUPS, segment};
 use super::refused;
 use crate::Alignment;
 use crate::device::{
@@ -71,32 +72,67 @@ pub(super) struct Features {
     max_resource_size: u64,
 }
 
+/// What a runtime is asked about a feature with.
+///
+/// # Safety
+///
+/// It is the structure of the feature `ID`, and has no pointers.
+pub(super) unsafe trait FeatureData {
+    const ID: D3D12_FEATURE;
+}
+
+/// `D3D12_FEATURE_DATA_TIGHT_ALIGNMENT`: the tier, 0 for none.
+#[derive(Default)]
+#[repr(transparent)]
+struct TightAlignment(i32);
+
+macro_rules! features {
+    ($($data:ty: $id:expr,)*) => {
+        $(
+            // SAFETY: as named in `d3d12.h`.
+            unsafe impl FeatureData for $data {
+                const ID: D3D12_FEATURE = $id;
+            }
+        )*
+    };
+}
+
+features! {
+    D3D12_FEATURE_DATA_D3D12_OPTIONS: D3D12_FEATURE_D3D12_OPTIONS,
+    D3D12_FEATURE_DATA_D3D12_OPTIONS7: D3D12_FEATURE_D3D12_OPTIONS7,
+    D3D12_FEATURE_DATA_D3D12_OPTIONS12: D3D12_FEATURE_D3D12_OPTIONS12,
+    D3D12_FEATURE_DATA_D3D12_OPTIONS16: D3D12_FEATURE_D3D12_OPTIONS16,
+    D3D12_FEATURE_DATA_ARCHITECTURE: D3D12_FEATURE_ARCHITECTURE,
+    D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT: D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT,
+    D3D12_FEATURE_DATA_FORMAT_SUPPORT: D3D12_FEATURE_FORMAT_SUPPORT,
+    D3D12_FEATURE_DATA_MULTISAMPLE_QUALITY_LEVELS: D3D12_FEATURE_MULTISAMPLE_QUALITY_LEVELS,
+    TightAlignment: FEATURE_TIGHT_ALIGNMENT,
+}
+
 /// Asks about a feature, `data` saying of what. `None` where the runtime does not know the feature.
-pub(super) fn ask_about<T>(device: &ID3D12Device, feature: D3D12_FEATURE, mut data: T) -> Option<T> {
+pub(super) fn ask_about<T: FeatureData>(device: &ID3D12Device, mut data: T) -> Option<T> {
     let size = size_of::<T>() as u32;
-    // SAFETY: `T` is the structure of the feature, by the callers of this file and of `images`, and as large
-    // as is said.
-    let asked = unsafe { device.CheckFeatureSupport(feature, (&raw mut data).cast(), size) };
+    // SAFETY: `T` is the structure of the feature, and as large as is said.
+    let asked = unsafe { device.CheckFeatureSupport(T::ID, (&raw mut data).cast(), size) };
     asked.is_ok().then_some(data)
 }
 
 /// Asks about a feature. What the runtime does not know is all zeros, which is "no" everywhere.
-fn ask<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> T {
-    ask_about(device, feature, T::default()).unwrap_or_default()
+fn ask<T: FeatureData + Default>(device: &ID3D12Device) -> T {
+    ask_about(device, T::default()).unwrap_or_default()
 }
 
 impl Features {
     pub(super) fn of(device: &ID3D12Device) -> Self {
-        let options: D3D12_FEATURE_DATA_D3D12_OPTIONS = ask(device, D3D12_FEATURE_D3D12_OPTIONS);
+        let options: D3D12_FEATURE_DATA_D3D12_OPTIONS = ask(device);
         // Whoever knows of these options knows of the flag; what they say is about something else.
         let seventh = D3D12_FEATURE_DATA_D3D12_OPTIONS7::default();
-        let not_zeroed = ask_about(device, D3D12_FEATURE_D3D12_OPTIONS7, seventh).is_some();
-        let barriers: D3D12_FEATURE_DATA_D3D12_OPTIONS12 = ask(device, D3D12_FEATURE_D3D12_OPTIONS12);
-        let upload: D3D12_FEATURE_DATA_D3D12_OPTIONS16 = ask(device, D3D12_FEATURE_D3D12_OPTIONS16);
-        let address: D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT =
-            ask(device, D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT);
-        let architecture: D3D12_FEATURE_DATA_ARCHITECTURE = ask(device, D3D12_FEATURE_ARCHITECTURE);
-        let tight_alignment_tier: i32 = ask(device, FEATURE_TIGHT_ALIGNMENT);
+        let not_zeroed = ask_about(device, seventh).is_some();
+        let barriers: D3D12_FEATURE_DATA_D3D12_OPTIONS12 = ask(device);
+        let upload: D3D12_FEATURE_DATA_D3D12_OPTIONS16 = ask(device);
+        let address: D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT = ask(device);
+        let architecture: D3D12_FEATURE_DATA_ARCHITECTURE = ask(device);
+        let TightAlignment(tight_alignment_tier) = ask(device);
         // At least 31 on all hardware; a runtime that does not know says 0.
         let bits = address.MaxGPUVirtualAddressBitsPerResource.clamp(31, 47);
         Self {
@@ -121,7 +157,11 @@ pub(super) fn describe(
 ) -> Result<(DeviceProperties, Vec<HeapClass>), DeviceError> {
     // SAFETY: the adapter is live.
     let told = unsafe { adapter.GetDesc() }.map_err(|error| refused(&error))?;
-    let heaps = heaps(&told, features.uma);
+    let mut heaps = heaps(&told, features.uma);
+    for (heap, group) in heaps.iter_mut().zip(GROUPS).filter(|(heap, _)| heap.size == 0) {
+        // Some adapters have no memory of their own and say that it is not all one; it has a budget then.
+        heap.size = segment(adapter, group).budget;
+    }
     let mut types = Vec::new();
     let mut classes = Vec::new();
     let standard = [
@@ -139,6 +179,14 @@ pub(super) fn describe(
             ..Default::default()
         }
     });
+    let possible = |heap: &D3D12_HEAP_PROPERTIES| {
+        let pool = heap.MemoryPoolPreference;
+        let exists = pool == D3D12_MEMORY_POOL_L0 || (pool == D3D12_MEMORY_POOL_L1 && !features.uma);
+        heap.Type == D3D12_HEAP_TYPE_CUSTOM && exists
+    };
+    if !custom.iter().all(possible) {
+        return Err(DeviceError::Unsupported);
+    }
     for properties in standard.chain(custom.iter().copied()) {
         let memory_type = memory_type(device, &properties, features.uma)?;
         let visible = memory_type.properties.contains(MemoryProperties::HOST_VISIBLE);

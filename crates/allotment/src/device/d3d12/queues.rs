@@ -18,9 +18,10 @@ use crate::device::{BufferCopy, DeviceError, QueueIndex, Submission, TimelinePoi
 use crate::sync::locked;
 
 /// How long the end of a device waits for its queues. Whoever submitted work has waited for it already.
-const LAST_WAIT: Duration = Duration::from_secs(5);
+pub(super) const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// Bytes of what a copy within one buffer goes through, in pieces.
+/// Bytes of what a copy within one buffer goes through, in pieces: got by the first such copy on a queue, and
+/// counted by the system alone.
 const DETOUR: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -107,6 +108,9 @@ impl Queues {
         if reached(queue)? {
             return Ok(Wait::Reached);
         }
+        if timeout.is_zero() {
+            return Ok(Wait::TimedOut);
+        }
         let began = Instant::now();
         let event = locked(&self.events).pop();
         let event = event.map_or_else(new_event, Ok)?;
@@ -157,12 +161,14 @@ impl Queues {
             // SAFETY: the list is closed, and what it uses lives until it is done, by the caller's promise.
             unsafe { queue.raw.ExecuteCommandLists(&[Some(list)]) };
         }
-        // SAFETY: both are live, and the value is above all that the fence was told before.
-        unsafe { queue.raw.Signal(&queue.fence, value) }.map_err(|error| refused(&error))?;
-        state.submitted = value;
         if has_commands {
             state.pools.submitted(value);
         }
+        // SAFETY: both are live, and the value is above all that the fence was told before.
+        let signalled = unsafe { queue.raw.Signal(&queue.fence, value) };
+        // The commands run, and nobody will know when they are done.
+        signalled.map_err(|_| DeviceError::Lost)?;
+        state.submitted = value;
         Ok(TimelineValue(value))
     }
 }

@@ -1,12 +1,12 @@
 //! What memory a resource needs, at the smallest alignment that the device allows.
 
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
+use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_SAMPLE_DESC};
 use windows::core::Interface as _;
 
 use super::properties::{Takes, USE_TIGHT_ALIGNMENT, types_that_take};
 use super::resources::newer;
-use super::{ResourceInfo, Shared};
+use super::{ResourceInfo, Shared, images};
 use crate::Alignment;
 use crate::device::{DedicatedNeed, DeviceError, Requirements};
 
@@ -26,15 +26,22 @@ impl Shared {
         info: &ResourceInfo<'_>,
     ) -> Result<(D3D12_RESOURCE_DESC, Requirements), DeviceError> {
         let mut desc = info.desc;
+        let target = desc.Flags.0 & TARGETS.0 != 0;
+        if info.has_clear_value() && (info.is_buffer() || !target) {
+            // There is nothing that could be cleared so.
+            return Err(DeviceError::Unsupported);
+        }
         if info.is_buffer() {
             self.check_buffer(&desc)?;
         } else if info.unchecked {
             self.check_image(&desc)?;
+        } else {
+            images::check_extent(&desc)?;
         }
-        let told = self.at_least_alignment(info, &mut desc)?;
+        let told = self.at_smallest_alignment(info, &mut desc)?;
         let wanted = if info.is_buffer() {
             Takes::BUFFERS
-        } else if desc.Flags.0 & TARGETS.0 != 0 {
+        } else if target {
             Takes::TARGETS
         } else {
             Takes::TEXTURES
@@ -53,7 +60,7 @@ impl Shared {
     }
 
     /// Size and alignment, with `desc` changed to say which alignment was chosen.
-    fn at_least_alignment(
+    fn at_smallest_alignment(
         &self,
         info: &ResourceInfo<'_>,
         desc: &mut D3D12_RESOURCE_DESC,
@@ -104,7 +111,8 @@ impl Shared {
         let samples = desc.SampleDesc.Count;
         let flat = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE2D;
         let target = desc.Flags.0 & TARGETS.0 != 0;
-        if !flat || desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || (samples == 1 && target) {
+        let one_plane = !has_planes(desc.Format);
+        if !flat || !one_plane || desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || (samples == 1 && target) {
             return None;
         }
         let (small, large) = if samples > 1 {
@@ -112,12 +120,19 @@ impl Shared {
         } else {
             (D3D12_SMALL_RESOURCE_PLACEMENT_ALIGNMENT, D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT)
         };
-        let one_sample = D3D12_RESOURCE_DESC { Flags: D3D12_RESOURCE_FLAG_NONE, ..*desc };
+        // The first level alone, as a description that every runtime takes.
+        let level = D3D12_RESOURCE_DESC {
+            Flags: D3D12_RESOURCE_FLAG_NONE,
+            SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+            MipLevels: 1,
+            DepthOrArraySize: 1,
+            ..*desc
+        };
         let (mut rows, mut row_bytes) = (0, 0);
         let (rows_at, row_bytes_at) = (Some(&raw mut rows), Some(&raw mut row_bytes));
         // SAFETY: the device is live; it writes the rows of the first level, and their length.
         unsafe {
-            self.raw.GetCopyableFootprints(&one_sample, 0, 1, 0, None, rows_at, row_bytes_at, None);
+            self.raw.GetCopyableFootprints(&level, 0, 1, 0, None, rows_at, row_bytes_at, None);
         }
         let columns = if is_compressed(desc.Format) { desc.Width.div_ceil(4) } else { desc.Width };
         let level = Level { columns, rows: rows.into(), element_bytes: row_bytes.checked_div(columns)? };
@@ -148,8 +163,13 @@ impl Level {
     }
 }
 
+/// True for video formats of more than one plane: NV12 to NV11, P208 to V408. Nothing says how small they are.
+fn has_planes(format: DXGI_FORMAT) -> bool {
+    matches!(format.0, 103..=111 | 130..=132)
+}
+
 /// True for formats of blocks of 4 by 4 texels: BC1 to BC5, BC6H and BC7.
-fn is_compressed(format: DXGI_FORMAT) -> bool {
+pub(super) fn is_compressed(format: DXGI_FORMAT) -> bool {
     matches!(format.0, 70..=84 | 94..=99)
 }
 

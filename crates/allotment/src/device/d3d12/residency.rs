@@ -1,19 +1,23 @@
 //! What memory may leave the device, and what goes last: `Evict`, `MakeResident`, residency priorities.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;
 
 use super::memory::Memory;
+use super::queues::LAST_WAIT;
 use super::{Device, Shared, refused};
 use crate::device::{Device as _, DeviceError, Priority, QueueIndex, TimelinePoint, Wait};
 use crate::sync::locked;
 
 impl Device {
-    /// Lets the system have the place of memory that no queue will use for a while. Its bytes are kept.
+    /// Lets the system have the place of memory that no queue will use for a while. Its bytes are kept. What
+    /// is evicted already stays so: calls need no counting.
     ///
     /// `used_until` are points after which no queue uses it; while one of them is not reached, nothing is
-    /// done, and the answer is [`Wait::TimedOut`]: ask again later. Counts: memory that is evicted twice must
-    /// be made resident twice.
+    /// done, and the answer is [`Wait::TimedOut`]: ask again later.
     ///
     /// # Errors
     ///
@@ -21,8 +25,8 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// Each memory is live and from this device. No queue uses it after the points, until it was [made
-    /// resident](Self::make_resident) again.
+    /// Each memory is live, from this device, and named once; nobody else evicts it or makes it resident
+    /// meanwhile. No queue uses it after the points, until it was [made resident](Self::make_resident) again.
     pub unsafe fn evict(&self, memory: &[Memory], used_until: &[TimelinePoint]) -> Result<Wait, DeviceError> {
         for point in used_until {
             if self.completed(point.queue)? < point.value {
@@ -30,13 +34,17 @@ impl Device {
             }
         }
         // SAFETY: the caller's promise.
-        let objects = unsafe { objects(memory) };
-        // SAFETY: all are live, and no queue uses them.
-        unsafe { self.shared.raw.Evict(&objects) }.map_err(|error| refused(&error))?;
+        let objects = unsafe { self.shared.objects(memory, Residency::Resident) };
+        if !objects.is_empty() {
+            // SAFETY: all are live, and no queue uses them.
+            unsafe { self.shared.raw.Evict(&objects) }.map_err(|error| refused(&error))?;
+        }
+        self.shared.now(memory, Residency::Evicted);
         Ok(Wait::Reached)
     }
 
-    /// Brings memory back that was evicted, and returns when it is there. May take milliseconds.
+    /// Brings memory back that was evicted, and returns when it is there. May take milliseconds. What was not
+    /// evicted is there already.
     ///
     /// # Errors
     ///
@@ -44,12 +52,17 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// Each memory is live and from this device.
+    /// Each memory is live, from this device, and named once; nobody else evicts it or makes it resident
+    /// meanwhile.
     pub unsafe fn make_resident(&self, memory: &[Memory]) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        let objects = unsafe { objects(memory) };
-        // SAFETY: all are live.
-        unsafe { self.shared.raw.MakeResident(&objects) }.map_err(|error| refused(&error))
+        let objects = unsafe { self.shared.objects(memory, Residency::Evicted) };
+        if !objects.is_empty() {
+            // SAFETY: all are live.
+            unsafe { self.shared.raw.MakeResident(&objects) }.map_err(|error| refused(&error))?;
+        }
+        self.shared.now(memory, Residency::Resident);
+        Ok(())
     }
 
     /// Has evicted memory brought back, and holds what is submitted to a queue from now on until it is there.
@@ -72,7 +85,10 @@ impl Device {
             return unsafe { self.make_resident(memory) };
         };
         // SAFETY: the caller's promise.
-        let objects = unsafe { objects(memory) };
+        let objects = unsafe { self.shared.objects(memory, Residency::Evicted) };
+        if objects.is_empty() {
+            return Ok(());
+        }
         // Locked, so that the values are signalled in their order.
         let mut paging = locked(&self.shared.paging);
         let value = paging.enqueued + 1;
@@ -81,6 +97,7 @@ impl Device {
         let enqueued = unsafe { device.EnqueueMakeResident(flags, &objects, &paging.fence, value) };
         enqueued.map_err(|error| refused(&error))?;
         paging.enqueued = value;
+        self.shared.now(memory, Residency::Resident);
         // SAFETY: both are live, and the fence is until the queue is done.
         unsafe { raw.Wait(&paging.fence, value) }.map_err(|error| refused(&error))
     }
@@ -115,20 +132,26 @@ impl Paging {
         let fence = unsafe { device.CreateFence(0, D3D12_FENCE_FLAG_NONE) };
         Ok(Self { fence: fence.map_err(|error| refused(&error))?, enqueued: 0 })
     }
+
+    /// Waits until all memory is there that queues may wait for. A fence that is waited for still is leaked.
+    pub(super) fn finish(&mut self) {
+        let began = Instant::now();
+        // SAFETY: the fence is live.
+        while unsafe { self.fence.GetCompletedValue() } < self.enqueued {
+            if began.elapsed() > LAST_WAIT {
+                core::mem::forget(self.fence.clone());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
-/// The interfaces of memory objects.
-///
-/// # Safety
-///
-/// All are live.
-unsafe fn objects(memory: &[Memory]) -> Vec<Option<ID3D12Pageable>> {
-    let mut objects = Vec::with_capacity(memory.len());
-    for memory in memory {
-        // SAFETY: the caller's promise.
-        objects.push(Some(unsafe { memory.pageable() }));
-    }
-    objects
+/// Whether memory has its place on the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Residency {
+    Resident,
+    Evicted,
 }
 
 /// The runtime's five steps, the middle one where nothing was said.
@@ -143,6 +166,30 @@ fn step(priority: Priority) -> D3D12_RESIDENCY_PRIORITY {
 }
 
 impl Shared {
+    /// The interfaces of those memory objects that are as is said.
+    ///
+    /// # Safety
+    ///
+    /// All are live.
+    unsafe fn objects(&self, memory: &[Memory], residency: Residency) -> Vec<Option<ID3D12Pageable>> {
+        let mut objects = Vec::with_capacity(memory.len());
+        for &memory in memory {
+            let resident = self.ledger.with(memory, |object| object.resident);
+            if resident == Some(residency == Residency::Resident) {
+                // SAFETY: the caller's promise.
+                objects.push(Some(unsafe { memory.pageable() }));
+            }
+        }
+        objects
+    }
+
+    /// Remembers what became of memory objects.
+    fn now(&self, memory: &[Memory], residency: Residency) {
+        for &memory in memory {
+            self.ledger.with(memory, |object| object.resident = residency == Residency::Resident);
+        }
+    }
+
     pub(super) fn set_priority(
         &self,
         object: &ID3D12Pageable,

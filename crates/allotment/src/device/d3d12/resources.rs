@@ -80,7 +80,8 @@ impl<'a> ResourceInfo<'a> {
         self
     }
 
-    /// The same with the value that it will mostly be cleared to. For render targets and depth buffers.
+    /// The same with the value that it will mostly be cleared to. For render targets and depth buffers; others
+    /// are refused with one.
     #[must_use]
     pub const fn with_clear_value(mut self, clear_value: D3D12_CLEAR_VALUE) -> Self {
         self.clear_value = Some(clear_value);
@@ -105,6 +106,10 @@ impl<'a> ResourceInfo<'a> {
     #[must_use]
     pub fn is_buffer(&self) -> bool {
         self.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
+    }
+
+    pub(super) fn has_clear_value(&self) -> bool {
+        self.clear_value.is_some()
     }
 
     pub(super) fn castable(&self) -> &'a [DXGI_FORMAT] {
@@ -186,16 +191,18 @@ impl Shared {
         let object = unsafe { memory.pageable() };
         // A committed resource is no heap, and takes no other.
         let heap = object.cast().map_err(|error| refused(&error))?;
-        self.create_placed(info, &heap, offset)
+        let (desc, _) = self.placed(info)?;
+        self.create_placed(info, &desc, &heap, offset)
     }
 
+    /// `desc` is what [`placed`](Self::placed) made of `info`.
     pub(super) fn create_placed(
         &self,
         info: &ResourceInfo<'_>,
+        desc: &D3D12_RESOURCE_DESC,
         heap: &ID3D12Heap,
         offset: u64,
     ) -> Result<ID3D12Resource, DeviceError> {
-        let (desc, _) = self.placed(info)?;
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
         match info.initial {
             Initial::State(asked) if info.castable.is_empty() => {
@@ -203,13 +210,13 @@ impl Shared {
                 let state = state(unsafe { heap.GetDesc() }.Properties.Type, asked);
                 create(|made| {
                     // SAFETY: all is live, and the runtime checks the description.
-                    unsafe { self.raw.CreatePlacedResource(heap, offset, &desc, state, clear_value, made) }
+                    unsafe { self.raw.CreatePlacedResource(heap, offset, desc, state, clear_value, made) }
                 })
             }
             Initial::State(_) => Err(DeviceError::Unsupported),
             Initial::Layout(layout) => {
                 let device = self.with_layouts()?;
-                let (desc, castable) = (newer(&desc), Some(info.castable));
+                let (desc, castable) = (newer(desc), Some(info.castable));
                 create(|made| {
                     // SAFETY: as above.
                     unsafe {
@@ -228,17 +235,19 @@ impl Shared {
         info: &ResourceInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        let (_, needs) = self.placed(info)?;
+        let (desc, needs) = self.placed(info)?;
         if !needs.memory_types.contains(memory.memory_type) {
             return Err(DeviceError::Unsupported);
         }
-        let desc = MemoryDesc { size: needs.size, ..*memory };
+        let memory = MemoryDesc { size: needs.size, ..*memory };
         if !self.is_mappable(memory.memory_type) {
-            return self.create_committed(info, &desc);
+            return self.create_committed(info, &desc, &memory);
         }
-        let memory = self.allocate(&desc)?;
-        // SAFETY: new, of a type that suits, and as large as is needed.
-        match unsafe { self.create_in(info, memory, 0) } {
+        let memory = self.allocate(&memory)?;
+        // SAFETY: made above.
+        let object = unsafe { memory.pageable() };
+        let heap = object.cast().map_err(|error| refused(&error));
+        match heap.and_then(|heap| self.create_placed(info, &desc, &heap, 0)) {
             Ok(resource) => Ok((memory, resource)),
             Err(error) => {
                 self.free(memory);
@@ -250,9 +259,9 @@ impl Shared {
     fn create_committed(
         &self,
         info: &ResourceInfo<'_>,
+        desc: &D3D12_RESOURCE_DESC,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        let (desc, _) = self.placed(info)?;
         if memory.options.is_some_and(|options| options.import.is_some()) {
             return Err(DeviceError::Unsupported);
         }
@@ -264,13 +273,13 @@ impl Shared {
                 let state = state(heap.Type, asked);
                 create(|made| {
                     // SAFETY: all is live, and the runtime checks the description.
-                    unsafe { self.raw.CreateCommittedResource(&heap, flags, &desc, state, clear_value, made) }
+                    unsafe { self.raw.CreateCommittedResource(&heap, flags, desc, state, clear_value, made) }
                 })
             }
             Initial::State(_) => Err(DeviceError::Unsupported),
             Initial::Layout(layout) => {
                 let device = self.with_layouts()?;
-                let (desc, castable) = (newer(&desc), Some(info.castable));
+                let (desc, castable) = (newer(desc), Some(info.castable));
                 create(|made| {
                     let session = None::<&ID3D12ProtectedResourceSession>;
                     // SAFETY: as above.

@@ -29,6 +29,7 @@ mod real {
     use crate::d3d12_only;
     use crate::fixture::Fixture;
     use crate::kinds::host::HostFixture;
+    use crate::kinds::turns::{Turn, Turns};
     use crate::runner::Kind;
     use crate::suite;
 
@@ -81,14 +82,21 @@ mod real {
         })
     }
 
-    /// A Direct3D 12 device of its own, whose messages are failures.
+    /// One Direct3D 12 test runs at a time: to the runtime, all devices on an adapter are one, and what its
+    /// debug layer says must be known to be about the test.
+    static TURNS: Turns = Turns::new();
+
+    /// A Direct3D 12 device, whose messages are failures.
     pub(crate) struct D3d12Fixture {
         headless: Headless,
+        /// Given up last.
+        _turn: Turn,
     }
 
     impl D3d12Fixture {
         pub(crate) fn new(adapt: impl FnOnce(DeviceDesc) -> DeviceDesc) -> Self {
-            Self { headless: Headless::open_as(&desc(), adapt).unwrap() }
+            let turn = TURNS.take();
+            Self { headless: Headless::open_as(&desc(), adapt).unwrap(), _turn: turn }
         }
     }
 
@@ -122,10 +130,8 @@ mod real {
                     return Err(format!("{left} bytes of heap {heap} were left behind"));
                 }
             }
-            let messages = self.headless.messages().cloned();
-            // The end of the device is watched too.
-            drop(self);
-            let said = messages.map(|messages| messages.take()).unwrap_or_default();
+            // Taken while it is still this test's turn.
+            let said = self.headless.messages().map(|messages| messages.take()).unwrap_or_default();
             let said: Vec<_> = said.iter().map(ToString::to_string).collect();
             if said.is_empty() { Ok(()) } else { Err(format!("the debug layer said: {said:#?}")) }
         }

@@ -3,6 +3,7 @@
 
 pub(crate) mod d3d12;
 pub(crate) mod host;
+mod turns;
 pub(crate) mod vulkan;
 
 use crate::runner::Kind;

@@ -3,8 +3,6 @@
 //! On lavapipe where there is no GPU. `ALLOTMENT_VULKAN` names another device by a part of its name, and
 //! `ALLOTMENT_VALIDATION=off` does without the layer, for machines that have none.
 
-use std::sync::{Condvar, Mutex};
-
 use allotment::Device as _;
 use allotment::device::HeapIndex;
 use allotment::device::vulkan::Device;
@@ -12,6 +10,7 @@ use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use allotment_headless::{Choice, Message};
 
 use super::host::HostFixture;
+use super::turns::{Turn, Turns};
 use crate::fixture::Fixture;
 use crate::runner::Kind;
 use crate::suite;
@@ -92,29 +91,11 @@ pub(crate) struct VulkanFixture {
 
 /// One Vulkan test runs at a time. The loader looks for the instance of an object that is named without a
 /// lock (seen in 1.4.309), so it crashes when another thread makes or destroys an instance then.
-struct Turn;
-
-static TAKEN: Mutex<bool> = Mutex::new(false);
-static GIVEN_UP: Condvar = Condvar::new();
-
-impl Turn {
-    fn take() -> Self {
-        let mut taken = GIVEN_UP.wait_while(TAKEN.lock().unwrap(), |taken| *taken).unwrap();
-        *taken = true;
-        Self
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *TAKEN.lock().unwrap() = false;
-        GIVEN_UP.notify_one();
-    }
-}
+static TURNS: Turns = Turns::new();
 
 impl VulkanFixture {
     pub(crate) fn new(desc: &HeadlessDesc) -> Self {
-        let turn = Turn::take();
+        let turn = TURNS.take();
         Self { headless: Headless::open(desc).unwrap(), _turn: turn }
     }
 

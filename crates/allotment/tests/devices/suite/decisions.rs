@@ -7,7 +7,9 @@
 use std::path::Path;
 
 use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{BufferDesc, Device, HeapIndex, ImageDesc, MemoryTypeIndex, Requirements};
+use allotment::device::{
+    BufferDesc, DedicatedNeed, Device, HeapIndex, ImageDesc, MemoryTypeIndex, Requirements,
+};
 use allotment::memory::{Buffer, Image, LeakHandler};
 use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
 use allotment_trace::{Op, Resource, ResourceKind as Recorded, Trace};
@@ -115,6 +117,14 @@ fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
     let largest = gpu.properties().heaps.iter().map(|heap| heap.size).max().unwrap();
     if trace.peak_live_bytes() > largest {
         return Outcome::DoesNotApply("no heap is as large as what the recorded program used");
+    }
+    let needs = |resource| {
+        image(gpu, resource)
+            .map_or_else(|| gpu.requirements(resource.size()), |(_, requirements)| requirements)
+    };
+    if trace.resources().iter().any(|resource| needs(resource).dedicated != DedicatedNeed::None) {
+        // The simulated device has no such wishes.
+        return Outcome::DoesNotApply("the driver prefers memory of their own for some of the resources");
     }
     let simulated = HostDevice::new(Profile::of(gpu.properties()));
     for heap in (0..).map(HeapIndex).take(gpu.properties().heaps.len()) {
