@@ -23,7 +23,7 @@ mod example {
     use allotment::Device as _;
     use allotment::device::BufferDesc;
     use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
-    use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
     use windows::Win32::Foundation::HANDLE;
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
     use windows::Win32::Graphics::Direct3D12::*;
@@ -105,7 +105,13 @@ mod example {
         intent: Intent,
         name: &'static str,
     ) -> Result<Resource, Box<dyn Error>> {
-        let desc = AllocationDesc::new(Requirements::new(0), intent).named(name);
+        let device = allocator.device();
+        let requirements = if info.is_buffer() {
+            device.buffer_requirements(info)?
+        } else {
+            device.image_requirements(info)?
+        };
+        let desc = AllocationDesc::new(requirements, intent).named(name);
         let made = allocator.create_resource(info, &desc)?;
         let place = allocator.place(made.allocation())?;
         println!("{name}, for {intent}: type {} at byte {}", place.memory_type, place.offset);

@@ -38,6 +38,10 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
     // SAFETY: as above.
     let second = unsafe { device.create_buffer(&resource, heap, 64 << 10) }.unwrap();
 
+    let away = device.allocate_memory(&memory()).unwrap();
+    // SAFETY: the memory is live, and no queue uses it.
+    assert_eq!(unsafe { device.evict(&[away], &[]) }, Ok(Wait::Reached));
+
     runtime.refuse_from(1, REMOVED);
     let lost = DeviceError::Lost;
     assert_eq!(device.allocate_memory(&memory()).unwrap_err(), lost);
@@ -52,9 +56,9 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
     // SAFETY: the memory is live, and no queue uses it.
     assert_eq!(unsafe { device.evict(&[heap], &[]) }.unwrap_err(), lost);
     // SAFETY: the memory is live.
-    assert_eq!(unsafe { device.make_resident(&[heap]) }.unwrap_err(), lost);
+    assert_eq!(unsafe { device.make_resident(&[away]) }.unwrap_err(), lost);
     // SAFETY: as above.
-    assert_eq!(unsafe { device.make_resident_for(QUEUE, &[heap]) }.unwrap_err(), lost);
+    assert_eq!(unsafe { device.make_resident_for(QUEUE, &[away]) }.unwrap_err(), lost);
     // SAFETY: as above.
     assert_eq!(unsafe { device.set_priority(heap, Priority::HIGH) }.unwrap_err(), lost);
     // SAFETY: as above; a removed device gives no handle of what is not shared either.
@@ -72,6 +76,8 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
     unsafe { device.free_memory(heap) };
     // SAFETY: as above.
     unsafe { device.free_memory(mapped) };
+    // SAFETY: as above.
+    unsafe { device.free_memory(away) };
     drop(device);
     assert_clean(&runtime);
 }

@@ -196,3 +196,24 @@ fn memory_that_cannot_come_back_holds_no_queue_up() {
     assert_eq!(no_queue, Err(AccessError::Device(DeviceError::Unsupported)));
     rig.destroy([made]);
 }
+
+#[test]
+fn what_is_there_or_gone_already_is_not_asked_for_again() {
+    for config in [Config::oldest(), Config::usual()] {
+        let Some(rig) = Rig::new(config) else { return };
+        let made = alone(&rig);
+        rig.runtime.calls();
+        // The runtime counts: a call too many would make the next one do nothing.
+        make_resident(&rig, &made, DRAWS).unwrap();
+        assert!(rig.runtime.calls().is_empty(), "it is there");
+        assert_eq!(evict(&rig, &made, &[]), Ok(Wait::Reached));
+        assert_eq!(rig.runtime.calls().len(), 1);
+        assert_eq!(evict(&rig, &made, &[]), Ok(Wait::Reached));
+        assert!(rig.runtime.calls().is_empty(), "it is gone");
+        make_resident(&rig, &made, DRAWS).unwrap();
+        assert_eq!(rig.runtime.calls().len(), 1);
+        let after = submit(&rig, DRAWS, &[]);
+        assert_eq!(rig.device().wait(after, LONG), Ok(Wait::Reached));
+        rig.destroy([made]);
+    }
+}

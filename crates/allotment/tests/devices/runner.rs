@@ -173,6 +173,19 @@ fn required(said: &str, known: &[&'static str]) -> Result<Vec<&'static str>, Str
     })
 }
 
+/// Direct3D 12 is held against no fewer tests than Vulkan, less those that do not apply to it for a reason
+/// that is printed; where both must run.
+fn fewer(kinds: &[Kind], required: &[&str]) -> Option<String> {
+    let counted = |name| {
+        let kind = kinds.iter().find(|kind| kind.name == name && required.contains(&name))?;
+        let excused: u64 = kind.tally.inapplicable.lock().unwrap().values().sum();
+        Some((kind.tally.ran.load(Relaxed), excused))
+    };
+    let ((vulkan, _), (d3d12, excused)) = (counted("vulkan")?, counted("d3d12")?);
+    (d3d12 + excused < vulkan)
+        .then(|| format!("{d3d12} tests ran on d3d12 and {excused} do not apply, but {vulkan} ran on vulkan"))
+}
+
 /// A test that fails because of a skip.
 fn failing_skip(kind: &str, why: &str) -> Trial {
     let failure = format!("{REQUIRE} names {kind}, and {kind} was skipped: {why}");
@@ -231,6 +244,11 @@ pub(crate) fn run(mut kinds: Vec<Kind>) -> ExitCode {
             println!("{}", kind.summary(skipped));
         }
         println!();
+    }
+    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
+    if let Some(complaint) = fewer(&kinds, &required).filter(|_| whole) {
+        eprintln!("error: {complaint}");
+        return ExitCode::FAILURE;
     }
     conclusion.exit_code()
 }

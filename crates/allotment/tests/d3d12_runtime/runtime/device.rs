@@ -205,6 +205,11 @@ macro_rules! first_interface {
                 row_bytes: *mut u64,
                 bytes: *mut u64,
             ) {
+                // SAFETY: as who calls promises.
+                let asked = unsafe { &*desc };
+                if asked.MipLevels == 0 || asked.SampleDesc.Count != 1 {
+                    self.runtime.complain("GetCopyableFootprints of all levels or of several samples");
+                }
                 let below = self.runtime.below();
                 let (layouts, rows) = (Some(layouts), Some(rows));
                 let (row_bytes, bytes) = (Some(row_bytes), Some(bytes));

@@ -4,7 +4,7 @@
 //! Recorded traffic of real programs, with real buffers and images on the device of the test, and memory that
 //! needs the same on the simulated one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use allotment::device::host::{HostDevice, Profile};
 use allotment::device::{
@@ -23,23 +23,39 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         a_vision_training_is_decided_as_on_the_simulated_device,
         a_language_training_is_decided_as_on_the_simulated_device,
         an_inference_is_decided_as_on_the_simulated_device,
+        every_recorded_trace_is_decided_above,
     ]
 }
 
+const TRACES: [&str; 4] = ["fasterrcnn-infer", "gpt2-train", "resnet50-train", "supertuxkart-race"];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces")
+}
+
+fn every_recorded_trace_is_decided_above<F: Fixture>(_: &Gpu<F>) {
+    let names = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap());
+    let mut traces: Vec<_> =
+        names.filter_map(|name| Some(name.strip_suffix(".csv.gz")?.to_owned())).collect();
+    traces.sort();
+    assert_eq!(traces, TRACES);
+}
+
 fn a_race_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
-    decided_alike(gpu, "supertuxkart-race")
+    decided_alike(gpu, TRACES[3])
 }
 
 fn a_vision_training_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
-    decided_alike(gpu, "resnet50-train")
+    decided_alike(gpu, TRACES[2])
 }
 
 fn a_language_training_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
-    decided_alike(gpu, "gpt2-train")
+    decided_alike(gpu, TRACES[1])
 }
 
 fn an_inference_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
-    decided_alike(gpu, "fasterrcnn-infer")
+    decided_alike(gpu, TRACES[0])
 }
 
 /// A recorded resource on the device of the test.
@@ -112,8 +128,7 @@ fn image<F: Fixture>(gpu: &Gpu<F>, resource: &Resource) -> Option<(ImageDesc, Re
 }
 
 fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../traces/{name}.csv.gz"));
-    let trace = Trace::open(&file).unwrap();
+    let trace = Trace::open(folder().join(format!("{name}.csv.gz"))).unwrap();
     let largest = gpu.properties().heaps.iter().map(|heap| heap.size).max().unwrap();
     if trace.peak_live_bytes() > largest {
         return Outcome::DoesNotApply("no heap is as large as what the recorded program used");
