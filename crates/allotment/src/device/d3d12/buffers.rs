@@ -1,10 +1,24 @@
 //! Buffers: what is made of this crate's description, and which the device can have.
 
 use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
-use super::resources::BUFFER;
 use super::{ResourceInfo, Shared};
 use crate::device::{BufferDesc, DeviceError};
+
+/// A buffer's description without its width.
+pub(super) const BUFFER: D3D12_RESOURCE_DESC = D3D12_RESOURCE_DESC {
+    Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
+    Alignment: 0,
+    Width: 0,
+    Height: 1,
+    DepthOrArraySize: 1,
+    MipLevels: 1,
+    Format: DXGI_FORMAT_UNKNOWN,
+    SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+    Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
+    Flags: D3D12_RESOURCE_FLAG_NONE,
+};
 
 /// A buffer that can be copied from and to. Of the description's flags (`D3D12_RESOURCE_FLAGS`), that for
 /// unordered access counts; a buffer with others is described [as Direct3D 12 does](ResourceInfo::new).

@@ -8,8 +8,7 @@ use windows::core::PCWSTR;
 
 use super::memory::Memory;
 use super::properties::Takes;
-use super::resources::create;
-use super::{Device, MemoryOptions, Shared, refused};
+use super::{Device, MemoryOptions, Shared, create, refused};
 use crate::device::{DeviceError, MemoryDesc};
 
 impl Device {

@@ -4,7 +4,6 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
 use super::properties::ask_about;
-use super::requirements::is_compressed;
 use super::{ResourceInfo, Shared};
 use crate::device::{DeviceError, ImageDesc, ResourceKind, Tiling};
 
@@ -71,6 +70,16 @@ pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
     } else {
         ResourceKind::OptimalImage
     }
+}
+
+/// True for video formats of more than one plane: NV12 to NV11, P208 to V408. Nothing says how small they are.
+pub(super) fn has_planes(format: DXGI_FORMAT) -> bool {
+    matches!(format.0, 103..=111 | 130..=132)
+}
+
+/// True for formats of blocks of 4 by 4 texels: BC1 to BC5, BC6H and BC7.
+pub(super) fn is_compressed(format: DXGI_FORMAT) -> bool {
+    matches!(format.0, 70..=84 | 94..=99)
 }
 
 /// Refuses what has no texels, of which runtimes say one thing or another.

@@ -7,9 +7,9 @@ use core::ptr::{self, NonNull};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;
 
+use super::buffers::BUFFER;
 use super::properties::{PLACEMENT, Takes};
-use super::resources::{BUFFER, create};
-use super::{MemoryOptions, Shared, refused};
+use super::{MemoryOptions, Shared, create, refused};
 use crate::device::{
     DeviceError, MemoryDesc, MemoryHandle, MemoryProperties, MemoryTypeIndex, MemoryTypeMask,
 };

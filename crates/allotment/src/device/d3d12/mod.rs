@@ -67,7 +67,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use windows::Win32::Foundation::{E_NOINTERFACE, E_NOTIMPL, E_OUTOFMEMORY};
+use windows::Win32::Foundation::{E_NOINTERFACE, E_NOTIMPL, E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::*;
 
@@ -298,6 +298,13 @@ pub(crate) fn refused(error: &windows::core::Error) -> DeviceError {
         E_NOTIMPL | E_NOINTERFACE | DXGI_ERROR_UNSUPPORTED => DeviceError::Unsupported,
         other => DeviceError::Other { code: other.0 },
     }
+}
+
+/// What a call made, that writes where it is told.
+fn create<T>(call: impl FnOnce(&mut Option<T>) -> windows::core::Result<()>) -> Result<T, DeviceError> {
+    let mut made = None;
+    call(&mut made).map_err(|error| refused(&error))?;
+    made.ok_or(DeviceError::Other { code: E_POINTER.0 })
 }
 
 // SAFETY: the ledger keeps memory until it is freed, so its address is unique meanwhile; all of the memory is

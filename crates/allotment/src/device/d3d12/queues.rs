@@ -11,8 +11,8 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::System::Threading::{CreateEventW, INFINITE, WaitForSingleObject};
 use windows::core::{Interface as _, PCWSTR};
 
-use super::resources::{BUFFER, create};
-use super::{Device, refused};
+use super::buffers::BUFFER;
+use super::{Device, create, refused};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::{BufferCopy, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
 use crate::sync::locked;

@@ -1,7 +1,7 @@
 //! What memory a resource needs, at the smallest alignment that the device allows.
 
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_SAMPLE_DESC};
+use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use windows::core::Interface as _;
 
 use super::properties::{Takes, USE_TIGHT_ALIGNMENT, types_that_take};
@@ -111,7 +111,7 @@ impl Shared {
         let samples = desc.SampleDesc.Count;
         let flat = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE2D;
         let target = desc.Flags.0 & TARGETS.0 != 0;
-        let one_plane = !has_planes(desc.Format);
+        let one_plane = !images::has_planes(desc.Format);
         if !flat || !one_plane || desc.Layout != D3D12_TEXTURE_LAYOUT_UNKNOWN || (samples == 1 && target) {
             return None;
         }
@@ -134,7 +134,7 @@ impl Shared {
         unsafe {
             self.raw.GetCopyableFootprints(&level, 0, 1, 0, None, rows_at, row_bytes_at, None);
         }
-        let columns = if is_compressed(desc.Format) { desc.Width.div_ceil(4) } else { desc.Width };
+        let columns = if images::is_compressed(desc.Format) { desc.Width.div_ceil(4) } else { desc.Width };
         let level = Level { columns, rows: rows.into(), element_bytes: row_bytes.checked_div(columns)? };
         let tiles = level.tiles(small.into(), samples)?;
         (tiles <= u64::from(large / small)).then_some(small.into())
@@ -161,16 +161,6 @@ impl Level {
         let height = 1 << (elements / 2).checked_sub(samples / 2)?;
         Some(self.columns.div_ceil(width) * self.rows.div_ceil(height))
     }
-}
-
-/// True for video formats of more than one plane: NV12 to NV11, P208 to V408. Nothing says how small they are.
-fn has_planes(format: DXGI_FORMAT) -> bool {
-    matches!(format.0, 103..=111 | 130..=132)
-}
-
-/// True for formats of blocks of 4 by 4 texels: BC1 to BC5, BC6H and BC7.
-pub(super) fn is_compressed(format: DXGI_FORMAT) -> bool {
-    matches!(format.0, 70..=84 | 94..=99)
 }
 
 #[cfg(test)]

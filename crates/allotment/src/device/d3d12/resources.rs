@@ -2,13 +2,12 @@
 
 use core::fmt;
 
-use windows::Win32::Foundation::E_POINTER;
 use windows::Win32::Graphics::Direct3D12::*;
-use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
+use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 use windows::core::Interface as _;
 
 use super::memory::Memory;
-use super::{MemoryOptions, Shared, refused};
+use super::{MemoryOptions, Shared, create, refused};
 use crate::device::{DeviceError, MemoryDesc};
 
 /// A buffer or a texture that is wanted.
@@ -40,20 +39,6 @@ enum Initial {
     State(D3D12_RESOURCE_STATES),
     Layout(D3D12_BARRIER_LAYOUT),
 }
-
-/// A buffer's description without its width.
-pub(super) const BUFFER: D3D12_RESOURCE_DESC = D3D12_RESOURCE_DESC {
-    Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
-    Alignment: 0,
-    Width: 0,
-    Height: 1,
-    DepthOrArraySize: 1,
-    MipLevels: 1,
-    Format: DXGI_FORMAT_UNKNOWN,
-    SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
-    Layout: D3D12_TEXTURE_LAYOUT_ROW_MAJOR,
-    Flags: D3D12_RESOURCE_FLAG_NONE,
-};
 
 impl<'a> ResourceInfo<'a> {
     /// A resource as Direct3D 12 describes it, in the state `COMMON` at first. Where the description's
@@ -132,15 +117,6 @@ impl fmt::Debug for ResourceInfo<'_> {
             .field("castable", &self.castable)
             .finish_non_exhaustive()
     }
-}
-
-/// What a call made, that writes where it is told.
-pub(super) fn create<T>(
-    call: impl FnOnce(&mut Option<T>) -> windows::core::Result<()>,
-) -> Result<T, DeviceError> {
-    let mut made = None;
-    call(&mut made).map_err(|error| refused(&error))?;
-    made.ok_or(DeviceError::Other { code: E_POINTER.0 })
 }
 
 /// The one state of resources in a heap of this type, or what was asked for.
