@@ -19,8 +19,8 @@
 //! | type | tier 2 | tier 1 |
 //! |---|---|---|
 //! | default | 0 | 0 buffers, 1 render targets and depth buffers, 2 other textures |
-//! | upload: the device [only reads](MemoryProperties::DEVICE_READ_ONLY) | 1 | 3 |
-//! | readback: the device [only copies there](MemoryProperties::DEVICE_WRITE_ONLY) | 2 | 4 |
+//! | upload: the device [only reads](super::MemoryProperties::DEVICE_READ_ONLY) | 1 | 3 |
+//! | readback: the device [only copies there](super::MemoryProperties::DEVICE_WRITE_ONLY) | 2 | 4 |
 //! | GPU upload, where there is some | 3 | 5 |
 //!
 //! Heap 0 is the adapter's own segment group, heap 1 the system's; an adapter whose memory is all one has
@@ -44,9 +44,6 @@
 //! allocator.destroy_resource(albedo)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! [`MemoryProperties::DEVICE_READ_ONLY`]: super::MemoryProperties::DEVICE_READ_ONLY
-//! [`MemoryProperties::DEVICE_WRITE_ONLY`]: super::MemoryProperties::DEVICE_WRITE_ONLY
 
 mod budget;
 mod buffers;

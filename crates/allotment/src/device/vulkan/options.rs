@@ -52,7 +52,7 @@ impl MemoryOptions {
         Self::default()
     }
 
-    /// The same, with memory that can be [exported](super::Device::export_memory_fd) as handles of these
+    /// The same, with memory that can be exported (on Unix, `Device::export_memory_fd`) as handles of these
     /// types. Resources that stand there must have been made for it
     /// ([`BufferInfo::shared_as`](super::BufferInfo::shared_as)). The allocation is refused where the
     /// extension for a type is not enabled.
