@@ -9,8 +9,9 @@ use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
 use crate::device::{QueueIndex, TimelinePoint, Wait};
 
 impl Allocator<Device> {
-    /// Makes a buffer or a texture with memory for it: placed in a heap, or committed where `desc` asks for
-    /// memory of its own or it is large for a block. Of `desc`, the requirements and the kind are replaced by
+    /// Makes a buffer or a texture with memory for it: placed in a block, in a heap of its own where it is
+    /// large for a block, or committed where `desc` asks for [memory of its
+    /// own](super::Dedicated::Always). Of `desc`, the requirements and the kind are replaced by
     /// the resource's own, save that memory types that they rule out stay ruled out.
     ///
     /// Before it is used, a render target or a depth buffer must be cleared, discarded or copied to as a

@@ -24,7 +24,12 @@
 //! | GPU upload, where there is some | 3 | 5 |
 //!
 //! Heap 0 is the adapter's own segment group, heap 1 the system's; an adapter whose memory is all one has
-//! only heap 0. A heap's memory is mapped as a whole, through a buffer that covers it.
+//! only heap 0. A heap's memory is mapped as a whole, through a buffer that covers it. Textures stand where the
+//! CPU cannot map the memory.
+//!
+//! What is [dedicated](crate::Device::create_dedicated_image) to one resource is a committed resource, or a
+//! heap with that buffer alone where the CPU maps it: of a committed buffer no more than its own width may be
+//! mapped.
 //!
 //! ```no_run
 //! use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
