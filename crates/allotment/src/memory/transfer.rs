@@ -188,7 +188,8 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// Writes `bytes` into an allocation from byte `offset` on. Returns when they are there.
     ///
     /// Where the CPU cannot reach the memory, a buffer is made over the whole of it. Memory that was made
-    /// together with its resource takes no other: see [`upload_to`](Self::upload_to).
+    /// together with its resource takes no other: see [`upload_to`](Self::upload_to). Nor does memory that
+    /// takes no buffers, as that of textures on Direct3D 12's resource heap tier 1.
     ///
     /// # Errors
     ///
