@@ -58,37 +58,25 @@ impl Memory {
 /// What the ledger keeps of a memory object: it is released when this is dropped.
 #[derive(Debug)]
 pub(super) struct Object {
-    /// What is mapped now: a buffer over the whole heap, or the resource. Goes before its heap.
+    /// What is mapped now: a buffer over the whole heap, which goes before it.
     window: Option<ID3D12Resource>,
-    kind: Kind,
+    /// A heap, or a committed resource.
+    _object: ID3D12Pageable,
     size: u64,
     /// It was not evicted. The runtime counts, so that each call must have its counterpart.
     pub(super) resident: bool,
 }
 
-impl Object {
-    fn new(kind: Kind, size: u64) -> Self {
-        Self { window: None, kind, size, resident: true }
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Kind {
-    Heap(ID3D12Heap),
-    Committed(ID3D12Resource),
-}
-
 impl Shared {
     pub(super) fn allocate(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<Memory, DeviceError> {
-        let ask = || {
+        let made = self.enter(desc, || {
             let heap = match desc.options.and_then(|options| options.import.as_ref()) {
                 Some(handle) => self.open_heap(handle, desc)?,
                 None => self.create_heap(desc)?,
             };
-            let kind = Kind::Heap(heap.clone());
-            Ok((self.memory(&heap.into(), desc), Object::new(kind, desc.size), ()))
-        };
-        self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, ask).map(|(memory, ())| memory)
+            Ok((heap.into(), ()))
+        });
+        made.map(|(memory, ())| memory)
     }
 
     /// True for memory that the CPU can map.
@@ -97,27 +85,21 @@ impl Shared {
         found.is_some_and(|found| found.properties.contains(MemoryProperties::HOST_VISIBLE))
     }
 
-    /// Enters a resource that `commit` makes as memory of its own.
-    pub(super) fn allocate_committed(
+    /// Enters what `make` makes, a heap or a committed resource, which gets its priority.
+    pub(super) fn enter<R>(
         &self,
         desc: &MemoryDesc<'_, MemoryOptions>,
-        commit: impl FnOnce() -> Result<ID3D12Resource, DeviceError>,
-    ) -> Result<(Memory, ID3D12Resource), DeviceError> {
+        make: impl FnOnce() -> Result<(ID3D12Pageable, R), DeviceError>,
+    ) -> Result<(Memory, R), DeviceError> {
         self.ledger.allocate(&self.properties, MemoryTypeMask::ALL, desc, || {
-            let resource = commit()?;
-            let kind = Kind::Committed(resource.clone());
-            let memory = self.memory(&resource.clone().into(), desc);
-            Ok((memory, Object::new(kind, desc.size), resource))
+            let (object, rest) = make()?;
+            if desc.priority != Default::default() {
+                // Advice, which old runtimes do not take.
+                let _ = self.set_priority(&object, desc.priority);
+            }
+            let memory = Memory::of(&object);
+            Ok((memory, Object { window: None, _object: object, size: desc.size, resident: true }, rest))
         })
-    }
-
-    /// The handle of a new object, which gets its priority.
-    fn memory(&self, object: &ID3D12Pageable, desc: &MemoryDesc<'_, MemoryOptions>) -> Memory {
-        if desc.priority != Default::default() {
-            // Advice, which old runtimes do not take.
-            let _ = self.set_priority(object, desc.priority);
-        }
-        Memory::of(object)
     }
 
     fn create_heap(&self, desc: &MemoryDesc<'_, MemoryOptions>) -> Result<ID3D12Heap, DeviceError> {
@@ -153,16 +135,14 @@ impl Shared {
     ///
     /// As for [`map_memory`](crate::Device::map_memory).
     pub(super) unsafe fn map(&self, memory: Memory) -> Result<NonNull<u8>, DeviceError> {
-        let found = self.ledger.with(memory, |object| (object.kind.clone(), object.size));
-        let window = match found.ok_or(DeviceError::MapFailed)? {
-            (Kind::Committed(resource), _) => resource,
-            // A heap cannot be mapped, but a buffer that covers all of it can.
-            (Kind::Heap(heap), size) => {
-                let size = size.next_multiple_of(PLACEMENT);
-                let desc = D3D12_RESOURCE_DESC { Width: size, ..BUFFER };
-                self.create_placed(&desc.into(), &desc, &heap, 0)?
-            }
-        };
+        // SAFETY: the caller's promise.
+        let object = unsafe { memory.pageable() };
+        // Committed resources are never of memory that the CPU can map.
+        let heap: ID3D12Heap = object.cast().map_err(|_| DeviceError::MapFailed)?;
+        let size = self.ledger.with(memory, |object| object.size).ok_or(DeviceError::MapFailed)?;
+        // A heap cannot be mapped, but a buffer that covers all of it can.
+        let desc = D3D12_RESOURCE_DESC { Width: size.next_multiple_of(PLACEMENT), ..BUFFER };
+        let window = self.create_placed(&desc.into(), &desc, &heap, 0)?;
         let mut first = ptr::null_mut();
         // SAFETY: a buffer that the CPU can reach, by the caller's promise; the pointer is written to.
         unsafe { window.Map(0, None, Some(&mut first)) }.map_err(|error| refused(&error))?;

@@ -31,6 +31,10 @@ impl Shared {
             // There is nothing that could be cleared so.
             return Err(DeviceError::Unsupported);
         }
+        if !info.castable().is_empty() && !info.begins_in_a_layout() {
+            // The calls that take states take no list of formats.
+            return Err(DeviceError::Unsupported);
+        }
         if info.is_buffer() {
             self.check_buffer(&desc)?;
         } else if info.unchecked {

@@ -97,6 +97,10 @@ impl<'a> ResourceInfo<'a> {
         self.clear_value.is_some()
     }
 
+    pub(super) fn begins_in_a_layout(&self) -> bool {
+        matches!(self.initial, Initial::Layout(_))
+    }
+
     pub(super) fn castable(&self) -> &'a [DXGI_FORMAT] {
         self.castable
     }
@@ -181,7 +185,7 @@ impl Shared {
     ) -> Result<ID3D12Resource, DeviceError> {
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
         match info.initial {
-            Initial::State(asked) if info.castable.is_empty() => {
+            Initial::State(asked) => {
                 // SAFETY: the heap is live.
                 let state = state(unsafe { heap.GetDesc() }.Properties.Type, asked);
                 create(|made| {
@@ -189,7 +193,6 @@ impl Shared {
                     unsafe { self.raw.CreatePlacedResource(heap, offset, desc, state, clear_value, made) }
                 })
             }
-            Initial::State(_) => Err(DeviceError::Unsupported),
             Initial::Layout(layout) => {
                 let device = self.with_layouts()?;
                 let (desc, castable) = (newer(desc), Some(info.castable));
@@ -244,15 +247,14 @@ impl Shared {
         let heap = self.classes[memory.memory_type.get()].properties;
         let flags = self.heap_flags(memory.options);
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
-        self.allocate_committed(memory, || match info.initial {
-            Initial::State(asked) if info.castable.is_empty() => {
+        let commit = || match info.initial {
+            Initial::State(asked) => {
                 let state = state(heap.Type, asked);
                 create(|made| {
                     // SAFETY: all is live, and the runtime checks the description.
                     unsafe { self.raw.CreateCommittedResource(&heap, flags, desc, state, clear_value, made) }
                 })
             }
-            Initial::State(_) => Err(DeviceError::Unsupported),
             Initial::Layout(layout) => {
                 let device = self.with_layouts()?;
                 let (desc, castable) = (newer(desc), Some(info.castable));
@@ -273,6 +275,10 @@ impl Shared {
                     }
                 })
             }
+        };
+        self.enter(memory, || {
+            let resource: ID3D12Resource = commit()?;
+            Ok((resource.clone().into(), resource))
         })
     }
 }
