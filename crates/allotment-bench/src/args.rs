@@ -27,6 +27,10 @@ pub(crate) enum Command {
     Streaming(StreamingArgs),
     /// The device, its budgets, and all of the above, as one text to keep
     Measure(MeasureArgs),
+    /// Time to keep a thing until the GPU is done with it, and to take bytes of a ring. Needs no Vulkan
+    Lifetime(LifetimeArgs),
+    /// Time to hand out descriptors, to copy them, and to bind them. Needs no Vulkan
+    Descriptor(DescriptorArgs),
 }
 
 /// What every command takes.
@@ -120,6 +124,46 @@ pub(crate) struct MeasureArgs {
     /// the budget where that is less]
     #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_gib: Option<u32>,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct LifetimeArgs {
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How many threads retire at once
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16",
+        value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) threads: Vec<u32>,
+    /// Timed laps of each contender; what is printed is their median
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Batches of 1,000 operations in a lap, of each thread
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) batches: u64,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct DescriptorArgs {
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How many threads take descriptors at once, where several do
+    #[arg(long, value_delimiter = ',', default_value = "1,2",
+        value_parser = clap::value_parser!(u32).range(1..=6))]
+    pub(crate) threads: Vec<u32>,
+    /// Timed laps of each contender; what is printed is their median
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Batches of 1,000 operations in a lap, of each thread
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) batches: u32,
+    /// Only workloads whose name begins like this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workload: Option<String>,
+    /// Slots that each thread has while others come and go
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub(crate) live: u32,
 }
 
 impl StreamingArgs {

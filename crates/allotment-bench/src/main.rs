@@ -11,6 +11,11 @@
 //!   bandwidth/   how fast this machine moves bytes at best, and how near the library comes
 //!   streaming/   how long the frames of a streamed scene wait, by who gets memory from the driver
 //!   measure/     the device, its budgets, and all of the above in one text
+//!   lifetime/    what it costs to keep things until the GPU is done with them, without a GPU
+//!   descriptor/  what it costs to hand out descriptors and to copy them, without a GPU
+//!   race/        contenders in turns, and a row for each
+//!   team, gate   threads that do what they are told, and start together
+//!   host_heap    counts what each thread allocates on the host
 //!   clock, rng, units, output    small things
 //! ```
 
@@ -21,12 +26,18 @@ mod args;
 mod bandwidth;
 mod clock;
 mod contender;
+mod descriptor;
 mod device;
 mod failure;
+mod gate;
+mod host_heap;
+mod lifetime;
 mod measure;
+mod race;
 mod rng;
 mod steady;
 mod streaming;
+mod team;
 mod traces;
 mod units;
 mod vulkan;
@@ -46,6 +57,8 @@ fn main() -> ExitCode {
         Command::Bandwidth(args) => bandwidth::run(args),
         Command::Streaming(args) => streaming::run(args),
         Command::Measure(args) => measure::run(args),
+        Command::Lifetime(args) => lifetime::run(args),
+        Command::Descriptor(args) => descriptor::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -30,9 +30,14 @@ fn check(info: &Value) {
         assert!(heap["usage"].is_u64() && heap["device_local"].is_boolean());
     }
     assert!(types.iter().all(|row| row["heap"].as_u64().unwrap() < heaps.len() as u64));
-    for limit in
-        ["buffer_image_granularity", "non_coherent_atom_size", "max_allocation_count", "max_allocation_size"]
-    {
+    for limit in [
+        "buffer_image_granularity",
+        "non_coherent_atom_size",
+        "max_allocation_count",
+        "max_allocation_size",
+        "image_copy_offset_alignment",
+        "image_copy_row_alignment",
+    ] {
         assert!(info["limits"][limit].as_u64().unwrap() >= 1, "{limit}");
     }
     assert!(!info["queues"].as_array().unwrap().is_empty());

@@ -7,10 +7,14 @@
 
 #[cfg(windows)]
 pub mod d3d12;
+mod host;
 mod messages;
+mod reader;
 pub mod vulkan;
 
+pub use host::HostReader;
 pub use messages::{Message, Messages, Severity};
+pub use reader::{DescriptorReader, Read};
 
 /// Whether what is done wrong is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

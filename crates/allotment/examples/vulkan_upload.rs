@@ -63,11 +63,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         // One copy after the other, each on what the one before left.
         let first = [whole(from.handle(), copy.handle())];
         // SAFETY: the buffers are as large as that, and live until the wait below is over.
-        let value = unsafe { device.submit(QUEUE, &Submission { waits: &[], copies: &first }) }?;
+        let value = unsafe { device.submit(QUEUE, &Submission { copies: &first, ..Submission::default() }) }?;
         let waits = [TimelinePoint { queue: QUEUE, value }];
         let second = [whole(copy.handle(), back.handle())];
         // SAFETY: as above.
-        let value = unsafe { device.submit(QUEUE, &Submission { waits: &waits, copies: &second }) }?;
+        let value = unsafe {
+            device.submit(QUEUE, &Submission { waits: &waits, copies: &second, ..Submission::default() })
+        }?;
         let point = TimelinePoint { queue: QUEUE, value };
         while device.wait(point, Duration::from_secs(1))? != Wait::Reached {}
         let mut found = vec![0; bytes.len()];

@@ -24,7 +24,10 @@
 //! |---|---|---|
 //! | ranges | the crate [`allotment_suballoc`] | hands out ranges of an integer space |
 //! | devices | [`device`] | the trait [`Device`] and its implementations: all that calls a driver |
+//! | lifetime | [`lifetime`] | recordings and timelines: when may something be used again |
 //! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics |
+//! | descriptors | [`descriptor`] | heaps of descriptors, binding sets, samplers |
+//! | frame | [`upload`] | rings and arenas for bytes that go to the device and come back from it |
 //!
 //! # Rules that hold everywhere
 //!
@@ -33,10 +36,13 @@
 //! - A refusal is a value that says what was asked and what there is. What fails has changed nothing.
 //! - Sizes are in bytes, at most 2^48, and checked once, where they come in.
 
+pub mod descriptor;
 pub mod device;
+pub mod lifetime;
 pub mod memory;
 mod sync;
 mod table;
+pub mod upload;
 
 pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strategy};
 pub use device::{Device, Requirements, ResourceKind};

@@ -4,58 +4,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
-use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
-use std::alloc::System;
+#[path = "common/counting.rs"]
+mod counting;
 
-use allotment::device::MemoryTypeIndex;
-use allotment::device::host::{HostDevice, Profile};
-use allotment::memory::{BlockSizing, Dedicated, DeviceCalls, LeakHandler, Lifetime};
-use allotment::{
-    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc, Requirements,
-    ResourceKind,
+use core::time::Duration;
+use std::sync::Arc;
+
+use allotment::device::host::{HostDevice, HostRead, Profile};
+use allotment::device::{
+    BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, Device as _, HeapUse,
+    MemoryTypeIndex, QueueIndex, ShaderKind, TimelinePoint, TimelineValue, Wait,
 };
-
-/// Counts the allocations of each thread and passes them on.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn count() {
-    // A thread that is ending has no counter any more, and nobody who reads it.
-    let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
-}
-
-// SAFETY: everything is passed on to the system's allocator, with the arguments that came in.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static GLOBAL: Counting = Counting;
+use allotment::lifetime::{ManualTimelines, SubmissionTracker};
+use allotment::memory::{BlockSizing, Dedicated, DeviceCalls, LeakHandler, Lifetime, MappedBuffer};
+use allotment::upload::{ReadbackRing, UploadPool, UploadPoolDesc, UploadRing};
+use allotment::{
+    Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
+    Requirements, ResourceKind,
+};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -152,12 +118,12 @@ fn cost(scene: &Scene, frames_in_flight: usize, order: Order) -> (DeviceCalls, u
             scene.end(frame, order);
         }
         if i == FIRST_FRAMES + frames_in_flight {
-            (calls, allocations) = (scene.allocator.device_calls(), ALLOCATIONS.get());
+            (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
         }
         scene.begin(frame);
     }
     let mut after = scene.allocator.device_calls();
-    let allocated = ALLOCATIONS.get() - allocations;
+    let allocated = counting::of_this_thread() - allocations;
     frames.iter_mut().for_each(|frame| scene.end(frame, order));
     after.allocate -= calls.allocate;
     after.free -= calls.free;
@@ -242,22 +208,107 @@ fn a_pool_that_is_reset_each_frame_costs_nothing_either() {
             scene.allocator.end_frame();
         };
         (0..FIRST_FRAMES).for_each(|_| frame());
-        let (calls, allocations) = (scene.allocator.device_calls(), ALLOCATIONS.get());
+        let (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
         (0..FRAMES).for_each(|_| frame());
-        assert_eq!(ALLOCATIONS.get(), allocations, "{algorithm:?}");
+        assert_eq!(counting::of_this_thread(), allocations, "{algorithm:?}");
         assert_eq!(scene.allocator.device_calls(), calls, "{algorithm:?}");
         scene.finish();
     }
 }
 
+/// Two recordings with an arena each, one of which is discarded, and a frame in a ring for either way: three
+/// frames are in flight.
+#[test]
+fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host_memory() {
+    const QUEUE: QueueIndex = QueueIndex(0);
+    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+    let timelines = ManualTimelines::new(1);
+    let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+    let mut desc = UploadPoolDesc::default();
+    (desc.page_size, desc.kept_bytes) = (16 * KIB, 32 * 16 * KIB);
+    let pool = UploadPool::new(&allocator, &tracker, desc);
+    let mut ring = UploadRing::new(&allocator, &tracker, 128 * KIB).unwrap();
+    let mut results = ReadbackRing::new(&allocator, &tracker, KIB).unwrap();
+    let mut tickets = Vec::with_capacity(8);
+    let mut frame = || {
+        let recordings = [tracker.record("drawn"), tracker.record("given up")];
+        for recording in &recordings {
+            let mut arena = pool.arena(recording.id());
+            for i in 0..100 {
+                let size = 64 + i * 7;
+                let mut slice = arena.allocate(size, Alignment::new(256).unwrap()).unwrap();
+                slice.write(0, &[1; 64]).unwrap();
+                ring.allocate(size / 4, Alignment::ONE).unwrap().write(0, &[2; 16]).unwrap();
+            }
+            assert!(arena.statistics().pages > 2);
+        }
+        tickets.push(results.allocate(100, Alignment::ONE).unwrap());
+        let [drawn, given_up] = recordings;
+        let done = drawn.submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
+        drop(given_up);
+        ring.close(done);
+        results.close(done);
+        timelines.complete(QUEUE, TimelineValue(done.value.0.saturating_sub(3)));
+        if tickets.len() == 5 {
+            results.read(&tickets[0], &mut [0; 100]).unwrap();
+            drop(tickets.remove(0));
+        }
+    };
+    (0..100).for_each(|_| frame());
+    let (usage, allocations) = (device.usage(), counting::of_this_thread());
+    let made = pool.statistics().made;
+    (0..FRAMES).for_each(|_| frame());
+    assert_eq!(counting::of_this_thread(), allocations);
+    assert_eq!(device.usage(), usage);
+    assert_eq!(pool.statistics().made, made);
+    assert_eq!((ring.statistics().failures, results.statistics().failures), (0, 0));
+    timelines.complete_all(QUEUE);
+}
+
+#[test]
+fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
+    const QUEUE: QueueIndex = QueueIndex(0);
+    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+    let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+    let buffer = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &desc).unwrap();
+    buffer.write(0, &[0; 4096]).unwrap();
+    // SAFETY: the device has no buffers for heaps.
+    let heap = |usage| unsafe {
+        device.create_descriptor_heap(&DescriptorHeapDesc { usage, capacity: 100 }, None).unwrap()
+    };
+    let staging = heap(HeapUse::Staging(DescriptorKind::Resource));
+    let heap = heap(HeapUse::ShaderVisible(ShaderKind::Resource));
+    let frame = || {
+        // SAFETY: the buffer is live, and the range lies in it.
+        let descriptor = unsafe { device.buffer_descriptor(buffer.handle(), 0..256, BufferUse::ReadOnly) };
+        // SAFETY: all slots are in their heaps, and no work reads them now.
+        (0..100).for_each(|at| unsafe { device.write_descriptor(&staging, at, &descriptor) });
+        // SAFETY: as above.
+        unsafe { device.copy_descriptors(&staging, 0, &heap, 0, 100) };
+        let (indices, to) = (buffer.handle(), buffer.handle());
+        let read = HostRead { heap: &heap, indices, indices_offset: 0, count: 50, to, to_offset: 2048 };
+        // SAFETY: the ranges lie in the buffer, which lives until the wait is over.
+        let value = unsafe { device.submit_reads(QUEUE, &[], &[read; 10]) }.unwrap();
+        let waited = device.wait(TimelinePoint { queue: QUEUE, value }, Duration::from_secs(10));
+        assert_eq!(waited, Ok(Wait::Reached));
+    };
+    (0..10).for_each(|_| frame());
+    let allocations = counting::of_this_thread();
+    (0..FRAMES).for_each(|_| frame());
+    assert_eq!(counting::of_this_thread(), allocations);
+    assert_eq!(device.complaints(), [""; 0]);
+}
+
 #[test]
 fn the_counters_do_count() {
     let scene = Scene::new("discrete-large-bar", Algorithm::Tlsf);
-    let (calls, allocations) = (scene.allocator.device_calls(), ALLOCATIONS.get());
+    let (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
     let desc = wanted(KIB, Intent::Device).named(String::from("made at run time"));
     let allocation = scene.allocator.allocate(&desc.dedicated(Dedicated::Always)).unwrap();
     scene.allocator.free(allocation).unwrap();
     assert_eq!(scene.allocator.device_calls().memory() - calls.memory(), 2);
-    assert!(ALLOCATIONS.get() > allocations);
+    assert!(counting::of_this_thread() > allocations);
     scene.finish();
 }

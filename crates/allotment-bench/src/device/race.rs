@@ -3,20 +3,13 @@
 //! Each contender has threads of its own, which live as long as it does, as those of a program would: they
 //! fill their live sets, warm up, and run all laps. Between laps they sleep.
 
-use core::sync::atomic::{
-    AtomicUsize,
-    Ordering::{AcqRel, Acquire, Release},
-};
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
 use super::sequence::Sequence;
-use crate::clock::thread_cpu_time;
 use crate::contender::{Contender, Refusal};
 use crate::failure::Failure;
+use crate::team::{self, Team};
 use crate::vulkan::Reading;
 
 /// What came of a contender.
@@ -90,7 +83,7 @@ fn runs(round: usize, laps: usize, rounds: usize) -> bool {
 /// A contender and its threads.
 pub(crate) struct Runner<C: Contender> {
     contender: Arc<C>,
-    workers: Vec<Worker>,
+    team: Team<Step, Refusal>,
     /// Of a lap, of all threads.
     operations: usize,
     at_most: Option<u32>,
@@ -101,8 +94,11 @@ impl<C: Contender + Send + 'static> Runner<C> {
     pub(crate) fn new(contender: C, sequences: &[Arc<Sequence>]) -> Self {
         let contender = Arc::new(contender);
         let operations = sequences.iter().map(|sequence| sequence.pairs().len() * 2).sum();
-        let workers = sequences.iter().map(|sequence| Worker::spawn(&contender, sequence)).collect();
-        Self { contender, workers, operations, at_most: None }
+        let team = Team::new(sequences.iter().map(|sequence| {
+            let mut lane = Lane::new(&contender, sequence);
+            move |step| lane.run(step)
+        }));
+        Self { contender, team, operations, at_most: None }
     }
 
     /// Never runs more laps than that.
@@ -121,27 +117,12 @@ impl<C: Contender> Racer for Runner<C> {
     }
 
     fn step(&mut self, step: Step) -> Result<Lap, Failure> {
-        let gate = Arc::new(Gate::of(self.workers.len()));
-        for (i, worker) in self.workers.iter().enumerate() {
-            let order = Order { step, gate: Arc::clone(&gate), leads: i == 0 };
-            if worker.orders.send(order).is_err() {
-                gate.open();
-                return Err(Failure::Thread);
-            }
-        }
-        let mut spans = Vec::new();
-        for worker in &self.workers {
-            spans.push(worker.answers.recv().map_err(|_| Failure::Thread)?);
-        }
         let contender = self.contender.name();
         let refused = |refusal| Failure::Refused { contender, refusal };
-        let spans = spans.into_iter().collect::<Result<Vec<Span>, Refusal>>().map_err(refused)?;
+        let spans = self.team.work(step)?.map_err(refused)?;
         let cpu: Duration = spans.iter().map(|span| span.cpu).sum();
-        let start = spans.iter().map(|span| span.start).min();
-        let end = spans.iter().map(|span| span.end).max();
-        let wall = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
         let each = |time: Duration| time.as_nanos() as f64 / self.operations as f64;
-        Ok(Lap { cpu: each(cpu), wall: each(wall) })
+        Ok(Lap { cpu: each(cpu), wall: each(team::wall(&spans)) })
     }
 
     fn reading(&self) -> Reading {
@@ -149,74 +130,28 @@ impl<C: Contender> Racer for Runner<C> {
     }
 }
 
-/// A thread of a contender, as who gives it orders sees it.
-struct Worker {
-    orders: SyncSender<Order>,
-    answers: Receiver<Result<Span, Refusal>>,
-    /// Taken when dropped.
-    thread: Option<JoinHandle<()>>,
-}
-
-struct Order {
-    step: Step,
-    gate: Arc<Gate>,
-    /// Which thread does at the gate.
-    leads: bool,
-}
-
-impl Worker {
-    fn spawn<C: Contender + Send + 'static>(contender: &Arc<C>, sequence: &Arc<Sequence>) -> Self {
-        let (orders, ordered) = sync_channel::<Order>(1);
-        let (answer, answers) = sync_channel(1);
-        let (contender, sequence) = (Arc::clone(contender), Arc::clone(sequence));
-        let thread = thread::spawn(move || {
-            let mut lane = Lane::new(&*contender, &sequence);
-            // Until there is nobody to order anything.
-            while let Ok(order) = ordered.recv() {
-                if answer.send(lane.run(&order)).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { orders, answers, thread: Some(thread) }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // Without a sender, the thread ends.
-        self.orders = sync_channel(0).0;
-        if let Some(thread) = self.thread.take() {
-            // If it panicked, whoever waited for its answer knows.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What one thread does, and what it has. It stays in that thread.
-struct Lane<'a, C: Contender> {
-    contender: &'a C,
-    sequence: &'a Sequence,
+/// What one thread does, and what it has.
+struct Lane<C: Contender> {
+    contender: Arc<C>,
+    sequence: Arc<Sequence>,
     live: Vec<Option<C::Token>>,
 }
 
-impl<'a, C: Contender> Lane<'a, C> {
-    fn new(contender: &'a C, sequence: &'a Sequence) -> Self {
+impl<C: Contender> Lane<C> {
+    fn new(contender: &Arc<C>, sequence: &Arc<Sequence>) -> Self {
         let mut live = Vec::new();
         live.resize_with(sequence.live(), || None);
-        Self { contender, sequence, live }
+        Self { contender: Arc::clone(contender), sequence: Arc::clone(sequence), live }
     }
 
-    fn run(&mut self, Order { step, gate, leads }: &Order) -> Result<Span, Refusal> {
-        gate.pass(*leads);
-        let start = Instant::now();
-        let cpu = thread_cpu_time();
+    fn run(&mut self, step: Step) -> Result<u64, Refusal> {
         match step {
             Step::Fill => self.fill(),
             Step::Lap => self.lap(),
             Step::Clear => self.clear(),
         }?;
-        Ok(Span { cpu: thread_cpu_time() - cpu, end: Instant::now(), start })
+        // They are counted for all lanes at once.
+        Ok(0)
     }
 
     fn fill(&mut self) -> Result<(), Refusal> {
@@ -228,12 +163,13 @@ impl<'a, C: Contender> Lane<'a, C> {
 
     /// What is timed.
     fn lap(&mut self) -> Result<(), Refusal> {
+        let contender = &*self.contender;
         for pair in self.sequence.pairs() {
             let slot = &mut self.live[pair.slot as usize];
             if let Some(token) = slot.take() {
-                self.contender.free(token)?;
+                contender.free(token)?;
             }
-            *slot = Some(self.contender.allocate(&pair.request())?);
+            *slot = Some(contender.allocate(&pair.request())?);
         }
         Ok(())
     }
@@ -243,73 +179,14 @@ impl<'a, C: Contender> Lane<'a, C> {
     }
 }
 
-/// When a thread was at it, and how much of a processor it had.
-struct Span {
-    start: Instant,
-    end: Instant,
-    cpu: Duration,
-}
-
-/// Lets threads through when all of them are there, awake: to be woken would take one of them longer than the
-/// other. They meet again and again until they do so quickly: then each has a processor of its own, and none
-/// sits behind the other, which waits for it.
-struct Gate {
-    wanted: usize,
-    /// Of all rounds.
-    there: AtomicUsize,
-    /// The round after which all go.
-    last: AtomicUsize,
-}
-
-/// How often in a row threads meet, within what time, before they go; and when they go whatever happens, since
-/// others may have the processors.
-const MEETINGS: u32 = 64;
-const QUICKLY: Duration = Duration::from_micros(50);
-const PATIENCE: Duration = Duration::from_millis(50);
-
-impl Gate {
-    fn of(wanted: usize) -> Self {
-        Self { wanted, there: AtomicUsize::new(0), last: AtomicUsize::new(usize::MAX) }
-    }
-
-    /// One of all threads leads, which is to say when they go.
-    fn pass(&self, leads: bool) {
-        let begin = Instant::now();
-        let (mut since, mut meetings) = (begin, 0);
-        for round in 1.. {
-            if leads && meetings == MEETINGS {
-                let now = Instant::now();
-                if now - since < QUICKLY || now - begin > PATIENCE || self.wanted == 1 {
-                    self.last.store(round, Release);
-                }
-                (since, meetings) = (now, 0);
-            }
-            meetings += 1;
-            self.there.fetch_add(1, AcqRel);
-            while self.there.load(Acquire) < self.wanted * round {
-                core::hint::spin_loop();
-            }
-            if self.last.load(Acquire) <= round {
-                return;
-            }
-        }
-    }
-
-    /// Lets everybody through: one of them will not come.
-    fn open(&self) {
-        self.last.store(0, Release);
-        self.there.fetch_add(usize::MAX / 2, AcqRel);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::contender::Request;
-    use core::sync::atomic::Ordering::Relaxed;
+    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::collections::HashSet;
     use std::sync::Mutex;
-    use std::thread::ThreadId;
+    use std::thread::{self, ThreadId};
 
     #[test]
     fn fewer_laps_are_spread_over_the_rounds() {

@@ -57,6 +57,8 @@ struct LimitsRow {
     non_coherent_atom_size: u64,
     max_allocation_count: u32,
     max_allocation_size: u64,
+    image_copy_offset_alignment: u64,
+    image_copy_row_alignment: u64,
 }
 
 /// What would be chosen for one intent and one kind of resource.
@@ -152,6 +154,8 @@ impl<'a> Info<'a> {
                 non_coherent_atom_size: limits.non_coherent_atom_size.get(),
                 max_allocation_count: limits.max_allocation_count,
                 max_allocation_size: limits.max_allocation_size,
+                image_copy_offset_alignment: limits.image_copy_offset_alignment.get(),
+                image_copy_row_alignment: limits.image_copy_row_alignment.get(),
             },
             queues: properties.queues.iter().map(|queue| queue_name(queue.kind)).collect(),
             intents,

@@ -30,6 +30,8 @@ pub(super) fn print(about: &str, info: &Info<'_>) {
     };
     say!("  memory objects, at most            {objects}");
     say!("  bytes of one, at most              {}", bytes(limits.max_allocation_size));
+    say!("  texels in a buffer begin at        {}", bytes(limits.image_copy_offset_alignment));
+    say!("  and their rows are apart           {}", bytes(limits.image_copy_row_alignment));
     say!("  queues                             {}", info.queues.join(", "));
     say!();
     say!("Memory types for each intent, in the order in which they are tried:");

@@ -17,11 +17,15 @@
 //! ```
 
 mod context;
+mod descriptors;
 mod error;
 mod messenger;
 mod open;
+mod reader;
 
+pub use descriptors::Descriptors;
 pub use error::OpenError;
+pub use reader::VulkanReader;
 
 use std::sync::Arc;
 
@@ -55,6 +59,8 @@ pub struct HeadlessDesc {
     pub api_version: u32,
     /// How much is enabled.
     pub extensions: Extensions,
+    /// How much of that is for descriptors.
+    pub descriptors: Descriptors,
 }
 
 impl Default for HeadlessDesc {
@@ -65,6 +71,7 @@ impl Default for HeadlessDesc {
             device: Choice::Best,
             api_version: vk::API_VERSION_1_3,
             extensions: Extensions::All,
+            descriptors: Descriptors::Best,
         }
     }
 }
@@ -91,10 +98,18 @@ impl HeadlessDesc {
         self
     }
 
-    /// The same with little enabled.
+    /// The same with little enabled: nothing for descriptors, either.
     #[must_use]
     pub fn bare(mut self) -> Self {
         self.extensions = Extensions::Needed;
+        self.descriptors = Descriptors::Off;
+        self
+    }
+
+    /// The same with so much for descriptors.
+    #[must_use]
+    pub fn with_descriptors(mut self, descriptors: Descriptors) -> Self {
+        self.descriptors = descriptors;
         self
     }
 }

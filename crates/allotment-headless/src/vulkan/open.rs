@@ -3,10 +3,11 @@
 use core::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
 
-use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
+use allotment::device::vulkan::{DescriptorModel, Device, DeviceDesc, Enabled};
 use ash::vk;
 
 use super::context::{Base, Context};
+use super::descriptors::{Descriptors, Features};
 use super::messenger::messenger;
 use super::{Extensions, HeadlessDesc, OpenError};
 use crate::{Choice, Messages, Validation};
@@ -174,6 +175,20 @@ fn open_device(
     let fd = add(ash::khr::external_memory_fd::NAME, never, false);
     let dma_buf = fd && add(ash::ext::external_memory_dma_buf::NAME, never, false);
 
+    let mut descriptors = Features::default();
+    if desc.descriptors != Descriptors::Off {
+        descriptors.has_indexing = add(ash::ext::descriptor_indexing::NAME, vk::API_VERSION_1_2, false);
+        descriptors.has_robustness = add(ash::ext::robustness2::NAME, never, false);
+        descriptors.has_buffers = desc.descriptors != Descriptors::Model(DescriptorModel::Sets)
+            && address
+            && descriptors.has_indexing
+            && add(ash::khr::synchronization2::NAME, vk::API_VERSION_1_3, false)
+            && add(ash::ext::descriptor_buffer::NAME, never, false);
+        descriptors.has_mutable =
+            descriptors.has_buffers && add(ash::ext::mutable_descriptor_type::NAME, never, false);
+        descriptors.ask(instance, physical_device);
+    }
+
     // What is offered and wanted, and in the end what is enabled, stands in the same structures.
     let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
     let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
@@ -200,7 +215,10 @@ fn open_device(
     unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
     // Features that nobody here uses stay off.
     let sparse_binding = all && features.features.sparse_binding == vk::TRUE;
-    features.features = vk::PhysicalDeviceFeatures::default().sparse_binding(sparse_binding);
+    let anisotropy = all && features.features.sampler_anisotropy == vk::TRUE;
+    features.features =
+        vk::PhysicalDeviceFeatures::default().sparse_binding(sparse_binding).sampler_anisotropy(anisotropy);
+    let mut features = descriptors.chain(features);
 
     let families = families(instance, physical_device);
     let one = [1.0];
@@ -226,6 +244,7 @@ fn open_device(
             pageable && pages.pageable_device_local_memory == vk::TRUE,
             Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY,
         )
+        | is(anisotropy, Enabled::SAMPLER_ANISOTROPY)
         | is(fd, Enabled::EXTERNAL_MEMORY_FD)
         | is(dma_buf, Enabled::EXTERNAL_MEMORY_DMA_BUF)
         | is(base.messenger.is_some(), Enabled::DEBUG_UTILS);
@@ -236,6 +255,7 @@ fn open_device(
     let mut described = DeviceDesc::new(instance, physical_device, device, api_version)
         .with_enabled(enabled)
         .kept_alive_by(owner);
+    described = descriptors.describe(desc.descriptors, described);
     for &family in &context.families {
         // SAFETY: one queue of each of these families was asked for.
         let queue = unsafe { context.device.get_device_queue(family, 0) };

@@ -137,6 +137,47 @@ pub(crate) unsafe fn read_bytes(from: NonNull<u8>, bytes: &mut [u8]) {
     get(head + words * WORD, back);
 }
 
+/// Copies `len` bytes that are shared to others that are.
+///
+/// # Safety
+///
+/// `from` is valid for reads and `to` for writes of `len` bytes; the ranges do not overlap; all other accesses to
+/// them meanwhile are atomic or a device's.
+pub(crate) unsafe fn copy_bytes(from: NonNull<u8>, to: NonNull<u8>, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if len >= LONG {
+        // SAFETY: the caller's promise.
+        return unsafe { copy_long(from.as_ptr(), to.as_ptr(), len) };
+    }
+    if (from.addr().get() | to.addr().get() | len) % WORD == 0 {
+        for offset in (0..len).step_by(WORD) {
+            // SAFETY: `offset` is below `len`.
+            let source = unsafe { from.add(offset) }.cast::<u64>();
+            // SAFETY: it is a multiple of eight, as the address is, and the access is atomic.
+            let word = unsafe { AtomicU64::from_ptr(source.as_ptr()) }.load(Relaxed);
+            // SAFETY: `offset` is below `len`.
+            let target = unsafe { to.add(offset) }.cast::<u64>();
+            // SAFETY: as for `source`.
+            unsafe { AtomicU64::from_ptr(target.as_ptr()) }.store(word, Relaxed);
+        }
+        return;
+    }
+    let mut buffer = [0u8; 512];
+    let mut done = 0;
+    while done < len {
+        let part = buffer.len().min(len - done);
+        // SAFETY: `done` is below `len`.
+        let source = unsafe { from.add(done) };
+        // SAFETY: `part` bytes are left there, as the caller promises.
+        unsafe { read_bytes(source, &mut buffer[..part]) };
+        // SAFETY: `done` is below `len`.
+        let target = unsafe { to.add(done) };
+        // SAFETY: `part` bytes are left there, as the caller promises.
+        unsafe { write_bytes(target, &buffer[..part]) };
+        done += part;
+    }
+}
+
 /// The words of a slice whose length is a multiple of eight.
 fn words_of(bytes: &[u8]) -> impl Iterator<Item = [u8; WORD]> {
     bytes.chunks_exact(WORD).map(|chunk| {
@@ -166,6 +207,13 @@ mod tests {
                 unsafe { read_bytes(at, &mut back) };
                 assert_eq!(back, source[..len]);
                 assert_eq!(shared[offset..offset + len], source[..len]);
+                let mut other = vec![0u8; 1040];
+                // SAFETY: 16 + 1000 bytes lie in the 1040, and nobody else touches them.
+                let to = unsafe { NonNull::new(other.as_mut_ptr()).unwrap().add(16 - offset) };
+                // SAFETY: as above.
+                unsafe { copy_bytes(at, to, len) };
+                assert_eq!(other[16 - offset..][..len], source[..len]);
+                assert_eq!(other.iter().filter(|&&byte| byte != 0).count(), len);
                 assert!(shared[..offset].iter().chain(&shared[offset + len..]).all(|&byte| byte == 0));
             }
         }

@@ -1,4 +1,4 @@
-//! What commands are recorded into, used again once a queue has passed it.
+//! What the device's own copies are recorded into, used again once a queue has passed it.
 //!
 //! ```text
 //!   current   ▓▓▓▓▓░░░      a pool that 32 submissions are recorded into, reset as a whole
@@ -14,7 +14,11 @@ use std::collections::VecDeque;
 use super::DeviceError;
 
 /// Submissions that are recorded into a pool before it is reset.
-pub(crate) const RECORDINGS_A_POOL: u32 = 32;
+const RECORDINGS_A_POOL: u32 = 32;
+
+/// Pools that take turns, even where the queue was quick enough for fewer: the last of them would be made in whichever
+/// frame the queue is slow for the first time.
+const POOLS_IN_TURN: usize = 2;
 
 /// Pools that are kept although nothing is in flight: enough for 128 submissions a frame.
 const SPARE_POOLS: usize = 4;
@@ -56,9 +60,8 @@ impl<P> Default for CommandPools<P> {
 }
 
 impl<P> CommandPools<P> {
-    /// The pool to record the next submission into, and which of the pool's recordings it is. It counts
-    /// whether or not it is submitted.
-    pub(crate) fn next(&mut self, driver: &impl PoolMaker<P>) -> Result<(&mut P, u32), DeviceError> {
+    /// The pool to record the next submission into. It counts whether or not it is submitted.
+    pub(crate) fn next(&mut self, driver: &impl PoolMaker<P>) -> Result<&mut P, DeviceError> {
         if self.current.as_ref().is_none_or(|pool| pool.used == RECORDINGS_A_POOL) {
             let raw = self.fresh(driver)?;
             self.current = Some(Pool { raw, used: 0, last: 0 });
@@ -66,7 +69,7 @@ impl<P> CommandPools<P> {
         // There is one now.
         let pool = self.current.as_mut().ok_or(DeviceError::OutOfHostMemory)?;
         pool.used += 1;
-        Ok((&mut pool.raw, pool.used - 1))
+        Ok(&mut pool.raw)
     }
 
     /// Says that what was recorded last is done when the timeline reaches `value`.
@@ -84,7 +87,8 @@ impl<P> CommandPools<P> {
                 self.spare.extend(self.in_flight.pop_front().and_then(|pool| driver.reset(pool.raw)));
             }
         }
-        let pool = match self.spare.pop() {
+        let enough = self.in_flight.len() + self.spare.len() >= POOLS_IN_TURN;
+        let pool = match if enough { self.spare.pop() } else { None } {
             Some(pool) => pool,
             None => driver.make()?,
         };
@@ -162,6 +166,19 @@ mod tests {
         driver.reached.set(32);
         submit(&mut pools, &driver, value, 32);
         assert_eq!(driver.made.get(), 3, "the first pool is free");
+    }
+
+    #[test]
+    fn a_queue_that_is_quick_at_first_has_two_pools_before_it_is_slow() {
+        let (mut pools, driver) = (CommandPools::default(), Driver::default());
+        let mut value = 0;
+        for _ in 0..3 {
+            driver.reached.set(value);
+            value = submit(&mut pools, &driver, value, 32);
+        }
+        assert_eq!(driver.made.get(), 2);
+        submit(&mut pools, &driver, value, 1);
+        assert_eq!(driver.made.get(), 2, "though the queue has not begun with the last 32");
     }
 
     #[test]

@@ -19,8 +19,11 @@ mod budget;
 mod bytes;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod command_pools;
+mod commands;
+mod copy;
 #[cfg(all(feature = "d3d12", windows))]
 pub mod d3d12;
+mod descriptors;
 mod error;
 pub mod host;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
@@ -30,24 +33,34 @@ mod owned;
 mod properties;
 mod queue;
 mod resource;
+mod sampler;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+mod waves;
 
 use core::fmt::Debug;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::time::Duration;
 
-pub(crate) use bytes::{read_bytes, write_bytes};
+pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
+pub use commands::CommandMemory;
+pub use copy::{BufferCopy, CopyDirection, ImageCopy, TexelBlock};
+pub use descriptors::{
+    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, HeapAddress,
+    HeapMemory, HeapUse, ShaderHeapLimits, ShaderKind,
+};
 pub use error::DeviceError;
 pub use memory::{MemoryDesc, MemoryHandle, Priority};
-pub(crate) use owned::{OwnedMemory, Visibility, make_visible};
+pub(crate) use owned::{Mapped, OwnedMemory, Visibility, make_visible};
 pub use properties::{
     Api, DedicatedNeed, DeviceProperties, HeapBudget, HeapIndex, Limits, MemoryHeap, MemoryProperties,
     MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueInfo, QueueKind, Requirements,
 };
-pub use queue::{BufferCopy, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
+pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
 pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
+pub use sampler::{AddressMode, BorderColor, Compare, Filter, SamplerDesc};
 
 /// A graphics API, as far as memory is concerned.
 ///
@@ -66,10 +79,10 @@ pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
 pub unsafe trait Device: Send + Sync + 'static {
     /// The API's memory object.
     type Memory: MemoryHandle;
-    /// The API's buffer.
-    type Buffer: Debug + Send + Sync;
-    /// The API's image.
-    type Image: Debug + Send + Sync;
+    /// The API's buffer. A clone is another name for the same one.
+    type Buffer: Clone + Debug + Send + Sync;
+    /// The API's image. A clone is another name for the same one.
+    type Image: Clone + Debug + Send + Sync;
     /// What the API wants to know of a buffer that it shall make.
     type BufferInfo<'a>: From<BufferDesc>;
     /// What the API wants to know of an image that it shall make.
@@ -77,9 +90,15 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// What the API can be told about memory beside its type, size and priority: who else may use it,
     /// where it comes from.
     type MemoryOptions: Clone + Debug + Send + Sync;
+    /// What state the API has an image in between uses: `VkImageLayout`, `D3D12_RESOURCE_STATES`. The default
+    /// is that of an image that was just made; what it holds may be lost in a change from there.
+    type ImageState: Copy + Debug + Default + PartialEq + Send + Sync + 'static;
 
     /// What the device is and has.
     fn properties(&self) -> &DeviceProperties;
+
+    /// A number that no other device has which lives at the same time. Clones are the same device.
+    fn id(&self) -> u64;
 
     /// How much of a heap this process uses, and how much it should use. Zeros where there is no such heap.
     ///
@@ -267,20 +286,31 @@ pub unsafe trait Device: Send + Sync + 'static {
         let _ = (image, name);
     }
 
-    /// Hands work to a queue: once the waits are over, its copies run in any order. Returns the value
-    /// that the queue's timeline reaches when all of them are done. Values count up from 1, and are reached
-    /// in this order. A wait may be for a point of another queue that is submitted later.
+    /// Hands work to a queue: once the waits are over, its copies run in any order, those of the same
+    /// subresource of an image in the order given. Returns the value that the queue's timeline reaches when all
+    /// of them are done. Values count up from 1, and are reached in this order. A wait may be for a point of
+    /// another queue that is submitted later.
+    ///
+    /// A copied image is seen as it then is by all that is submitted to the queue later, and by what waits for
+    /// the value.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was submitted then.
+    /// [`DeviceError`]; nothing was submitted then. [`DeviceError::Unsupported`] where the API cannot say
+    /// an [image copy's](ImageCopy) row pitch, or leave an image in the state that shall be after.
     ///
     /// # Safety
     ///
-    /// The copied ranges lie in their buffers, and two of the same buffer do not overlap. No copy writes to
-    /// memory that is [`DEVICE_READ_ONLY`](MemoryProperties::DEVICE_READ_ONLY) or reads from memory that is
-    /// [`DEVICE_WRITE_ONLY`](MemoryProperties::DEVICE_WRITE_ONLY). The buffers and their memory stay alive
-    /// until the returned value is reached.
+    /// The copied ranges lie in their buffers, and two of the same buffer do not overlap unless both are read.
+    /// No copy writes to memory that is [`DEVICE_READ_ONLY`](MemoryProperties::DEVICE_READ_ONLY) or reads from
+    /// memory that is [`DEVICE_WRITE_ONLY`](MemoryProperties::DEVICE_WRITE_ONLY). The buffers, the images and
+    /// their memory stay alive until the returned value is reached.
+    ///
+    /// Each [image copy](ImageCopy) keeps to what its fields say: the box lies in a subresource that exists,
+    /// the buffer is laid out as the device's limits want it, the texel block is the format's, and the
+    /// subresource is in the state `before` when the copy begins. The image was made to be copied that way, and
+    /// nothing else uses the subresource until the value is reached. Where queues own images (Vulkan's
+    /// families, unless the image is shared by them), the queue is one of the owner's: nothing is handed over.
     unsafe fn submit(
         &self,
         queue: QueueIndex,
@@ -288,6 +318,11 @@ pub unsafe trait Device: Send + Sync + 'static {
     ) -> Result<TimelineValue, DeviceError>
     where
         Self: Sized;
+
+    /// The value of the last submission to the queue; 0 before anything was submitted, and where there is no
+    /// such queue. Takes no lock and never fails, not on a lost device either. What a submission has returned is
+    /// counted from then on, for whoever knows that it has returned.
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue;
 
     /// The last value that the queue's timeline has reached; 0 before anything was submitted.
     ///

@@ -22,7 +22,7 @@ pub(crate) struct OwnedMemory<D: Device> {
 
 /// The address of mapped memory, which any thread may use.
 #[derive(Clone, Copy, Debug)]
-struct Mapped(NonNull<u8>);
+pub(crate) struct Mapped(pub(crate) NonNull<u8>);
 
 // SAFETY: the trait's contract lets any thread use the pointer of mapped memory.
 unsafe impl Send for Mapped {}

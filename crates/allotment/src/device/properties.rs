@@ -140,6 +140,12 @@ pub struct Limits {
     pub max_allocation_count: u32,
     /// The most bytes that one memory object can have.
     pub max_allocation_size: u64,
+    /// Where texels that are copied to or from an image may begin in a buffer, in bytes. On Vulkan this is what
+    /// the device copies fastest and what every queue takes; of the specification, 4 is enough.
+    pub image_copy_offset_alignment: Alignment,
+    /// What bytes from row to row of such texels are a multiple of. On Vulkan this is what the device copies
+    /// fastest; of the specification, whole texels are enough.
+    pub image_copy_row_alignment: Alignment,
 }
 
 /// What a queue is best at.

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use super::Device;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 use super::DeviceError;
+use super::{BufferCopy, Device, ImageCopy};
 
 /// Which queue; an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,59 +34,63 @@ pub enum Wait {
     TimedOut,
 }
 
-/// Bytes to copy from one buffer to another. They may be the same buffer where the ranges do not overlap.
-pub struct BufferCopy<'a, D: Device> {
-    /// Where to read.
-    pub from: &'a D::Buffer,
-    /// From which byte.
-    pub from_offset: u64,
-    /// Where to write.
-    pub to: &'a D::Buffer,
-    /// From which byte.
-    pub to_offset: u64,
-    /// How many bytes.
-    pub size: u64,
-}
-
-impl<D: Device> fmt::Debug for BufferCopy<'_, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BufferCopy")
-            .field("from", &self.from)
-            .field("from_offset", &self.from_offset)
-            .field("to", &self.to)
-            .field("to_offset", &self.to_offset)
-            .field("size", &self.size)
-            .finish()
-    }
-}
-
 /// Work for a queue.
+///
+/// ```
+/// use allotment::device::host::HostDevice;
+/// use allotment::device::{QueueIndex, Submission, TimelinePoint, TimelineValue};
+///
+/// let waits = [TimelinePoint { queue: QueueIndex(1), value: TimelineValue(7) }];
+/// let submission: Submission<'_, HostDevice> = Submission { waits: &waits, ..Submission::default() };
+/// assert!(submission.copies.is_empty() && submission.image_copies.is_empty());
+/// ```
 pub struct Submission<'a, D: Device> {
     /// Points that must be reached first.
     pub waits: &'a [TimelinePoint],
-    /// What to copy then. The copies of one submission run in any order.
+    /// What to copy then between buffers. The copies of one submission run in any order.
     pub copies: &'a [BufferCopy<'a, D>],
+    /// What to copy then between buffers and images. Those of the same subresource run in the order given,
+    /// each with the state that the one before left it in; all others, and those between buffers, run in any
+    /// order.
+    pub image_copies: &'a [ImageCopy<'a, D>],
+}
+
+impl<D: Device> Default for Submission<'_, D> {
+    /// Nothing to wait for and nothing to do.
+    fn default() -> Self {
+        Self { waits: &[], copies: &[], image_copies: &[] }
+    }
+}
+
+/// Refuses waits for one of the device's `queues` that does not exist, and for what would wait for itself:
+/// the point `next` of `queue`, which this becomes, and what comes after it.
+#[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
+pub(super) fn check_waits(
+    waits: &[TimelinePoint],
+    queue: QueueIndex,
+    next: u64,
+    queues: usize,
+) -> Result<(), DeviceError> {
+    let possible = |point: &TimelinePoint| {
+        usize::from(point.queue.0) < queues && !(point.queue == queue && point.value.0 >= next)
+    };
+    if waits.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
 }
 
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 impl<D: Device> Submission<'_, D> {
-    /// Refuses waits for one of the device's `queues` that does not exist, and for what would wait for itself:
-    /// the point `next` of `queue`, which this becomes, and what comes after it.
-    pub(super) fn check(&self, queue: QueueIndex, next: u64, queues: usize) -> Result<(), DeviceError> {
-        let possible = |point: &TimelinePoint| {
-            usize::from(point.queue.0) < queues && !(point.queue == queue && point.value.0 >= next)
-        };
-        if self.waits.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
-    }
-
-    /// True where there are bytes to copy.
+    /// True where there is something to record: bytes to copy, or an image.
     pub(super) fn has_copies(&self) -> bool {
-        self.copies.iter().any(|copy| copy.size > 0)
+        self.copies.iter().any(|copy| copy.size > 0) || !self.image_copies.is_empty()
     }
 }
 
 impl<D: Device> fmt::Debug for Submission<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Submission").field("waits", &self.waits).field("copies", &self.copies).finish()
+        f.debug_struct("Submission")
+            .field("waits", &self.waits)
+            .field("copies", &self.copies)
+            .field("image_copies", &self.image_copies)
+            .finish()
     }
 }

@@ -73,6 +73,11 @@ pub struct AllocationInfo {
 }
 
 impl<D: Device> Allocator<D> {
+    /// True when this allocator made it.
+    pub(super) fn owns(&self, allocation: &Allocation) -> bool {
+        allocation.allocator == self.id()
+    }
+
     fn slot_and_record(&self, id: AllocationId) -> Result<(&PoolSlot<D>, &Record), AccessError> {
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
         let slot = slot.ok_or(AccessError::Foreign)?;

@@ -45,6 +45,8 @@ mod growth;
 mod heaps;
 mod inspect;
 mod leaks;
+mod mapped;
+mod owners;
 mod pool;
 mod quick_lists;
 mod record;
@@ -71,6 +73,10 @@ pub use growth::BlockSizes;
 pub use heaps::{DeviceCalls, HeapReport};
 pub use inspect::{BlockInfo, CategoryTotal};
 pub use leaks::{Leak, LeakHandler, LeakReport};
+pub use mapped::MappedBuffer;
+pub use owners::{
+    Held, HeldBuffer, HeldImage, HeldMemory, OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator,
+};
 pub use pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use resource::{Buffer, Image, Resource, ResourceError};
 pub use retention::Retention;

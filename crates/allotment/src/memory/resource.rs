@@ -52,7 +52,7 @@ pub enum ResourceError {
     Device(DeviceError),
     /// There is no memory for it.
     Allocation(AllocationError),
-    /// It does not fit the memory that it was to share.
+    /// It does not fit the memory that it was to share, or the CPU cannot reach the memory that it has to.
     Access(AccessError),
 }
 
@@ -108,7 +108,9 @@ pub(super) trait Class<D: Device> {
     unsafe fn name(device: &D, handle: &Self::Handle, name: &str);
 }
 
-pub(super) enum Buffers {}
+/// Buffers, as a class.
+#[derive(Debug)]
+pub enum Buffers {}
 
 impl<D: Device> Class<D> for Buffers {
     type Info<'a> = D::BufferInfo<'a>;
@@ -155,7 +157,9 @@ impl<D: Device> Class<D> for Buffers {
     }
 }
 
-pub(super) enum Images {}
+/// Images, as a class.
+#[derive(Debug)]
+pub enum Images {}
 
 impl<D: Device> Class<D> for Images {
     type Info<'a> = D::ImageInfo<'a>;
@@ -549,7 +553,7 @@ impl<D: Device> Allocator<D> {
         &self,
         resource: Resource<C::Handle>,
     ) -> Result<(), Foreign<Resource<C::Handle>>> {
-        if resource.allocation.allocator != self.id() {
+        if !self.owns(&resource.allocation) {
             return Err(Foreign(resource));
         }
         let Resource { handle, allocation, .. } = resource;

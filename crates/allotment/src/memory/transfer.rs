@@ -348,7 +348,7 @@ impl<'a, D: Device> Transfer<'a, D> {
                 BufferCopy { from: other, from_offset: offset, to: down.handle(), to_offset: 0, size }
             }
         };
-        let submission = Submission { waits: &[], copies: &[copy] };
+        let submission = Submission { copies: &[copy], ..Submission::default() };
         // SAFETY: the ranges lie in both buffers, as was checked and as chunks are no larger than staging;
         // the buffers live until the wait below is over, or the device is lost.
         let value = unsafe { self.allocator.device().submit(self.queue, &submission) }?;

@@ -17,7 +17,8 @@ fn copy(rig: &Rig, from: &Buffer<HostDevice>, to: &Buffer<HostDevice>, size: u64
     let queue = QueueIndex(0);
     let copy = BufferCopy { from: from.handle(), from_offset: 0, to: to.handle(), to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.
-    let submitted = unsafe { rig.device.submit(queue, &Submission { waits: &[], copies: &[copy] }) };
+    let submitted =
+        unsafe { rig.device.submit(queue, &Submission { copies: &[copy], ..Submission::default() }) };
     let point = TimelinePoint { queue, value: submitted.unwrap() };
     assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(Wait::Reached));
 }

@@ -18,7 +18,8 @@ const QUEUE: QueueIndex = QueueIndex(0);
 fn copy(rig: &Rig, from: &HostBuffer, to: &HostBuffer, size: u64) {
     let copy = BufferCopy { from, from_offset: 0, to, to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.
-    let submitted = unsafe { rig.device.submit(QUEUE, &Submission { waits: &[], copies: &[copy] }) };
+    let submitted =
+        unsafe { rig.device.submit(QUEUE, &Submission { copies: &[copy], ..Submission::default() }) };
     let point = TimelinePoint { queue: QUEUE, value: submitted.unwrap() };
     assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(Wait::Reached));
 }

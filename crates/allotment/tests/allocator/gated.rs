@@ -89,9 +89,14 @@ unsafe impl Device for GatedDevice {
     type BufferInfo<'a> = BufferDesc;
     type ImageInfo<'a> = ImageDesc;
     type MemoryOptions = ();
+    type ImageState = ();
 
     fn properties(&self) -> &DeviceProperties {
         self.inner.properties()
+    }
+
+    fn id(&self) -> u64 {
+        self.inner.id()
     }
 
     fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
@@ -199,9 +204,14 @@ unsafe impl Device for GatedDevice {
         queue: QueueIndex,
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
-        assert!(submission.copies.is_empty(), "nothing is copied through the gate");
+        let nothing = submission.copies.is_empty() && submission.image_copies.is_empty();
+        assert!(nothing, "nothing is copied through the gate");
         // SAFETY: there is nothing to keep alive.
-        unsafe { self.inner.submit(queue, &Submission { waits: submission.waits, copies: &[] }) }
+        unsafe { self.inner.submit(queue, &Submission { waits: submission.waits, ..Submission::default() }) }
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.inner.submitted(queue)
     }
 
     fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {

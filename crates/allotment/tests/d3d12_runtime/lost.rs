@@ -64,7 +64,7 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
     // SAFETY: as above; a removed device gives no handle of what is not shared either.
     assert_eq!(unsafe { device.export_memory(heap) }.unwrap_err(), lost);
     let copies = [BufferCopy { from: &first, from_offset: 0, to: &second, to_offset: 0, size: 100 }];
-    let submission = Submission { waits: &[], copies: &copies };
+    let submission = Submission { copies: &copies, ..Submission::default() };
     // SAFETY: the ranges lie in the buffers, which live on.
     assert_eq!(unsafe { device.submit(QUEUE, &submission) }.unwrap_err(), lost);
     // What the budget was is of no use to anybody; that it cannot be told is no failure.
@@ -90,7 +90,7 @@ fn a_submission_that_fails_halfway_submits_nothing_and_the_next_one_works() {
     // SAFETY: the memory is live, and large enough for the buffer.
     let made = unsafe { device.create_buffer(&info(buffer(1000)), heap, 0) }.unwrap();
     let copies = [BufferCopy { from: &made, from_offset: 0, to: &made, to_offset: 500, size: 100 }];
-    let submission = Submission { waits: &[], copies: &copies };
+    let submission = Submission { copies: &copies, ..Submission::default() };
     for kind in [Kind::CreateCommittedResource, Kind::CreateCommandAllocator, Kind::CreateCommandList] {
         runtime.refuse(kind, 1, REMOVED);
         // SAFETY: the ranges lie in the buffer and do not overlap; it lives on.

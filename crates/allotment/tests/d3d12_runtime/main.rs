@@ -26,6 +26,7 @@ mod runtime;
 mod alignment;
 mod budgets;
 mod clear_values;
+mod descriptors;
 mod failures;
 mod fallback;
 mod flags;

@@ -21,7 +21,8 @@ const LONG: Duration = Duration::from_secs(20);
 /// Hands a queue nothing but waits, and says when they are over.
 fn submit(rig: &Rig, queue: QueueIndex, waits: &[TimelinePoint]) -> TimelinePoint {
     // SAFETY: nothing is copied.
-    let value = unsafe { rig.device().submit(queue, &Submission { waits, copies: &[] }) }.unwrap();
+    let value =
+        unsafe { rig.device().submit(queue, &Submission { waits, ..Submission::default() }) }.unwrap();
     TimelinePoint { queue, value }
 }
 

@@ -1,6 +1,7 @@
 //! What the suite needs to know of a device beside the trait.
 
-use allotment::device::Device;
+use allotment::device::{DescriptorDevice, Device, TexelBlock};
+use allotment_headless::DescriptorReader;
 
 use crate::gpu::Gpu;
 
@@ -25,6 +26,15 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
         true
     }
 
+    /// States that the first queue can leave images in, and the first of them any queue. Images in each of
+    /// them can be copied again.
+    fn image_states(&self) -> &'static [<Self::Device as Device>::ImageState];
+
+    /// The API's number of a compressed format of colours, and its blocks. Not every device has images of it.
+    fn compressed_format(&self) -> Option<(u32, TexelBlock)> {
+        None
+    }
+
     /// A test is about to ask for what it must not get, in a call that is safe to make. What watches the
     /// device (a validation layer) may write messages that begin with `about` about it, and no others.
     fn expect_complaints(&self, about: &'static str);
@@ -32,6 +42,17 @@ pub(crate) trait Fixture: Send + Sync + Sized + 'static {
     /// The test is over and has given everything back. Says what is wrong, where something is: a message
     /// of what watches the device, or something left behind.
     fn finish(self) -> Result<(), String>;
+}
+
+/// A device that can have descriptors, for the suite that is about them.
+pub(crate) trait DescriptorFixture: Fixture<Device: DescriptorDevice> {
+    /// What reads through descriptors there.
+    type Reader: DescriptorReader<Self::Device>;
+
+    /// True where work that reads through a descriptor of nothing reads zeros.
+    fn null_reads_zeros(&self) -> bool {
+        true
+    }
 }
 
 /// How a test ended that did not fail.

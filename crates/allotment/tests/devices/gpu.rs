@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, ImageDesc, MemoryDesc, MemoryProperties,
-    MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, ImageCopy, ImageDesc, MemoryDesc,
+    MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
+    Wait,
 };
 
 use crate::fixture::Fixture;
@@ -27,6 +28,12 @@ pub(crate) type RawMemory<F> = <<F as Fixture>::Device as Device>::Memory;
 
 /// A copy between two buffers of a fixture's device.
 pub(crate) type Copy<'a, F> = BufferCopy<'a, <F as Fixture>::Device>;
+
+/// A copy between a buffer and an image of a fixture's device.
+pub(crate) type TexelCopy<'a, F> = ImageCopy<'a, <F as Fixture>::Device>;
+
+/// What a fixture's device has images in.
+pub(crate) type ImageState<F> = <<F as Fixture>::Device as Device>::ImageState;
 
 /// A device and what a test did with it.
 pub(crate) struct Gpu<F: Fixture> {
@@ -215,16 +222,41 @@ impl<F: Fixture> Gpu<F> {
         Ok(Image { raw: Some(raw), memory: self.own(memory, memory_type, size) })
     }
 
+    /// An image at the start of memory that has exactly what the image needs, of the first type that takes it.
+    pub(crate) fn image(&self, desc: ImageDesc) -> Image<'_, F> {
+        let needs = self.device().image_requirements(&desc.into()).unwrap();
+        let mut types = self.types();
+        types.retain(|&t| needs.memory_types.contains(t));
+        self.allocate(*types.first().expect("some memory takes the image"), needs.size).image(0, desc)
+    }
+
     pub(crate) fn try_submit(
         &self,
         queue: QueueIndex,
         waits: &[TimelinePoint],
         copies: &[Copy<'_, F>],
     ) -> Result<TimelinePoint, DeviceError> {
-        // SAFETY: buffers and memory wait for the device before they go; see `settle`.
-        let value = unsafe { self.device().submit(queue, &Submission { waits, copies }) }?;
-        self.submitted[usize::from(queue.0)].fetch_max(value.0, Relaxed);
-        Ok(TimelinePoint { queue, value })
+        self.try_submit_all(queue, &Submission { waits, copies, ..Submission::default() })
+    }
+
+    pub(crate) fn try_submit_all(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, F::Device>,
+    ) -> Result<TimelinePoint, DeviceError> {
+        // SAFETY: buffers, images and memory wait for the device before they go; see `settle`.
+        let value = unsafe { self.device().submit(queue, submission) }?;
+        Ok(self.submitted(queue, value))
+    }
+
+    /// Submits copies of images, which the test has in the states that it says.
+    pub(crate) fn submit_images(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        image_copies: &[TexelCopy<'_, F>],
+    ) -> TimelinePoint {
+        self.try_submit_all(queue, &Submission { waits, image_copies, ..Submission::default() }).unwrap()
     }
 
     pub(crate) fn submit(
@@ -234,6 +266,12 @@ impl<F: Fixture> Gpu<F> {
         copies: &[Copy<'_, F>],
     ) -> TimelinePoint {
         self.try_submit(queue, waits, copies).unwrap()
+    }
+
+    /// Remembers what a test itself submitted, so that everything waits for it before it goes.
+    pub(crate) fn submitted(&self, queue: QueueIndex, value: TimelineValue) -> TimelinePoint {
+        self.submitted[usize::from(queue.0)].fetch_max(value.0, Relaxed);
+        TimelinePoint { queue, value }
     }
 
     /// Waits for a point that must be reached.
@@ -477,10 +515,25 @@ impl<F: Fixture> Drop for Buffer<'_, F> {
     }
 }
 
-/// An image, which keeps its memory; destroyed when it goes. No queue of the suite uses it.
+/// An image, which keeps its memory; destroyed when it goes.
 pub(crate) struct Image<'g, F: Fixture> {
     raw: Option<<F::Device as Device>::Image>,
     memory: Arc<Memory<'g, F>>,
+}
+
+impl<'g, F: Fixture> Image<'g, F> {
+    pub(crate) fn memory(&self) -> &Arc<Memory<'g, F>> {
+        &self.memory
+    }
+
+    pub(crate) fn raw(&self) -> &<F::Device as Device>::Image {
+        self.raw.as_ref().unwrap()
+    }
+
+    /// Leaves it to the test to destroy the image. Its memory stays owned.
+    pub(crate) fn disown(mut self) -> <F::Device as Device>::Image {
+        self.raw.take().unwrap()
+    }
 }
 
 impl<F: Fixture> Drop for Image<'_, F> {
@@ -489,7 +542,8 @@ impl<F: Fixture> Drop for Image<'_, F> {
             return;
         }
         if let Some(raw) = self.raw.take() {
-            // SAFETY: from this device, and no queue ever used it.
+            self.memory.gpu.settle();
+            // SAFETY: from this device, and no queue uses it any more.
             unsafe { self.memory.gpu.device().destroy_image(raw) };
         }
     }

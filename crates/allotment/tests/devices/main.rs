@@ -1,7 +1,8 @@
 //! What is promised of `Device`, written once, and held against every kind of device there is.
 //!
 //! ```text
-//!   suite/       the promises: generic tests over a `Fixture`, which has a `Device`
+//!   suite/       the promises: generic tests over a `Fixture`, which has a `Device`; those about descriptors
+//!                over a `DescriptorFixture`, and listed apart
 //!   kinds/       one file per kind of device: which devices the suite runs on, or why there is none
 //!   host_only/   what the simulated device promises beyond the trait
 //!   vulkan_only/ what Vulkan promises beyond it

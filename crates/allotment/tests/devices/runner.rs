@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use libtest_mimic::{Arguments, Completion, Failed, FormatSetting, Trial};
 
-use crate::fixture::{Fixture, Outcome, Test};
+use crate::fixture::{DescriptorFixture, Fixture, Outcome, Test};
 use crate::gpu::Gpu;
 use crate::suite;
 
@@ -102,6 +102,17 @@ impl Kind {
         make: impl Fn() -> F + Clone + Send + 'static,
     ) {
         for test in suite::all::<F>() {
+            self.add(variant, test, make.clone());
+        }
+    }
+
+    /// Adds the whole suite about descriptors for a device that `make` makes.
+    pub(crate) fn descriptors<F: DescriptorFixture>(
+        &mut self,
+        variant: &str,
+        make: impl Fn() -> F + Clone + Send + 'static,
+    ) {
+        for test in suite::descriptors::all::<F>() {
             self.add(variant, test, make.clone());
         }
     }

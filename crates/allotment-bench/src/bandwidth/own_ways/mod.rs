@@ -4,11 +4,13 @@
 //!   ours      the library's buffers, and a queue to copy on
 //!   direct    the CPU writes device memory, and reads what came back
 //!   staged    chunk by chunk through a staging buffer, the next one written while one is copied
+//!   sustained the uploader and its ring, with bytes on their way all the time
 //! ```
 
 mod direct;
 mod ours;
 mod staged;
+mod sustained;
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -44,7 +46,7 @@ pub(super) struct OwnWay {
 /// What all ways share.
 struct Bench<'a> {
     gpu: &'a Arc<Gpu>,
-    allocator: Allocator<Device>,
+    allocator: Arc<Allocator<Device>>,
     repetitions: u32,
     source: Vec<u8>,
     limits: &'a [Limits],
@@ -60,9 +62,11 @@ pub(super) fn measure(
     let mut rng = Rng::new(2);
     let source = (0..u64::from(mib) << 17).flat_map(|_| rng.next().to_le_bytes()).collect();
     let allocator = Allocator::new(gpu.library().clone(), AllocatorDesc::default()).map_err(failed)?;
+    let allocator = Arc::new(allocator);
     let bench = Bench { gpu, allocator, repetitions: args.repetitions, source, limits };
     let mut ways = direct::measure(&bench)?;
     ways.extend(staged::measure(&bench)?);
+    ways.extend(sustained::measure(&bench)?);
     Ok(ways)
 }
 

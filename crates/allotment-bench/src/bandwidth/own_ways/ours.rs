@@ -102,7 +102,7 @@ impl Bench<'_> {
     ) -> Result<TimelineValue, Failure> {
         let (from, to) = (from.buffer()?.handle(), to.buffer()?.handle());
         let copy = BufferCopy { from, from_offset, to, to_offset, size };
-        let submission = Submission { waits: &[], copies: &[copy] };
+        let submission = Submission { copies: &[copy], ..Submission::default() };
         // SAFETY: the callers copy inside their buffers, and wait before they drop them.
         unsafe { self.gpu.library().submit(self.gpu.queue, &submission) }.map_err(failed)
     }

@@ -10,6 +10,7 @@
 //! | memory that is not cleared first | options 7 | cleared |
 //! | priorities | `ID3D12Device1` | not passed on |
 //! | initial layouts, castable formats | `ID3D12Device10`, `12` | refused |
+//! | large descriptor heaps | as large as options 19 say | 1,000,000 views, 2048 samplers |
 //!
 //! # Memory types
 //!
@@ -52,6 +53,9 @@
 
 mod budget;
 mod buffers;
+mod commands;
+mod copies;
+mod descriptors;
 mod external;
 mod images;
 mod memory;
@@ -76,12 +80,14 @@ use windows::Win32::Graphics::Dxgi::*;
 use super::budget::Budgets;
 use super::ledger::Ledger;
 use super::{
-    Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, QueueIndex,
-    Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, Wait,
+    DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc,
+    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, Wait,
 };
 
 use crate::sync::locked;
 
+pub use commands::CommandMemory;
+pub use descriptors::{Descriptor, DescriptorHeap, Sampler};
 pub use memory::Memory;
 pub use options::MemoryOptions;
 pub use resources::ResourceInfo;
@@ -178,6 +184,7 @@ struct Shared {
     adapter: IDXGIAdapter3,
     features: Features,
     properties: DeviceProperties,
+    descriptor_limits: DescriptorLimits,
     /// By memory type.
     classes: Vec<HeapClass>,
     skips_zeroing: bool,
@@ -212,6 +219,7 @@ impl Device {
             budgets: Budgets::default(),
             paging: Mutex::new(Paging::new(&raw)?),
             queues: Queues::new(&raw, queues)?,
+            descriptor_limits: descriptors::limits(&raw, &features),
             skips_zeroing: zeroing == Zeroing::WhereNeeded && features.not_zeroed,
             raw,
             adapter,
@@ -251,6 +259,50 @@ impl Device {
     #[must_use]
     pub fn queue(&self, queue: QueueIndex) -> Option<&ID3D12CommandQueue> {
         self.shared.queues.raw(queue)
+    }
+
+    /// Submits command lists of the application's own. Once the waits are over they run, and the queue's timeline
+    /// reaches the value that is returned when all of them are done, as with [`submit`](DeviceApi::submit).
+    /// Without lists, only the value is reached.
+    ///
+    /// ```no_run
+    /// use allotment::device::d3d12::Device;
+    /// use allotment::device::{CommandMemory as _, QueueIndex};
+    /// use windows::Win32::Graphics::Direct3D12::ID3D12GraphicsCommandList;
+    /// use windows::core::Interface as _;
+    /// # fn record(list: &ID3D12GraphicsCommandList) {}
+    /// # fn example(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = QueueIndex(0);
+    /// let mut memory = device.command_memory(queue)?;
+    /// let list = memory.next()?;
+    /// record(&list);
+    /// // SAFETY: the list is open.
+    /// unsafe { list.Close() }?;
+    /// // SAFETY: what the list uses lives until the value is reached.
+    /// let value = unsafe { device.submit_lists(queue, &[], &[Some(list.cast()?)]) }?;
+    /// # let _ = value;
+    /// // …and when it is:
+    /// memory.reset()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; nothing was submitted then. After [`DeviceError::Lost`] the lists may run all the same.
+    ///
+    /// # Safety
+    ///
+    /// The lists are closed, there, and of this device and of the queue's kind. All that they use stays alive, and
+    /// what they were recorded [into](CommandMemory) is not reset, until the returned value is reached.
+    pub unsafe fn submit_lists(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        lists: &[Option<ID3D12CommandList>],
+    ) -> Result<TimelineValue, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.queues.submit_lists(queue, waits, lists) }
     }
 
     /// The fence whose values are the queue's timeline, for work of the application's own that shall wait for
@@ -318,9 +370,15 @@ unsafe impl DeviceApi for Device {
     type BufferInfo<'a> = ResourceInfo<'a>;
     type ImageInfo<'a> = ResourceInfo<'a>;
     type MemoryOptions = MemoryOptions;
+    /// On a queue for copies it is `COMMON` before a submission and after it: images are in no other state there.
+    type ImageState = D3D12_RESOURCE_STATES;
 
     fn properties(&self) -> &DeviceProperties {
         &self.shared.properties
+    }
+
+    fn id(&self) -> u64 {
+        Arc::as_ptr(&self.shared).addr() as u64
     }
 
     fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
@@ -436,6 +494,10 @@ unsafe impl DeviceApi for Device {
     ) -> Result<TimelineValue, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.shared.queues.submit(&self.shared.raw, queue, submission) }
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.shared.queues.submitted(queue)
     }
 
     fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {

@@ -70,6 +70,12 @@ pub(super) struct Features {
     pub(super) enhanced_barriers: bool,
     /// A resource has at most this many bytes.
     max_resource_size: u64,
+    /// Of a shader-visible heap of views; 0 where the runtime does not say.
+    pub(super) max_views: u32,
+    /// Of a shader-visible heap of samplers that is used along with static ones; 0 where the runtime does not say.
+    pub(super) max_samplers: u32,
+    /// There are anisotropic filters that take the nearest mip level.
+    pub(super) nearest_mip_with_anisotropy: bool,
 }
 
 /// What a runtime is asked about a feature with.
@@ -102,6 +108,7 @@ features! {
     D3D12_FEATURE_DATA_D3D12_OPTIONS7: D3D12_FEATURE_D3D12_OPTIONS7,
     D3D12_FEATURE_DATA_D3D12_OPTIONS12: D3D12_FEATURE_D3D12_OPTIONS12,
     D3D12_FEATURE_DATA_D3D12_OPTIONS16: D3D12_FEATURE_D3D12_OPTIONS16,
+    D3D12_FEATURE_DATA_D3D12_OPTIONS19: D3D12_FEATURE_D3D12_OPTIONS19,
     D3D12_FEATURE_DATA_ARCHITECTURE: D3D12_FEATURE_ARCHITECTURE,
     D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT: D3D12_FEATURE_GPU_VIRTUAL_ADDRESS_SUPPORT,
     D3D12_FEATURE_DATA_FORMAT_SUPPORT: D3D12_FEATURE_FORMAT_SUPPORT,
@@ -130,6 +137,7 @@ impl Features {
         let not_zeroed = ask_about(device, seventh).is_some();
         let barriers: D3D12_FEATURE_DATA_D3D12_OPTIONS12 = ask(device);
         let upload: D3D12_FEATURE_DATA_D3D12_OPTIONS16 = ask(device);
+        let descriptors: D3D12_FEATURE_DATA_D3D12_OPTIONS19 = ask(device);
         let address: D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT = ask(device);
         let architecture: D3D12_FEATURE_DATA_ARCHITECTURE = ask(device);
         let TightAlignment(tight_alignment_tier) = ask(device);
@@ -143,6 +151,9 @@ impl Features {
             tight_alignment: tight_alignment_tier > 0,
             enhanced_barriers: barriers.EnhancedBarriersSupported.as_bool(),
             max_resource_size: 1 << bits,
+            max_views: descriptors.MaxViewDescriptorHeapSize,
+            max_samplers: descriptors.MaxSamplerDescriptorHeapSizeWithStaticSamplers,
+            nearest_mip_with_anisotropy: descriptors.AnisoFilterWithPointMipSupported.as_bool(),
         }
     }
 }
@@ -217,6 +228,8 @@ pub(super) fn describe(
             non_coherent_atom_size: Alignment::ONE,
             max_allocation_count: u32::MAX,
             max_allocation_size: features.max_resource_size,
+            image_copy_offset_alignment: alignment(D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT),
+            image_copy_row_alignment: alignment(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT),
         },
         queues: Vec::new(),
     };
@@ -295,6 +308,11 @@ pub(super) fn queue_infos(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueInfo
         Ok(QueueInfo { kind })
     };
     queues.iter().map(info).collect()
+}
+
+/// One of the API's own constants, which are powers of two.
+pub(super) fn alignment(bytes: u32) -> Alignment {
+    Alignment::new(bytes.into()).unwrap_or(Alignment::ONE)
 }
 
 #[cfg(test)]

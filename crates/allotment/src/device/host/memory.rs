@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use memmap2::MmapMut;
 
 use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties};
-use crate::device::{DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, read_bytes, write_bytes};
+use crate::device::{
+    DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, copy_bytes, read_bytes, write_bytes,
+};
 use crate::sync::locked;
 
 /// Names a memory object of a [`HostDevice`](super::HostDevice). Never used twice.
@@ -28,25 +30,42 @@ impl MemoryHandle for HostMemory {
     }
 }
 
-/// The bytes of a memory object: pages of the system, which it commits as they are touched. A simulated
-/// device of 140 GiB costs what is used of it.
+/// The bytes of a memory object or of a heap of descriptors, zeros at first: pages of the system, which it commits
+/// as they are touched. A simulated device of 140 GiB costs what is used of it.
 #[derive(Debug)]
-struct Bytes {
+pub(super) struct Bytes {
     pages: MmapMut,
     first: NonNull<u8>,
 }
 
 impl Bytes {
-    fn new(size: u64) -> Option<Self> {
+    pub(super) fn new(size: u64) -> Option<Self> {
         let mut pages = MmapMut::map_anon(usize::try_from(size).ok()?).ok()?;
         let first = NonNull::new(pages.as_mut_ptr())?;
         Some(Self { pages, first })
     }
 
-    fn at(&self, offset: u64) -> NonNull<u8> {
+    pub(super) fn at(&self, offset: u64) -> NonNull<u8> {
         debug_assert!(offset as usize <= self.pages.len());
         // SAFETY: callers stay within the object's size.
         unsafe { self.first.add(offset as usize) }
+    }
+
+    /// The bytes from `offset` on.
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
+        assert!(self.has(offset, bytes.len()));
+        // SAFETY: the range lies inside, and all accesses are atomic.
+        unsafe { read_bytes(self.at(offset), bytes) };
+    }
+
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
+        assert!(self.has(offset, bytes.len()));
+        // SAFETY: the range lies inside, and all accesses are atomic.
+        unsafe { write_bytes(self.at(offset), bytes) };
+    }
+
+    fn has(&self, offset: u64, len: usize) -> bool {
+        offset.checked_add(len as u64).is_some_and(|end| end <= self.pages.len() as u64)
     }
 }
 
@@ -118,24 +137,25 @@ impl MemoryObject {
         range.end.min(self.size).saturating_sub(range.start)
     }
 
+    /// What queues see from `offset` on.
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
+        self.device_view.read(offset, bytes);
+    }
+
+    /// What a queue's write does.
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
+        self.device_view.write(offset, bytes);
+    }
+
     /// What a queue's copy does. Both ranges lie inside, as `submit` checked.
     pub(super) fn copy_to(&self, offset: u64, to: &Self, to_offset: u64, size: u64) {
         copy(&self.device_view, offset, &to.device_view, to_offset, size);
     }
 }
 
-/// Copies through a small buffer, since both sides may only be touched atomically.
 fn copy(from: &Bytes, from_offset: u64, to: &Bytes, to_offset: u64, size: u64) {
-    let mut buffer = [0u8; 8192];
-    let mut done = 0;
-    while done < size {
-        let part = buffer.len().min((size - done) as usize);
-        // SAFETY: the ranges lie inside both objects, and all accesses to them are atomic.
-        unsafe { read_bytes(from.at(from_offset + done), &mut buffer[..part]) };
-        // SAFETY: as above.
-        unsafe { write_bytes(to.at(to_offset + done), &buffer[..part]) };
-        done += part as u64;
-    }
+    // SAFETY: the ranges lie inside both objects and do not overlap, and all accesses to them are atomic.
+    unsafe { copy_bytes(from.at(from_offset), to.at(to_offset), size as usize) };
 }
 
 /// All memory objects of a device, and what they add up to.
@@ -146,9 +166,12 @@ pub(super) struct Memories {
     count: AtomicU32,
     buffers: AtomicI64,
     images: AtomicI64,
+    descriptor_heaps: AtomicI64,
+    samplers: AtomicU32,
     allocate_calls: AtomicU64,
     free_calls: AtomicU64,
     map_calls: AtomicU64,
+    descriptor_copies: AtomicU64,
     complaints: Complaints,
 }
 
@@ -166,9 +189,12 @@ impl Memories {
             count: AtomicU32::new(0),
             buffers: AtomicI64::new(0),
             images: AtomicI64::new(0),
+            descriptor_heaps: AtomicI64::new(0),
+            samplers: AtomicU32::new(0),
             allocate_calls: AtomicU64::new(0),
             free_calls: AtomicU64::new(0),
             map_calls: AtomicU64::new(0),
+            descriptor_copies: AtomicU64::new(0),
             complaints,
         }
     }
@@ -276,15 +302,35 @@ impl Memories {
         self.images.fetch_add(by, Relaxed);
     }
 
+    pub(super) fn count_descriptor_heap(&self, by: i64) {
+        self.descriptor_heaps.fetch_add(by, Relaxed);
+    }
+
+    pub(super) fn count_descriptor_copy(&self) {
+        self.descriptor_copies.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a sampler more. False where there are as many as can be.
+    pub(super) fn count_sampler(&self, limit: u32) -> bool {
+        self.samplers.fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1)).is_ok()
+    }
+
+    pub(super) fn uncount_sampler(&self) {
+        self.samplers.fetch_sub(1, Relaxed);
+    }
+
     pub(super) fn usage(&self) -> HostUsage {
         HostUsage {
             memory_objects: self.count.load(Relaxed),
             memory_bytes: self.heap_usage.iter().map(|usage| usage.load(Relaxed)).sum(),
             buffers: self.buffers.load(Relaxed).unsigned_abs(),
             images: self.images.load(Relaxed).unsigned_abs(),
+            descriptor_heaps: self.descriptor_heaps.load(Relaxed).unsigned_abs(),
+            samplers: self.samplers.load(Relaxed),
             allocate_calls: self.allocate_calls.load(Relaxed),
             free_calls: self.free_calls.load(Relaxed),
             map_calls: self.map_calls.load(Relaxed),
+            descriptor_copies: self.descriptor_copies.load(Relaxed),
         }
     }
 }

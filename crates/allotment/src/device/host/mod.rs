@@ -24,14 +24,19 @@
 //! assert_eq!(device.usage().memory_objects, 1);
 //! ```
 
+mod descriptors;
 mod faults;
+mod images;
 mod memory;
+mod names;
 mod profile;
 mod queues;
+mod reads;
 
 use core::fmt::Debug;
-use core::ops::Range;
+use core::ops::{Deref, Range};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
@@ -42,11 +47,15 @@ use super::{
 };
 use crate::sync::locked;
 
+pub use descriptors::{HostDescriptor, HostDescriptorHeap, HostImageUse, HostSampler};
 use faults::Faults;
+use images::Shape;
 pub use memory::HostMemory;
 use memory::{Memories, MemoryObject};
+use names::{Name, Named, Names};
 pub use profile::Profile;
-use queues::{HostCopy, Queues};
+use queues::{HostCopy, Queues, Steps, Task};
+pub use reads::HostRead;
 
 /// The simulated device. A clone is the same device.
 #[derive(Clone, Debug)]
@@ -63,6 +72,11 @@ struct Shared {
     budgets: Mutex<Vec<u64>>,
     faults: Faults,
     queues: Queues,
+    /// The counts of users of resources that are gone, for others: so a steady program's resources cost the heap
+    /// nothing here.
+    no_users: Mutex<Vec<Arc<Users>>>,
+    /// What descriptors name.
+    names: Arc<Names>,
     complaints: Complaints,
 }
 
@@ -77,25 +91,62 @@ impl Complaints {
 }
 
 /// A buffer of the simulated device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HostBuffer {
-    /// Shared with the copies that use it, so that an early destruction is noticed.
-    range: Arc<ResourceRange>,
-}
-
-/// An image of the simulated device. No queue uses it yet.
-#[derive(Debug)]
-pub struct HostImage {
-    #[expect(dead_code, reason = "keeps the memory object known as long as the image lives")]
     range: ResourceRange,
 }
 
+/// An image of the simulated device.
+#[derive(Clone, Debug)]
+pub struct HostImage {
+    range: ResourceRange,
+    shape: Shape,
+}
+
 /// Where a resource stands.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ResourceRange {
     memory: Arc<MemoryObject>,
     offset: u64,
     size: u64,
+    /// What descriptors call it.
+    name: Name,
+    /// Shared by all names of the resource, so that an early destruction is noticed, and a use after it.
+    users: Arc<Users>,
+}
+
+/// Who uses a resource.
+#[derive(Debug, Default)]
+struct Users {
+    /// Copies of queues, each end of one counted.
+    copies: AtomicU32,
+    /// It was destroyed, though others have a name for it still.
+    gone: AtomicBool,
+}
+
+/// A resource that a queue's copy uses.
+#[derive(Debug)]
+struct InUse(ResourceRange);
+
+impl InUse {
+    fn new(range: &ResourceRange) -> Self {
+        range.users.copies.fetch_add(1, Relaxed);
+        Self(range.clone())
+    }
+}
+
+impl Deref for InUse {
+    type Target = ResourceRange;
+
+    fn deref(&self) -> &ResourceRange {
+        &self.0
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.users.copies.fetch_sub(1, Relaxed);
+    }
 }
 
 /// What is in use, and which calls were made.
@@ -110,12 +161,18 @@ pub struct HostUsage {
     pub buffers: u64,
     /// Images that are live.
     pub images: u64,
+    /// Heaps of descriptors that are live.
+    pub descriptor_heaps: u64,
+    /// Samplers that are live.
+    pub samplers: u32,
     /// Calls that allocated memory, successful or not, since the device was made.
     pub allocate_calls: u64,
     /// Calls that freed memory.
     pub free_calls: u64,
     /// Calls that mapped memory.
     pub map_calls: u64,
+    /// Calls that copied descriptors, however many each.
+    pub descriptor_copies: u64,
 }
 
 impl HostDevice {
@@ -124,11 +181,15 @@ impl HostDevice {
     pub fn new(profile: Profile) -> Self {
         let properties = profile.properties();
         let complaints = Complaints::default();
+        let names = Arc::<Names>::default();
         let shared = Shared {
             memories: Memories::new(&properties, complaints.clone()),
             budgets: Mutex::new(properties.heaps.iter().map(|heap| heap.size / 10 * 9).collect()),
             faults: Faults::default(),
-            queues: Queues::new(properties.queues.len(), complaints.clone()),
+            queues: Queues::new(properties.queues.len(), Arc::clone(&names), complaints.clone()),
+            // As many as most programs let go at once; more than that grow it.
+            no_users: Mutex::new(Vec::with_capacity(1024)),
+            names,
             complaints,
             properties,
             profile,
@@ -137,7 +198,7 @@ impl HostDevice {
     }
 
     /// A [usage](BufferDesc::usage) of this device's buffers: the buffer may stand in any memory, that of
-    /// images too. It is how bytes get in and out of images here, which the device does not know as such.
+    /// images too. It is how bytes that are nobody's texels get in and out of images here.
     pub const ANYWHERE: u64 = 1;
 
     /// What the device was made as.
@@ -227,15 +288,8 @@ impl HostDevice {
 
     /// What memory an image needs; `None` where there can be no such image.
     fn image_needs(&self, desc: &ImageDesc) -> Option<Requirements> {
-        let ImageDesc { extent, mip_levels, array_layers, samples, format, .. } = *desc;
-        let factors = extent.into_iter().chain([array_layers, samples, format]);
-        let mut texels = Some(u64::from(mip_levels.min(1)));
-        for factor in factors {
-            texels = texels?.checked_mul(factor.into());
-        }
-        // Each mip level is at most half of the one above it, all of them at most one more.
-        let size = if mip_levels > 1 { texels?.checked_mul(2)? } else { texels? };
-        if size == 0 || size > self.shared.properties.limits.max_allocation_size {
+        let size = Shape::of(desc)?.size()?;
+        if size > self.shared.properties.limits.max_allocation_size {
             return None;
         }
         Some(self.requirements(kind_of(desc), Requirements::new(size)))
@@ -263,7 +317,23 @@ impl HostDevice {
             self.complain(format!("{call}: at {offset} of type {memory_type} {needs:?} do not hold"));
             return Err(DeviceError::Unsupported);
         }
-        Ok(ResourceRange { memory: object, offset, size })
+        let users = locked(&self.shared.no_users).pop().unwrap_or_default();
+        let name = self.shared.names.add(Named::Bytes { memory: Arc::clone(&object), offset, size });
+        Ok(ResourceRange { memory: object, offset, size, name, users })
+    }
+
+    /// Ends what [`place`](Self::place) began.
+    fn leave(&self, call: &str, range: ResourceRange) {
+        if range.users.copies.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
+            self.complain(format!("{call}: {range:?} is still used by a queue"));
+        }
+        range.users.gone.store(true, Relaxed);
+        self.shared.names.remove(range.name);
+        // Nobody has another name for it.
+        if Arc::strong_count(&range.users) == 1 {
+            range.users.gone.store(false, Relaxed);
+            locked(&self.shared.no_users).push(range.users);
+        }
     }
 
     /// Makes memory and what stands in it, or neither.
@@ -289,6 +359,34 @@ impl HostDevice {
             self.complain(format!("{call}: {memory:?} is not live"));
             DeviceError::Unsupported
         })
+    }
+
+    /// Complains of a copy with which something is `wrong`, or of what it copies between.
+    fn checked(
+        &self,
+        copy: &impl Debug,
+        wrong: Option<&str>,
+        host_copy: impl FnOnce() -> HostCopy,
+    ) -> Result<Task, DeviceError> {
+        if let Some(wrong) = wrong {
+            self.complain(format!("submit: {copy:?} {wrong}"));
+            return Err(DeviceError::Unsupported);
+        }
+        let host_copy = host_copy();
+        let (from, to) = (&host_copy.from.memory, &host_copy.to.memory);
+        let wrong = if from.is_freed() || to.is_freed() {
+            "is of memory that was freed"
+        } else if from.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
+            "reads from memory that queues only write"
+        } else if to.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
+            "writes to memory that queues only read"
+        } else if host_copy.overlaps() {
+            "copies bytes onto themselves"
+        } else {
+            return Ok(Task::Copy(host_copy));
+        };
+        self.complain(format!("submit: {copy:?} {wrong}"));
+        Err(DeviceError::Unsupported)
     }
 
     fn check_atoms(&self, object: &MemoryObject, range: &Range<u64>, call: &str) {
@@ -323,9 +421,15 @@ unsafe impl Device for HostDevice {
     type BufferInfo<'a> = BufferDesc;
     type ImageInfo<'a> = ImageDesc;
     type MemoryOptions = ();
+    /// Images are in no state here.
+    type ImageState = ();
 
     fn properties(&self) -> &DeviceProperties {
         &self.shared.properties
+    }
+
+    fn id(&self) -> u64 {
+        Arc::as_ptr(&self.shared).addr() as u64
     }
 
     fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
@@ -407,7 +511,7 @@ unsafe impl Device for HostDevice {
     ) -> Result<HostBuffer, DeviceError> {
         let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
         self.shared.memories.count_buffer(1);
-        Ok(HostBuffer { range: Arc::new(range) })
+        Ok(HostBuffer { range })
     }
 
     fn create_dedicated_buffer(
@@ -421,11 +525,8 @@ unsafe impl Device for HostDevice {
     }
 
     unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
-        if Arc::strong_count(&buffer.range) > 1 && !self.shared.queues.is_lost() {
-            self.complain(format!("destroy_buffer: {buffer:?} is still used by a queue"));
-        }
+        self.leave("destroy_buffer", buffer.range);
         self.shared.memories.count_buffer(-1);
-        drop(buffer);
     }
 
     fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
@@ -440,9 +541,10 @@ unsafe impl Device for HostDevice {
         offset: u64,
     ) -> Result<HostImage, DeviceError> {
         let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
+        let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
         let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
         self.shared.memories.count_image(1);
-        Ok(HostImage { range })
+        Ok(HostImage { range, shape })
     }
 
     fn create_dedicated_image(
@@ -456,8 +558,8 @@ unsafe impl Device for HostDevice {
     }
 
     unsafe fn destroy_image(&self, image: HostImage) {
+        self.leave("destroy_image", image.range);
         self.shared.memories.count_image(-1);
-        drop(image);
     }
 
     fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
@@ -473,39 +575,38 @@ unsafe impl Device for HostDevice {
         let inside = |range: &ResourceRange, offset: u64, size: u64| {
             offset.checked_add(size).is_some_and(|end| end <= range.size)
         };
-        let mut copies = Vec::with_capacity(submission.copies.len());
-        for copy in submission.copies {
+        let destroyed = |ends: [&ResourceRange; 2]| {
+            ends.iter().any(|range| range.users.gone.load(Relaxed)).then_some("uses what was destroyed")
+        };
+        // Images first: who wants bytes to be copied to a buffer before they are copied from there to an image
+        // must say so with a wait, and sees old bytes otherwise.
+        let image_copies = submission.image_copies.iter().map(|copy| {
+            let gone = destroyed([&copy.buffer.range, &copy.image.range]);
+            let wrong = self.image_complaint(copy).or(gone);
+            self.checked(copy, wrong, || images::rows(copy))
+        });
+        let copies = submission.copies.iter().map(|copy| {
             let (from, to) = (&copy.from.range, &copy.to.range);
-            if !inside(from, copy.from_offset, copy.size) || !inside(to, copy.to_offset, copy.size) {
-                self.complain(format!("submit: {copy:?} reaches beyond a buffer"));
-                return Err(DeviceError::Unsupported);
-            }
-            let host_copy = HostCopy {
-                from: Arc::clone(from),
+            let inside = inside(from, copy.from_offset, copy.size) && inside(to, copy.to_offset, copy.size);
+            let wrong = (!inside).then_some("reaches beyond a buffer").or(destroyed([from, to]));
+            let host_copy = || HostCopy {
+                from: InUse::new(from),
                 from_offset: from.offset + copy.from_offset,
-                to: Arc::clone(to),
+                from_steps: Steps::default(),
+                to: InUse::new(to),
                 to_offset: to.offset + copy.to_offset,
+                to_steps: Steps::default(),
                 size: copy.size,
+                rows: 1,
+                slices: 1,
             };
-            if from.memory.is_freed() || to.memory.is_freed() {
-                self.complain(format!("submit: the memory of {copy:?} was freed"));
-                return Err(DeviceError::Unsupported);
-            }
-            if from.memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
-                self.complain(format!("submit: {copy:?} reads from memory that queues only write"));
-                return Err(DeviceError::Unsupported);
-            }
-            if to.memory.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
-                self.complain(format!("submit: {copy:?} writes to memory that queues only read"));
-                return Err(DeviceError::Unsupported);
-            }
-            if host_copy.overlaps() {
-                self.complain(format!("submit: {copy:?} copies bytes onto themselves"));
-                return Err(DeviceError::Unsupported);
-            }
-            copies.push(host_copy);
-        }
-        self.shared.queues.submit(queue, submission.waits.to_vec(), copies)
+            self.checked(copy, wrong, host_copy)
+        });
+        self.shared.queues.submit(queue, submission.waits, image_copies.chain(copies))
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.shared.queues.submitted(queue)
     }
 
     fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {

@@ -4,9 +4,11 @@ use allotment_suballoc::Alignment;
 
 use crate::device::ResourceKind;
 use crate::device::{
-    Api, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType, MemoryTypeMask,
-    QueueInfo, QueueKind, Requirements,
+    Api, DescriptorLimits, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType,
+    MemoryTypeMask, QueueInfo, QueueKind, Requirements, ShaderHeapLimits,
 };
+
+use super::descriptors::STRIDE;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -43,6 +45,8 @@ pub struct Profile {
     pub images: MemoryTypeMask,
     /// Every resource stands at a multiple of this, and its size is one.
     pub placement: Alignment,
+    /// What it can do with descriptors. Their strides are the device's own, whatever this says.
+    pub descriptors: DescriptorLimits,
 }
 
 /// A power of two that is written in this file.
@@ -60,6 +64,22 @@ const CACHED: MemoryProperties = COHERENT.union(MemoryProperties::HOST_CACHED);
 /// Direct3D 12's heaps of type UPLOAD and READBACK.
 const UPLOAD: MemoryProperties = COHERENT.union(MemoryProperties::DEVICE_READ_ONLY);
 const READBACK: MemoryProperties = CACHED.union(MemoryProperties::DEVICE_WRITE_ONLY);
+
+/// Direct3D 12's own numbers.
+const DESCRIPTORS: DescriptorLimits = DescriptorLimits {
+    resources: ShaderHeapLimits { max_capacity: 1_000_000, reserved: 0, table_alignment: 1 },
+    samplers: ShaderHeapLimits { max_capacity: 2048, reserved: 0, table_alignment: 1 },
+    strides: [STRIDE; 4],
+    max_samplers: 4000,
+    raw_buffer_alignment: WORD,
+    constants_alignment: CONSTANTS,
+    max_raw_range: 1 << 31,
+    max_constants_range: 64 << 10,
+};
+
+/// What a raw view begins at, and what constants do.
+const WORD: Alignment = alignment(4);
+const CONSTANTS: Alignment = alignment(256);
 
 const fn device_heap(size: u64) -> MemoryHeap {
     MemoryHeap { size, device_local: true }
@@ -86,6 +106,8 @@ impl Profile {
                 non_coherent_atom_size: alignment(64),
                 max_allocation_count: 4096,
                 max_allocation_size: 4 * GIB,
+                image_copy_offset_alignment: Alignment::ONE,
+                image_copy_row_alignment: Alignment::ONE,
             },
             queues: [QueueKind::Graphics, QueueKind::Compute, QueueKind::Transfer]
                 .map(|kind| QueueInfo { kind })
@@ -93,6 +115,7 @@ impl Profile {
             buffers: MemoryTypeMask::ALL,
             images: MemoryTypeMask::ALL,
             placement: Alignment::ONE,
+            descriptors: DESCRIPTORS,
         }
     }
 
@@ -184,7 +207,15 @@ impl Profile {
         Self {
             heaps: vec![device_heap(16 * GIB)],
             memory_types: vec![memory_type(0, DEVICE.union(COHERENT)), memory_type(0, DEVICE.union(CACHED))],
-            ..Self::base("integrated", "a GPU that shares one heap with the CPU")
+            descriptors: DescriptorLimits {
+                resources: ShaderHeapLimits { reserved: 32, ..DESCRIPTORS.resources },
+                samplers: ShaderHeapLimits { reserved: 16, ..DESCRIPTORS.samplers },
+                ..DESCRIPTORS
+            },
+            ..Self::base(
+                "integrated",
+                "a GPU that shares one heap with the CPU, and whose driver keeps descriptors for itself",
+            )
         }
     }
 
@@ -202,9 +233,30 @@ impl Profile {
             ],
             // Lazily allocated memory is for attachments.
             buffers: MemoryTypeMask(0b011),
+            limits: Limits {
+                image_copy_offset_alignment: alignment(64),
+                image_copy_row_alignment: alignment(64),
+                ..base.limits
+            },
             queues: vec![QueueInfo { kind: QueueKind::Graphics }],
+            descriptors: DescriptorLimits {
+                resources: ShaderHeapLimits { max_capacity: 1 << 17, table_alignment: 4, reserved: 0 },
+                samplers: ShaderHeapLimits { table_alignment: 4, ..DESCRIPTORS.samplers },
+                ..DESCRIPTORS
+            },
             ..base
         }
+    }
+
+    /// Direct3D 12's own numbers.
+    fn d3d12(name: &'static str, about: &'static str) -> Self {
+        let base = Self::base(name, about);
+        let limits = Limits {
+            image_copy_offset_alignment: alignment(512),
+            image_copy_row_alignment: alignment(256),
+            ..base.limits
+        };
+        Self { limits, placement: alignment(65536), ..base }
     }
 
     fn d3d12_tier_1() -> Self {
@@ -219,8 +271,7 @@ impl Profile {
             ],
             buffers: MemoryTypeMask(0b11001),
             images: MemoryTypeMask(0b00110),
-            placement: alignment(65536),
-            ..Self::base(
+            ..Self::d3d12(
                 "d3d12-tier-1",
                 "resource heap tier 1: buffers, render targets and other textures in heaps of their own",
             )
@@ -237,8 +288,7 @@ impl Profile {
                 memory_type(0, DEVICE.union(COHERENT)),
             ],
             images: MemoryTypeMask(0b0001),
-            placement: alignment(65536),
-            ..Self::base("d3d12-tier-2", "resource heap tier 2 with a GPU upload heap")
+            ..Self::d3d12("d3d12-tier-2", "resource heap tier 2 with a GPU upload heap")
         }
     }
 
@@ -251,8 +301,7 @@ impl Profile {
                 memory_type(0, DEVICE.union(READBACK)),
             ],
             images: MemoryTypeMask(0b001),
-            placement: alignment(65536),
-            ..Self::base("d3d12-uma", "an integrated GPU under Direct3D 12, resource heap tier 2")
+            ..Self::d3d12("d3d12-uma", "an integrated GPU under Direct3D 12, resource heap tier 2")
         }
     }
 
@@ -277,7 +326,12 @@ impl Profile {
         Self {
             heaps: vec![device_heap(16 * GIB)],
             memory_types: vec![memory_type(0, DEVICE.union(CACHED))],
-            limits: Limits { buffer_image_granularity: alignment(64), ..base.limits },
+            limits: Limits {
+                buffer_image_granularity: alignment(64),
+                image_copy_offset_alignment: alignment(128),
+                image_copy_row_alignment: alignment(128),
+                ..base.limits
+            },
             queues: vec![QueueInfo { kind: QueueKind::Graphics }],
             ..base
         }

@@ -1,5 +1,9 @@
 //! Queues of the simulated device: a thread each, which runs submissions in order, later than told.
 
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,39 +11,108 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::memory::MemoryObject;
-use super::{Complaints, DeviceError, QueueIndex, ResourceRange, TimelinePoint, TimelineValue, Wait};
+use super::names::Names;
+use super::reads::DescriptorRead;
+use super::{Complaints, DeviceError, InUse, QueueIndex, TimelinePoint, TimelineValue, Wait};
 use crate::sync::locked;
 
-/// Bytes to copy, with both ends kept alive until it is done. Offsets are in the memory.
+/// Rows of bytes to copy, with both ends kept alive until it is done. Offsets are in the memory. Bytes between
+/// buffers are one row.
 #[derive(Debug)]
 pub(super) struct HostCopy {
-    pub(super) from: Arc<ResourceRange>,
+    pub(super) from: InUse,
     pub(super) from_offset: u64,
-    pub(super) to: Arc<ResourceRange>,
+    pub(super) from_steps: Steps,
+    pub(super) to: InUse,
     pub(super) to_offset: u64,
+    pub(super) to_steps: Steps,
+    /// Bytes of a row.
     pub(super) size: u64,
+    /// Rows of a slice.
+    pub(super) rows: u64,
+    pub(super) slices: u64,
+}
+
+/// How far rows and slices are apart, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Steps {
+    pub(super) row: u64,
+    pub(super) slice: u64,
 }
 
 impl HostCopy {
-    /// True where a byte would be read and written by the same copy.
+    /// True where a byte would be read and written by the same copy, or might be: rows apart count as one.
     pub(super) fn overlaps(&self) -> bool {
-        Arc::ptr_eq(&self.from.memory, &self.to.memory)
-            && self.from_offset.abs_diff(self.to_offset) < self.size
+        let span = |steps: Steps| (self.slices - 1) * steps.slice + (self.rows - 1) * steps.row + self.size;
+        if !Arc::ptr_eq(&self.from.memory, &self.to.memory) || self.is_empty() {
+            return false;
+        }
+        let from = self.from_offset..self.from_offset + span(self.from_steps);
+        let to = self.to_offset..self.to_offset + span(self.to_steps);
+        from.start < to.end && to.start < from.end
+    }
+
+    fn is_empty(&self) -> bool {
+        self.size == 0 || self.rows == 0 || self.slices == 0
+    }
+
+    pub(super) fn run(&self) {
+        for slice in 0..self.slices {
+            for row in 0..self.rows {
+                let at = |offset, steps: Steps| offset + slice * steps.slice + row * steps.row;
+                let from_offset = at(self.from_offset, self.from_steps);
+                let to_offset = at(self.to_offset, self.to_steps);
+                self.from.memory.copy_to(from_offset, &self.to.memory, to_offset, self.size);
+            }
+        }
     }
 }
 
+/// A part of a submission.
 #[derive(Debug)]
-struct Job {
-    waits: Vec<TimelinePoint>,
-    copies: Vec<HostCopy>,
+pub(super) enum Task {
+    Copy(HostCopy),
+    Read(DescriptorRead),
 }
+
+impl Task {
+    /// What it uses for certain. What descriptors name, nobody knows before it runs.
+    fn memories(&self) -> [&Arc<MemoryObject>; 2] {
+        match self {
+            Self::Copy(copy) => [&copy.from.memory, &copy.to.memory],
+            Self::Read(read) => read.memories(),
+        }
+    }
+
+    fn run(&self, work: &Work) {
+        match self {
+            Self::Copy(copy) => copy.run(),
+            Self::Read(read) => read.run(&work.names, &work.complaints),
+        }
+    }
+}
+
+/// A submission: how many of the first waits and tasks of its queue are its own.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    waits: usize,
+    tasks: usize,
+}
+
+/// Room that a queue has from the start, so that a program with no more than that in flight costs the heap nothing
+/// here: a few frames of submissions, and the copies of a frame that copies much.
+const JOBS: usize = 64;
+const TASKS: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Timeline {
-    submitted: u64,
-    /// Behind `submitted` by the jobs that wait and the one that runs.
+    /// Behind what was submitted by the jobs that wait and the one that runs.
     completed: u64,
     waiting: VecDeque<Job>,
+    /// Of the jobs that wait, in their order.
+    waits: VecDeque<TimelinePoint>,
+    /// The same.
+    tasks: VecDeque<Task>,
     /// What the job that runs now uses, so that a free in its time is noticed.
     running: Vec<Arc<MemoryObject>>,
 }
@@ -58,17 +131,20 @@ struct State {
 struct Work {
     state: Mutex<State>,
     changed: Condvar,
+    names: Arc<Names>,
+    complaints: Complaints,
 }
 
 #[derive(Debug)]
 pub(super) struct Queues {
     work: Arc<Work>,
+    /// By queue, the value of its last submission. Written under the lock of `work`, read without it.
+    submitted: Vec<AtomicU64>,
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
-    complaints: Complaints,
 }
 
 impl Queues {
-    pub(super) fn new(count: usize, complaints: Complaints) -> Self {
+    pub(super) fn new(count: usize, names: Arc<Names>, complaints: Complaints) -> Self {
         let state = State {
             timelines: (0..count).map(|_| Timeline::default()).collect(),
             paused: false,
@@ -76,15 +152,18 @@ impl Queues {
             ended: false,
             latency: Duration::ZERO,
         };
-        let work = Arc::new(Work { state: Mutex::new(state), changed: Condvar::new() });
-        Self { work, threads: Mutex::new((0..count).map(|_| None).collect()), complaints }
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let work = Arc::new(Work { state, changed, names, complaints });
+        let submitted = (0..count).map(|_| AtomicU64::new(0)).collect();
+        Self { work, submitted, threads: Mutex::new((0..count).map(|_| None).collect()) }
     }
 
+    /// Nothing is submitted where one of the tasks is refused.
     pub(super) fn submit(
         &self,
         queue: QueueIndex,
-        waits: Vec<TimelinePoint>,
-        copies: Vec<HostCopy>,
+        waits: &[TimelinePoint],
+        tasks: impl Iterator<Item = Result<Task, DeviceError>>,
     ) -> Result<TimelineValue, DeviceError> {
         let index = usize::from(queue.0);
         self.start(index)?;
@@ -92,20 +171,32 @@ impl Queues {
         if state.lost {
             return Err(DeviceError::Lost);
         }
-        for point in &waits {
-            let Some(timeline) = state.timelines.get(usize::from(point.queue.0)) else {
-                self.complaints.add(format!("submit: there is no {:?} to wait for", point.queue));
+        for point in waits {
+            if usize::from(point.queue.0) >= self.submitted.len() {
+                self.work.complaints.add(format!("submit: there is no {:?} to wait for", point.queue));
                 return Err(DeviceError::Unsupported);
-            };
-            if point.value.0 > timeline.submitted && point.queue == queue {
-                self.complaints.add(format!("submit: {queue:?} would wait for itself"));
+            }
+            if point.value > self.submitted(queue) && point.queue == queue {
+                self.work.complaints.add(format!("submit: {queue:?} would wait for itself"));
                 return Err(DeviceError::Unsupported);
             }
         }
         let timeline = &mut state.timelines[index];
-        timeline.submitted += 1;
-        timeline.waiting.push_back(Job { waits, copies });
-        let value = TimelineValue(timeline.submitted);
+        let before = timeline.tasks.len();
+        for task in tasks {
+            match task {
+                Ok(task) => timeline.tasks.push_back(task),
+                Err(refused) => {
+                    timeline.tasks.truncate(before);
+                    return Err(refused);
+                }
+            }
+        }
+        timeline.waits.extend(waits);
+        let tasks = timeline.tasks.len() - before;
+        timeline.waiting.push_back(Job { waits: waits.len(), tasks });
+        let value = TimelineValue(self.submitted(queue).0 + 1);
+        self.submitted[index].store(value.0, Release);
         drop(state);
         self.work.changed.notify_all();
         Ok(value)
@@ -116,12 +207,20 @@ impl Queues {
         let mut threads = locked(&self.threads);
         let thread = threads.get_mut(index).ok_or(DeviceError::Unsupported)?;
         if thread.is_none() {
+            if let Some(timeline) = locked(&self.work.state).timelines.get_mut(index) {
+                timeline.make_room();
+            }
             let work = Arc::clone(&self.work);
             let builder = std::thread::Builder::new().name(format!("host queue {index}"));
             let started = builder.spawn(move || work.run(index));
             *thread = Some(started.map_err(|_| DeviceError::OutOfHostMemory)?);
         }
         Ok(())
+    }
+
+    pub(super) fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        let submitted = self.submitted.get(usize::from(queue.0));
+        TimelineValue(submitted.map_or(0, |submitted| submitted.load(Acquire)))
     }
 
     pub(super) fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
@@ -160,13 +259,12 @@ impl Queues {
     /// everything, since nobody can wait for it.
     pub(super) fn uses(&self, object: &Arc<MemoryObject>) -> bool {
         let state = locked(&self.work.state);
-        let ends = |copy: &HostCopy| [&copy.from, &copy.to].map(|range| Arc::as_ptr(&range.memory));
-        let uses = |copy: &HostCopy| ends(copy).contains(&Arc::as_ptr(object));
+        let uses = |task: &Task| task.memories().iter().any(|memory| Arc::ptr_eq(memory, object));
         if state.lost {
             return false;
         }
         state.timelines.iter().any(|timeline| {
-            timeline.waiting.iter().flat_map(|job| &job.copies).any(uses)
+            timeline.tasks.iter().any(uses)
                 || timeline.running.iter().any(|running| Arc::ptr_eq(running, object))
         })
     }
@@ -183,7 +281,12 @@ impl Queues {
     pub(super) fn lose(&self) {
         let mut state = locked(&self.work.state);
         state.lost = true;
-        let dropped: Vec<_> = state.timelines.iter_mut().map(|t| core::mem::take(&mut t.waiting)).collect();
+        let gone = |timeline: &mut Timeline| {
+            timeline.waiting.clear();
+            timeline.waits.clear();
+            core::mem::take(&mut timeline.tasks)
+        };
+        let dropped: Vec<_> = state.timelines.iter_mut().map(gone).collect();
         drop(state);
         drop(dropped);
         self.work.changed.notify_all();
@@ -209,21 +312,20 @@ impl Work {
 
     /// The life of a queue's thread.
     fn run(&self, index: usize) {
+        let mut tasks = Vec::with_capacity(TASKS);
         let mut state = locked(&self.state);
         while !state.ended {
-            let Some(job) = self.next_job(&mut state, index) else {
+            if !self.take_job(&mut state, index, &mut tasks) {
                 state = self.sleep(state, Duration::from_secs(3600));
                 continue;
-            };
+            }
             let latency = state.latency;
             drop(state);
             if !latency.is_zero() {
                 std::thread::sleep(latency);
             }
-            for copy in &job.copies {
-                copy.from.memory.copy_to(copy.from_offset, &copy.to.memory, copy.to_offset, copy.size);
-            }
-            drop(job);
+            tasks.iter().for_each(|task| task.run(self));
+            tasks.clear();
             state = locked(&self.state);
             state.timelines[index].running.clear();
             if !state.lost {
@@ -233,23 +335,34 @@ impl Work {
         }
     }
 
-    /// Takes the next job that may run.
-    fn next_job(&self, state: &mut State, index: usize) -> Option<Job> {
+    /// Takes the tasks of the next job. False where none may run.
+    fn take_job(&self, state: &mut State, index: usize, tasks: &mut Vec<Task>) -> bool {
         if state.paused || state.lost {
-            return None;
+            return false;
         }
-        let job = state.timelines[index].waiting.front()?;
+        let Some(&job) = state.timelines[index].waiting.front() else { return false };
         let reached = |point: &TimelinePoint| {
             // `submit` has looked whether there is such a queue.
             state.timelines.get(usize::from(point.queue.0)).is_some_and(|t| t.completed >= point.value.0)
         };
-        if !job.waits.iter().all(reached) {
-            return None;
+        if !state.timelines[index].waits.range(..job.waits).all(reached) {
+            return false;
         }
         let timeline = &mut state.timelines[index];
-        let job = timeline.waiting.pop_front()?;
-        let used = job.copies.iter().flat_map(|copy| [&copy.from.memory, &copy.to.memory]);
+        timeline.waiting.pop_front();
+        timeline.waits.drain(..job.waits);
+        tasks.extend(timeline.tasks.drain(..job.tasks));
+        let used = tasks.iter().flat_map(Task::memories);
         timeline.running.extend(used.map(Arc::clone));
-        Some(job)
+        true
+    }
+}
+
+impl Timeline {
+    fn make_room(&mut self) {
+        self.waiting.reserve(JOBS);
+        self.waits.reserve(JOBS);
+        self.tasks.reserve(TASKS);
+        self.running.reserve(2 * TASKS);
     }
 }

@@ -16,6 +16,8 @@ pub struct BufferInfo<'a> {
     shared_as: vk::ExternalMemoryHandleTypeFlags,
     /// All queues of the device may use it in turn, without passing it on.
     every_queue: bool,
+    /// Nobody promised that the device knows all usages.
+    unchecked: bool,
 }
 
 impl<'a> BufferInfo<'a> {
@@ -27,12 +29,19 @@ impl<'a> BufferInfo<'a> {
     #[must_use]
     pub const unsafe fn from_raw(info: vk::BufferCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw: info, shared_as, every_queue: false }
+        Self { raw: info, shared_as, every_queue: false, unchecked: false }
     }
 
     /// Bytes.
     pub(super) fn size(&self) -> u64 {
         self.raw.size
+    }
+
+    /// The same for these usages alone, which the device knows.
+    pub(super) fn used_exactly(mut self, usage: vk::BufferUsageFlags) -> Self {
+        self.raw.usage = usage;
+        self.unchecked = false;
+        self
     }
 
     /// The same for memory that is shared as handles of these types, both when it is
@@ -55,21 +64,55 @@ impl From<BufferDesc> for BufferInfo<'_> {
         let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
         let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST | flags;
         let raw = vk::BufferCreateInfo::default().size(desc.size).usage(usage);
-        Self { raw, shared_as: vk::ExternalMemoryHandleTypeFlags::empty(), every_queue: true }
+        let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
+        Self { raw, shared_as, every_queue: true, unchecked: true }
     }
 }
 
 /// All usages of Vulkan 1.0, which every device allows.
 const USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
+/// The function that tells a buffer's address: core in 1.2, else of an extension.
+pub(super) enum Addresses {
+    Core,
+    Extension(ash::khr::buffer_device_address::Device),
+}
+
+impl Addresses {
+    /// `None` where the feature is off.
+    pub(super) fn of(
+        instance: &ash::Instance,
+        device: &ash::Device,
+        version: u32,
+        enabled: Enabled,
+    ) -> Option<Self> {
+        let extension = || Self::Extension(ash::khr::buffer_device_address::Device::new(instance, device));
+        let on = enabled.contains(Enabled::BUFFER_DEVICE_ADDRESS);
+        on.then(|| if version >= vk::API_VERSION_1_2 { Self::Core } else { extension() })
+    }
+}
+
 impl Shared {
+    /// # Safety
+    ///
+    /// As for [`Device::buffer_address`](super::Device::buffer_address).
+    pub(super) unsafe fn buffer_address(&self, buffer: vk::Buffer) -> Option<vk::DeviceAddress> {
+        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+        match self.addresses.as_ref()? {
+            // SAFETY: the caller's promise, and the feature is enabled.
+            Addresses::Core => Some(unsafe { self.raw.get_buffer_device_address(&info) }),
+            // SAFETY: as above.
+            Addresses::Extension(functions) => Some(unsafe { functions.get_buffer_device_address(&info) }),
+        }
+    }
+
     /// Calls `f` with the description that the driver gets.
     fn with_buffer_info<R>(
         &self,
         info: &BufferInfo<'_>,
         f: impl FnOnce(&vk::BufferCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
-        let BufferInfo { mut raw, shared_as, every_queue } = *info;
+        let BufferInfo { mut raw, shared_as, every_queue, unchecked } = *info;
         // What the driver need not look at. Only a sparse buffer can be larger than its memory objects.
         let sparse = raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING);
         let largest = if sparse { u64::MAX } else { self.properties.limits.max_allocation_size };
@@ -77,7 +120,7 @@ impl Shared {
         if raw.size == 0 || raw.size > largest {
             return Err(DeviceError::Unsupported);
         }
-        if every_queue {
+        if unchecked {
             // Made from a description without a promise: what the device may not know is left out.
             raw.usage &= if self.enabled.contains(Enabled::BUFFER_DEVICE_ADDRESS) {
                 USAGES | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS

@@ -11,6 +11,7 @@
 //! | requirements | Vulkan 1.3 or `VK_KHR_maintenance4`: asked of a description | asked of a temporary object |
 //! | priorities | `VK_EXT_memory_priority` | not passed on |
 //! | queues | timeline semaphores, core since 1.2 | the device has none here; memory works all the same |
+//! | descriptors | `VK_EXT_descriptor_buffer`, else descriptor indexing | staging heaps only |
 //!
 //! Memory of protected and of device-coherent types exists only for who says that the feature is on: other
 //! requests are refused before the driver sees them, and no resource's requirements name such a type.
@@ -32,6 +33,9 @@
 
 mod budget;
 mod buffers;
+mod commands;
+mod copies;
+mod descriptors;
 #[cfg(unix)]
 mod external;
 mod images;
@@ -60,12 +64,18 @@ use super::{
 };
 
 pub use buffers::BufferInfo;
+pub use commands::CommandMemory;
+pub use descriptors::{
+    Descriptor, DescriptorHeap, DescriptorModel, DescriptorSetLayout, Sampler, TexelBuffer,
+};
 pub use images::ImageInfo;
 pub use options::{DedicatedTo, MemoryOptions};
 pub use queues::QueueGuard;
 
 use super::budget::Budgets;
 use super::ledger::Ledger;
+use buffers::Addresses;
+use descriptors::Descriptors;
 use queues::Queues;
 use requirements::Maintenance4;
 use resources::Bindable as _;
@@ -97,6 +107,25 @@ bitflags! {
         const DEBUG_UTILS = 1 << 9;
         /// `VK_EXT_pageable_device_local_memory` and its feature.
         const PAGEABLE_DEVICE_LOCAL_MEMORY = 1 << 10;
+        /// `VK_EXT_descriptor_buffer` and its feature `descriptorBuffer`. Used along with
+        /// [`BUFFER_DEVICE_ADDRESS`](Self::BUFFER_DEVICE_ADDRESS) and
+        /// [`MUTABLE_DESCRIPTOR_TYPE`](Self::MUTABLE_DESCRIPTOR_TYPE).
+        const DESCRIPTOR_BUFFER = 1 << 11;
+        /// `VK_EXT_mutable_descriptor_type` and its feature. Needed for heaps in descriptor buffers of more than
+        /// [one type](DeviceDesc::with_descriptor_types).
+        const MUTABLE_DESCRIPTOR_TYPE = 1 << 12;
+        /// Descriptor indexing, core (1.2) or of `VK_EXT_descriptor_indexing`, and these of its features:
+        /// `descriptorBindingPartiallyBound`, `descriptorBindingUpdateUnusedWhilePending`, `runtimeDescriptorArray`,
+        /// and those by which samplers (with sampled images) and each of the device's
+        /// [types](DeviceDesc::with_descriptor_types) may be updated after they are bound.
+        const DESCRIPTOR_INDEXING = 1 << 13;
+        /// The feature `nullDescriptor` of `VK_EXT_robustness2`.
+        const NULL_DESCRIPTOR = 1 << 14;
+        /// The feature `samplerAnisotropy`.
+        const SAMPLER_ANISOTROPY = 1 << 15;
+        /// The feature `robustBufferAccess`, which makes descriptors in descriptor buffers larger. To be said exactly
+        /// where it is on.
+        const ROBUST_BUFFER_ACCESS = 1 << 16;
     }
 }
 
@@ -117,6 +146,12 @@ pub struct DeviceDesc {
     pub enabled: Enabled,
     /// Queues that may be submitted to, each with its family.
     pub queues: Vec<(vk::Queue, u32)>,
+    /// What shader-visible heaps of descriptors shall be; where it is not said, buffers if they are enabled, else sets.
+    pub descriptor_model: Option<DescriptorModel>,
+    /// What descriptors of resources may be; see [`with_descriptor_types`](Self::with_descriptor_types).
+    pub descriptor_types: Vec<vk::DescriptorType>,
+    /// Which stages see shader-visible heaps; see [`with_descriptor_stages`](Self::with_descriptor_stages).
+    pub descriptor_stages: vk::ShaderStageFlags,
     /// Dropped after the last clone of the device: what destroys the application's device, say.
     pub owner: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -130,8 +165,18 @@ impl DeviceDesc {
         device: ash::Device,
         api_version: u32,
     ) -> Self {
-        let (enabled, queues, owner) = (Enabled::empty(), Vec::new(), None);
-        Self { instance, physical_device, device, api_version, enabled, queues, owner }
+        Self {
+            instance,
+            physical_device,
+            device,
+            api_version,
+            enabled: Enabled::empty(),
+            queues: Vec::new(),
+            descriptor_model: None,
+            descriptor_types: descriptors::ALL_TYPES.into(),
+            descriptor_stages: vk::ShaderStageFlags::ALL_GRAPHICS | vk::ShaderStageFlags::COMPUTE,
+            owner: None,
+        }
     }
 
     /// The same, and what was enabled.
@@ -145,6 +190,32 @@ impl DeviceDesc {
     #[must_use]
     pub fn with_queue(mut self, queue: vk::Queue, family: u32) -> Self {
         self.queues.push((queue, family));
+        self
+    }
+
+    /// The same with shader-visible heaps of descriptors of this model, which must be enabled.
+    #[must_use]
+    pub fn with_descriptor_model(mut self, model: DescriptorModel) -> Self {
+        self.descriptor_model = Some(model);
+        self
+    }
+
+    /// The same with these types of descriptors for resources, in place of all that Vulkan 1.0 has: storage and uniform
+    /// buffers, sampled and storage images, uniform and storage texel buffers. Each costs room in every slot: with sets
+    /// a descriptor, with descriptor buffers only where it is larger than the others. Null descriptors are of the first.
+    #[must_use]
+    pub fn with_descriptor_types(mut self, types: impl Into<Vec<vk::DescriptorType>>) -> Self {
+        self.descriptor_types = types.into();
+        self
+    }
+
+    /// The same with shader-visible heaps that these stages see: by default those for graphics that Vulkan 1.0 has, and
+    /// compute. Who has enabled mesh shaders or ray tracing adds their stages.
+    ///
+    /// (Not `VK_SHADER_STAGE_ALL`: with descriptor buffers, lavapipe 25.0 crashes with it.)
+    #[must_use]
+    pub fn with_descriptor_stages(mut self, stages: vk::ShaderStageFlags) -> Self {
+        self.descriptor_stages = stages;
         self
     }
 
@@ -164,6 +235,8 @@ impl fmt::Debug for DeviceDesc {
             .field("api_version", &self.api_version)
             .field("enabled", &self.enabled)
             .field("queues", &self.queues)
+            .field("descriptor_model", &self.descriptor_model)
+            .field("descriptor_types", &self.descriptor_types)
             .finish_non_exhaustive()
     }
 }
@@ -189,12 +262,14 @@ struct Shared {
     /// The families of all queues, each once, in ascending order.
     families: Vec<u32>,
     maintenance4: Option<Maintenance4>,
+    addresses: Option<Addresses>,
     debug_utils: Option<ash::ext::debug_utils::Device>,
     pageable: Option<ash::ext::pageable_device_local_memory::Device>,
     #[cfg(unix)]
     external_memory_fd: Option<ash::khr::external_memory_fd::Device>,
     ledger: Ledger,
     budgets: Budgets,
+    descriptors: Descriptors,
     queues: Queues,
     /// Last, so that it goes after all else.
     owner: Option<Arc<dyn Any + Send + Sync>>,
@@ -206,8 +281,9 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] below Vulkan 1.1, for more than 256 queues, or for a queue that cannot
-    /// copy, else what the driver refuses with.
+    /// [`DeviceError::Unsupported`] below Vulkan 1.1, for more than 256 queues, for a queue that cannot copy, for
+    /// a [model](DeviceDesc::with_descriptor_model) of descriptors that is not enabled, or for types of them that are
+    /// not Vulkan 1.0's or named twice, else what the driver refuses with.
     ///
     /// # Safety
     ///
@@ -218,13 +294,13 @@ impl Device {
     /// - Each queue was got from the device, of the family that is named with it, without flags; it is
     ///   named once, and whoever else uses it does so while holding [`lock_queue`](Self::lock_queue).
     pub unsafe fn new(desc: DeviceDesc) -> Result<Self, DeviceError> {
-        let DeviceDesc { instance, physical_device, device: raw, api_version, enabled, queues, owner } = desc;
         // SAFETY: the physical device is of this instance.
-        let supported = unsafe { instance.get_physical_device_properties(physical_device) }.api_version;
-        let version = api_version.min(supported);
-        if version < vk::API_VERSION_1_1 || queues.len() > 256 {
+        let supported = unsafe { desc.instance.get_physical_device_properties(desc.physical_device) };
+        let version = desc.api_version.min(supported.api_version);
+        if version < vk::API_VERSION_1_1 || desc.queues.len() > 256 {
             return Err(DeviceError::Unsupported);
         }
+        let DeviceDesc { instance, physical_device, device: raw, enabled, queues, owner, .. } = desc.clone();
         let maintenance4 = Maintenance4::of(&instance, &raw, version, enabled);
         // SAFETY: the caller's promise about the handles.
         let described = unsafe { properties::describe(&instance, physical_device, maintenance4.is_some()) };
@@ -245,10 +321,15 @@ impl Device {
             .intersects(Enabled::EXTERNAL_MEMORY_FD | Enabled::EXTERNAL_MEMORY_DMA_BUF)
             .then(|| ash::khr::external_memory_fd::Device::new(&instance, &raw));
         let pageable = residency::functions(&instance, &raw, enabled);
-        let queues = Queues::new(&instance, &raw, version, &queues)?;
+        let largest = max_buffer_size.min(properties.limits.max_allocation_size);
+        // SAFETY: the caller's promise.
+        let descriptors = unsafe { Descriptors::new(&desc, largest) }?;
+        let queues = Queues::new(&instance, &raw, version, &queues, &properties.queues)
+            .inspect_err(|_| descriptors.destroy(&raw))?;
         let shared = Shared {
             ledger: Ledger::new(&properties),
             budgets: Budgets::default(),
+            descriptors,
             version,
             queues,
             physical_device,
@@ -259,6 +340,7 @@ impl Device {
             max_buffer_size,
             families,
             maintenance4,
+            addresses: Addresses::of(&instance, &desc.device, version, enabled),
             debug_utils,
             pageable,
             #[cfg(unix)]
@@ -302,12 +384,68 @@ impl Device {
         self.shared.queues.lock(queue)
     }
 
+    /// Submits commands of the application's own. Once the waits are over they run, and the queue's timeline
+    /// reaches the value that is returned when all of them are done, as with [`submit`](DeviceApi::submit). Waits
+    /// are over before the first stage of any command. Without commands, only the value is reached.
+    ///
+    /// What needs more (semaphores of a swapchain, say) is submitted under [`lock_queue`](Self::lock_queue),
+    /// and counted by [`QueueGuard::submitted`].
+    ///
+    /// ```no_run
+    /// use allotment::device::vulkan::Device;
+    /// use allotment::device::{CommandMemory as _, QueueIndex};
+    /// # fn record(device: &ash::Device, commands: ash::vk::CommandBuffer) {}
+    /// # fn example(device: &Device) -> Result<(), allotment::device::DeviceError> {
+    /// let queue = QueueIndex(0);
+    /// let mut memory = device.command_memory(queue)?;
+    /// let commands = memory.next()?;
+    /// record(device.raw(), commands);
+    /// // SAFETY: the commands are recorded, and what they use lives until the value is reached.
+    /// let value = unsafe { device.submit_commands(queue, &[], &[commands]) }?;
+    /// # let _ = value;
+    /// // …and when it is:
+    /// memory.reset()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`]; nothing was submitted then.
+    ///
+    /// # Safety
+    ///
+    /// The command buffers are primary ones of this device and of the queue's family, recorded and closed, and
+    /// valid to submit. They, what they were recorded [into](CommandMemory) and all that they use stay alive and
+    /// are not reset until the returned value is reached.
+    pub unsafe fn submit_commands(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        commands: &[vk::CommandBuffer],
+    ) -> Result<TimelineValue, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.queues.submit_commands(&self.shared.raw, queue, waits, commands) }
+    }
+
     /// The semaphore whose timeline is the queue's, for work of the application's own that shall wait for
     /// copies: a submission to this device orders itself with other such submissions, and with nothing
-    /// else. It belongs to the device: wait for it, never signal or destroy it.
+    /// else. It belongs to the device: wait for it, never destroy it, and signal it only as
+    /// [`QueueGuard::submitted`] says.
     #[must_use]
     pub fn timeline(&self, queue: QueueIndex) -> Option<vk::Semaphore> {
         self.shared.queues.semaphore(queue)
+    }
+
+    /// Where a buffer is to shaders; `None` without [`Enabled::BUFFER_DEVICE_ADDRESS`].
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is live, of this device, bound, and was made with `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`.
+    #[must_use]
+    pub unsafe fn buffer_address(&self, buffer: vk::Buffer) -> Option<vk::DeviceAddress> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.buffer_address(buffer) }
     }
 
     /// What memory a buffer needs that was made without memory.
@@ -344,6 +482,7 @@ impl fmt::Debug for Device {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.queues.destroy(&self.raw);
+        self.descriptors.destroy(&self.raw);
         // What destroys the application's device must find nothing of ours, whatever the order of fields.
         drop(self.owner.take());
     }
@@ -364,6 +503,12 @@ pub(crate) fn refused(result: vk::Result) -> DeviceError {
     }
 }
 
+impl From<vk::Result> for DeviceError {
+    fn from(result: vk::Result) -> Self {
+        refused(result)
+    }
+}
+
 // SAFETY: the driver keeps memory valid until it is freed and handles unique meanwhile, all of the memory
 // is mapped, and the properties are never written.
 unsafe impl DeviceApi for Device {
@@ -373,9 +518,15 @@ unsafe impl DeviceApi for Device {
     type BufferInfo<'a> = BufferInfo<'a>;
     type ImageInfo<'a> = ImageInfo<'a>;
     type MemoryOptions = MemoryOptions;
+    /// In no layout what the image holds may be lost, so none is what images begin with.
+    type ImageState = vk::ImageLayout;
 
     fn properties(&self) -> &DeviceProperties {
         &self.shared.properties
+    }
+
+    fn id(&self) -> u64 {
+        Arc::as_ptr(&self.shared).addr() as u64
     }
 
     fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
@@ -504,6 +655,10 @@ unsafe impl DeviceApi for Device {
     ) -> Result<TimelineValue, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.shared.queues.submit(&self.shared.raw, queue, submission) }
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.shared.queues.submitted(queue)
     }
 
     fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {

@@ -1,19 +1,33 @@
 //! Names for people, passed on to `VK_EXT_debug_utils`.
 
+use core::ffi::CStr;
 use std::ffi::CString;
 
 use ash::vk;
 
 use super::Shared;
 
+/// A name of so many bytes is a long one; shorter ones are not put on the heap.
+const LONG: usize = 128;
+
 impl Shared {
     /// Tells debuggers and validation layers what an object is called. A name ends where it has a NUL. A
     /// name that cannot be kept is no reason to fail.
     pub(super) fn name(&self, object: impl vk::Handle + Copy, name: &str) {
         let Some(debug_utils) = self.debug_utils.as_ref().filter(|_| !object.is_null()) else { return };
-        let name: Vec<u8> = name.bytes().take_while(|&byte| byte != 0).collect();
-        let Ok(name) = CString::new(name) else { return };
-        let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&name);
+        let end = name.bytes().position(|byte| byte == 0).unwrap_or(name.len());
+        let name = &name.as_bytes()[..end];
+        let (mut here, elsewhere);
+        let name = if end < LONG {
+            here = [0; LONG];
+            here[..end].copy_from_slice(name);
+            CStr::from_bytes_until_nul(&here).ok()
+        } else {
+            elsewhere = CString::new(name);
+            elsewhere.as_deref().ok()
+        };
+        let Some(name) = name else { return };
+        let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(name);
         // SAFETY: the object is live and of this device, and the extension is enabled.
         let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
     }

@@ -52,6 +52,9 @@ pub(super) unsafe fn describe(
             non_coherent_atom_size: alignment(own.limits.non_coherent_atom_size),
             max_allocation_count: own.limits.max_memory_allocation_count,
             max_allocation_size: third.max_memory_allocation_size,
+            // 4 is what queues for copies alone want.
+            image_copy_offset_alignment: alignment(own.limits.optimal_buffer_copy_offset_alignment.max(4)),
+            image_copy_row_alignment: alignment(own.limits.optimal_buffer_copy_row_pitch_alignment),
         },
         queues: Vec::new(),
     };
@@ -171,6 +174,8 @@ mod tests {
                 non_coherent_atom_size: Alignment::ONE,
                 max_allocation_count: 1,
                 max_allocation_size: 1,
+                image_copy_offset_alignment: Alignment::ONE,
+                image_copy_row_alignment: Alignment::ONE,
             },
             queues: Vec::new(),
         };

@@ -1,14 +1,22 @@
 //! Queues: a timeline semaphore each, and pools of command buffers.
 
 use core::ops::Deref;
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard};
 
 use ash::vk;
 
-use super::{Device, refused};
-use crate::device::command_pools::{CommandPools, PoolMaker, RECORDINGS_A_POOL};
-use crate::device::{BufferCopy, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
+use super::commands::Pool;
+use super::{Device, copies, refused};
+use crate::device::command_pools::{CommandPools, PoolMaker};
+use crate::device::queue::check_waits;
+use crate::device::{
+    DeviceError, QueueIndex, QueueInfo, QueueKind, Submission, TimelinePoint, TimelineValue, Wait,
+};
 use crate::sync::locked;
 
 /// How long the end of a device waits for its queues. Whoever submitted work has waited for it already.
@@ -27,13 +35,15 @@ enum Timelines {
 
 struct Queue {
     family: u32,
+    kind: QueueKind,
     semaphore: vk::Semaphore,
+    /// The value of the last submission. Written under the lock of `state`, read without it.
+    submitted: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
     handle: vk::Queue,
-    submitted: u64,
     pools: CommandPools<Pool>,
     scratch: Scratch,
 }
@@ -41,16 +51,10 @@ struct State {
 /// Lists that a submission needs, kept so that a steady frame allocates nothing.
 #[derive(Default)]
 struct Scratch {
-    regions: Vec<vk::BufferCopy>,
     semaphores: Vec<vk::Semaphore>,
     values: Vec<u64>,
     stages: Vec<vk::PipelineStageFlags>,
-}
-
-/// A command pool and its buffers, [one a recording](RECORDINGS_A_POOL).
-struct Pool {
-    handle: vk::CommandPool,
-    buffers: Vec<vk::CommandBuffer>,
+    recording: copies::Scratch,
 }
 
 /// What makes and resets the pools of a queue.
@@ -63,7 +67,30 @@ struct Maker<'a> {
 /// A queue that is the application's own for a while; see [`Device::lock_queue`].
 #[must_use = "the queue is given back when this is dropped"]
 pub struct QueueGuard<'a> {
+    queue: &'a Queue,
     state: MutexGuard<'a, State>,
+}
+
+impl QueueGuard<'_> {
+    /// The value that the queue's next submission is told by: what the application's own one signals the
+    /// [timeline](Device::timeline) with, to be counted by [`submitted`](Self::submitted).
+    #[must_use]
+    pub fn next_value(&self) -> TimelineValue {
+        TimelineValue(self.queue.submitted().0 + 1)
+    }
+
+    /// Counts what the application submitted while it held the queue: [`Device::submit_commands`] for
+    /// submissions that do more than it, such as to wait for an image of a swapchain.
+    ///
+    /// # Safety
+    ///
+    /// The application submitted to this queue, while it held it, work that signals the queue's
+    /// [timeline](Device::timeline) with [`next_value`](Self::next_value), once, when all of that work is done.
+    pub unsafe fn submitted(self) -> TimelineValue {
+        let value = self.next_value();
+        self.queue.submitted.store(value.0, Release);
+        value
+    }
 }
 
 impl Deref for QueueGuard<'_> {
@@ -86,6 +113,7 @@ impl Queues {
         device: &ash::Device,
         version: u32,
         queues: &[(vk::Queue, u32)],
+        infos: &[QueueInfo],
     ) -> Result<Self, DeviceError> {
         let timelines = if version >= vk::API_VERSION_1_2 {
             Timelines::Core
@@ -93,19 +121,17 @@ impl Queues {
             Timelines::Extension(ash::khr::timeline_semaphore::Device::new(instance, device))
         };
         let mut made = Self { timelines, queues: Vec::with_capacity(queues.len()) };
-        for &(handle, family) in queues {
-            let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
-            let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        for (&(handle, family), &QueueInfo { kind }) in queues.iter().zip(infos) {
+            let mut timeline =
+                vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+            let info = vk::SemaphoreCreateInfo::default().push_next(&mut timeline);
             // SAFETY: timeline semaphores are enabled, or there would be no queues here.
             match unsafe { device.create_semaphore(&info, None) } {
                 Ok(semaphore) => {
-                    let state = State {
-                        handle,
-                        submitted: 0,
-                        pools: CommandPools::default(),
-                        scratch: Scratch::default(),
-                    };
-                    made.queues.push(Queue { family, semaphore, state: Mutex::new(state) });
+                    let (pools, scratch) = (CommandPools::default(), Scratch::default());
+                    let state = Mutex::new(State { handle, pools, scratch });
+                    let submitted = AtomicU64::new(0);
+                    made.queues.push(Queue { family, kind, semaphore, submitted, state });
                 }
                 Err(error) => {
                     made.destroy(device);
@@ -119,8 +145,7 @@ impl Queues {
     /// Gives all driver objects back. Called once, at the end.
     pub(super) fn destroy(&mut self, device: &ash::Device) {
         for (index, queue) in (0..).zip(&self.queues) {
-            let submitted = locked(&queue.state).submitted;
-            let point = TimelinePoint { queue: QueueIndex(index), value: TimelineValue(submitted) };
+            let point = TimelinePoint { queue: QueueIndex(index), value: queue.submitted() };
             match self.wait(device, point, LAST_WAIT) {
                 Ok(Wait::Reached) | Err(DeviceError::Lost) => {}
                 // Leaked rather than pulled from under a queue that waits for what never comes.
@@ -142,7 +167,16 @@ impl Queues {
     }
 
     pub(super) fn lock(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
-        Some(QueueGuard { state: locked(&self.get(queue).ok()?.state) })
+        let queue = self.get(queue).ok()?;
+        Some(QueueGuard { state: locked(&queue.state), queue })
+    }
+
+    pub(super) fn family(&self, queue: QueueIndex) -> Result<u32, DeviceError> {
+        Ok(self.get(queue)?.family)
+    }
+
+    pub(super) fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.get(queue).map_or(TimelineValue(0), Queue::submitted)
     }
 
     pub(super) fn completed(
@@ -205,50 +239,83 @@ impl Queues {
         submission: &Submission<'_, Device>,
     ) -> Result<TimelineValue, DeviceError> {
         let queue = self.get(index)?;
-        let mut guard = locked(&queue.state);
-        let state = &mut *guard;
-        let value = state.submitted + 1;
-        submission.check(index, value, self.queues.len())?;
-
-        let mut scratch = core::mem::take(&mut state.scratch);
-        scratch.semaphores.clear();
-        scratch.values.clear();
-        for point in submission.waits.iter().filter(|point| point.value.0 > 0) {
-            scratch.semaphores.push(self.get(point.queue)?.semaphore);
-            scratch.values.push(point.value.0);
-        }
-        scratch.stages.clear();
+        let mut state = locked(&queue.state);
+        check_waits(submission.waits, index, queue.submitted().0 + 1, self.queues.len())?;
+        let commands = self.record(device, queue, &mut state, submission)?;
         // Without commands there is no transfer to hold back, only the signal: that comes after all stages.
-        let waiting = if submission.has_copies() {
+        let waiting = if commands.is_some() {
             vk::PipelineStageFlags::TRANSFER
         } else {
             vk::PipelineStageFlags::ALL_COMMANDS
         };
-        scratch.stages.resize(scratch.semaphores.len(), waiting);
-        let submitted =
-            self.record(device, queue, state, submission, &mut scratch.regions).and_then(|commands| {
-                let (signalled, signal_values) = ([queue.semaphore], [value]);
-                let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
-                    .wait_semaphore_values(&scratch.values)
-                    .signal_semaphore_values(&signal_values);
-                let mut info = vk::SubmitInfo::default()
-                    .command_buffers(commands.as_slice())
-                    .signal_semaphores(&signalled)
-                    .push_next(&mut timeline);
-                if !scratch.semaphores.is_empty() {
-                    info = info.wait_semaphores(&scratch.semaphores).wait_dst_stage_mask(&scratch.stages);
-                }
-                // SAFETY: all handles are live and of this device, the lock serialises the queue, and the
-                // value is above all that the timeline was told before.
-                unsafe { device.queue_submit(state.handle, &[info], vk::Fence::null()) }.map_err(refused)?;
-                Ok(commands.is_some())
-            });
-        state.scratch = scratch;
-        let has_commands = submitted?;
-        state.submitted = value;
-        if has_commands {
-            state.pools.submitted(value);
+        // SAFETY: the commands are recorded for this queue, and what they use lives, by the caller's promise.
+        let value = unsafe {
+            self.hand_in(device, queue, &mut state, submission.waits, waiting, commands.as_slice())
+        }?;
+        if commands.is_some() {
+            state.pools.submitted(value.0);
         }
+        Ok(value)
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Device::submit_commands`].
+    pub(super) unsafe fn submit_commands(
+        &self,
+        device: &ash::Device,
+        index: QueueIndex,
+        waits: &[TimelinePoint],
+        commands: &[vk::CommandBuffer],
+    ) -> Result<TimelineValue, DeviceError> {
+        let queue = self.get(index)?;
+        let mut state = locked(&queue.state);
+        check_waits(waits, index, queue.submitted().0 + 1, self.queues.len())?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.hand_in(device, queue, &mut state, waits, vk::PipelineStageFlags::ALL_COMMANDS, commands)
+        }
+    }
+
+    /// Gives commands to the driver, whose stages `waiting` wait for the points, which were checked.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Device::submit_commands`]; `state` is the queue's.
+    unsafe fn hand_in(
+        &self,
+        device: &ash::Device,
+        queue: &Queue,
+        state: &mut State,
+        waits: &[TimelinePoint],
+        waiting: vk::PipelineStageFlags,
+        commands: &[vk::CommandBuffer],
+    ) -> Result<TimelineValue, DeviceError> {
+        let State { handle, scratch, .. } = state;
+        scratch.semaphores.clear();
+        scratch.values.clear();
+        for point in waits.iter().filter(|point| point.value.0 > 0) {
+            scratch.semaphores.push(self.get(point.queue)?.semaphore);
+            scratch.values.push(point.value.0);
+        }
+        scratch.stages.clear();
+        scratch.stages.resize(scratch.semaphores.len(), waiting);
+        let value = queue.submitted().0 + 1;
+        let (signalled, signal_values) = ([queue.semaphore], [value]);
+        let mut timeline = vk::TimelineSemaphoreSubmitInfo::default()
+            .wait_semaphore_values(&scratch.values)
+            .signal_semaphore_values(&signal_values);
+        let mut info = vk::SubmitInfo::default()
+            .command_buffers(commands)
+            .signal_semaphores(&signalled)
+            .push_next(&mut timeline);
+        if !scratch.semaphores.is_empty() {
+            info = info.wait_semaphores(&scratch.semaphores).wait_dst_stage_mask(&scratch.stages);
+        }
+        // SAFETY: all handles are live and of this device, the lock serialises the queue, and the value is
+        // above all that the timeline was told before.
+        unsafe { device.queue_submit(*handle, &[info], vk::Fence::null()) }.map_err(refused)?;
+        queue.submitted.store(value, Release);
         Ok(TimelineValue(value))
     }
 
@@ -260,93 +327,47 @@ impl Queues {
         queue: &Queue,
         state: &mut State,
         submission: &Submission<'_, Device>,
-        regions: &mut Vec<vk::BufferCopy>,
     ) -> Result<Option<vk::CommandBuffer>, DeviceError> {
         if !submission.has_copies() {
             return Ok(None);
         }
-        let (pool, recording) = state.pools.next(&Maker { queues: self, queue, device })?;
-        let commands = pool.buffers[recording as usize];
+        copies::check(submission.image_copies)?;
+        let commands = state.pools.next(&Maker { queues: self, queue, device })?.next(device)?;
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer's pool was reset since it was last submitted.
         unsafe { device.begin_command_buffer(commands, &begin) }.map_err(refused)?;
-        // What earlier copies wrote, on this queue or on those that were waited for, is there now; what
-        // they read is not overwritten too early.
-        let before = vk::MemoryBarrier::default()
-            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
-            .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
-        let transfer = vk::PipelineStageFlags::TRANSFER;
-        let none = vk::DependencyFlags::empty();
+        let scratch = &mut state.scratch.recording;
+        copies::Recording { device, commands, kind: queue.kind, scratch }.record(submission);
         // SAFETY: the buffer is being recorded.
-        unsafe { device.cmd_pipeline_barrier(commands, transfer, transfer, none, &[before], &[], &[]) };
-        let mut rest = submission.copies;
-        while let Some(first) = rest.first() {
-            // Copies between the same two buffers go in one command.
-            let same = |copy: &BufferCopy<'_, Device>| copy.from == first.from && copy.to == first.to;
-            let (group, others) = rest.split_at(rest.iter().take_while(|copy| same(copy)).count());
-            rest = others;
-            regions.clear();
-            regions.extend(group.iter().filter(|copy| copy.size > 0).map(|copy| vk::BufferCopy {
-                src_offset: copy.from_offset,
-                dst_offset: copy.to_offset,
-                size: copy.size,
-            }));
-            if !regions.is_empty() {
-                // SAFETY: the buffers are live and the ranges lie in them, by the caller's promise.
-                unsafe { device.cmd_copy_buffer(commands, *first.from, *first.to, regions) };
-            }
-        }
-        // What was copied is seen by the CPU after its wait. Other queues see it by waiting for the timeline.
-        let after = vk::MemoryBarrier::default()
-            .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
-            .dst_access_mask(vk::AccessFlags::HOST_READ);
-        let host = vk::PipelineStageFlags::HOST;
-        // SAFETY: the buffer is being recorded.
-        unsafe { device.cmd_pipeline_barrier(commands, transfer, host, none, &[after], &[], &[]) };
-        // SAFETY: as above.
         unsafe { device.end_command_buffer(commands) }.map_err(refused)?;
         Ok(Some(commands))
     }
 }
 
+impl Queue {
+    fn submitted(&self) -> TimelineValue {
+        TimelineValue(self.submitted.load(Acquire))
+    }
+}
+
 impl PoolMaker<Pool> for Maker<'_> {
     fn make(&self) -> Result<Pool, DeviceError> {
-        let info = vk::CommandPoolCreateInfo::default()
-            .flags(vk::CommandPoolCreateFlags::TRANSIENT)
-            .queue_family_index(self.queue.family);
-        // SAFETY: the family is one that the device has queues of.
-        let handle = unsafe { self.device.create_command_pool(&info, None) }.map_err(refused)?;
-        let info = vk::CommandBufferAllocateInfo::default()
-            .command_pool(handle)
-            .level(vk::CommandBufferLevel::PRIMARY)
-            .command_buffer_count(RECORDINGS_A_POOL);
-        // SAFETY: the pool is new.
-        match unsafe { self.device.allocate_command_buffers(&info) } {
-            Ok(buffers) => Ok(Pool { handle, buffers }),
-            Err(error) => {
-                // SAFETY: new, and empty.
-                unsafe { self.device.destroy_command_pool(handle, None) };
-                Err(refused(error))
-            }
-        }
+        Pool::new(self.device, self.queue.family)
     }
 
     fn reached(&self) -> Result<u64, DeviceError> {
         self.queues.reached(self.device, self.queue)
     }
 
-    fn reset(&self, pool: Pool) -> Option<Pool> {
-        let flags = vk::CommandPoolResetFlags::empty();
-        // SAFETY: the queue is done with all buffers of the pool.
-        if unsafe { self.device.reset_command_pool(pool.handle, flags) }.is_err() {
-            self.destroy(pool);
+    fn reset(&self, mut pool: Pool) -> Option<Pool> {
+        if pool.reset(self.device).is_err() {
+            pool.destroy(self.device);
             return None;
         }
         Some(pool)
     }
 
-    fn destroy(&self, pool: Pool) {
-        // SAFETY: the queue is done with all buffers of the pool.
-        unsafe { self.device.destroy_command_pool(pool.handle, None) };
+    fn destroy(&self, mut pool: Pool) {
+        pool.destroy(self.device);
     }
 }

@@ -194,6 +194,21 @@ macro_rules! first_interface {
                 hand_out(&self.runtime.create_fence(value, flags)?, iid, fence)
             }
 
+            fn CreateDescriptorHeap(
+                &self,
+                desc: *const D3D12_DESCRIPTOR_HEAP_DESC,
+                iid: *const GUID,
+                heap: *mut *mut c_void,
+            ) -> Result<()> {
+                let made = self.runtime.create_descriptor_heap(read!(desc).ok_or(E_POINTER)?)?;
+                hand_out(&made, iid, heap)
+            }
+
+            fn GetDescriptorHandleIncrementSize(&self, kind: D3D12_DESCRIPTOR_HEAP_TYPE) -> u32 {
+                // SAFETY: the device is live.
+                unsafe { self.runtime.below().GetDescriptorHandleIncrementSize(kind) }
+            }
+
             fn GetCopyableFootprints(
                 &self,
                 desc: *const D3D12_RESOURCE_DESC,
@@ -224,8 +239,6 @@ macro_rules! first_interface {
                 fn CreateCommandQueue(*const D3D12_COMMAND_QUEUE_DESC, *const GUID, *mut *mut c_void) -> Result<()>;
                 fn CreateGraphicsPipelineState(*const D3D12_GRAPHICS_PIPELINE_STATE_DESC, *const GUID, *mut *mut c_void) -> Result<()>;
                 fn CreateComputePipelineState(*const D3D12_COMPUTE_PIPELINE_STATE_DESC, *const GUID, *mut *mut c_void) -> Result<()>;
-                fn CreateDescriptorHeap(*const D3D12_DESCRIPTOR_HEAP_DESC, *const GUID, *mut *mut c_void) -> Result<()>;
-                fn GetDescriptorHandleIncrementSize(D3D12_DESCRIPTOR_HEAP_TYPE) -> u32;
                 fn CreateRootSignature(u32, *const c_void, usize, *const GUID, *mut *mut c_void) -> Result<()>;
                 fn CreateConstantBufferView(*const D3D12_CONSTANT_BUFFER_VIEW_DESC, &D3D12_CPU_DESCRIPTOR_HANDLE);
                 fn CreateShaderResourceView(Ref<'_, ID3D12Resource>, *const D3D12_SHADER_RESOURCE_VIEW_DESC, &D3D12_CPU_DESCRIPTOR_HANDLE);

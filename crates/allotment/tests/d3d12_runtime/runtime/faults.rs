@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     CreatePlacedResource,
     CreateCommittedResource,
     CreateFence,
+    CreateDescriptorHeap,
     CreateCommandAllocator,
     CreateCommandList,
     MakeResident,

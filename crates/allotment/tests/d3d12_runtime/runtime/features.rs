@@ -60,6 +60,19 @@ impl Runtime {
                 answer(data, size, upload)
             }
             D3D12_FEATURE_D3D12_OPTIONS16 => unknown(),
+            D3D12_FEATURE_D3D12_OPTIONS19 => match config.descriptors {
+                Some([views, samplers]) => {
+                    let heaps = D3D12_FEATURE_DATA_D3D12_OPTIONS19 {
+                        MaxViewDescriptorHeapSize: views,
+                        MaxSamplerDescriptorHeapSize: samplers.saturating_mul(2),
+                        MaxSamplerDescriptorHeapSizeWithStaticSamplers: samplers,
+                        AnisoFilterWithPointMipSupported: true.into(),
+                        ..Default::default()
+                    };
+                    answer(data, size, heaps)
+                }
+                None => unknown(),
+            },
             FEATURE_TIGHT_ALIGNMENT if config.tight.is_some() => answer(data, size, 1_i32),
             FEATURE_TIGHT_ALIGNMENT => unknown(),
             _ => self.ask_below(feature, data, size),

@@ -115,6 +115,22 @@ impl Runtime {
         unsafe { self.below.CreateFence(value, flags) }
     }
 
+    /// Refuses what no runtime has: shaders that see targets, and heaps of nothing.
+    pub(super) fn create_descriptor_heap(
+        &self,
+        desc: &D3D12_DESCRIPTOR_HEAP_DESC,
+    ) -> Result<ID3D12DescriptorHeap> {
+        self.enter(Kind::CreateDescriptorHeap)?;
+        let targets = [D3D12_DESCRIPTOR_HEAP_TYPE_RTV, D3D12_DESCRIPTOR_HEAP_TYPE_DSV].contains(&desc.Type);
+        if desc.NumDescriptors == 0 || targets && desc.Flags != D3D12_DESCRIPTOR_HEAP_FLAG_NONE {
+            self.complain(format!("CreateDescriptorHeap: {desc:?}"));
+        }
+        // SAFETY: the device is live.
+        let heap: ID3D12DescriptorHeap = unsafe { self.below.CreateDescriptorHeap(desc) }?;
+        self.born(heap.clone().into(), What::DescriptorHeap);
+        Ok(heap)
+    }
+
     pub(super) fn create_shared_handle(
         &self,
         object: &ID3D12DeviceChild,

@@ -1,4 +1,4 @@
-//! What is alive: heaps and resources that somebody beside this runtime still has.
+//! What is alive: heaps, of descriptors too, and resources that somebody beside this runtime still has.
 //!
 //! The runtime keeps a reference to each. Where that is the only one, the object is dead, and is let go.
 
@@ -20,6 +20,7 @@ pub(crate) struct Live {
 pub(super) enum What {
     Heap(D3D12_HEAP_DESC),
     Placed,
+    DescriptorHeap,
     /// In heaps of these properties, and how large.
     Committed(D3D12_HEAP_PROPERTIES, u64),
 }
@@ -30,6 +31,7 @@ pub(crate) struct Counts {
     pub(crate) heaps: u32,
     pub(crate) placed: u32,
     pub(crate) committed: u32,
+    pub(crate) descriptor_heaps: u32,
 }
 
 /// What COM calls the identity of an object: one address, whichever interface one has.
@@ -80,6 +82,7 @@ impl Runtime {
             match live.what {
                 What::Heap(_) => counts.heaps += 1,
                 What::Placed => counts.placed += 1,
+                What::DescriptorHeap => counts.descriptor_heaps += 1,
                 What::Committed(..) => counts.committed += 1,
             }
         }
@@ -94,7 +97,7 @@ impl Runtime {
             let (properties, size) = match &live.what {
                 What::Heap(desc) => (desc.Properties, desc.SizeInBytes),
                 What::Committed(properties, size) => (*properties, *size),
-                What::Placed => continue,
+                What::Placed | What::DescriptorHeap => continue,
             };
             bytes[self.segment_group(&properties)] += size;
         }

@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) not_zeroed: bool,
     /// Initial layouts.
     pub(crate) enhanced_barriers: bool,
+    /// Views and samplers that a heap can have, those along with static ones; `None` where nobody may ask.
+    pub(crate) descriptors: Option<[u32; 2]>,
     /// Interfaces up to `ID3D12Device12`, rather than `ID3D12Device` alone.
     pub(crate) interfaces: Interfaces,
     /// Bytes of the adapter's own memory, and of the system's.
@@ -68,6 +70,7 @@ impl Config {
             tight: None,
             not_zeroed: false,
             enhanced_barriers: false,
+            descriptors: None,
             interfaces: Interfaces::First,
             sizes: [8 << 30, 16 << 30],
         }
@@ -81,6 +84,7 @@ impl Config {
             tight: Some(256),
             not_zeroed: true,
             enhanced_barriers: true,
+            descriptors: Some([1 << 20, 4000]),
             interfaces: Interfaces::UpTo12,
             ..Self::oldest()
         }

@@ -1,5 +1,8 @@
-//! What the Direct3D 12 device promises beyond the trait: resources as one word, heap types, residency, and
-//! sharing.
+//! What the Direct3D 12 device promises beyond the trait: resources as one word, heap types, residency, sharing,
+//! and descriptors.
+
+mod commands;
+mod descriptors;
 
 use allotment::device::d3d12::{Device, DeviceDesc, MemoryOptions, ResourceInfo};
 use allotment::device::{
@@ -19,6 +22,13 @@ use crate::kinds::d3d12::D3d12Fixture;
 type D3d12 = Gpu<D3d12Fixture>;
 
 pub(crate) fn all() -> Vec<Test<D3d12Fixture>> {
+    let mut all = own();
+    all.extend(commands::all());
+    all.extend(descriptors::all());
+    all
+}
+
+fn own() -> Vec<Test<D3d12Fixture>> {
     tests![D3d12Fixture:
         a_buffer_and_a_texture_are_made_by_the_same_call,
         memory_of_its_own_is_a_committed_resource,

@@ -29,6 +29,7 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
         a_lost_device_stays_lost,
         a_lost_device_takes_back_what_it_gave,
         a_lost_device_completes_nothing,
+        a_lost_device_still_says_what_was_submitted,
         who_waits_hears_of_the_loss,
         memory_in_use_may_be_freed_after_the_loss,
     ]
@@ -103,7 +104,9 @@ fn script(device: &HostDevice) -> Result<Vec<u8>, DeviceError> {
         let waits = [TimelinePoint { queue: FIRST, value: taken.submitted }];
         let copies = [BufferCopy { from, from_offset: 0, to, to_offset: 0, size: SIZE }];
         // SAFETY: `taken` gives nothing back before the queue is done.
-        taken.submitted = unsafe { device.submit(FIRST, &Submission { waits: &waits, copies: &copies }) }?;
+        taken.submitted = unsafe {
+            device.submit(FIRST, &Submission { waits: &waits, copies: &copies, ..Submission::default() })
+        }?;
     }
     let last = TimelinePoint { queue: FIRST, value: taken.submitted };
     assert_eq!(device.wait(last, PATIENCE)?, Wait::Reached);
@@ -357,6 +360,19 @@ fn a_lost_device_completes_nothing(gpu: &HostGpu) {
     gpu.device().resume_queues();
     std::thread::sleep(Duration::from_millis(20));
     assert_same(&mapping.read(0..4096), &pattern(2, 4096), "nothing was copied");
+}
+
+fn a_lost_device_still_says_what_was_submitted(gpu: &HostGpu) {
+    for value in 1..=3 {
+        for queue in gpu.queues() {
+            assert_eq!(gpu.submit(queue, &[], &[]).value, TimelineValue(value));
+        }
+    }
+    gpu.device().lose();
+    for queue in gpu.queues() {
+        assert!(gpu.try_submit(queue, &[], &[]).is_err());
+        assert_eq!(gpu.device().submitted(queue), TimelineValue(3), "{queue:?}");
+    }
 }
 
 fn who_waits_hears_of_the_loss(gpu: &HostGpu) {

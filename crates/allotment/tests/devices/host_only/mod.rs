@@ -6,8 +6,10 @@
 
 mod coherence;
 mod complaints;
+mod descriptors;
 mod failures;
 mod heaps;
+mod images;
 mod queues;
 
 use crate::fixture::Test;
@@ -22,8 +24,12 @@ pub(crate) fn all() -> Vec<(&'static str, Test<HostFixture>)> {
         .chain(on("discrete-large-bar", complaints::all()))
         .chain(on("d3d12-tier-1", complaints::about_placement()))
         .chain(on("d3d12-tier-2", complaints::about_directions()))
+        .chain(on("discrete-large-bar", descriptors::all()))
+        .chain(on("integrated", descriptors::about_what_the_driver_keeps()))
         .chain(on("discrete-large-bar", failures::all()))
         .chain(on("discrete-no-bar", heaps::all()))
+        .chain(on("discrete-large-bar", images::all()))
+        .chain(on("d3d12-tier-2", images::about_limits()))
         .chain(on("discrete-large-bar", queues::all()))
         .collect()
 }

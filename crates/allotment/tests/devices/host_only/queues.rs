@@ -236,7 +236,8 @@ fn work_outlives_the_clone_that_submitted_it(gpu: &HostGpu) {
     let clone = gpu.device().clone();
     let copies = [copy::<HostFixture>(&from, 0, &to, 0, 4096)];
     // SAFETY: the buffers live until the work is done, which is waited for below.
-    let value = unsafe { clone.submit(FIRST, &Submission { waits: &[], copies: &copies }) }.unwrap();
+    let value =
+        unsafe { clone.submit(FIRST, &Submission { copies: &copies, ..Submission::default() }) }.unwrap();
     drop(clone);
     gpu.device().resume_queues();
     gpu.wait(TimelinePoint { queue: FIRST, value });
@@ -264,7 +265,8 @@ fn a_device_that_is_dropped_with_work_pending_does_not_hang(gpu: &HostGpu) {
         let copies = [BufferCopy { from: &from, from_offset: 0, to: &to, to_offset: 0, size: 2048 }];
         for _ in 0..5 {
             // SAFETY: nothing goes before the device does.
-            unsafe { device.submit(FIRST, &Submission { waits, copies: &copies }) }.unwrap();
+            unsafe { device.submit(FIRST, &Submission { waits, copies: &copies, ..Submission::default() }) }
+                .unwrap();
         }
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {

@@ -12,30 +12,32 @@ pub(super) fn kind() -> crate::runner::Kind {
 }
 
 #[cfg(all(feature = "d3d12", windows))]
-pub(crate) use real::D3d12Fixture;
-#[cfg(all(feature = "d3d12", windows))]
 pub(super) use real::kind;
+#[cfg(all(feature = "d3d12", windows))]
+pub(crate) use real::{D3d12Fixture, no_tables};
 
 #[cfg(all(feature = "d3d12", windows))]
 mod real {
+    use core::ffi::{c_char, c_void};
+
     use allotment::Device as _;
-    use allotment::device::HeapIndex;
     use allotment::device::d3d12::{Device, DeviceDesc};
-    use allotment_headless::Choice;
-    use allotment_headless::d3d12::{Headless, HeadlessDesc};
+    use allotment::device::{HeapIndex, TexelBlock};
+    use allotment_headless::d3d12::{D3d12Reader, Headless, HeadlessDesc};
+    use allotment_headless::{Choice, DescriptorReader as _};
     use windows::Win32::Graphics::Direct3D12::*;
-    use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT_R8G8B8A8_UNORM;
+    use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_BC1_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM};
 
     use crate::d3d12_only;
-    use crate::fixture::Fixture;
+    use crate::fixture::{DescriptorFixture, Fixture, Outcome};
     use crate::kinds::host::HostFixture;
     use crate::kinds::turns::{Turn, Turns};
     use crate::runner::Kind;
     use crate::suite;
 
     pub(crate) fn kind() -> Kind {
-        let watched = match Headless::open(&desc()) {
-            Ok(headless) => headless.messages().is_some(),
+        let (watched, reads) = match Headless::open(&desc()) {
+            Ok(headless) => (headless.messages().is_some(), D3d12Reader::new(headless.device(), 1).is_ok()),
             Err(why) => {
                 let mut tests = suite::names::<HostFixture>();
                 tests.extend(d3d12_only::all().into_iter().map(|(name, _)| name));
@@ -49,6 +51,13 @@ mod real {
             "nobody watched: this runtime has no debug layer"
         });
         kind.conformance("", || D3d12Fixture::new(|desc| desc));
+        if reads {
+            kind.descriptors("", || D3d12Fixture::new(|desc| desc));
+        } else {
+            for (name, _) in suite::descriptors::all::<D3d12Fixture>() {
+                kind.add("", (name, |_| no_tables()), || D3d12Fixture::new(|desc| desc));
+            }
+        }
         // As on older hardware: buffers, render targets and other textures do not share heaps.
         kind.conformance("tier 1", || D3d12Fixture::new(|desc| desc.up_to_tier(D3D12_RESOURCE_HEAP_TIER_1)));
         kind.conformance("custom heaps", || D3d12Fixture::new(with_custom_heaps));
@@ -56,6 +65,24 @@ mod real {
             kind.add("", test, || D3d12Fixture::new(|desc| desc));
         }
         kind
+    }
+
+    /// Why a test that has shaders read through descriptors does not run.
+    pub(crate) fn no_tables() -> Outcome {
+        Outcome::DoesNotApply("shaders see no descriptor tables on this runtime")
+    }
+
+    /// Whether this is Wine rather than Windows: its system library says so.
+    fn is_wine() -> bool {
+        #[link(name = "kernel32")]
+        unsafe extern "system" {
+            fn GetModuleHandleA(name: *const c_char) -> *mut c_void;
+            fn GetProcAddress(module: *mut c_void, name: *const c_char) -> *mut c_void;
+        }
+        // SAFETY: the name ends with a zero.
+        let library = unsafe { GetModuleHandleA(c"ntdll.dll".as_ptr()) };
+        // SAFETY: as above, and every process has that library.
+        !unsafe { GetProcAddress(library, c"wine_get_version".as_ptr()) }.is_null()
     }
 
     /// What the environment asks for.
@@ -115,6 +142,21 @@ mod real {
             DXGI_FORMAT_R8G8B8A8_UNORM.0.unsigned_abs()
         }
 
+        fn image_states(&self) -> &'static [D3D12_RESOURCE_STATES] {
+            const STATES: [D3D12_RESOURCE_STATES; 4] = [
+                D3D12_RESOURCE_STATE_COMMON,
+                D3D12_RESOURCE_STATE_NON_PIXEL_SHADER_RESOURCE,
+                D3D12_RESOURCE_STATE_COPY_SOURCE,
+                D3D12_RESOURCE_STATE_COPY_DEST,
+            ];
+            &STATES
+        }
+
+        fn compressed_format(&self) -> Option<(u32, TexelBlock)> {
+            let bc1 = TexelBlock { bytes: 8, width: 4, height: 4 };
+            Some((DXGI_FORMAT_BC1_UNORM.0.unsigned_abs(), bc1))
+        }
+
         fn has_linear_images(&self) -> bool {
             false
         }
@@ -134,6 +176,14 @@ mod real {
             let said = self.headless.messages().map(|messages| messages.take()).unwrap_or_default();
             let said: Vec<_> = said.iter().map(ToString::to_string).collect();
             if said.is_empty() { Ok(()) } else { Err(format!("the debug layer said: {said:#?}")) }
+        }
+    }
+    impl DescriptorFixture for D3d12Fixture {
+        type Reader = D3d12Reader;
+
+        /// Wine hands a descriptor of nothing to Vulkan as it is, and lavapipe's shaders fault at that.
+        fn null_reads_zeros(&self) -> bool {
+            !is_wine()
         }
     }
 }

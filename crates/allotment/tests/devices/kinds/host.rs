@@ -3,15 +3,19 @@
 use std::sync::Mutex;
 
 use allotment::device::host::{HostDevice, Profile};
+use allotment_headless::HostReader;
 
-use crate::fixture::Fixture;
+use crate::fixture::{DescriptorFixture, Fixture};
 use crate::host_only;
 use crate::runner::Kind;
 
 pub(super) fn kind() -> Kind {
     let mut kind = Kind::new("host");
     for profile in Profile::all() {
-        kind.conformance(profile.name, move || HostFixture::new(profile.clone()));
+        let name = profile.name;
+        let make = move || HostFixture::new(profile.clone());
+        kind.conformance(name, make.clone());
+        kind.descriptors(name, make);
     }
     for (profile, test) in host_only::all() {
         kind.add(profile, test, move || HostFixture::new(Profile::named(profile).unwrap()));
@@ -53,6 +57,10 @@ impl Fixture for HostFixture {
         4
     }
 
+    fn image_states(&self) -> &'static [()] {
+        &[()]
+    }
+
     fn has_linear_images(&self) -> bool {
         // As on the machines that these profiles are like, so that the suite is run both ways.
         !self.device.profile().name.starts_with("d3d12")
@@ -70,9 +78,14 @@ impl Fixture for HostFixture {
             return Err(format!("the device complained: {complaints:#?}"));
         }
         let usage = self.device.usage();
-        if usage.memory_objects != 0 || usage.memory_bytes != 0 || usage.buffers != 0 || usage.images != 0 {
+        let left = [usage.memory_bytes, usage.buffers, usage.images, usage.descriptor_heaps];
+        if usage.memory_objects != 0 || usage.samplers != 0 || left != [0; 4] {
             return Err(format!("something was left behind: {usage:?}"));
         }
         Ok(())
     }
+}
+
+impl DescriptorFixture for HostFixture {
+    type Reader = HostReader;
 }

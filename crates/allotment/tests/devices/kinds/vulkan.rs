@@ -4,20 +4,21 @@
 //! `ALLOTMENT_VALIDATION=off` does without the layer, for machines that have none.
 
 use allotment::Device as _;
-use allotment::device::HeapIndex;
-use allotment::device::vulkan::Device;
-use allotment_headless::vulkan::{Headless, HeadlessDesc};
+use allotment::device::vulkan::{DescriptorModel, Device, Enabled};
+use allotment::device::{DeviceError, HeapIndex, TexelBlock};
+use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError, VulkanReader};
 use allotment_headless::{Choice, Message};
+use ash::vk::ImageLayout;
 
 use super::host::HostFixture;
 use super::turns::{Turn, Turns};
-use crate::fixture::Fixture;
+use crate::fixture::{DescriptorFixture, Fixture};
 use crate::runner::Kind;
 use crate::suite;
 use crate::vulkan_only;
 
 /// What the layer may say: which rule (old layers put `UNASSIGNED-` before it), about what, and why.
-const ALLOWED: [(&str, &str, &str); 12] = [
+const ALLOWED: [(&str, &str, &str); 17] = [
     (
         "BestPractices-vkCreateInstance-specialuse-extension-debugging",
         "CreateInstance()",
@@ -47,7 +48,29 @@ const ALLOWED: [(&str, &str, &str); 12] = [
     (
         "BestPractices-pipeline-stage-flags",
         "ALL_COMMANDS_BIT",
-        "what a submission without commands waits with, which has no stage of its own",
+        "what a submission waits with of whose commands nothing is known; and what copies wait for, and are \
+         waited for by: nobody says what else uses the bytes",
+    ),
+    ("BestPractices-pipeline-stage-flags-compute", "ALL_COMMANDS_BIT", "as above, in newer layers"),
+    (
+        "BestPractices-vkCreateDevice-specialuse-extension-d3demulation",
+        "VK_EXT_mutable_descriptor_type",
+        "as below, in older layers",
+    ),
+    (
+        "BestPractices-specialuse-extension",
+        "VK_EXT_mutable_descriptor_type",
+        "without it, slots of a descriptor buffer would be of one type",
+    ),
+    (
+        "BestPractices-SpirvDeprecated_WorkgroupSize",
+        "vkCreateComputePipelines()",
+        "the shader that reads through descriptors runs on Vulkan 1.1 as well",
+    ),
+    (
+        "BestPractices-Error-Result",
+        "vkAllocateMemory(): Returned error VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        "how lavapipe 25 says that it can share no memory as a dma-buf on a machine without /dev/udmabuf",
     ),
     ("BestPractices-Error-Result", "VK_ERROR_FORMAT_NOT_SUPPORTED", "how a device says no when it is asked"),
     ("BestPractices-Failure-Result", "VK_ERROR_FORMAT_NOT_SUPPORTED", "as above, in newer layers"),
@@ -66,10 +89,31 @@ pub(super) fn kind() -> Kind {
     kind.conformance("1.1", move || VulkanFixture::new(&older()));
     // And as it is for an application that enables nothing.
     kind.conformance("bare 1.1", move || VulkanFixture::new(&older().bare()));
+    // Not every driver has both ways to descriptors, or any.
+    let sets = || or_without(desc().with_descriptors(SETS));
+    let buffer = || or_without(desc().with_descriptors(BUFFER));
+    kind.descriptors("sets", move || VulkanFixture::new(&sets()));
+    kind.descriptors("buffer", move || VulkanFixture::new(&buffer()));
+    kind.descriptors("buffer 1.1", move || VulkanFixture::new(&or_without(older().with_descriptors(BUFFER))));
+    for test in vulkan_only::of_descriptors() {
+        kind.add("sets", test, move || VulkanFixture::new(&sets()));
+        kind.add("buffer", test, move || VulkanFixture::new(&buffer()));
+    }
     for test in vulkan_only::all() {
         kind.add("", test, || VulkanFixture::new(&desc()));
     }
     kind
+}
+
+const SETS: Descriptors = Descriptors::Model(DescriptorModel::Sets);
+const BUFFER: Descriptors = Descriptors::Model(DescriptorModel::Buffer);
+
+/// The same without descriptors, where the device has none of the model.
+fn or_without(desc: HeadlessDesc) -> HeadlessDesc {
+    match Headless::open(&desc) {
+        Err(OpenError::Device(DeviceError::Unsupported)) => desc.with_descriptors(Descriptors::Off),
+        _ => desc,
+    }
 }
 
 /// What the environment asks for.
@@ -119,11 +163,26 @@ impl Fixture for VulkanFixture {
 
     fn budgets_are_exact(&self) -> bool {
         // Without the extension, what is said is what was got through the device.
-        !self.device().enabled().contains(allotment::device::vulkan::Enabled::MEMORY_BUDGET)
+        !self.device().enabled().contains(Enabled::MEMORY_BUDGET)
     }
 
     fn image_format(&self) -> u32 {
         ash::vk::Format::R8G8B8A8_UNORM.as_raw().unsigned_abs()
+    }
+
+    fn image_states(&self) -> &'static [ImageLayout] {
+        const STATES: [ImageLayout; 4] = [
+            ImageLayout::SHADER_READ_ONLY_OPTIMAL,
+            ImageLayout::GENERAL,
+            ImageLayout::TRANSFER_SRC_OPTIMAL,
+            ImageLayout::TRANSFER_DST_OPTIMAL,
+        ];
+        &STATES
+    }
+
+    fn compressed_format(&self) -> Option<(u32, TexelBlock)> {
+        let bc1 = TexelBlock { bytes: 8, width: 4, height: 4 };
+        Some((ash::vk::Format::BC1_RGBA_UNORM_BLOCK.as_raw().unsigned_abs(), bc1))
     }
 
     fn expect_complaints(&self, _: &'static str) {
@@ -142,5 +201,13 @@ impl Fixture for VulkanFixture {
         drop(self);
         let wrong: Vec<_> = messages.take().into_iter().filter(is_wrong).map(|m| m.to_string()).collect();
         if wrong.is_empty() { Ok(()) } else { Err(format!("the validation layer said: {wrong:#?}")) }
+    }
+}
+
+impl DescriptorFixture for VulkanFixture {
+    type Reader = VulkanReader;
+
+    fn null_reads_zeros(&self) -> bool {
+        self.device().enabled().contains(Enabled::NULL_DESCRIPTOR)
     }
 }

@@ -96,7 +96,9 @@ fn copy<F: Fixture>(
     let queue = QueueIndex(0);
     let copies = [BufferCopy { from, from_offset: 0, to, to_offset: 0, size }];
     // SAFETY: the callers' buffers are as large as that, and live until the wait below is over.
-    let value = unsafe { gpu.device().submit(queue, &Submission { waits: &[], copies: &copies }) }.unwrap();
+    let value =
+        unsafe { gpu.device().submit(queue, &Submission { copies: &copies, ..Submission::default() }) }
+            .unwrap();
     let waited = gpu.device().wait(TimelinePoint { queue, value }, PATIENCE);
     assert_eq!(waited, Ok(Wait::Reached));
 }

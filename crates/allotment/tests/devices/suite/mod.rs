@@ -6,15 +6,22 @@ mod allocator_limits;
 mod buffers;
 mod copies;
 mod decisions;
+pub(crate) mod descriptor_heaps;
+pub(crate) mod descriptor_rig;
+pub(crate) mod descriptors;
+mod image_copies;
 mod images;
+mod lifetimes;
 mod mapping;
 mod memory;
 mod properties;
+mod stage;
 mod timelines;
+mod uploads;
 
-use crate::fixture::{Fixture, Test};
+use crate::fixture::{DescriptorFixture, Fixture, Test};
 
-/// All tests, for a device of a fixture.
+/// All tests, for a device of a fixture. Those about descriptors are [apart](descriptors::all).
 pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
     let groups = [
         properties::all(),
@@ -23,7 +30,10 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         buffers::all(),
         images::all(),
         copies::all(),
+        image_copies::all(),
         timelines::all(),
+        lifetimes::all(),
+        uploads::all(),
         allocator_bytes::all(),
         allocator_limits::all(),
         decisions::all(),
@@ -31,7 +41,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
     groups.into_iter().flatten().collect()
 }
 
-/// The names of all tests.
-pub(crate) fn names<F: Fixture>() -> Vec<&'static str> {
-    all::<F>().into_iter().map(|(name, _)| name).collect()
+/// The names of all tests, of those about descriptors as well.
+pub(crate) fn names<F: DescriptorFixture>() -> Vec<&'static str> {
+    all::<F>().into_iter().chain(descriptors::all::<F>()).map(|(name, _)| name).collect()
 }

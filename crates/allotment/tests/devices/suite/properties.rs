@@ -86,7 +86,12 @@ fn queues_read_and_write_some_memory_that_takes_buffers<F: Fixture>(gpu: &Gpu<F>
 
 fn limits_are_powers_of_two_and_leave_room<F: Fixture>(gpu: &Gpu<F>) {
     let limits = gpu.properties().limits;
-    for limit in [limits.buffer_image_granularity, limits.non_coherent_atom_size] {
+    for limit in [
+        limits.buffer_image_granularity,
+        limits.non_coherent_atom_size,
+        limits.image_copy_offset_alignment,
+        limits.image_copy_row_alignment,
+    ] {
         assert!(limit.get().is_power_of_two(), "{limit}");
         // An atom or a page of more than this would leave no memory type usable.
         assert!(limit.get() <= 1 << 20, "{limit}");

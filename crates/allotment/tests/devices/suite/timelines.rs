@@ -28,6 +28,9 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         threads_submit_to_all_queues_at_once,
         many_small_submissions_all_complete,
         a_queue_that_does_not_exist_is_refused,
+        what_was_submitted_is_known_before_it_is_done,
+        each_thread_finds_its_own_submission_counted,
+        nothing_was_submitted_to_a_queue_that_does_not_exist,
     ]
 }
 
@@ -315,5 +318,53 @@ fn a_queue_that_does_not_exist_is_refused<F: Fixture>(gpu: &Gpu<F>) {
     for queue in [gpu.properties().queues.len() as u8, u8::MAX].map(QueueIndex) {
         assert!(gpu.device().completed(queue).is_err(), "{queue:?}");
         assert!(gpu.device().wait(point(queue, 1), Duration::ZERO).is_err(), "{queue:?}");
+    }
+}
+
+fn what_was_submitted_is_known_before_it_is_done<F: Fixture>(gpu: &Gpu<F>) {
+    for queue in gpu.queues() {
+        assert_eq!(gpu.device().submitted(queue), TimelineValue(0), "{queue:?}");
+    }
+    for round in 1..=20 {
+        for queue in gpu.queues() {
+            let submitted = gpu.submit(queue, &[], &[]);
+            assert_eq!(gpu.device().submitted(queue), submitted.value, "{queue:?}");
+            assert_eq!(submitted.value.0, round, "{queue:?}");
+        }
+    }
+    let refused = point(QueueIndex(u8::MAX), 1);
+    gpu.fixture().expect_complaints("submit: ");
+    for queue in gpu.queues() {
+        assert!(gpu.try_submit(queue, &[refused], &[]).is_err());
+        assert_eq!(gpu.device().submitted(queue), TimelineValue(20), "a refused submission is not counted");
+        gpu.wait(point(queue, 20));
+        assert_eq!(gpu.device().submitted(queue), TimelineValue(20), "{queue:?}");
+    }
+}
+
+fn each_thread_finds_its_own_submission_counted<F: Fixture>(gpu: &Gpu<F>) {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 100;
+    let work = || {
+        for _ in 0..EACH {
+            for queue in gpu.queues() {
+                let before = gpu.device().submitted(queue);
+                let submitted = gpu.submit(queue, &[], &[]).value;
+                let after = gpu.device().submitted(queue);
+                assert!(before < submitted && submitted <= after, "{before:?}, {submitted:?}, {after:?}");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..THREADS).for_each(|_| drop(scope.spawn(work)));
+    });
+    for queue in gpu.queues() {
+        assert_eq!(gpu.device().submitted(queue), TimelineValue(THREADS * EACH));
+    }
+}
+
+fn nothing_was_submitted_to_a_queue_that_does_not_exist<F: Fixture>(gpu: &Gpu<F>) {
+    for queue in [gpu.properties().queues.len() as u8, u8::MAX].map(QueueIndex) {
+        assert_eq!(gpu.device().submitted(queue), TimelineValue(0), "{queue:?}");
     }
 }

@@ -1,6 +1,8 @@
 //! What the Vulkan device promises beyond the trait: sharing, addresses, names, and memory for what the
 //! application made itself.
 
+mod commands;
+mod descriptors;
 #[cfg(unix)]
 mod sharing;
 mod sparse;
@@ -21,10 +23,17 @@ type Vulkan = Gpu<VulkanFixture>;
 
 pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
     let mut all = own();
+    all.extend(commands::all());
+    all.extend(descriptors::anywhere());
     all.extend(sparse::all());
     #[cfg(unix)]
     all.extend(sharing::all());
     all
+}
+
+/// Those about descriptors of either model.
+pub(crate) fn of_descriptors() -> Vec<Test<VulkanFixture>> {
+    descriptors::all()
 }
 
 fn own() -> Vec<Test<VulkanFixture>> {

@@ -1,0 +1,125 @@
+//! Uploads that never stop: the library's uploader and its ring, with bytes on their way all the time.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use allotment::device::vulkan::Device;
+use allotment::device::{BufferCopy, BufferDesc, Device as _, Submission, Wait};
+use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::memory::{OwnedBuffer, OwningAllocator, Transfer};
+use allotment::upload::{RingError, UploadRing, Uploader, UploaderDesc, WaitFor};
+use allotment::{Alignment, AllocationDesc, Intent, Requirements};
+
+use super::{Bench, OwnWay, failed};
+use crate::failure::Failure;
+
+/// Bytes of staging memory, as the uploader has unless told otherwise.
+const STAGING: u64 = 32 << 20;
+
+/// Bytes of one write: a texture or a mesh.
+const WRITE: usize = 1 << 20;
+
+/// Times that all bytes go up in one measurement, so that beginning and end weigh little.
+const ROUNDS: u32 = 4;
+
+/// What the two ways share.
+struct Stream<'a> {
+    bench: &'a Bench<'a>,
+    tracker: SubmissionTracker,
+    memory: OwningAllocator<Device>,
+    target: OwnedBuffer<Device>,
+    /// The memory type of rings.
+    memory_type: usize,
+}
+
+pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
+    let tracker = SubmissionTracker::new(bench.gpu.library().clone()).map_err(failed)?;
+    let memory = OwningAllocator::new(&bench.allocator, &DeferredDrop::new(&tracker));
+    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("streamed to");
+    let target = memory.create_buffer(&BufferDesc::new(bench.size()).into(), &desc).map_err(failed)?;
+    let ring = UploadRing::new(&bench.allocator, &tracker, STAGING).map_err(failed)?;
+    let memory_type = ring.memory_type().get();
+    let stream = Stream { bench, tracker, memory, target, memory_type };
+
+    let mut desc = UploaderDesc::default();
+    (desc.staging, desc.queue) = (STAGING, Some(bench.gpu.queue));
+    let mut uploader = Uploader::new(&stream.memory, desc).map_err(failed)?;
+    let written = bench.limit(memory_type, |row| row.to_device.map(|copy| copy.min(row.write)));
+    let writing = bench.way("sustained, Uploader", memory_type, written, || stream.write(&mut uploader))?;
+    stream.verify()?;
+
+    let copied = bench.limit(memory_type, |row| row.to_device);
+    let mut ring = ring;
+    let copying = bench.way("sustained, copies", memory_type, copied, || stream.copy(&mut ring))?;
+    Ok(writing.into_iter().chain(copying).collect())
+}
+
+impl Stream<'_> {
+    fn wait_idle(&self) -> Result<(), Failure> {
+        match self.tracker.wait_idle(Duration::from_secs(10)).map_err(failed)? {
+            Wait::Reached => Ok(()),
+            Wait::TimedOut => Err(failed("uploads took more than ten seconds")),
+        }
+    }
+
+    /// Writes all bytes, write by write, again and again. The time for one round.
+    fn write(&self, uploader: &mut Uploader<Device>) -> Result<Duration, Failure> {
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            for (i, bytes) in (0..).zip(self.bench.source.chunks(WRITE)) {
+                uploader.update(&self.target, i * WRITE as u64, bytes).map_err(failed)?;
+            }
+        }
+        uploader.submit().map_err(failed)?;
+        self.wait_idle()?;
+        Ok(start.elapsed() / ROUNDS)
+    }
+
+    /// Copies as many bytes that are in the ring already, a quarter of it at a time: what a queue does that is
+    /// never left without work. The time for one round.
+    fn copy(&self, ring: &mut UploadRing<Device>) -> Result<Duration, Failure> {
+        let (device, queue) = (self.bench.gpu.library(), self.bench.gpu.queue);
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            let mut done = 0;
+            while done < self.bench.size() {
+                let size = (STAGING / 4).min(self.bench.size() - done);
+                let from_offset = self.room(ring, size)?;
+                let (from, to) = (ring.buffer(), self.target.handle());
+                let copies = [BufferCopy { from, from_offset, to, to_offset: done, size }];
+                let work = Submission { copies: &copies, ..Submission::default() };
+                let recording = self.tracker.record("copies");
+                // SAFETY: both ranges lie in their buffers, which live until this is waited for.
+                let point = recording.submit(queue, |_| unsafe { device.submit(queue, &work) });
+                ring.close(point.map_err(failed)?);
+                done += size;
+            }
+        }
+        self.wait_idle()?;
+        Ok(start.elapsed() / ROUNDS)
+    }
+
+    fn room(&self, ring: &mut UploadRing<Device>, size: u64) -> Result<u64, Failure> {
+        loop {
+            match ring.allocate(size, Alignment::ONE) {
+                Ok(slice) => return Ok(slice.offset()),
+                Err(RingError::FullForNow { wait: WaitFor::Point(point), .. }) => {
+                    let _ = self.tracker.wait(point, Duration::from_secs(10)).map_err(failed)?;
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    /// What was written last must have arrived.
+    fn verify(&self) -> Result<(), Failure> {
+        let mut back = vec![0; self.bench.source.len()];
+        let transfer = Transfer::new(&self.bench.allocator, self.bench.gpu.queue, 4 << 20);
+        transfer.map_err(failed)?.download_from(&self.target, 0, &mut back).map_err(failed)?;
+        if back == self.bench.source {
+            Ok(())
+        } else {
+            Err(Failure::Corrupt { memory_type: self.memory_type })
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `descriptor`: what it costs to hand out descriptors, to copy them and to bind them.
+//!
+//! No GPU takes part: the device is the simulated one, and its queue is done at once.
+//!
+//! ```text
+//!   rig             the simulated device with what the library's ways stand on
+//!   transient       ranges of a recording's own
+//!   staging         slots that the CPU copies from
+//!   commit          what a draw is told
+//!   copy            many descriptors at once, beside memcpy
+//!   bindless        slots with a number, and samplers
+//!   locked_ranges   the peer: a range allocator behind a mutex
+//!   bit_pages       the peer: pages of 64 bits behind a mutex
+//!   sets            the peer: gpu-descriptor
+//!   report          rows and ratios, as a table and as JSON
+//! ```
+
+mod bindless;
+mod bit_pages;
+mod commit;
+mod copy;
+mod locked_ranges;
+mod report;
+mod rig;
+mod sets;
+mod staging;
+#[cfg(test)]
+mod tests;
+mod transient;
+
+use serde::Serialize;
+
+use crate::args::DescriptorArgs;
+use crate::failure::Failure;
+use crate::race::{Clock, Racer, race};
+use report::Report;
+use staging::Order;
+use transient::Between;
+
+/// Operations of a batch.
+const BATCH: u64 = 1000;
+
+/// How much of what there is. All counts are of descriptors but where they say otherwise.
+#[derive(Serialize)]
+struct Dimensions {
+    /// Batches of 1,000 operations in a lap, of each thread.
+    batches: u32,
+    /// Of each thread in `staging`, of all in `bindless`.
+    live: u32,
+    /// Bytes of each.
+    stride: u32,
+    /// That recordings share.
+    transient_region: u32,
+    /// That a recording takes at once.
+    transient_chunk: u32,
+    /// Of a recording in `transient`.
+    transient_ranges: u32,
+    /// The largest of them.
+    transient_largest: u32,
+    staging_page: u32,
+    commit_draws_per_recording: u32,
+    commit_mutable: u32,
+    commit_dynamic: u32,
+    copied: u32,
+    /// Tables in `copy-tables` that have as many together.
+    copied_tables: u32,
+    /// Samplers that differ.
+    samplers: u16,
+}
+
+impl Dimensions {
+    fn new(args: &DescriptorArgs) -> Result<Self, Failure> {
+        let heap = rig::Rig::heap_desc();
+        let staging =
+            allotment::descriptor::StagingHeapDesc::new(allotment::device::DescriptorKind::Resource);
+        Ok(Self {
+            batches: args.batches,
+            live: args.live,
+            stride: rig::Rig::new()?.stride(),
+            transient_region: heap.transient,
+            transient_chunk: heap.chunk,
+            transient_ranges: transient::RANGES,
+            transient_largest: transient::LARGEST,
+            staging_page: staging.page_size,
+            commit_draws_per_recording: commit::DRAWS,
+            commit_mutable: commit::MUTABLE,
+            commit_dynamic: commit::DYNAMIC,
+            copied: copy::COUNT,
+            copied_tables: copy::TABLES,
+            samplers: bindless::SAMPLERS,
+        })
+    }
+}
+
+pub(crate) fn run(args: &DescriptorArgs) -> Result<(), Failure> {
+    measure(args)?.print(args.json)
+}
+
+fn measure(args: &DescriptorArgs) -> Result<Report, Failure> {
+    let dimensions = Dimensions::new(args)?;
+    let mut report = Report::new(args.repetitions, dimensions);
+    let mut add = |workload: &'static str, threads, make: &dyn Fn(&Dimensions) -> _| {
+        if args.workload.as_ref().is_some_and(|wanted| !workload.starts_with(wanted)) {
+            return Ok(());
+        }
+        let racers: Vec<Racer> = make(&report.dimensions)?;
+        let outcomes = race(&racers, args.repetitions)?;
+        let clock = if threads == 1 { Clock::ThreadCpu } else { Clock::Wall };
+        report.rows.add(workload, clock, &outcomes);
+        Ok::<_, Failure>(())
+    };
+    for (workload, between) in [("transient", Between::Nothing), ("transient-apart", Between::Other)] {
+        for &threads in &args.threads {
+            add(workload, threads, &|dimensions| transient::racers(threads, dimensions, between))?;
+        }
+    }
+    for (workload, order) in [("staging-lifo", Order::Lifo), ("staging-random", Order::Random)] {
+        for &threads in &args.threads {
+            add(workload, threads, &|dimensions| staging::racers(threads, dimensions, order))?;
+        }
+    }
+    add("commit", 1, &commit::racers)?;
+    add("copy", 1, &|dimensions| copy::racers(1, dimensions))?;
+    add("copy-tables", 1, &|dimensions| copy::racers(copy::TABLES, dimensions))?;
+    add("bindless", 1, &bindless::racers)?;
+    add("sampler", 1, &bindless::samplers)?;
+    Ok(report)
+}

@@ -1,0 +1,144 @@
+//! The library's ways to keep things.
+
+use core::convert::Infallible;
+use core::hint::black_box;
+
+use allotment::device::QueueIndex;
+use allotment::lifetime::{
+    DeferredDrop, ManualTimelines, Recording, RecordingId, RetireQueue, SubmissionTracker,
+};
+
+use super::keeper::Keeper;
+
+const QUEUE: QueueIndex = QueueIndex(0);
+
+/// One of them, with its tracker.
+pub(super) struct Ours<W> {
+    timelines: ManualTimelines,
+    tracker: SubmissionTracker,
+    way: W,
+}
+
+/// What the ways differ in.
+pub(super) trait Way<T>: Send + Sync + 'static {
+    const NAME: &'static str;
+
+    fn new(tracker: &SubmissionTracker) -> Self;
+    fn retire(&self, item: T);
+    fn retire_with(&self, recording: RecordingId, item: T);
+    fn reclaim(&self);
+}
+
+impl<T, W: Way<T>> Keeper<T> for Ours<W> {
+    const NAME: &'static str = W::NAME;
+
+    type Recording = Recording;
+
+    fn new() -> Self {
+        let timelines = ManualTimelines::new(1);
+        let Ok(tracker) = SubmissionTracker::new(timelines.clone()) else { unreachable!("one queue is few") };
+        let way = W::new(&tracker);
+        Self { timelines, tracker, way }
+    }
+
+    fn record(&self) -> Recording {
+        self.tracker.record("a batch")
+    }
+
+    #[inline]
+    fn retire(&self, item: T) {
+        self.way.retire(item);
+    }
+
+    #[inline]
+    fn retire_with(&self, recording: &Recording, item: T) {
+        self.way.retire_with(recording.id(), item);
+    }
+
+    fn submit(&self, recording: Recording) {
+        let submitted = recording.submit(QUEUE, |_| Ok::<_, Infallible>(self.timelines.submit(QUEUE)));
+        let _ = black_box(submitted);
+    }
+
+    fn submit_other(&self) {
+        self.timelines.submit(QUEUE);
+    }
+
+    fn complete(&self) {
+        self.timelines.complete_all(QUEUE);
+    }
+
+    fn reclaim(&self) {
+        self.way.reclaim();
+    }
+}
+
+impl<T: Send + 'static> Way<T> for RetireQueue<T> {
+    const NAME: &'static str = "allotment RetireQueue";
+
+    fn new(tracker: &SubmissionTracker) -> Self {
+        Self::new(tracker)
+    }
+
+    #[inline]
+    fn retire(&self, item: T) {
+        self.retire(item);
+    }
+
+    #[inline]
+    fn retire_with(&self, recording: RecordingId, item: T) {
+        self.retire_with(recording, item);
+    }
+
+    fn reclaim(&self) {
+        self.reclaim(drop);
+    }
+}
+
+impl<T: Send + 'static> Way<T> for DeferredDrop {
+    const NAME: &'static str = "allotment DeferredDrop";
+
+    fn new(tracker: &SubmissionTracker) -> Self {
+        Self::new(tracker)
+    }
+
+    #[inline]
+    fn retire(&self, item: T) {
+        self.retire(item);
+    }
+
+    #[inline]
+    fn retire_with(&self, recording: RecordingId, item: T) {
+        self.retire_with(recording, item);
+    }
+
+    fn reclaim(&self) {
+        self.reclaim();
+    }
+}
+
+/// An owner for each object, made and dropped: the only way where the owner is paid for too.
+pub(super) struct Owners(DeferredDrop);
+
+impl<T: Send + 'static> Way<T> for Owners {
+    const NAME: &'static str = "allotment Owned";
+
+    fn new(tracker: &SubmissionTracker) -> Self {
+        Self(DeferredDrop::new(tracker))
+    }
+
+    #[inline]
+    fn retire(&self, item: T) {
+        drop(black_box(self.0.own(item)));
+    }
+
+    #[inline]
+    fn retire_with(&self, recording: RecordingId, item: T) {
+        // SAFETY: no GPU uses it.
+        unsafe { black_box(self.0.own(item)).retire_with(recording) };
+    }
+
+    fn reclaim(&self) {
+        self.0.reclaim();
+    }
+}

@@ -1,0 +1,95 @@
+//! The peer: a ring as Diligent Engine's `RingBuffer` is described, written down plainly. None of that code
+//! is in here.
+//!
+//! ```text
+//!   head, tail, used bytes, the open frame's bytes; closed frames: value, head, bytes, oldest first
+//! ```
+//!
+//! A request goes to the head, or where it does not fit before the end, to 0, and the gap counts as the
+//! frame's. An empty ring begins at 0 again.
+//!
+//! Not equal to ours: a refusal says nothing of its reason or of what would help, sizes near 2^64 overflow,
+//! and nothing is known of padding or peaks.
+
+use std::collections::VecDeque;
+
+use allotment::Alignment;
+
+use super::rings::Offsets;
+
+pub(super) struct PlainRing {
+    capacity: u64,
+    head: u64,
+    tail: u64,
+    /// Tells a full ring from an empty one when head and tail are equal.
+    used: u64,
+    /// Bytes of the open frame.
+    open: u64,
+    frames: VecDeque<Frame>,
+}
+
+struct Frame {
+    value: u64,
+    /// Where the head was when it was closed.
+    head: u64,
+    bytes: u64,
+}
+
+impl PlainRing {
+    #[inline]
+    fn take(&mut self, offset: u64, bytes: u64, head: u64) -> Option<u64> {
+        self.head = head;
+        self.used += bytes;
+        self.open += bytes;
+        Some(offset)
+    }
+}
+
+impl Offsets for PlainRing {
+    const NAME: &'static str = "ring (Diligent's way)";
+
+    fn new(capacity: u64) -> Self {
+        Self { capacity, head: 0, tail: 0, used: 0, open: 0, frames: VecDeque::new() }
+    }
+
+    #[inline]
+    fn allocate(&mut self, size: u64, alignment: Alignment) -> Option<u64> {
+        let mask = alignment.get() - 1;
+        let size = size.wrapping_add(mask) & !mask;
+        if self.used.wrapping_add(size) > self.capacity {
+            return None;
+        }
+        let offset = self.head.wrapping_add(mask) & !mask;
+        let end = offset.wrapping_add(size);
+        if self.head >= self.tail {
+            if end <= self.capacity {
+                return self.take(offset, end - self.head, end);
+            }
+            if size <= self.tail {
+                return self.take(0, self.capacity - self.head + size, size);
+            }
+            return None;
+        }
+        if end <= self.tail { self.take(offset, end - self.head, end) } else { None }
+    }
+
+    fn close(&mut self, value: u64) {
+        if self.open > 0 {
+            self.frames.push_back(Frame { value, head: self.head, bytes: self.open });
+            self.open = 0;
+        }
+    }
+
+    fn reclaim(&mut self, completed: u64) {
+        while let Some(Frame { head, bytes, .. }) =
+            self.frames.front().filter(|frame| frame.value <= completed)
+        {
+            self.tail = *head;
+            self.used -= bytes;
+            self.frames.pop_front();
+        }
+        if self.used == 0 {
+            (self.head, self.tail) = (0, 0);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Work that reads through descriptors: a compute shader.
+
+mod pipeline;
+mod trial;
+
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use allotment::Device as _;
+use allotment::device::d3d12::{CommandMemory, Device, ResourceInfo};
+use allotment::device::{
+    BufferDesc, CommandMemory as _, DescriptorDevice as _, DeviceError, QueueIndex, QueueKind, TimelinePoint,
+    TimelineValue, Wait,
+};
+use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER, WAIT_TIMEOUT};
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
+use windows::core::Interface as _;
+
+use crate::{DescriptorReader, Read};
+use pipeline::{GROUP, HEAP, INDICES, NUMBER, Pipeline, TO};
+
+/// Groups that one dispatch has at most.
+const MOST_GROUPS: u32 = D3D12_CS_DISPATCH_MAX_THREAD_GROUPS_PER_DIMENSION;
+
+/// Command memory that a queue has before any of it is used again: as much as frames in flight take, so that a steady
+/// program makes no more of it, however late its queue comes to be.
+const SPARE: usize = 8;
+
+/// How long a reader waits for what it submitted, where it has to.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads through descriptors on a queue for graphics or computing.
+///
+/// Where a shader can see a table without an end, it sees a whole heap and takes the indices itself. Where it cannot,
+/// the reader waits for the indices, has the GPU bring them to the CPU, and dispatches once for each: a submission waits
+/// for what is before it then, and where it fails, the reads before the one that failed were submitted.
+///
+/// What runtimes say of themselves is not enough to know: Wine 8 says resource binding tier 3, and over a Vulkan without
+/// descriptor indexing its shaders see no tables at all. So a new reader reads once, and is
+/// [refused](DeviceError::Unsupported) where that fails.
+///
+/// Buffers are in the state `COMMON` before a submission and after it, as buffers are that nobody says anything else
+/// of.
+#[derive(Debug)]
+pub struct D3d12Reader {
+    device: Device,
+    pipeline: Pipeline,
+    recorded: Mutex<Vec<Recorded>>,
+}
+
+/// What a submission was recorded into. It is used again once its value is reached.
+#[derive(Debug)]
+struct Recorded {
+    point: TimelinePoint,
+    memory: CommandMemory,
+}
+
+impl DescriptorReader<Device> for D3d12Reader {
+    fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
+        if capacity > device.descriptor_limits().resources.max_capacity {
+            return Err(DeviceError::Unsupported);
+        }
+        for sees_whole_heaps in [true, false] {
+            let reads = Pipeline::new(device.raw(), sees_whole_heaps).and_then(|pipeline| {
+                let reader = Self { device: device.clone(), pipeline, recorded: Mutex::default() };
+                Ok(reader.reads()?.then_some(reader))
+            });
+            match reads {
+                Ok(Some(reader)) => return Ok(reader),
+                Err(error @ (DeviceError::Lost | DeviceError::OutOfDeviceMemory)) => return Err(error),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        Err(DeviceError::Unsupported)
+    }
+
+    fn buffer_info(&self, size: u64, written: bool) -> ResourceInfo<'static> {
+        let flags =
+            if written { D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS } else { D3D12_RESOURCE_FLAG_NONE };
+        BufferDesc::new(size).with_usage(flags.0.unsigned_abs().into()).into()
+    }
+
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        reads: &[Read<'_, Device>],
+    ) -> Result<TimelineValue, DeviceError> {
+        let kind = self.device.properties().queues.get(usize::from(queue.0)).map(|info| info.kind);
+        let possible = matches!(kind, Some(QueueKind::Graphics | QueueKind::Compute));
+        if !possible || reads.iter().any(|read| read.heap.gpu_handle(0).is_none()) {
+            return Err(DeviceError::Unsupported);
+        }
+        if self.pipeline.sees_whole_heaps {
+            // SAFETY: the caller's promise.
+            return unsafe {
+                self.run(queue, waits, |list| reads.iter().for_each(|read| self.read_all(list, read)))
+            };
+        }
+        let mut last = None;
+        for read in reads {
+            // SAFETY: the caller's promise, here and below.
+            let indices = unsafe { self.indices(queue, waits, read) }?;
+            // SAFETY: as above.
+            last = Some(unsafe { self.run(queue, &[], |list| self.read_each(list, read, &indices)) }?);
+        }
+        match last {
+            Some(value) => Ok(value),
+            // SAFETY: nothing is recorded.
+            None => unsafe { self.run(queue, waits, |_| {}) },
+        }
+    }
+}
+
+impl D3d12Reader {
+    /// True where the shader takes the indices itself, and the GPU reads descriptors when the work runs.
+    #[must_use]
+    pub fn sees_whole_heaps(&self) -> bool {
+        self.pipeline.sees_whole_heaps
+    }
+
+    /// Submits what `record` records.
+    ///
+    /// # Safety
+    ///
+    /// What it records may run on the queue, and what it uses lives until the value is reached.
+    unsafe fn run(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        record: impl FnOnce(&ID3D12GraphicsCommandList),
+    ) -> Result<TimelineValue, DeviceError> {
+        let mut memory = self.memory(queue)?;
+        let list = memory.next()?;
+        record(&list);
+        // SAFETY: the list is open.
+        unsafe { list.Close() }.map_err(|error| refused(&error))?;
+        let list = list.cast().map_err(|error| refused(&error))?;
+        // SAFETY: the list is closed and of this queue's kind. What it uses lives by the caller's promise, and what it
+        // was recorded into is kept below.
+        let submitted = unsafe { self.device.submit_lists(queue, waits, &[Some(list)]) };
+        // After a failure the list may run all the same. It is over when a later value is reached, or never asked for.
+        let value = submitted.unwrap_or_else(|_| self.device.submitted(queue));
+        self.lock().push(Recorded { point: TimelinePoint { queue, value }, memory });
+        submitted
+    }
+
+    /// What to record into: something that the queue is done with, or new.
+    fn memory(&self, queue: QueueIndex) -> Result<CommandMemory, DeviceError> {
+        let completed = self.device.completed(queue)?;
+        let done = {
+            let mut recorded = self.lock();
+            let mut here = recorded.iter().enumerate().filter(|(_, old)| old.point.queue == queue);
+            let done = here.clone().find(|(_, old)| old.point.value <= completed).map(|(at, _)| at);
+            done.filter(|_| here.nth(SPARE - 1).is_some()).map(|at| recorded.swap_remove(at))
+        };
+        match done {
+            Some(Recorded { mut memory, .. }) => memory.reset().map(|()| memory),
+            None => self.device.command_memory(queue),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Recorded>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets what all dispatches of a read have in common.
+    fn begin(&self, list: &ID3D12GraphicsCommandList, read: &Read<'_, Device>) {
+        // SAFETY: the list is open, here and below, and all that it is told of lives until it was run.
+        unsafe { list.SetDescriptorHeaps(&[Some(read.heap.raw().clone())]) };
+        // SAFETY: as above.
+        unsafe { list.SetPipelineState(&self.pipeline.state) };
+        // SAFETY: as above.
+        unsafe { list.SetComputeRootSignature(&self.pipeline.signature) };
+    }
+
+    /// Records a read of a shader that takes the indices itself.
+    fn read_all(&self, list: &ID3D12GraphicsCommandList, read: &Read<'_, Device>) {
+        self.begin(list, read);
+        let table = read.heap.gpu_handle(0).unwrap_or_default();
+        // SAFETY: the list is open, here and below; the table begins where the heap does that was set.
+        unsafe { list.SetComputeRootDescriptorTable(HEAP, table) };
+        let (indices, to) = (address(read.indices) + read.indices_offset, address(read.to) + read.to_offset);
+        let mut done = 0;
+        while done < read.count {
+            let count = (read.count - done).min(MOST_GROUPS * GROUP);
+            let before = u64::from(done) * 4;
+            // SAFETY: as above; the ranges lie in their buffers, by the promise to `submit`.
+            unsafe { list.SetComputeRootShaderResourceView(INDICES, indices + before) };
+            // SAFETY: as above.
+            unsafe { list.SetComputeRootUnorderedAccessView(TO, to + before) };
+            // SAFETY: as above.
+            unsafe { list.SetComputeRoot32BitConstant(NUMBER, count, 0) };
+            // SAFETY: as above; everything is set that the shader looks at.
+            unsafe { list.Dispatch(count.div_ceil(GROUP), 1, 1) };
+            done += count;
+        }
+        written(list, read.to);
+    }
+
+    /// Records a read of a shader that sees one descriptor at a time. An index beyond the heap's end is left out.
+    fn read_each(&self, list: &ID3D12GraphicsCommandList, read: &Read<'_, Device>, indices: &[u32]) {
+        self.begin(list, read);
+        // SAFETY: the list is open, here and below; the range lies in its buffer, by the promise to `submit`.
+        unsafe { list.SetComputeRootUnorderedAccessView(TO, address(read.to) + read.to_offset) };
+        for (place, &index) in (0..).zip(indices) {
+            let Some(table) = read.heap.gpu_handle(index) else { continue };
+            // SAFETY: as above; the table begins in the heap that was set.
+            unsafe { list.SetComputeRootDescriptorTable(HEAP, table) };
+            // SAFETY: as above.
+            unsafe { list.SetComputeRoot32BitConstant(NUMBER, place, 0) };
+            // SAFETY: as above; everything is set that the shader looks at.
+            unsafe { list.Dispatch(1, 1, 1) };
+        }
+        written(list, read.to);
+    }
+
+    /// Waits for a read's indices.
+    ///
+    /// # Safety
+    ///
+    /// As for [`submit`](DescriptorReader::submit).
+    unsafe fn indices(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        read: &Read<'_, Device>,
+    ) -> Result<Vec<u32>, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.numbers(queue, waits, read.indices, read.indices_offset, read.count) }
+    }
+
+    /// Waits for what is in a buffer.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is live, the range lies in it, and nobody writes there meanwhile.
+    unsafe fn numbers(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        from: &ID3D12Resource,
+        offset: u64,
+        count: u32,
+    ) -> Result<Vec<u32>, DeviceError> {
+        let size = u64::from(count) * 4;
+        let copied = committed(self.device.raw(), D3D12_HEAP_TYPE_READBACK, BufferDesc::new(size).into())?;
+        let copy = |list: &ID3D12GraphicsCommandList| {
+            // SAFETY: the list is open, and the range lies in its buffer by the caller's promise.
+            unsafe { list.CopyBufferRegion(&copied, 0, from, offset, size) };
+        };
+        // SAFETY: the copy is waited for, or what it writes is leaked.
+        let value = unsafe { self.run(queue, waits, copy) }?;
+        let waited = self.device.wait(TimelinePoint { queue, value }, PATIENCE);
+        if waited != Ok(Wait::Reached) {
+            core::mem::forget(copied);
+            return Err(waited.err().unwrap_or(DeviceError::Other { code: WAIT_TIMEOUT.0 as i32 }));
+        }
+        let first = map(&copied)?;
+        // SAFETY: as many are mapped, and aligned; nobody writes there any more.
+        let numbers = unsafe { core::slice::from_raw_parts(first, count as usize) };
+        Ok(numbers.to_vec())
+    }
+}
+
+impl Drop for D3d12Reader {
+    /// Waits for what was submitted. What a queue does not end with is leaked rather than pulled from under it.
+    fn drop(&mut self) {
+        for recorded in core::mem::take(&mut *self.lock()) {
+            let ended = self.device.wait(recorded.point, PATIENCE);
+            if !matches!(ended, Ok(Wait::Reached) | Err(DeviceError::Lost)) {
+                core::mem::forget((self.pipeline.clone(), recorded));
+            }
+        }
+    }
+}
+
+fn address(buffer: &ID3D12Resource) -> u64 {
+    // SAFETY: the buffer is live.
+    unsafe { buffer.GetGPUVirtualAddress() }
+}
+
+/// Brings a buffer back to `COMMON` that a shader has written: what comes next sees it, in the same list too.
+fn written(list: &ID3D12GraphicsCommandList, buffer: &ID3D12Resource) {
+    let transition = D3D12_RESOURCE_TRANSITION_BARRIER {
+        // SAFETY: the interface is borrowed as it is, and not released with the barrier.
+        pResource: unsafe { core::mem::transmute_copy(buffer) },
+        Subresource: D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES,
+        StateBefore: D3D12_RESOURCE_STATE_UNORDERED_ACCESS,
+        StateAfter: D3D12_RESOURCE_STATE_COMMON,
+    };
+    let barrier = D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_TRANSITION,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: core::mem::ManuallyDrop::new(transition) },
+    };
+    // SAFETY: the list is open, and a dispatch has brought the buffer into the first state.
+    unsafe { list.ResourceBarrier(&[barrier]) };
+}
+
+/// A buffer with memory of its own, in the state that its heap begins in.
+fn committed(
+    device: &ID3D12Device,
+    heap_type: D3D12_HEAP_TYPE,
+    info: ResourceInfo<'_>,
+) -> Result<ID3D12Resource, DeviceError> {
+    let heap = D3D12_HEAP_PROPERTIES { Type: heap_type, ..Default::default() };
+    let state = match heap_type {
+        D3D12_HEAP_TYPE_UPLOAD => D3D12_RESOURCE_STATE_GENERIC_READ,
+        D3D12_HEAP_TYPE_READBACK => D3D12_RESOURCE_STATE_COPY_DEST,
+        _ => D3D12_RESOURCE_STATE_COMMON,
+    };
+    let mut made = None;
+    // SAFETY: the device is live, and the runtime checks the description.
+    unsafe {
+        device.CreateCommittedResource(&heap, D3D12_HEAP_FLAG_NONE, info.desc(), state, None, &mut made)
+    }
+    .map_err(|error| refused(&error))?;
+    made.ok_or(DeviceError::Other { code: E_POINTER.0 })
+}
+
+/// Where the CPU sees a buffer, until that goes.
+fn map(buffer: &ID3D12Resource) -> Result<*mut u32, DeviceError> {
+    let mut first = core::ptr::null_mut();
+    // SAFETY: the buffer is live.
+    unsafe { buffer.Map(0, None, Some(&mut first)) }.map_err(|error| refused(&error))?;
+    Ok(first.cast())
+}
+
+/// What a result of the runtime means.
+fn refused(error: &windows::core::Error) -> DeviceError {
+    match error.code() {
+        E_OUTOFMEMORY => DeviceError::OutOfDeviceMemory,
+        DXGI_ERROR_DEVICE_REMOVED => DeviceError::Lost,
+        other => DeviceError::Other { code: other.0 },
+    }
+}

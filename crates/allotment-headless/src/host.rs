@@ -1,0 +1,51 @@
+//! What work sees through descriptors on the simulated device, which reads through them itself.
+
+use allotment::device::host::{HostDevice, HostRead};
+use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
+
+use crate::{DescriptorReader, Read};
+
+/// Reads that are submitted together without a list on the heap, so that frames can be seen to take nothing from there.
+const FEW: usize = 4;
+
+/// Reads through descriptors of the simulated device.
+#[derive(Debug)]
+pub struct HostReader {
+    device: HostDevice,
+}
+
+impl DescriptorReader<HostDevice> for HostReader {
+    fn new(device: &HostDevice, _: u32) -> Result<Self, DeviceError> {
+        Ok(Self { device: device.clone() })
+    }
+
+    fn buffer_info(&self, size: u64, _: bool) -> BufferDesc {
+        BufferDesc::new(size)
+    }
+
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        reads: &[Read<'_, HostDevice>],
+    ) -> Result<TimelineValue, DeviceError> {
+        let [first, ..] = reads else {
+            // SAFETY: there is nothing in it.
+            return unsafe { self.device.submit_reads(queue, waits, &[]) };
+        };
+        if reads.len() > FEW {
+            let reads: Vec<_> = reads.iter().map(host).collect();
+            // SAFETY: the caller's promise.
+            return unsafe { self.device.submit_reads(queue, waits, &reads) };
+        }
+        let mut few = [host(first); FEW];
+        few.iter_mut().zip(reads).for_each(|(to, read)| *to = host(read));
+        // SAFETY: the caller's promise.
+        unsafe { self.device.submit_reads(queue, waits, &few[..reads.len()]) }
+    }
+}
+
+fn host<'a>(read: &Read<'a, HostDevice>) -> HostRead<'a> {
+    let Read { heap, indices, indices_offset, count, to, to_offset } = *read;
+    HostRead { heap, indices, indices_offset, count, to, to_offset }
+}

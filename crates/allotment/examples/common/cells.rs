@@ -1,0 +1,107 @@
+//! Small buffers that shaders read: 256 bytes each, side by side in a few large ones. The first 4 bytes are known.
+//!
+//! Who has a descriptor of a cell keeps it: it is an `Arc` that a slot or a binding holds on to. A cell is used again
+//! when nobody keeps it, and what is in it is overwritten at once: what reads it too late is seen.
+
+use core::error::Error;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use allotment::descriptor::Keep;
+use allotment::device::{BufferUse, DescriptorDevice, Requirements};
+use allotment::memory::MappedBuffer;
+use allotment::{AllocationDesc, Allocator, Intent};
+use allotment_headless::DescriptorReader;
+
+/// Bytes of a cell. A descriptor may begin at multiples of this on every device.
+pub(crate) const CELL: u64 = 256;
+
+/// Cells that are made at once: 1 MiB.
+const PAGE: u64 = 4096;
+
+/// What is in cells that nobody keeps.
+const GONE: u32 = 0xDEAD_CE11;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// A small buffer.
+pub(crate) struct Cell<D: DescriptorDevice> {
+    page: Arc<MappedBuffer<D>>,
+    first: u64,
+}
+
+impl<D: DescriptorDevice> Cell<D> {
+    pub(crate) fn descriptor<'a>(&'a self, device: &D) -> D::Descriptor<'a> {
+        let range = self.first..self.first + CELL;
+        // SAFETY: the page lives as long as the cell, was made for this use, and the range lies in it.
+        unsafe { device.buffer_descriptor(self.page.handle(), range, BufferUse::ReadOnly) }
+    }
+
+    /// Keeps it for as long as its descriptor can be read.
+    pub(crate) fn keep(self: &Arc<Self>) -> Option<Keep> {
+        Some(self.clone())
+    }
+}
+
+/// All cells.
+pub(crate) struct Cells<D: DescriptorDevice> {
+    free: Vec<Arc<Cell<D>>>,
+    /// What its owner is done with and the GPU perhaps is not, oldest first.
+    leaving: VecDeque<Arc<Cell<D>>>,
+    pages: u64,
+    /// The value that was written last: no two are the same.
+    value: u32,
+}
+
+impl<D: DescriptorDevice> Cells<D> {
+    pub(crate) fn new() -> Self {
+        Self { free: Vec::new(), leaving: VecDeque::new(), pages: 0, value: 0 }
+    }
+
+    /// There are so many, before they are needed.
+    pub(crate) fn reserve<R: DescriptorReader<D>>(
+        &mut self,
+        count: u64,
+        allocator: &Arc<Allocator<D>>,
+        reader: &R,
+    ) -> Outcome {
+        let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("cells");
+        while self.pages * PAGE < count {
+            let page = MappedBuffer::new(allocator, &reader.buffer_info(PAGE * CELL, false), &desc)?;
+            let page = Arc::new(page);
+            self.free.extend((0..PAGE).map(|at| Arc::new(Cell { page: page.clone(), first: at * CELL })));
+            self.pages += 1;
+        }
+        self.leaving.reserve(self.free.len());
+        Ok(())
+    }
+
+    /// A cell with a value that nothing had before.
+    pub(crate) fn take(&mut self) -> Outcome<(Arc<Cell<D>>, u32)> {
+        let cell = self.free.pop().ok_or("the GPU keeps more cells than there are")?;
+        self.value += 1;
+        cell.page.write(cell.first, &self.value.to_ne_bytes())?;
+        Ok((cell, self.value))
+    }
+
+    /// Its owner is done with it.
+    pub(crate) fn leave(&mut self, cell: Arc<Cell<D>>) {
+        self.leaving.push_back(cell);
+    }
+
+    /// Takes back what nobody keeps any more.
+    pub(crate) fn reclaim(&mut self) -> Outcome {
+        while self.leaving.front().is_some_and(|cell| Arc::strong_count(cell) == 1) {
+            if let Some(cell) = self.leaving.pop_front() {
+                cell.page.write(cell.first, &GONE.to_ne_bytes())?;
+                self.free.push(cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many somebody keeps.
+    pub(crate) fn kept(&self) -> u64 {
+        self.pages * PAGE - self.free.len() as u64
+    }
+}

@@ -1,0 +1,89 @@
+//! What frames cost: nothing, once they repeat themselves.
+
+use core::fmt;
+
+use allotment::device::Device;
+use allotment::memory::{Allocator, DeviceCalls};
+
+use crate::counting;
+
+/// Frames in which everything grows to the size that it keeps. The last to do so are the device's own command pools:
+/// there are two of 32 submissions each, and the transfer queue may get one submission a frame.
+pub(crate) const WARM_UP: u64 = 80;
+
+/// Counters, as they stand at some moment.
+#[derive(Clone, Copy, Default)]
+struct Counters {
+    calls: DeviceCalls,
+    heap: u64,
+    heap_elsewhere: u64,
+}
+
+impl Counters {
+    fn now<D: Device>(allocator: &Allocator<D>) -> Self {
+        let heap = counting::of_this_thread();
+        Self { calls: allocator.device_calls(), heap, heap_elsewhere: counting::of_all_threads() - heap }
+    }
+}
+
+/// What frames have cost so far.
+#[derive(Default)]
+pub(crate) struct Cost {
+    began: Counters,
+    warm_up: Sum,
+    steady: Sum,
+    /// The first steady frame that cost something.
+    first: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    frames: u64,
+    memory_calls: u64,
+    heap: u64,
+    heap_elsewhere: u64,
+}
+
+impl Cost {
+    /// A frame begins.
+    pub(crate) fn begin<D: Device>(&mut self, allocator: &Allocator<D>) {
+        self.began = Counters::now(allocator);
+    }
+
+    /// The frame of this number is over.
+    pub(crate) fn end<D: Device>(&mut self, frame: u64, allocator: &Allocator<D>) {
+        let (now, began) = (Counters::now(allocator), self.began);
+        let sum = if frame < WARM_UP { &mut self.warm_up } else { &mut self.steady };
+        sum.frames += 1;
+        sum.memory_calls += now.calls.memory() - began.calls.memory();
+        sum.heap += now.heap - began.heap;
+        sum.heap_elsewhere += now.heap_elsewhere - began.heap_elsewhere;
+        if !self.is_nothing() {
+            self.first.get_or_insert(frame);
+        }
+    }
+
+    /// Whether steady frames have made no call for memory, and not taken anything from the heap.
+    fn is_nothing(&self) -> bool {
+        (self.steady.memory_calls, self.steady.heap) == (0, 0)
+    }
+
+    /// Refuses where steady frames have cost something.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.first {
+            None => Ok(()),
+            Some(frame) => Err(format!("a steady frame costs something; the first that did is {frame}")),
+        }
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { warm_up, steady, .. } = self;
+        writeln!(f, "{:32}first {} frames   {} frames after them", "", warm_up.frames, steady.frames)?;
+        let mut row = |what, warm_up, steady| writeln!(f, "{what:32}{warm_up:>15}   {steady:>21}");
+        row("calls for device memory", warm_up.memory_calls, steady.memory_calls)?;
+        row("allocations of Rust code", warm_up.heap, steady.heap)?;
+        row("the same on other threads", warm_up.heap_elsewhere, steady.heap_elsewhere)
+    }
+}

@@ -1,0 +1,112 @@
+//! Which device an example runs on, as its arguments say.
+
+use core::error::Error;
+use core::fmt::Debug;
+use core::time::Duration;
+
+use allotment::Device as _;
+use allotment::device::DescriptorDevice;
+use allotment::device::host::{HostDevice, Profile};
+use allotment::device::vulkan::DescriptorModel;
+use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, VulkanReader};
+use allotment_headless::{Choice, DescriptorReader, HostReader};
+
+/// How long a submission takes the simulated device at least: so frames are in flight when the next ones are made.
+const LATENCY: Duration = Duration::from_millis(1);
+
+/// What runs on any device.
+pub(crate) trait Example {
+    /// What it is called.
+    const NAME: &'static str;
+
+    /// Runs, and compares what was read where `is_read`.
+    fn run<D, R>(device: D, is_read: bool) -> Result<(), Box<dyn Error>>
+    where
+        D: DescriptorDevice + Clone + Debug,
+        R: DescriptorReader<D>;
+}
+
+pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match *arguments {
+        [] | ["host"] => simulated::<E>("discrete-no-bar"),
+        ["host", profile] => simulated::<E>(profile),
+        ["vulkan"] => vulkan::<E>(Descriptors::Best),
+        ["vulkan", "sets"] => vulkan::<E>(Descriptors::Model(DescriptorModel::Sets)),
+        ["d3d12"] => d3d12::<E>(true),
+        ["d3d12", "unread"] => d3d12::<E>(false),
+        _ => Err(format!("{} [host [PROFILE] | vulkan [sets] | d3d12 [unread]]", E::NAME).into()),
+    }
+}
+
+fn simulated<E: Example>(profile: &str) -> Result<(), Box<dyn Error>> {
+    let device = HostDevice::new(Profile::named(profile).ok_or("there is no such profile")?);
+    device.set_latency(LATENCY);
+    println!("device: {}", device.properties().name);
+    E::run::<_, HostReader>(device.clone(), true)?;
+    // It watches as a validation layer does.
+    if device.complaints().is_empty() { Ok(()) } else { Err(device.complaints().join("\n").into()) }
+}
+
+fn vulkan<E: Example>(descriptors: Descriptors) -> Result<(), Box<dyn Error>> {
+    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
+    let headless = Headless::open(&HeadlessDesc::default().on(choice).with_descriptors(descriptors))?;
+    let device = headless.device().clone();
+    let model = match device.descriptor_model() {
+        Some(DescriptorModel::Buffer) => "descriptors in buffers",
+        Some(DescriptorModel::Sets) => "descriptors in sets",
+        None => return Err("the device has no descriptors that shaders index".into()),
+    };
+    println!("device: {}, {model}", device.properties().name);
+    E::run::<_, VulkanReader>(device, true)
+}
+
+/// Where shaders do not see descriptors (Wine's, over some Vulkan), all else is tried without reading.
+#[cfg(windows)]
+fn d3d12<E: Example>(is_read: bool) -> Result<(), Box<dyn Error>> {
+    use allotment_headless::d3d12::{D3d12Reader, Headless, HeadlessDesc};
+    let device = Headless::open(&HeadlessDesc::default())?.device().clone();
+    println!("device: {}", device.properties().name);
+    if is_read {
+        E::run::<_, D3d12Reader>(device, true)
+    } else {
+        E::run::<_, unread::Unread<_>>(device, false)
+    }
+}
+
+#[cfg(not(windows))]
+fn d3d12<E: Example>(_: bool) -> Result<(), Box<dyn Error>> {
+    Err(format!("{}: Direct3D 12 is for Windows", E::NAME).into())
+}
+
+#[cfg(windows)]
+mod unread {
+    use allotment::device::{
+        BufferDesc, DescriptorDevice, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue,
+    };
+    use allotment_headless::{DescriptorReader, Read};
+
+    /// Reads nothing.
+    pub(super) struct Unread<D>(D);
+
+    impl<D: DescriptorDevice + Clone> DescriptorReader<D> for Unread<D> {
+        fn new(device: &D, _: u32) -> Result<Self, DeviceError> {
+            Ok(Self(device.clone()))
+        }
+
+        fn buffer_info(&self, size: u64, _: bool) -> D::BufferInfo<'static> {
+            BufferDesc::new(size).into()
+        }
+
+        unsafe fn submit(
+            &self,
+            queue: QueueIndex,
+            waits: &[TimelinePoint],
+            _: &[Read<'_, D>],
+        ) -> Result<TimelineValue, DeviceError> {
+            // SAFETY: there is nothing in it.
+            unsafe { self.0.submit(queue, &Submission { waits, ..Submission::default() }) }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which chunks of a heap are free: a bit each, under the lock of whoever has them.
+//!
+//! ```text
+//!   words     ░░░▓░░░░  ░░▓▓▓▓▓▓  ▓▓▓▓▓▓▓▓     64 chunks each; a set bit is a free chunk
+//!   lowest       ▲                             no chunk before it is free
+//! ```
+//!
+//! The lowest chunks that are free are taken, so that what a recording takes one after the other is mostly one range.
+//!
+//! # Cost
+//!
+//! A look at each word from the lowest free chunk to where there is room: most often the first. A recording takes a
+//! chunk for every fifty tables or so, and all of them come back under one lock.
+
+/// Free chunks, by index.
+#[derive(Debug)]
+pub(super) struct ChunkSet {
+    /// Bits beyond the last chunk are not set.
+    words: Vec<u64>,
+    count: u32,
+    /// No chunk before this one is free.
+    lowest: u32,
+}
+
+/// Chunks of a word.
+const WORD: u32 = u64::BITS;
+
+impl ChunkSet {
+    /// So many chunks, all free.
+    pub(super) fn new(count: u32) -> Self {
+        let mut set = Self { words: vec![0; count.div_ceil(WORD) as usize], count, lowest: 0 };
+        set.give_back(0, count);
+        set
+    }
+
+    /// Takes `count` chunks in a row, at least one: the first of them. `None` where no free ones lie so.
+    pub(super) fn take(&mut self, count: u32) -> Option<u32> {
+        self.lowest = self.next(self.lowest, true);
+        let mut first = self.lowest;
+        while first < self.count {
+            let end = self.next(first, false);
+            if end - first >= count {
+                self.flip(first, count);
+                return Some(first);
+            }
+            first = self.next(end, true);
+        }
+        None
+    }
+
+    /// Gives `count` chunks back that were taken.
+    pub(super) fn give_back(&mut self, first: u32, count: u32) {
+        debug_assert_eq!(self.next(first, true).min(first + count), first + count, "given back once");
+        self.flip(first, count);
+        self.lowest = self.lowest.min(first);
+    }
+
+    /// The most that are free in a row.
+    pub(super) fn largest(&self) -> u32 {
+        let (mut first, mut largest) = (self.next(0, true), 0);
+        while first < self.count {
+            let end = self.next(first, false);
+            largest = largest.max(end - first);
+            first = self.next(end, true);
+        }
+        largest
+    }
+
+    /// The first chunk from `at` on that is free, or that is not; the count where there is none.
+    fn next(&self, at: u32, free: bool) -> u32 {
+        let flip = if free { 0 } else { u64::MAX };
+        let (mut word, mut mask) = (at / WORD, u64::MAX << (at % WORD));
+        while let Some(&bits) = self.words.get(word as usize) {
+            let found = (bits ^ flip) & mask;
+            if found != 0 {
+                return (word * WORD + found.trailing_zeros()).min(self.count);
+            }
+            (word, mask) = (word + 1, u64::MAX);
+        }
+        self.count
+    }
+
+    /// Makes free ones of a range taken, and taken ones free.
+    fn flip(&mut self, first: u32, count: u32) {
+        let (mut at, end) = (first, first + count);
+        while at < end {
+            let (bit, left) = (at % WORD, end - at);
+            let here = left.min(WORD - bit);
+            // From 1 to 64 bits, which lie in the word.
+            self.words[(at / WORD) as usize] ^= u64::MAX >> (WORD - here) << bit;
+            at += here;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lowest run of free ones, found one by one.
+    fn lowest(free: &[bool], count: usize) -> Option<usize> {
+        (0..(free.len() + 1).saturating_sub(count)).find(|&at| free[at..at + count].iter().all(|&free| free))
+    }
+
+    #[test]
+    fn the_lowest_chunks_are_taken_that_lie_in_a_row() {
+        let mut set = ChunkSet::new(130);
+        assert_eq!([1, 2, 60, 3].map(|count| set.take(count)), [0, 1, 3, 63].map(Some));
+        set.give_back(1, 2);
+        assert_eq!([3, 1, 1].map(|count| set.take(count)), [66, 1, 2].map(Some));
+        assert_eq!(set.largest(), 61);
+        assert_eq!((set.take(62), set.take(61), set.take(1)), (None, Some(69), None));
+        assert_eq!(set.largest(), 0);
+        assert_eq!(ChunkSet::new(0).take(1), None);
+    }
+
+    #[test]
+    fn generated_operations_agree_with_a_search_one_by_one() {
+        for size in [1_u32, 63, 64, 65, 200] {
+            let (mut set, mut free) = (ChunkSet::new(size), vec![true; size as usize]);
+            let (mut held, mut random) = (Vec::new(), u64::from(size));
+            for _ in 0..20_000 {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                if (random >> 63) == 0 {
+                    let count = 1 + (random >> 40) as u32 % if random >> 62 == 0 { 3 } else { 80 };
+                    let taken = set.take(count);
+                    assert_eq!(taken.map(|first| first as usize), lowest(&free, count as usize));
+                    if let Some(first) = taken {
+                        free[first as usize..][..count as usize].fill(false);
+                        held.push((first, count));
+                    }
+                } else if !held.is_empty() {
+                    let (first, count) = held.swap_remove((random >> 20) as usize % held.len());
+                    set.give_back(first, count);
+                    free[first as usize..][..count as usize].fill(true);
+                }
+                let largest = free.split(|&free| !free).map(<[bool]>::len).max();
+                assert_eq!(Some(set.largest() as usize), largest);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A heap of the device, with the memory that it stands in: the one way from here to a device's descriptors.
+//!
+//! Indices, kinds and lengths are checked here. Who writes what is a matter of the tokens that are made elsewhere:
+//! a slot is written through its only token.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::Range;
+use std::sync::Arc;
+
+use super::error::{DescriptorError, check_range};
+use crate::device::{
+    DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DeviceError, HeapAddress, HeapMemory, HeapUse,
+    MemoryProperties, Requirements,
+};
+use crate::memory::{AllocationDesc, Allocator, Intent, MappedBuffer};
+
+/// A heap that is destroyed when it is dropped: no queue may use it any more then.
+pub(super) struct DeviceHeap<D: DescriptorDevice> {
+    allocator: Arc<Allocator<D>>,
+    /// Live until this is dropped.
+    raw: ManuallyDrop<D::DescriptorHeap>,
+    /// Outlives it, where it stands in a buffer.
+    _memory: Option<MappedBuffer<D>>,
+    usage: HeapUse,
+    capacity: u32,
+}
+
+impl<D: DescriptorDevice> DeviceHeap<D> {
+    pub(super) fn new(
+        allocator: &Arc<Allocator<D>>,
+        usage: HeapUse,
+        capacity: u32,
+    ) -> Result<Self, DescriptorError> {
+        let desc = DescriptorHeapDesc { usage, capacity };
+        let device = allocator.device();
+        let memory = device.descriptor_heap_buffer(&desc).map(|info| {
+            let mut wanted = AllocationDesc::new(Requirements::new(0), Intent::DeviceHostWrite)
+                .named("descriptor heap")
+                .in_category("descriptors");
+            wanted.required |= MemoryProperties::HOST_COHERENT;
+            MappedBuffer::new(allocator, &info, &wanted).map_err(DescriptorError::Memory)
+        });
+        let memory = memory.transpose()?;
+        let stands =
+            memory.as_ref().map(|buffer| HeapMemory { buffer: buffer.handle(), address: buffer.address() });
+        // SAFETY: the buffer is there where it is wanted, of the description that was wanted and in coherent memory; it
+        // is kept beside the heap, and dropped after it.
+        let raw = unsafe { device.create_descriptor_heap(&desc, stands) }?;
+        Ok(Self {
+            allocator: Arc::clone(allocator),
+            raw: ManuallyDrop::new(raw),
+            _memory: memory,
+            usage,
+            capacity,
+        })
+    }
+
+    pub(super) fn raw(&self) -> &D::DescriptorHeap {
+        &self.raw
+    }
+
+    pub(super) fn device(&self) -> &D {
+        self.allocator.device()
+    }
+
+    pub(super) fn kind(&self) -> DescriptorKind {
+        self.usage.kind()
+    }
+
+    pub(super) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    pub(super) fn address(&self) -> HeapAddress {
+        self.device().descriptor_heap_address(self.raw())
+    }
+
+    fn check(&self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
+        let (expected, found) = (self.kind(), D::descriptor_kind(descriptor));
+        if expected != found {
+            return Err(DescriptorError::WrongKind { expected, found });
+        }
+        if self.device().can_write(descriptor) { Ok(()) } else { Err(DeviceError::Unsupported.into()) }
+    }
+
+    /// Writes a descriptor.
+    ///
+    /// # Safety
+    ///
+    /// The slot is the caller's: nobody else writes it or copies from it meanwhile, and no work that was recorded reads
+    /// what was in it.
+    pub(super) unsafe fn write(
+        &self,
+        at: u32,
+        descriptor: &D::Descriptor<'_>,
+    ) -> Result<(), DescriptorError> {
+        check_range(at, 1, self.capacity)?;
+        self.check(descriptor)?;
+        // SAFETY: the heap is live, the slot lies in it, the kind is the heap's; the rest is the caller's promise.
+        unsafe { self.device().write_descriptor(self.raw(), at, descriptor) };
+        Ok(())
+    }
+
+    /// Fills a range as a policy wants it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`write`](Self::write), for each slot of the range.
+    pub(super) unsafe fn fill(&self, range: Range<u32>, fill: Fill) -> Result<(), DescriptorError> {
+        check_range(range.start, range.len() as u32, self.capacity)?;
+        match fill {
+            Fill::Leave => {}
+            Fill::Null => {
+                // SAFETY: the range lies in the heap, which is live; the rest is the caller's promise.
+                unsafe { self.device().write_null_descriptors(self.raw(), range) };
+            }
+            Fill::Poison => {
+                // SAFETY: as above.
+                unsafe { self.device().poison_descriptors(self.raw(), range) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies descriptors from a staging heap of the same device.
+    ///
+    /// # Safety
+    ///
+    /// Each slot that is copied was written, and nobody writes it meanwhile; for those that are overwritten, as for
+    /// [`write`](Self::write).
+    #[inline]
+    pub(super) unsafe fn copy_from(
+        &self,
+        from: &Self,
+        from_at: u32,
+        at: u32,
+        count: u32,
+    ) -> Result<(), DescriptorError> {
+        check_range(from_at, count, from.capacity)?;
+        check_range(at, count, self.capacity)?;
+        if from.kind() != self.kind() {
+            return Err(DescriptorError::WrongKind { expected: self.kind(), found: from.kind() });
+        }
+        debug_assert!(matches!(from.usage, HeapUse::Staging(_)), "shader-visible heaps are not read");
+        if !core::ptr::eq(from.device(), self.device()) && from.device().id() != self.device().id() {
+            return Err(DescriptorError::Foreign);
+        }
+        // SAFETY: both heaps are live, of one device and of one kind, and the ranges lie in them; the rest is the
+        // caller's promise.
+        unsafe { self.device().copy_descriptors(from.raw(), from_at, self.raw(), at, count) };
+        Ok(())
+    }
+}
+
+impl<D: DescriptorDevice> Drop for DeviceHeap<D> {
+    fn drop(&mut self) {
+        // SAFETY: not used after this.
+        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
+        // SAFETY: made by this device; queues are done with it, or it was never theirs.
+        unsafe { self.device().destroy_descriptor_heap(raw) };
+    }
+}
+
+impl<D: DescriptorDevice> fmt::Debug for DeviceHeap<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceHeap").field("usage", &self.usage).field("capacity", &self.capacity).finish()
+    }
+}
+
+/// What is in descriptors that were handed out and not written yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fill {
+    /// What was there before. For who writes all of them.
+    Leave,
+    /// Descriptors of nothing. What shaders need that look at more of a table than was written (Direct3D 12's resource
+    /// binding tiers 1 and 2).
+    #[default]
+    Null,
+    /// Something that is noticed when a shader reads through it, as far as the device can do that. For debugging.
+    Poison,
+}

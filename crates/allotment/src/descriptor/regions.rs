@@ -1,0 +1,170 @@
+//! How a shader-visible heap is divided.
+//!
+//! ```text
+//!   0        slots            tables              transient           capacity
+//!   │ bindless slots │ long-lived tables │ chunks for recordings │ the driver's │
+//! ```
+//!
+//! Slots come first, so that they keep their indices when the heap grows. Tables may move then, and chunks are of one
+//! heap only.
+
+use core::ops::Range;
+
+use super::error::DescriptorError;
+use super::heap::Fill;
+use crate::device::{ShaderHeapLimits, ShaderKind};
+
+/// A shader-visible heap to be made: how many descriptors each region has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShaderVisibleHeapDesc {
+    /// What it is of.
+    pub kind: ShaderKind,
+    /// Single slots whose index stays: bindless resources, samplers. At most 2^24.
+    pub slots: u32,
+    /// For ranges that live long: those of binding sets.
+    pub tables: u32,
+    /// For what recordings use and forget, in chunks.
+    pub transient: u32,
+    /// Descriptors of a chunk, which a recording has for itself: no more than `transient`, rounded up to the device's
+    /// alignment of tables.
+    pub chunk: u32,
+    /// What is in tables that were handed out and not written.
+    pub fill: Fill,
+}
+
+impl ShaderVisibleHeapDesc {
+    /// A heap of resources: 131,072 slots, 16,384 in tables and 65,536 in chunks of 256.
+    #[must_use]
+    pub fn resources() -> Self {
+        let (slots, tables, transient, chunk) = (131_072, 16_384, 65_536, 256);
+        Self { kind: ShaderKind::Resource, slots, tables, transient, chunk, fill: Fill::default() }
+    }
+
+    /// A heap of samplers: 1,536 slots, 192 in tables and 256 in chunks of 32, so that it fits where there are 2,048.
+    #[must_use]
+    pub fn samplers() -> Self {
+        let (slots, tables, transient, chunk) = (1536, 192, 256, 32);
+        Self { kind: ShaderKind::Sampler, slots, tables, transient, chunk, fill: Fill::default() }
+    }
+
+    /// The same with regions of other sizes.
+    #[must_use]
+    pub fn with_regions(mut self, slots: u32, tables: u32, transient: u32) -> Self {
+        (self.slots, self.tables, self.transient) = (slots, tables, transient);
+        self
+    }
+
+    /// The same with chunks of another size.
+    #[must_use]
+    pub fn with_chunk(mut self, chunk: u32) -> Self {
+        self.chunk = chunk;
+        self
+    }
+
+    /// The same with something else in tables that were not written.
+    #[must_use]
+    pub fn with_fill(mut self, fill: Fill) -> Self {
+        self.fill = fill;
+        self
+    }
+}
+
+/// Where regions begin and end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Regions {
+    pub(super) slots: u32,
+    /// Begins at a multiple of the alignment.
+    pub(super) tables: Range<u32>,
+    /// Begins at a multiple of the alignment, and is a whole number of chunks.
+    pub(super) transient: Range<u32>,
+    /// A multiple of the alignment; at least 1.
+    pub(super) chunk: u32,
+    pub(super) alignment: u32,
+    /// Of the heap, what is the driver's included.
+    pub(super) capacity: u32,
+}
+
+/// The most slots of a heap.
+const MOST_SLOTS: u32 = 1 << 24;
+
+/// The most descriptors of a heap, whatever the device says, so that no sum of two counts overflows.
+const MOST: u32 = 1 << 30;
+
+impl Regions {
+    pub(super) fn new(
+        desc: &ShaderVisibleHeapDesc,
+        limits: &ShaderHeapLimits,
+    ) -> Result<Self, DescriptorError> {
+        let alignment = u64::from(limits.table_alignment.max(1));
+        let up = |value: u64| value.next_multiple_of(alignment);
+        // Sums of numbers of 32 bits.
+        // No larger than the region, so that it is at most the limit as well.
+        let chunk = up(desc.chunk.min(desc.transient).max(1).into());
+        let tables = up(desc.slots.into());
+        let transient = up(tables + u64::from(desc.tables));
+        let end = transient + u64::from(desc.transient).next_multiple_of(chunk);
+        let (requested, reserved) = (end + u64::from(limits.reserved), limits.reserved);
+        let limit = limits.max_capacity.min(MOST);
+        let fits = desc.slots <= MOST_SLOTS && requested <= u64::from(limit);
+        if !fits {
+            return Err(DescriptorError::OverLimit { requested, reserved, limit });
+        }
+        if end == 0 {
+            return Err(DescriptorError::Empty);
+        }
+        // All are at most the limit.
+        Ok(Self {
+            slots: desc.slots,
+            tables: tables as u32..tables as u32 + desc.tables,
+            transient: transient as u32..end as u32,
+            chunk: chunk as u32,
+            alignment: alignment as u32,
+            capacity: requested as u32,
+        })
+    }
+
+    /// What comes before the chunks: what is kept a copy of.
+    pub(super) fn kept(&self) -> u32 {
+        self.tables.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: ShaderHeapLimits =
+        ShaderHeapLimits { max_capacity: 2048, reserved: 16, table_alignment: 4 };
+
+    #[test]
+    fn regions_follow_each_other_at_their_alignment_and_leave_the_drivers_at_the_end() {
+        let desc = ShaderVisibleHeapDesc::samplers().with_regions(10, 7, 33).with_chunk(9);
+        let regions = Regions::new(&desc, &LIMITS).unwrap();
+        assert_eq!((regions.slots, regions.tables.clone(), regions.transient.clone()), (10, 12..19, 20..56));
+        assert_eq!((regions.chunk, regions.capacity), (12, 56 + 16));
+    }
+
+    #[test]
+    fn regions_beyond_the_devices_limit_are_refused_with_the_numbers() {
+        let desc = ShaderVisibleHeapDesc::samplers().with_regions(2000, 30, 0);
+        let refused = DescriptorError::OverLimit { requested: 2048, reserved: 16, limit: 2047 };
+        assert_eq!(Regions::new(&desc, &ShaderHeapLimits { max_capacity: 2047, ..LIMITS }), Err(refused));
+        assert!(Regions::new(&desc, &LIMITS).is_ok());
+        let huge = desc.with_regions(u32::MAX, u32::MAX, u32::MAX);
+        assert!(matches!(Regions::new(&huge, &LIMITS), Err(DescriptorError::OverLimit { .. })));
+    }
+
+    #[test]
+    fn a_chunk_is_no_larger_than_its_region() {
+        let desc = ShaderVisibleHeapDesc::samplers().with_chunk(u32::MAX);
+        assert_eq!(Regions::new(&desc.with_regions(4, 4, 0), &LIMITS).unwrap().chunk, 4);
+        assert_eq!(Regions::new(&desc.with_regions(4, 4, 9), &LIMITS).unwrap().transient, 8..20);
+    }
+
+    #[test]
+    fn a_heap_of_nothing_is_refused() {
+        let desc = ShaderVisibleHeapDesc::samplers().with_regions(0, 0, 0);
+        assert_eq!(Regions::new(&desc, &LIMITS), Err(DescriptorError::Empty));
+    }
+}

@@ -1,0 +1,322 @@
+//! Which slots are free: a bit each, taken and given back by one atomic operation each, from any thread.
+//!
+//! ```text
+//!   groups   ▓▓░▓░░░░                                       a bit for each of 64 words that may have a free slot
+//!   words    ▓▓▓▓▓▓▓▓  ▓▓░▓▓▓▓▓  ░░░░░░░░  ────────         64 slots each; a set bit is a free slot
+//!   first    ▲                                              no group before it named a word when it was looked at
+//! ```
+//!
+//! The first word is taken from that the first group names, so what is used stays together at the front. A word never
+//! goes away; whole words are taken out, by whoever gives back the page that they are of, by taking all slots of them.
+//!
+//! Groups are hints: who gives back the first free slot of a word sets its bit, who finds none there clears it. Who
+//! finds nothing by them looks at all words before it says so.
+//!
+//! # Cost
+//!
+//! To take a slot is a compare-and-exchange where the word has one, to give it back an atomic or: some 5 ns each with
+//! nobody else there. The first slot that comes back to a word, and the first search that finds none there any more, are
+//! an atomic operation each; a search is a load for each 4,096 slots that have none.
+
+use core::ops::Range;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::sync::checked::AtomicU64;
+use crate::table::AppendTable;
+
+/// Slots of a word.
+pub(super) const WORD: u32 = u64::BITS;
+
+#[derive(Default)]
+struct Word(AtomicU64);
+
+/// Free slots, by index.
+pub(super) struct SlotSet {
+    words: AppendTable<Word>,
+    /// Which words have a free slot, 64 of them each. A word that has one has its bit here, but for the moment in which
+    /// its first one comes back, and for what two threads do there at once.
+    groups: AppendTable<Word>,
+    /// How many words there are. Grows only.
+    count: AtomicU32,
+    /// The group to look at first: none before it names a word, but for those that come back just now.
+    first: AtomicU32,
+}
+
+impl SlotSet {
+    pub(super) const fn new() -> Self {
+        Self {
+            words: AppendTable::new(),
+            groups: AppendTable::new(),
+            count: AtomicU32::new(0),
+            first: AtomicU32::new(0),
+        }
+    }
+
+    /// Adds the slots of a range as free ones, which are new or were [taken out](Self::take_out). One thread at a time.
+    pub(super) fn add(&self, slots: Range<u32>) {
+        let words = slots.start / WORD..slots.end.div_ceil(WORD);
+        for at in words.clone() {
+            let (from, to) = (slots.start.max(at * WORD) - at * WORD, (slots.end - at * WORD).min(WORD));
+            if let Some(Word(word)) = self.words.get_or_make(at) {
+                // From and to are of the word, and the range is not empty there.
+                word.fetch_or(u64::MAX >> (WORD - (to - from)) << from, Release);
+                self.announce(at);
+            }
+        }
+        if words.end > self.count.load(Relaxed) {
+            self.count.store(words.end, Release);
+        }
+    }
+
+    /// Takes a free slot, one of the first.
+    #[inline]
+    pub(super) fn take(&self) -> Option<u32> {
+        let group = self.first.load(Relaxed);
+        let named = self.groups.get(group).map_or(0, |Word(named)| named.load(Relaxed));
+        if named != 0 {
+            let at = group * WORD + named.trailing_zeros();
+            if let Some(bit) = self.words.get(at).and_then(Word::take) {
+                return Some(at * WORD + bit);
+            }
+        }
+        self.find(Word::take).map(|(at, bit)| at * WORD + bit)
+    }
+
+    /// Takes all free slots of one word, one of the first that have any: as many as there are, as a mask.
+    pub(super) fn take_word(&self) -> Option<(u32, u64)> {
+        let (at, bits) = self.find(|Word(word)| {
+            // Looked at before, so that full words are not written.
+            let bits = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Acquire) };
+            (bits != 0).then_some(bits)
+        })?;
+        Some((at * WORD, bits))
+    }
+
+    /// Takes something from the first word that is named and has it; where none is, from any.
+    #[cold]
+    fn find<T>(&self, take: impl Fn(&Word) -> Option<T>) -> Option<(u32, T)> {
+        let (start, count) = (self.first.load(Relaxed), self.count.load(Acquire));
+        // Whoever names a word before `start` meanwhile lowers it again.
+        for group in start..count.div_ceil(WORD) {
+            let Some(Word(named)) = self.groups.get(group) else { break };
+            let mut bits = named.load(Relaxed);
+            while bits != 0 {
+                let (at, bit) = (group * WORD + bits.trailing_zeros(), bits & bits.wrapping_neg());
+                bits &= !bit;
+                let Some(word) = self.words.get(at) else { break };
+                if let Some(taken) = take(word) {
+                    if group > start {
+                        let _ = self.first.compare_exchange(start, group, Relaxed, Relaxed);
+                    }
+                    return Some((at, taken));
+                }
+                named.fetch_and(!bit, AcqRel);
+                // One may have come back before the bit was cleared.
+                if word.0.load(Acquire) != 0 {
+                    named.fetch_or(bit, AcqRel);
+                }
+            }
+        }
+        // Behind us, or where no group says so.
+        (0..count).find_map(|at| {
+            let taken = take(self.words.get(at)?)?;
+            self.announce(at);
+            Some((at, taken))
+        })
+    }
+
+    /// Says that a word has a free slot, unless that is said.
+    #[inline]
+    fn announce(&self, at: u32) {
+        let bit = 1 << (at % WORD);
+        if let Some(Word(named)) = self.groups.get_or_make(at / WORD) {
+            if named.load(Relaxed) & bit == 0 {
+                named.fetch_or(bit, AcqRel);
+            }
+        }
+        if at / WORD < self.first.load(Relaxed) {
+            self.first.fetch_min(at / WORD, Relaxed);
+        }
+    }
+
+    /// Gives back a slot. False, and nothing has changed, where it was free already, or is none of these.
+    #[inline]
+    pub(super) fn give_back(&self, slot: u32) -> bool {
+        self.give_back_some(slot / WORD * WORD, 1 << (slot % WORD))
+    }
+
+    /// Gives back slots of the word whose first is `first`.
+    #[inline]
+    pub(super) fn give_back_some(&self, first: u32, bits: u64) -> bool {
+        let at = first / WORD;
+        let Some(Word(word)) = self.words.get(at) else { return false };
+        let before = word.fetch_or(bits, AcqRel);
+        if before == 0 {
+            self.announce(at);
+        }
+        before & bits == 0
+    }
+
+    /// Takes `count` slots from index `first` on out, both multiples of [`WORD`], if all of them are free.
+    pub(super) fn take_out(&self, first: u32, count: u32) -> bool {
+        let words = first / WORD..(first + count) / WORD;
+        for at in words.clone() {
+            let Some(Word(word)) = self.words.get(at) else { return false };
+            if word.compare_exchange(u64::MAX, 0, AcqRel, Relaxed).is_err() {
+                for taken in words.start..at {
+                    self.give_back_some(taken * WORD, u64::MAX);
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Free slots from index `first` on, both multiples of [`WORD`] but for the last count. A look at each word.
+    pub(super) fn free(&self, first: u32, count: u32) -> u32 {
+        let words = first / WORD..(first + count).div_ceil(WORD);
+        words.filter_map(|at| self.words.get(at)).map(|Word(word)| word.load(Relaxed).count_ones()).sum()
+    }
+}
+
+impl Word {
+    #[inline]
+    fn take(&self) -> Option<u32> {
+        let mut bits = self.0.load(Relaxed);
+        while bits != 0 {
+            match self.0.compare_exchange_weak(bits, bits & (bits - 1), Acquire, Relaxed) {
+                Ok(_) => return Some(bits.trailing_zeros()),
+                Err(now) => bits = now,
+            }
+        }
+        None
+    }
+}
+
+impl core::fmt::Debug for SlotSet {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SlotSet").field("words", &self.count).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn taken(set: &SlotSet) -> Vec<u32> {
+        core::iter::from_fn(|| set.take()).collect()
+    }
+
+    #[test]
+    fn all_slots_are_handed_out_once_and_in_order() {
+        let set = SlotSet::new();
+        assert_eq!(set.take(), None);
+        set.add(0..100);
+        assert_eq!(set.free(0, 100), 100);
+        assert_eq!(taken(&set), (0..100).collect::<Vec<_>>());
+        assert_eq!(set.free(0, 100), 0);
+    }
+
+    #[test]
+    fn a_slot_that_came_back_is_the_next_one_and_comes_back_once() {
+        let set = SlotSet::new();
+        set.add(0..70);
+        set.add(70..1000);
+        let all = taken(&set);
+        assert_eq!(all.len(), 1000);
+        for slot in [700, 3, 64] {
+            assert!(set.give_back(slot));
+            assert!(!set.give_back(slot), "it is free already");
+        }
+        assert!(!set.give_back(1 << 20), "there is no such slot");
+        assert_eq!(taken(&set), [3, 64, 700]);
+    }
+
+    #[test]
+    fn a_page_is_taken_out_only_if_all_of_it_is_free() {
+        let set = SlotSet::new();
+        set.add(0..256);
+        let slot = set.take().unwrap();
+        assert!(!set.take_out(0, 128));
+        assert_eq!(set.free(0, 256), 255, "and nothing has changed");
+        assert!(set.take_out(128, 128));
+        assert!(set.give_back(slot));
+        assert!(set.take_out(0, 128));
+        assert_eq!(set.take(), None);
+        set.add(0..128);
+        assert_eq!(taken(&set).len(), 128);
+    }
+
+    #[test]
+    fn generated_operations_agree_with_a_set() {
+        let (set, mut free) = (SlotSet::new(), BTreeSet::new());
+        let (mut held, mut size, mut random) = (Vec::new(), 0, 1_u64);
+        for _ in 0..200_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            match random >> 60 {
+                0 if size < 4096 && (random >> 30) % 64 == 0 => {
+                    set.add(size..size + 128);
+                    free.extend(size..size + 128);
+                    size += 128;
+                }
+                0..8 => {
+                    let slot = set.take();
+                    assert_eq!(slot.is_some(), !free.is_empty());
+                    if let Some(slot) = slot {
+                        assert!(free.remove(&slot));
+                        held.push(slot);
+                    }
+                }
+                8 => {
+                    let word = set.take_word();
+                    assert_eq!(word.is_some(), !free.is_empty());
+                    if let Some((first, bits)) = word {
+                        for slot in (0..WORD).filter(|bit| bits & 1 << bit != 0).map(|bit| first + bit) {
+                            assert!(free.remove(&slot));
+                            held.push(slot);
+                        }
+                    }
+                }
+                _ => {
+                    if let Some(at) =
+                        (held.len() as u64).checked_sub(1).map(|last| (random >> 20) % (last + 1))
+                    {
+                        let slot = held.swap_remove(at as usize);
+                        assert!(set.give_back(slot));
+                        assert!(free.insert(slot));
+                    }
+                }
+            }
+            debug_assert_eq!(set.free(0, size), free.len() as u32);
+        }
+        assert!(held.len() + free.len() == size as usize && size > 0);
+    }
+
+    #[test]
+    fn threads_never_have_the_same_slot() {
+        let set = SlotSet::new();
+        set.add(0..512);
+        let owners: Vec<_> = (0..512).map(|_| AtomicU32::new(0)).collect();
+        std::thread::scope(|scope| {
+            for thread in 1..=4 {
+                let (set, owners) = (&set, &owners);
+                scope.spawn(move || {
+                    for round in 0..20_000_usize {
+                        let mine: Vec<_> = (0..round % 7).filter_map(|_| set.take()).collect();
+                        for &slot in &mine {
+                            assert_eq!(owners[slot as usize].swap(thread, Relaxed), 0);
+                        }
+                        for &slot in &mine {
+                            assert_eq!(owners[slot as usize].swap(0, Relaxed), thread);
+                            assert!(set.give_back(slot));
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(set.free(0, 512), 512);
+    }
+}

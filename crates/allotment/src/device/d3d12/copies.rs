@@ -1,0 +1,320 @@
+//! What is recorded for a submission's copies.
+//!
+//! Buffers are in the state `COMMON` when a list begins and when it was run, which the first copy takes them out
+//! of without a word; from then on, changes must be said. Images are brought from the state that they are said
+//! to be in to the one to copy in, and from there to the one that they shall be in, wave by wave.
+
+use core::fmt;
+use std::collections::HashMap;
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::core::Interface as _;
+
+use super::Device;
+use super::buffers::BUFFER;
+use super::create;
+use crate::device::waves::{Wave, waves};
+use crate::device::{BufferCopy, CopyDirection, DeviceError, ImageCopy, Submission};
+
+/// Bytes of what a copy within one buffer goes through, in pieces: got by the first such copy on a queue, and
+/// counted by the system alone.
+const DETOUR: u64 = 1 << 20;
+
+const OFFSETS: u64 = D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT as u64;
+const PITCHES: u64 = D3D12_TEXTURE_DATA_PITCH_ALIGNMENT as u64;
+
+/// What recording needs, kept so that a steady frame allocates nothing.
+#[derive(Default)]
+pub(super) struct Scratch {
+    detour: Option<ID3D12Resource>,
+    /// By the address of a buffer, the state that the copies so far brought it to.
+    states: HashMap<usize, D3D12_RESOURCE_STATES>,
+    barriers: Vec<D3D12_RESOURCE_BARRIER>,
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch").field("detour", &self.detour).finish_non_exhaustive()
+    }
+}
+
+/// A list of copies.
+pub(super) struct Recording<'a> {
+    pub(super) list: &'a ID3D12GraphicsCommandList,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+/// Refuses what the runtime would refuse only at the end of a list: texels off their alignment in a buffer, and
+/// on a queue for copies images in another state than `COMMON`, which is what they are in between its lists.
+pub(super) fn check(
+    copies: &[ImageCopy<'_, Device>],
+    kind: D3D12_COMMAND_LIST_TYPE,
+) -> Result<(), DeviceError> {
+    let possible = |copy: &ImageCopy<'_, Device>| {
+        let common = [copy.before, copy.after] == [D3D12_RESOURCE_STATE_COMMON; 2];
+        copy.buffer_offset % OFFSETS == 0
+            && copy.row_pitch % PITCHES == 0
+            && copy.row_pitch <= u32::MAX.into()
+            && copy.texel.bytes > 0
+            && copy.texel.width > 0
+            && copy.texel.height > 0
+            && (common || kind != D3D12_COMMAND_LIST_TYPE_COPY)
+    };
+    if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+}
+
+/// Gets memory that a queue can both read and write, where there are copies within one buffer.
+pub(super) fn prepare(
+    device: &ID3D12Device,
+    scratch: &mut Scratch,
+    copies: &[BufferCopy<'_, Device>],
+) -> Result<(), DeviceError> {
+    let within_one = copies.iter().any(|copy| copy.from == copy.to && copy.size > 0);
+    if !within_one || scratch.detour.is_some() {
+        return Ok(());
+    }
+    let heap = D3D12_HEAP_PROPERTIES { Type: D3D12_HEAP_TYPE_DEFAULT, ..Default::default() };
+    let desc = D3D12_RESOURCE_DESC { Width: DETOUR, ..BUFFER };
+    let (flags, state) = (D3D12_HEAP_FLAG_NONE, D3D12_RESOURCE_STATE_COMMON);
+    let made = create(|made| {
+        // SAFETY: the device is live, and the runtime checks the description.
+        unsafe { device.CreateCommittedResource(&heap, flags, &desc, state, None, made) }
+    });
+    scratch.detour = Some(made?);
+    Ok(())
+}
+
+impl Recording<'_> {
+    /// Records all copies, which were [checked](check) and [prepared](prepare).
+    pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
+        self.scratch.states.clear();
+        for copy in submission.copies.iter().filter(|copy| copy.size > 0) {
+            match self.scratch.detour.clone().filter(|_| copy.from == copy.to) {
+                Some(detour) => self.copy_within(copy, &detour),
+                None => self.copy(copy.from, copy.from_offset, copy.to, copy.to_offset, copy.size),
+            }
+        }
+        for wave in waves(submission.image_copies) {
+            self.enter(&wave);
+            for copy in wave.copies.iter().filter(|copy| !copy.extent.contains(&0)) {
+                self.copy_image(copy);
+            }
+            self.leave(&wave);
+        }
+    }
+
+    fn copy(
+        &mut self,
+        from: &ID3D12Resource,
+        from_offset: u64,
+        to: &ID3D12Resource,
+        to_offset: u64,
+        size: u64,
+    ) {
+        self.bring(from, D3D12_RESOURCE_STATE_COPY_SOURCE);
+        self.bring(to, D3D12_RESOURCE_STATE_COPY_DEST);
+        // SAFETY: the buffers are live and the ranges lie in them, by the caller's promise.
+        unsafe { self.list.CopyBufferRegion(to, to_offset, from, from_offset, size) };
+    }
+
+    /// A buffer cannot be read and written by one copy, so the bytes go another way.
+    fn copy_within(&mut self, copy: &BufferCopy<'_, Device>, detour: &ID3D12Resource) {
+        let mut done = 0;
+        while done < copy.size {
+            let size = DETOUR.min(copy.size - done);
+            self.copy(copy.from, copy.from_offset + done, detour, 0, size);
+            self.copy(detour, 0, copy.to, copy.to_offset + done, size);
+            done += size;
+        }
+    }
+
+    fn bring(&mut self, buffer: &ID3D12Resource, state: D3D12_RESOURCE_STATES) {
+        let before = self.scratch.states.insert(buffer.as_raw().addr(), state);
+        let Some(before) = before.filter(|before| *before != state) else { return };
+        let barrier = transition(buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES, before, state);
+        // SAFETY: the list is being recorded, and the buffer is live and in the state that is said.
+        unsafe { self.list.ResourceBarrier(&[barrier]) };
+    }
+
+    /// Brings the subresources of a wave into the state to copy them in.
+    fn enter(&mut self, wave: &Wave<'_, Device>) {
+        let changes = wave.changes().map(|change| {
+            let copied_in = copied_in(change.first.direction);
+            (change.first, change.first.before, copied_in)
+        });
+        self.change(changes);
+    }
+
+    /// Brings them into the states that they shall be in after.
+    fn leave(&mut self, wave: &Wave<'_, Device>) {
+        self.change(wave.changes().map(|change| {
+            let copied_in = copied_in(change.first.direction);
+            (change.first, copied_in, change.after)
+        }));
+    }
+
+    fn change<'c>(
+        &mut self,
+        changes: impl Iterator<Item = (&'c ImageCopy<'c, Device>, D3D12_RESOURCE_STATES, D3D12_RESOURCE_STATES)>,
+    ) {
+        let barriers = &mut self.scratch.barriers;
+        barriers.extend(changes.filter(|(_, before, after)| before != after).map(|(copy, before, after)| {
+            // SAFETY: the image is live, by the caller's promise.
+            let desc = unsafe { copy.image.GetDesc() };
+            transition(copy.image, subresource(copy, &desc), before, after)
+        }));
+        if !barriers.is_empty() {
+            // SAFETY: the list is being recorded, and the images are live and in the states that are said, by
+            // the caller's promise.
+            unsafe { self.list.ResourceBarrier(barriers) };
+        }
+        barriers.clear();
+    }
+
+    fn copy_image(&mut self, copy: &ImageCopy<'_, Device>) {
+        // SAFETY: the image is live, by the caller's promise.
+        let desc = unsafe { copy.image.GetDesc() };
+        self.bring(
+            copy.buffer,
+            match copy.direction {
+                CopyDirection::IntoImage => D3D12_RESOURCE_STATE_COPY_SOURCE,
+                CopyDirection::OutOfImage => D3D12_RESOURCE_STATE_COPY_DEST,
+            },
+        );
+        for placed in Placed::of(copy).into_iter().flatten() {
+            let [x, y, z] = copy.origin;
+            let z = z + placed.first_slice;
+            let (texels, bytes) = (in_image(copy, &desc), placed.in_buffer(copy, desc.Format));
+            let [width, height] = placed.blocks;
+            match copy.direction {
+                CopyDirection::IntoImage => {
+                    let part = cuboid([0, placed.lead, 0], [width, height, placed.depth]);
+                    // SAFETY: both are live and the boxes lie in them, by the caller's promise; they are in the
+                    // states to copy.
+                    unsafe { self.list.CopyTextureRegion(&texels, x, y, z, &bytes, Some(&part)) };
+                }
+                CopyDirection::OutOfImage => {
+                    let part = cuboid([x, y, z], [width, height, placed.depth]);
+                    // SAFETY: as above.
+                    unsafe { self.list.CopyTextureRegion(&bytes, 0, placed.lead, 0, &texels, Some(&part)) };
+                }
+            }
+        }
+    }
+}
+
+/// Slices of a copy that one footprint describes.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    offset: u64,
+    first_slice: u32,
+    depth: u32,
+    /// Texels of the box from side to side and from top to bottom: whole blocks.
+    blocks: [u32; 2],
+    /// Texels from top to bottom that the footprint has before the box.
+    lead: u32,
+    /// Texels from top to bottom of the footprint, which says how far slices are apart.
+    height: u32,
+}
+
+impl Placed {
+    /// A footprint may not reach beyond its buffer, not with rows that nobody touches either. So where slices
+    /// are further apart than they are high, the last one gets a footprint of its own; and where it would begin
+    /// off the alignment, that begins a row before.
+    fn of(copy: &ImageCopy<'_, Device>) -> [Option<Self>; 2] {
+        let texel = copy.texel;
+        let [width, height, depth] = copy.extent;
+        let rows = texel.rows(height);
+        let blocks = [width.div_ceil(texel.width) * texel.width, rows * texel.height];
+        let (offset, lead, height) = (copy.buffer_offset, 0, blocks[1]);
+        let all = Self { offset, first_slice: 0, depth, blocks, lead, height };
+        if depth == 1 || rows == copy.rows {
+            return [Some(all), None];
+        }
+        let most = Self { depth: depth - 1, height: copy.rows * texel.height, ..all };
+        let rows_before = u64::from(depth - 1) * u64::from(copy.rows);
+        let begins = offset + rows_before * copy.row_pitch;
+        // Of 256 and 512, so that one row more or less is enough.
+        let early = if begins % OFFSETS == 0 { 0 } else { 1 };
+        let lead = early * texel.height;
+        let last = Self {
+            offset: begins - u64::from(early) * copy.row_pitch,
+            first_slice: depth - 1,
+            depth: 1,
+            lead,
+            height: lead + height,
+            ..all
+        };
+        [Some(most), Some(last)]
+    }
+
+    fn in_buffer(
+        &self,
+        copy: &ImageCopy<'_, Device>,
+        format: windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT,
+    ) -> D3D12_TEXTURE_COPY_LOCATION {
+        D3D12_TEXTURE_COPY_LOCATION {
+            // SAFETY: the interface is borrowed as it is, and not released with the location.
+            pResource: unsafe { core::mem::transmute_copy(copy.buffer) },
+            Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
+            Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 {
+                PlacedFootprint: D3D12_PLACED_SUBRESOURCE_FOOTPRINT {
+                    Offset: self.offset,
+                    Footprint: D3D12_SUBRESOURCE_FOOTPRINT {
+                        Format: format,
+                        Width: self.blocks[0],
+                        Height: self.height,
+                        Depth: self.depth,
+                        // As was checked.
+                        RowPitch: copy.row_pitch as u32,
+                    },
+                },
+            },
+        }
+    }
+}
+
+fn in_image(copy: &ImageCopy<'_, Device>, desc: &D3D12_RESOURCE_DESC) -> D3D12_TEXTURE_COPY_LOCATION {
+    D3D12_TEXTURE_COPY_LOCATION {
+        // SAFETY: the interface is borrowed as it is, and not released with the location.
+        pResource: unsafe { core::mem::transmute_copy(copy.image) },
+        Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
+        Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: subresource(copy, desc) },
+    }
+}
+
+/// The index of a copy's subresource in its image, of colours.
+fn subresource(copy: &ImageCopy<'_, Device>, desc: &D3D12_RESOURCE_DESC) -> u32 {
+    copy.mip_level + copy.array_layer * u32::from(desc.MipLevels)
+}
+
+fn copied_in(direction: CopyDirection) -> D3D12_RESOURCE_STATES {
+    match direction {
+        CopyDirection::IntoImage => D3D12_RESOURCE_STATE_COPY_DEST,
+        CopyDirection::OutOfImage => D3D12_RESOURCE_STATE_COPY_SOURCE,
+    }
+}
+
+fn cuboid([left, top, front]: [u32; 3], [width, height, depth]: [u32; 3]) -> D3D12_BOX {
+    D3D12_BOX { left, top, front, right: left + width, bottom: top + height, back: front + depth }
+}
+
+fn transition(
+    resource: &ID3D12Resource,
+    subresource: u32,
+    before: D3D12_RESOURCE_STATES,
+    after: D3D12_RESOURCE_STATES,
+) -> D3D12_RESOURCE_BARRIER {
+    let transition = D3D12_RESOURCE_TRANSITION_BARRIER {
+        // SAFETY: the interface is borrowed as it is, and not released with the barrier.
+        pResource: unsafe { core::mem::transmute_copy(resource) },
+        Subresource: subresource,
+        StateBefore: before,
+        StateAfter: after,
+    };
+    D3D12_RESOURCE_BARRIER {
+        Type: D3D12_RESOURCE_BARRIER_TYPE_TRANSITION,
+        Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
+        Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: core::mem::ManuallyDrop::new(transition) },
+    }
+}

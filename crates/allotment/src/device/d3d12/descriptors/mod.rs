@@ -1,0 +1,200 @@
+//! Descriptors: heaps of the runtime's own, which it also stands in memory.
+//!
+//! | file | what |
+//! |---|---|
+//! | `heap.rs` | a heap, and where its descriptors are |
+//! | `view.rs` | what is written into a descriptor |
+//! | `sampler.rs` | samplers, in Direct3D's words |
+
+mod heap;
+mod sampler;
+mod view;
+
+use core::ops::Range;
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::properties::{Features, alignment};
+use super::{Device, ResourceInfo};
+use crate::device::{
+    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, DeviceError,
+    HeapAddress, HeapMemory, HeapUse, SamplerDesc, ShaderHeapLimits,
+};
+
+pub use heap::DescriptorHeap;
+pub use sampler::Sampler;
+pub use view::Descriptor;
+
+/// Samplers that a shader-visible heap is said to hold at most. Software devices say that they hold millions; nobody
+/// has so many different ones, and who makes a heap as large as heaps can be shall not pay for that.
+const MOST_SAMPLERS: u32 = 1 << 16;
+
+/// A kind of descriptor in Direct3D's words.
+fn heap_type(kind: DescriptorKind) -> D3D12_DESCRIPTOR_HEAP_TYPE {
+    match kind {
+        DescriptorKind::Resource => D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV,
+        DescriptorKind::Sampler => D3D12_DESCRIPTOR_HEAP_TYPE_SAMPLER,
+        DescriptorKind::RenderTarget => D3D12_DESCRIPTOR_HEAP_TYPE_RTV,
+        DescriptorKind::DepthStencil => D3D12_DESCRIPTOR_HEAP_TYPE_DSV,
+    }
+}
+
+/// What the device can do with descriptors. A runtime that does not say how large heaps can be has what was always
+/// there.
+pub(super) fn limits(device: &ID3D12Device, features: &Features) -> DescriptorLimits {
+    let stride = |kind| {
+        // SAFETY: the device is live.
+        let stride = unsafe { device.GetDescriptorHandleIncrementSize(heap_type(kind)) };
+        stride.max(1)
+    };
+    // A heap with more samplers than these cannot be set together with a root signature that has static ones, and
+    // most have some.
+    limits_of(features.max_views, features.max_samplers, DescriptorKind::ALL.map(stride))
+}
+
+/// The limits of heaps of which the runtime says how many views and samplers they can have.
+fn limits_of(views: u32, samplers: u32, strides: [u32; 4]) -> DescriptorLimits {
+    let heaps = |max_capacity| ShaderHeapLimits { max_capacity, reserved: 0, table_alignment: 1 };
+    let samplers = samplers.clamp(D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE, MOST_SAMPLERS);
+    DescriptorLimits {
+        // On all resource binding tiers.
+        resources: heaps(views.max(D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1)),
+        samplers: heaps(samplers),
+        strides,
+        // They are no objects, but what heaps hold.
+        max_samplers: u32::MAX,
+        raw_buffer_alignment: alignment(D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT),
+        constants_alignment: alignment(D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT),
+        // A raw view counts words of 4 bytes in 32 bits, which is more than drivers promise to reach.
+        max_raw_range: 1 << 31,
+        // 4096 vectors of 16 bytes.
+        max_constants_range: view::MOST_CONSTANTS,
+    }
+}
+
+// SAFETY: the runtime makes heaps of as many descriptors as were asked for, each of the increment that it says; the
+// limits are asked once.
+unsafe impl DescriptorDevice for Device {
+    type DescriptorHeap = DescriptorHeap;
+    type Descriptor<'a> = Descriptor<'a>;
+    type Sampler = Sampler;
+
+    fn descriptor_limits(&self) -> DescriptorLimits {
+        self.shared.descriptor_limits
+    }
+
+    fn descriptor_kind(descriptor: &Descriptor<'_>) -> DescriptorKind {
+        descriptor.kind()
+    }
+
+    /// There is none: the runtime has the memory of heaps.
+    fn descriptor_heap_buffer(&self, _: &DescriptorHeapDesc) -> Option<ResourceInfo<'static>> {
+        None
+    }
+
+    unsafe fn create_descriptor_heap(
+        &self,
+        desc: &DescriptorHeapDesc,
+        _: Option<HeapMemory<'_, Self>>,
+    ) -> Result<DescriptorHeap, DeviceError> {
+        let limits = &self.shared.descriptor_limits;
+        let most = match desc.usage {
+            HeapUse::ShaderVisible(kind) => limits.shader_visible(kind).max_capacity,
+            HeapUse::Staging(_) => u32::MAX,
+        };
+        if !(1..=most).contains(&desc.capacity) {
+            return Err(DeviceError::Unsupported);
+        }
+        DescriptorHeap::new(self.raw(), desc, limits.stride(desc.usage.kind()))
+    }
+
+    unsafe fn destroy_descriptor_heap(&self, heap: DescriptorHeap) {
+        drop(heap);
+    }
+
+    fn descriptor_heap_address(&self, heap: &DescriptorHeap) -> HeapAddress {
+        heap.address()
+    }
+
+    unsafe fn write_descriptor(&self, heap: &DescriptorHeap, at: u32, descriptor: &Descriptor<'_>) {
+        // SAFETY: the slot is the caller's, and of the descriptor's kind, by its promise.
+        unsafe { descriptor.write(self.raw(), heap.slot(at)) };
+    }
+
+    /// A null descriptor of a resource is one of a raw buffer, a null descriptor of a target one of a texture with one
+    /// sample: shaders read zeros there, and what is drawn there is gone.
+    unsafe fn write_null_descriptors(&self, heap: &DescriptorHeap, at: Range<u32>) {
+        let null = Descriptor::null(heap.kind());
+        for at in at {
+            // SAFETY: the caller's promise, and the descriptor is of the heap's kind.
+            unsafe { null.write(self.raw(), heap.slot(at)) };
+        }
+    }
+
+    /// As with [`write_null_descriptors`](Self::write_null_descriptors): there is no descriptor whose use the runtime
+    /// notices without the device being lost for it.
+    unsafe fn poison_descriptors(&self, heap: &DescriptorHeap, at: Range<u32>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.write_null_descriptors(heap, at) };
+    }
+
+    unsafe fn copy_descriptors(
+        &self,
+        from: &DescriptorHeap,
+        from_at: u32,
+        to: &DescriptorHeap,
+        to_at: u32,
+        count: u32,
+    ) {
+        let (from_slot, to_slot) = (from.slot(from_at), to.slot(to_at));
+        // SAFETY: the ranges lie in live heaps of one kind, of which the first is the CPU's, by the caller's promise.
+        unsafe { self.raw().CopyDescriptorsSimple(count, to_slot, from_slot, heap_type(to.kind())) };
+    }
+
+    /// Filters are what Direct3D 12 has: with more than one sample of anisotropy, an image is filtered linearly
+    /// whatever else was said. Between mip levels it is then filtered linearly too, or
+    /// [refused](DeviceError::Unsupported) otherwise where the device has no anisotropic filter that takes the nearest.
+    fn create_sampler(&self, desc: &SamplerDesc) -> Result<Sampler, DeviceError> {
+        Sampler::new(desc, self.shared.features.nearest_mip_with_anisotropy)
+    }
+
+    unsafe fn destroy_sampler(&self, _: Sampler) {
+        // It is only a description.
+    }
+
+    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {
+        sampler.descriptor()
+    }
+
+    unsafe fn buffer_descriptor<'a>(
+        &self,
+        buffer: &'a ID3D12Resource,
+        range: Range<u64>,
+        usage: BufferUse,
+    ) -> Descriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { Descriptor::of_buffer(buffer, range, usage) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_that_says_nothing_has_what_was_always_there() {
+        let limits = limits_of(0, 0, [32; 4]);
+        assert_eq!(limits.resources.max_capacity, 1_000_000);
+        assert_eq!(limits.samplers.max_capacity, 2048);
+        assert_eq!(limits.max_buffer_range(BufferUse::ReadWrite), 1 << 31);
+        assert_eq!(limits.max_buffer_range(BufferUse::Constants), 65_536);
+    }
+
+    #[test]
+    fn a_runtime_that_has_more_is_believed_but_nobody_has_millions_of_samplers() {
+        let limits = limits_of(4_000_000, 4000, [32; 4]);
+        assert_eq!(limits.resources.max_capacity, 4_000_000);
+        assert_eq!(limits.samplers.max_capacity, 4000);
+        assert_eq!(limits_of(0, 1 << 30, [32; 4]).samplers.max_capacity, MOST_SAMPLERS);
+    }
+}

@@ -1,0 +1,144 @@
+//! Samplers, in Direct3D's words.
+
+use windows::Win32::Graphics::Direct3D12::*;
+
+use super::Descriptor;
+use crate::device::{AddressMode, BorderColor, Compare, DeviceError, Filter, SamplerDesc};
+
+/// A sampler: no object of the runtime, but what is written into descriptors.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampler {
+    /// One that `CreateSampler` allows.
+    raw: D3D12_SAMPLER_DESC,
+}
+
+impl Sampler {
+    /// `nearest_mip`: whether an anisotropic filter can take the nearest mip level.
+    pub(super) fn new(desc: &SamplerDesc, nearest_mip: bool) -> Result<Self, DeviceError> {
+        let anisotropic = desc.max_anisotropy > 1;
+        let possible = !anisotropic || desc.mip_filter == Filter::Linear || nearest_mip;
+        if !desc.is_valid() || !possible {
+            return Err(DeviceError::Unsupported);
+        }
+        Ok(Self { raw: describe(desc) })
+    }
+
+    /// As the runtime is told of it: for static samplers of a root signature, too.
+    #[must_use]
+    pub fn raw(&self) -> &D3D12_SAMPLER_DESC {
+        &self.raw
+    }
+
+    pub(super) fn descriptor(&self) -> Descriptor<'_> {
+        // SAFETY: it was checked when the sampler was made.
+        unsafe { Descriptor::sampler(self.raw) }
+    }
+}
+
+/// The sampler with all defaults.
+pub(super) fn default() -> D3D12_SAMPLER_DESC {
+    describe(&SamplerDesc::default())
+}
+
+fn describe(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {
+    let [u, v, w] = desc.address.map(address);
+    D3D12_SAMPLER_DESC {
+        Filter: filter(desc),
+        AddressU: u,
+        AddressV: v,
+        AddressW: w,
+        MipLODBias: desc.lod_bias,
+        MaxAnisotropy: desc.max_anisotropy.into(),
+        // Of samplers that compare nothing, it is not looked at; `…_NONE` is not known to older runtimes.
+        ComparisonFunc: desc.compare.map_or(D3D12_COMPARISON_FUNC_NEVER, comparison),
+        BorderColor: match desc.border {
+            BorderColor::TransparentBlack => [0.0; 4],
+            BorderColor::OpaqueBlack => [0.0, 0.0, 0.0, 1.0],
+            BorderColor::OpaqueWhite => [1.0; 4],
+        },
+        MinLOD: desc.min_lod,
+        MaxLOD: desc.max_lod,
+    }
+}
+
+/// The bits of a filter, as `D3D12_ENCODE_BASIC_FILTER` and `D3D12_ENCODE_ANISOTROPIC_FILTER` in `d3d12.h` have them.
+fn filter(desc: &SamplerDesc) -> D3D12_FILTER {
+    let anisotropic = desc.max_anisotropy > 1;
+    let bit = |filter, shift: u32| i32::from(filter == Filter::Linear) << shift;
+    let in_image = |filter| if anisotropic { Filter::Linear } else { filter };
+    let compares = i32::from(desc.compare.is_some()) * D3D12_FILTER_REDUCTION_TYPE_COMPARISON.0;
+    D3D12_FILTER(
+        bit(in_image(desc.min_filter), D3D12_MIN_FILTER_SHIFT)
+            | bit(in_image(desc.mag_filter), D3D12_MAG_FILTER_SHIFT)
+            | bit(desc.mip_filter, D3D12_MIP_FILTER_SHIFT)
+            | (compares << D3D12_FILTER_REDUCTION_TYPE_SHIFT)
+            | (i32::from(anisotropic) * D3D12_ANISOTROPIC_FILTERING_BIT as i32),
+    )
+}
+
+fn address(mode: AddressMode) -> D3D12_TEXTURE_ADDRESS_MODE {
+    match mode {
+        AddressMode::Repeat => D3D12_TEXTURE_ADDRESS_MODE_WRAP,
+        AddressMode::MirroredRepeat => D3D12_TEXTURE_ADDRESS_MODE_MIRROR,
+        AddressMode::ClampToEdge => D3D12_TEXTURE_ADDRESS_MODE_CLAMP,
+        AddressMode::ClampToBorder => D3D12_TEXTURE_ADDRESS_MODE_BORDER,
+    }
+}
+
+fn comparison(compare: Compare) -> D3D12_COMPARISON_FUNC {
+    match compare {
+        Compare::Never => D3D12_COMPARISON_FUNC_NEVER,
+        Compare::Less => D3D12_COMPARISON_FUNC_LESS,
+        Compare::Equal => D3D12_COMPARISON_FUNC_EQUAL,
+        Compare::LessOrEqual => D3D12_COMPARISON_FUNC_LESS_EQUAL,
+        Compare::Greater => D3D12_COMPARISON_FUNC_GREATER,
+        Compare::NotEqual => D3D12_COMPARISON_FUNC_NOT_EQUAL,
+        Compare::GreaterOrEqual => D3D12_COMPARISON_FUNC_GREATER_EQUAL,
+        Compare::Always => D3D12_COMPARISON_FUNC_ALWAYS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [Filter; 2] = [Filter::Nearest, Filter::Linear];
+
+    #[test]
+    fn filters_are_those_that_their_names_say() {
+        let desc = SamplerDesc::default();
+        let shadows = SamplerDesc { compare: Some(Compare::Less), ..desc };
+        let [nearest, linear] = BOTH;
+        for (desc, expected) in [
+            (desc, D3D12_FILTER_MIN_MAG_MIP_LINEAR),
+            (SamplerDesc { mip_filter: nearest, ..desc }, D3D12_FILTER_MIN_MAG_LINEAR_MIP_POINT),
+            (SamplerDesc { mag_filter: nearest, ..desc }, D3D12_FILTER_MIN_LINEAR_MAG_POINT_MIP_LINEAR),
+            (SamplerDesc { min_filter: nearest, ..desc }, D3D12_FILTER_MIN_POINT_MAG_MIP_LINEAR),
+            (SamplerDesc { max_anisotropy: 2, ..desc }, D3D12_FILTER_ANISOTROPIC),
+            (SamplerDesc { max_anisotropy: 16, min_filter: nearest, ..desc }, D3D12_FILTER_ANISOTROPIC),
+            (
+                SamplerDesc { max_anisotropy: 16, mip_filter: nearest, ..desc },
+                D3D12_FILTER_MIN_MAG_ANISOTROPIC_MIP_POINT,
+            ),
+            (SamplerDesc { mip_filter: linear, ..shadows }, D3D12_FILTER_COMPARISON_MIN_MAG_MIP_LINEAR),
+            (
+                SamplerDesc { mip_filter: nearest, min_filter: nearest, mag_filter: nearest, ..shadows },
+                D3D12_FILTER_COMPARISON_MIN_MAG_MIP_POINT,
+            ),
+            (SamplerDesc { max_anisotropy: 4, ..shadows }, D3D12_FILTER_COMPARISON_ANISOTROPIC),
+        ] {
+            assert_eq!(filter(&desc), expected, "{desc:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_valid_or_cannot_be_had_is_refused() {
+        let anisotropic = SamplerDesc { max_anisotropy: 8, ..SamplerDesc::default() };
+        let nearest = SamplerDesc { mip_filter: Filter::Nearest, ..anisotropic };
+        let refused = |desc, nearest_mip| Sampler::new(&desc, nearest_mip).is_err();
+        assert!(!refused(anisotropic, false));
+        assert!(refused(nearest, false));
+        assert!(!refused(nearest, true));
+        assert!(refused(SamplerDesc { max_lod: f32::NAN, ..anisotropic }, true));
+    }
+}

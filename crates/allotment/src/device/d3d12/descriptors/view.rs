@@ -1,0 +1,336 @@
+//! What is written into a descriptor: a view of a resource, or a sampler.
+
+use core::fmt;
+use core::ops::Range;
+
+use windows::Win32::Graphics::Direct3D12::*;
+use windows::Win32::Graphics::Dxgi::Common::{
+    DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_FORMAT_R32_TYPELESS,
+};
+
+use super::sampler;
+use crate::device::{BufferUse, DescriptorKind};
+
+/// Bytes of constants that shaders can see through one descriptor.
+pub(super) const MOST_CONSTANTS: u64 = D3D12_REQ_CONSTANT_BUFFER_ELEMENT_COUNT as u64 * 16;
+/// Constants come in multiples of this many bytes.
+const CONSTANTS: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
+
+/// A view of a resource or a sampler, as Direct3D 12 describes it: what is
+/// [written](crate::device::DescriptorDevice::write_descriptor) into a slot of a heap.
+///
+/// The resource lives at least for as long as this does, and need not live for as long as the slot: a heap that is
+/// copied is copied as bytes. What shaders read through must be kept until no work that reads it runs any more.
+///
+/// A view that does not fit its resource is undefined behaviour to the runtime, which mostly removes the device. So
+/// whoever makes one promises that it fits; writing it needs no such promise then.
+///
+/// ```no_run
+/// use allotment::device::d3d12::{Descriptor, Device};
+/// use allotment::device::{DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, HeapUse};
+/// use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
+/// # fn example(device: &Device, texture: &ID3D12Resource) -> Result<(), Box<dyn std::error::Error>> {
+///
+/// let desc = DescriptorHeapDesc { usage: HeapUse::Staging(DescriptorKind::Resource), capacity: 16 };
+/// // SAFETY: the device has the memory of heaps.
+/// let heap = unsafe { device.create_descriptor_heap(&desc, None) }?;
+/// // SAFETY: the texture may be read by shaders, and the view is of all of it in its own format.
+/// let view = unsafe { Descriptor::shader_resource(Some(texture), None) };
+/// // SAFETY: the slot is there, of resources, and nobody else's.
+/// unsafe { device.write_descriptor(&heap, 3, &view) };
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Descriptor<'a>(View<'a>);
+
+#[derive(Clone, Copy)]
+enum View<'a> {
+    ShaderResource(Option<&'a ID3D12Resource>, Option<D3D12_SHADER_RESOURCE_VIEW_DESC>),
+    UnorderedAccess(
+        Option<&'a ID3D12Resource>,
+        Option<&'a ID3D12Resource>,
+        Option<D3D12_UNORDERED_ACCESS_VIEW_DESC>,
+    ),
+    ConstantBuffer(D3D12_CONSTANT_BUFFER_VIEW_DESC),
+    Sampler(D3D12_SAMPLER_DESC),
+    RenderTarget(Option<&'a ID3D12Resource>, Option<D3D12_RENDER_TARGET_VIEW_DESC>),
+    DepthStencil(Option<&'a ID3D12Resource>, Option<D3D12_DEPTH_STENCIL_VIEW_DESC>),
+}
+
+impl<'a> Descriptor<'a> {
+    /// A view for shaders to read through: of all of the resource in its own format where it is not described, of
+    /// nothing where there is no resource. An acceleration structure is described without a resource, by its address.
+    ///
+    /// # Safety
+    ///
+    /// One of the two is there at least, and the description is one that `CreateShaderResourceView` allows for the
+    /// resource. What is described by an address is live for as long as `'a`.
+    #[must_use]
+    pub unsafe fn shader_resource(
+        resource: Option<&'a ID3D12Resource>,
+        desc: Option<D3D12_SHADER_RESOURCE_VIEW_DESC>,
+    ) -> Self {
+        Self(View::ShaderResource(resource, desc))
+    }
+
+    /// A view for shaders to read and write through, with a counter in another resource where there is one: of all of
+    /// the resource in its own format where it is not described, of nothing where there is no resource.
+    ///
+    /// # Safety
+    ///
+    /// Of resource and description, one is there at least, and the description is one that
+    /// `CreateUnorderedAccessView` allows for the resource and the counter.
+    #[must_use]
+    pub unsafe fn unordered_access(
+        resource: Option<&'a ID3D12Resource>,
+        counter: Option<&'a ID3D12Resource>,
+        desc: Option<D3D12_UNORDERED_ACCESS_VIEW_DESC>,
+    ) -> Self {
+        Self(View::UnorderedAccess(resource, counter, desc))
+    }
+
+    /// A view of constants, by their address; of nothing where address and size are 0.
+    ///
+    /// # Safety
+    ///
+    /// The range lies in a buffer that is live for as long as `'a`. It begins at a multiple of 256, and its size is one
+    /// too and at most 65,536.
+    #[must_use]
+    pub unsafe fn constant_buffer(desc: D3D12_CONSTANT_BUFFER_VIEW_DESC) -> Self {
+        Self(View::ConstantBuffer(desc))
+    }
+
+    /// A sampler.
+    ///
+    /// # Safety
+    ///
+    /// It is one that `CreateSampler` allows.
+    #[must_use]
+    pub unsafe fn sampler(desc: D3D12_SAMPLER_DESC) -> Self {
+        Self(View::Sampler(desc))
+    }
+
+    /// A view to draw to: of the first mip level in its own format where it is not described, of nothing where there is
+    /// no resource.
+    ///
+    /// # Safety
+    ///
+    /// One of the two is there at least, and the description is one that `CreateRenderTargetView` allows for the
+    /// resource.
+    #[must_use]
+    pub unsafe fn render_target(
+        resource: Option<&'a ID3D12Resource>,
+        desc: Option<D3D12_RENDER_TARGET_VIEW_DESC>,
+    ) -> Self {
+        Self(View::RenderTarget(resource, desc))
+    }
+
+    /// A view to write depth and stencil to: of the first mip level in its own format where it is not described, of
+    /// nothing where there is no resource.
+    ///
+    /// # Safety
+    ///
+    /// One of the two is there at least, and the description is one that `CreateDepthStencilView` allows for the
+    /// resource.
+    #[must_use]
+    pub unsafe fn depth_stencil(
+        resource: Option<&'a ID3D12Resource>,
+        desc: Option<D3D12_DEPTH_STENCIL_VIEW_DESC>,
+    ) -> Self {
+        Self(View::DepthStencil(resource, desc))
+    }
+
+    /// What it is of.
+    #[must_use]
+    pub fn kind(&self) -> DescriptorKind {
+        match self.0 {
+            View::ShaderResource(..) | View::UnorderedAccess(..) | View::ConstantBuffer(_) => {
+                DescriptorKind::Resource
+            }
+            View::Sampler(_) => DescriptorKind::Sampler,
+            View::RenderTarget(..) => DescriptorKind::RenderTarget,
+            View::DepthStencil(..) => DescriptorKind::DepthStencil,
+        }
+    }
+
+    /// A range of a buffer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor).
+    pub(super) unsafe fn of_buffer(buffer: &'a ID3D12Resource, range: Range<u64>, usage: BufferUse) -> Self {
+        let bytes = range.end - range.start;
+        Self(match usage {
+            BufferUse::ReadOnly => View::ShaderResource(Some(buffer), Some(raw_bytes(range.start, bytes))),
+            BufferUse::ReadWrite => {
+                View::UnorderedAccess(Some(buffer), None, Some(raw_writable_bytes(range.start, bytes)))
+            }
+            BufferUse::Constants => {
+                // SAFETY: the buffer is live, by the caller's promise.
+                let address = unsafe { buffer.GetGPUVirtualAddress() };
+                View::ConstantBuffer(D3D12_CONSTANT_BUFFER_VIEW_DESC {
+                    BufferLocation: address + range.start,
+                    // Shaders see no more of a larger range.
+                    SizeInBytes: bytes.min(MOST_CONSTANTS).next_multiple_of(CONSTANTS) as u32,
+                })
+            }
+        })
+    }
+
+    /// A descriptor of nothing.
+    pub(super) fn null(kind: DescriptorKind) -> Self {
+        Self(match kind {
+            DescriptorKind::Resource => View::ShaderResource(None, Some(raw_bytes(0, 4))),
+            DescriptorKind::Sampler => View::Sampler(sampler::default()),
+            DescriptorKind::RenderTarget => View::RenderTarget(
+                None,
+                Some(D3D12_RENDER_TARGET_VIEW_DESC {
+                    Format: DXGI_FORMAT_R8G8B8A8_UNORM,
+                    ViewDimension: D3D12_RTV_DIMENSION_TEXTURE2D,
+                    ..Default::default()
+                }),
+            ),
+            DescriptorKind::DepthStencil => View::DepthStencil(
+                None,
+                Some(D3D12_DEPTH_STENCIL_VIEW_DESC {
+                    Format: DXGI_FORMAT_D32_FLOAT,
+                    ViewDimension: D3D12_DSV_DIMENSION_TEXTURE2D,
+                    ..Default::default()
+                }),
+            ),
+        })
+    }
+
+    /// Writes it into a slot.
+    ///
+    /// # Safety
+    ///
+    /// The slot is of a live heap of the same kind and device, and nobody else uses it meanwhile.
+    pub(super) unsafe fn write(&self, device: &ID3D12Device, slot: D3D12_CPU_DESCRIPTOR_HANDLE) {
+        /// Where the description is, where there is one.
+        fn at<T>(desc: &Option<T>) -> Option<*const T> {
+            desc.as_ref().map(core::ptr::from_ref)
+        }
+        match &self.0 {
+            View::ShaderResource(resource, desc) => {
+                // SAFETY: the slot is the caller's; resource and description fit, by the promise of who made this.
+                unsafe { device.CreateShaderResourceView(*resource, at(desc), slot) };
+            }
+            View::UnorderedAccess(resource, counter, desc) => {
+                // SAFETY: as above.
+                unsafe { device.CreateUnorderedAccessView(*resource, *counter, at(desc), slot) };
+            }
+            View::ConstantBuffer(desc) => {
+                // SAFETY: as above.
+                unsafe { device.CreateConstantBufferView(Some(desc), slot) };
+            }
+            View::Sampler(desc) => {
+                // SAFETY: as above.
+                unsafe { device.CreateSampler(desc, slot) };
+            }
+            View::RenderTarget(resource, desc) => {
+                // SAFETY: as above.
+                unsafe { device.CreateRenderTargetView(*resource, at(desc), slot) };
+            }
+            View::DepthStencil(resource, desc) => {
+                // SAFETY: as above.
+                unsafe { device.CreateDepthStencilView(*resource, at(desc), slot) };
+            }
+        }
+    }
+}
+
+/// How many words of 4 bytes a raw view has. A view has at most this many, which is more than resources have.
+fn words(bytes: u64) -> u32 {
+    u32::try_from(bytes / 4).unwrap_or(u32::MAX)
+}
+
+/// Bytes that shaders read.
+fn raw_bytes(start: u64, bytes: u64) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
+    D3D12_SHADER_RESOURCE_VIEW_DESC {
+        Format: DXGI_FORMAT_R32_TYPELESS,
+        ViewDimension: D3D12_SRV_DIMENSION_BUFFER,
+        Shader4ComponentMapping: D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
+        Anonymous: D3D12_SHADER_RESOURCE_VIEW_DESC_0 {
+            Buffer: D3D12_BUFFER_SRV {
+                FirstElement: start / 4,
+                NumElements: words(bytes),
+                StructureByteStride: 0,
+                Flags: D3D12_BUFFER_SRV_FLAG_RAW,
+            },
+        },
+    }
+}
+
+/// Bytes that shaders read and write.
+fn raw_writable_bytes(start: u64, bytes: u64) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
+    D3D12_UNORDERED_ACCESS_VIEW_DESC {
+        Format: DXGI_FORMAT_R32_TYPELESS,
+        ViewDimension: D3D12_UAV_DIMENSION_BUFFER,
+        Anonymous: D3D12_UNORDERED_ACCESS_VIEW_DESC_0 {
+            Buffer: D3D12_BUFFER_UAV {
+                FirstElement: start / 4,
+                NumElements: words(bytes),
+                StructureByteStride: 0,
+                CounterOffsetInBytes: 0,
+                Flags: D3D12_BUFFER_UAV_FLAG_RAW,
+            },
+        },
+    }
+}
+
+impl fmt::Debug for Descriptor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of a view, its resource and its format: the rest is a union.
+        let mut view = |name, resource: &Option<&ID3D12Resource>, format| {
+            f.debug_struct(name).field("resource", resource).field("format", &format).finish_non_exhaustive()
+        };
+        match &self.0 {
+            View::ShaderResource(resource, desc) => {
+                view("ShaderResource", resource, desc.map(|desc| desc.Format))
+            }
+            View::UnorderedAccess(resource, _, desc) => {
+                view("UnorderedAccess", resource, desc.map(|desc| desc.Format))
+            }
+            View::RenderTarget(resource, desc) => {
+                view("RenderTarget", resource, desc.map(|desc| desc.Format))
+            }
+            View::DepthStencil(resource, desc) => {
+                view("DepthStencil", resource, desc.map(|desc| desc.Format))
+            }
+            View::ConstantBuffer(desc) => desc.fmt(f),
+            View::Sampler(desc) => desc.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_descriptors_are_of_their_kind_and_of_no_resource() {
+        for kind in DescriptorKind::ALL {
+            let null = Descriptor::null(kind);
+            assert_eq!(null.kind(), kind);
+            let resource = match null.0 {
+                View::ShaderResource(resource, Some(_))
+                | View::RenderTarget(resource, Some(_))
+                | View::DepthStencil(resource, Some(_)) => resource,
+                View::Sampler(_) => None,
+                other => panic!("{:?}", Descriptor(other)),
+            };
+            assert_eq!(resource, None);
+        }
+    }
+
+    #[test]
+    fn a_raw_view_is_counted_in_words() {
+        let view = raw_bytes(4096, 1000);
+        // SAFETY: it was made as a buffer.
+        let buffer = unsafe { view.Anonymous.Buffer };
+        assert_eq!((buffer.FirstElement, buffer.NumElements), (1024, 250));
+        assert_eq!(words(u64::MAX), u32::MAX);
+    }
+}

@@ -1,0 +1,523 @@
+//! Descriptors as bytes: heaps of them, and what stands in one.
+//!
+//! ```text
+//!   word 0    what it is: a number that nothing else looks like, and a kind
+//!   word 1    the name of the buffer, image or sampler
+//!   word 2    bytes from its start; of a sampler, its mark
+//!   word 3    bytes
+//! ```
+//!
+//! Queue work decodes them when it runs ([`HostRead`](super::HostRead)), and never before. So a slot that is
+//! written too early shows as wrong bytes, and one that names what was destroyed as a complaint.
+//!
+//! A descriptor that was never written is all zeros here, and known as such.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::hash::DefaultHasher;
+use std::sync::Arc;
+
+use super::memory::Bytes;
+use super::{HostBuffer, HostDevice, HostImage, Name, Named, ResourceRange};
+use crate::device::{
+    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, DeviceError,
+    HeapAddress, HeapMemory, HeapUse, SamplerDesc, copy_bytes,
+};
+
+/// Bytes of a descriptor.
+pub(super) const STRIDE: u32 = 32;
+
+/// What a poisoned descriptor is made of.
+const POISON: u8 = 0xDB;
+
+/// In word 0 of each descriptor, above its kind.
+const MAGIC: u64 = 0x616C_6C6F_745F_0000;
+
+/// Added to a heap's address, so that nobody takes the GPU's for the CPU's.
+const GPU: u64 = 1 << 62;
+
+/// A heap of descriptors of the simulated device. A clone is another name for the same one.
+#[derive(Clone)]
+pub struct HostDescriptorHeap {
+    pub(super) slots: Arc<Slots>,
+}
+
+impl fmt::Debug for HostDescriptorHeap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DescriptorHeapDesc { usage, capacity } = self.slots.desc;
+        write!(f, "HostDescriptorHeap({usage:?}, {capacity})")
+    }
+}
+
+/// The descriptors of a heap, which queues may know for longer than it lives.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) desc: DescriptorHeapDesc,
+    /// Those before what the driver keeps for itself.
+    usable: u32,
+    bytes: Bytes,
+    /// Reads of queues that are not over.
+    readers: AtomicU32,
+    gone: AtomicBool,
+}
+
+/// A heap that a queue's work reads.
+#[derive(Debug)]
+pub(super) struct InReading(Arc<Slots>);
+
+impl InReading {
+    pub(super) fn new(heap: &HostDescriptorHeap) -> Self {
+        heap.slots.readers.fetch_add(1, Relaxed);
+        Self(Arc::clone(&heap.slots))
+    }
+
+    pub(super) fn slots(&self) -> &Slots {
+        &self.0
+    }
+}
+
+impl Drop for InReading {
+    fn drop(&mut self) {
+        self.0.readers.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A sampler of the simulated device.
+#[derive(Debug)]
+pub struct HostSampler {
+    desc: SamplerDesc,
+    name: Name,
+}
+
+impl HostSampler {
+    /// What it was made as.
+    #[must_use]
+    pub fn desc(&self) -> &SamplerDesc {
+        &self.desc
+    }
+}
+
+/// How shaders use an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HostImageUse {
+    /// It is sampled.
+    Sampled,
+    /// Texels are read and written.
+    Storage,
+}
+
+/// What is written into a slot.
+#[derive(Clone, Debug)]
+pub enum HostDescriptor<'a> {
+    /// A range of a buffer.
+    Buffer {
+        /// The buffer.
+        buffer: &'a HostBuffer,
+        /// Bytes of it.
+        range: Range<u64>,
+        /// What shaders do with them.
+        usage: BufferUse,
+    },
+    /// An image that shaders read or write.
+    Image {
+        /// The image.
+        image: &'a HostImage,
+        /// What shaders do with it.
+        usage: HostImageUse,
+    },
+    /// A sampler.
+    Sampler(&'a HostSampler),
+    /// An image that is drawn to.
+    RenderTarget(&'a HostImage),
+    /// An image that depth and stencil are written to.
+    DepthStencil(&'a HostImage),
+}
+
+/// What stands in word 0, below [`MAGIC`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+enum Tag {
+    Null = 1,
+    ReadOnly,
+    ReadWrite,
+    Constants,
+    Sampled,
+    Storage,
+    Sampler,
+    NullSampler,
+    RenderTarget,
+    DepthStencil,
+}
+
+/// What work finds in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// So many bytes of a resource.
+    Bytes {
+        name: Name,
+        offset: u64,
+        size: u64,
+    },
+    /// A sampler, where it is not one of nothing, and what tells it from others.
+    Sampler(Option<Name>, u32),
+    /// No descriptor that shaders could read.
+    Wrong(&'static str),
+}
+
+impl Slots {
+    fn kind(&self) -> DescriptorKind {
+        self.desc.usage.kind()
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    /// Of a descriptor that the heap has.
+    fn put(&self, at: u32, words: [u64; 4]) {
+        let mut bytes = [0; STRIDE as usize];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        self.bytes.write(offset(at), &bytes);
+    }
+
+    /// What stands in a slot now.
+    pub(super) fn find(&self, at: u32) -> Found {
+        if at >= self.desc.capacity {
+            return Found::Wrong("is beyond the heap");
+        }
+        if at >= self.usable {
+            return Found::Wrong("is one that the driver keeps for itself");
+        }
+        let mut bytes = [0; STRIDE as usize];
+        self.bytes.read(offset(at), &mut bytes);
+        let mut words = [0; 4];
+        for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            let mut part = [0; 8];
+            part.copy_from_slice(from);
+            *word = u64::from_ne_bytes(part);
+        }
+        decode(words)
+    }
+}
+
+/// Where a descriptor begins.
+fn offset(at: u32) -> u64 {
+    u64::from(at) * u64::from(STRIDE)
+}
+
+fn word(tag: Tag) -> u64 {
+    MAGIC | tag as u64
+}
+
+fn encode(descriptor: &HostDescriptor<'_>) -> [u64; 4] {
+    let whole = |tag, image: &HostImage| [word(tag), image.range.name.0, 0, image.range.size];
+    match descriptor {
+        HostDescriptor::Buffer { buffer, range, usage } => {
+            let tag = match usage {
+                BufferUse::ReadOnly => Tag::ReadOnly,
+                BufferUse::ReadWrite => Tag::ReadWrite,
+                BufferUse::Constants => Tag::Constants,
+            };
+            [word(tag), buffer.range.name.0, range.start, range.end - range.start]
+        }
+        HostDescriptor::Image { image, usage: HostImageUse::Sampled } => whole(Tag::Sampled, image),
+        HostDescriptor::Image { image, usage: HostImageUse::Storage } => whole(Tag::Storage, image),
+        HostDescriptor::Sampler(sampler) => {
+            [word(Tag::Sampler), sampler.name.0, HostDevice::sampler_mark(&sampler.desc).into(), 0]
+        }
+        HostDescriptor::RenderTarget(image) => whole(Tag::RenderTarget, image),
+        HostDescriptor::DepthStencil(image) => whole(Tag::DepthStencil, image),
+    }
+}
+
+fn null(kind: DescriptorKind) -> [u64; 4] {
+    match kind {
+        DescriptorKind::Sampler => {
+            [word(Tag::NullSampler), 0, HostDevice::sampler_mark(&SamplerDesc::default()).into(), 0]
+        }
+        _ => [word(Tag::Null), 0, 0, 0],
+    }
+}
+
+fn decode([first, name, offset, size]: [u64; 4]) -> Found {
+    let is = |tag| first == word(tag);
+    if is(Tag::Null) {
+        Found::Nothing
+    } else if [Tag::ReadOnly, Tag::ReadWrite, Tag::Constants, Tag::Sampled, Tag::Storage].into_iter().any(is)
+    {
+        Found::Bytes { name: Name(name), offset, size }
+    } else if is(Tag::Sampler) {
+        Found::Sampler(Some(Name(name)), offset as u32)
+    } else if is(Tag::NullSampler) {
+        Found::Sampler(None, offset as u32)
+    } else if is(Tag::RenderTarget) || is(Tag::DepthStencil) {
+        Found::Wrong("is of what is drawn to")
+    } else if first == u64::from_ne_bytes([POISON; 8]) {
+        Found::Wrong("is poison: nobody wrote it since it was given back")
+    } else if first == 0 {
+        Found::Wrong("was never written")
+    } else {
+        Found::Wrong("is no descriptor")
+    }
+}
+
+/// Says what is wrong with a range that shaders shall use, where something is.
+fn range_complaint(buffer: &ResourceRange, range: &Range<u64>, usage: BufferUse) -> Option<&'static str> {
+    let multiple = match usage {
+        BufferUse::ReadOnly | BufferUse::ReadWrite => 4,
+        BufferUse::Constants => 256,
+    };
+    if range.is_empty() || range.end > buffer.size {
+        Some("is of bytes that the buffer does not have")
+    } else if range.start % multiple != 0 || range.end % multiple != 0 {
+        Some("is of a range off its alignment")
+    } else {
+        None
+    }
+}
+
+impl HostDevice {
+    /// What [work that reads](Self::submit_reads) finds where a descriptor of such a sampler is: a number that is
+    /// the same for equal descriptions, and hardly ever for others.
+    #[must_use]
+    pub fn sampler_mark(desc: &SamplerDesc) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        desc.hash(&mut hasher);
+        hasher.finish() as u32
+    }
+
+    /// Whether a range of slots may be touched; complains where it may not.
+    fn slots_are_there(&self, call: &str, heap: &HostDescriptorHeap, at: u32, count: u32) -> bool {
+        let end = u64::from(at) + u64::from(count);
+        if heap.slots.is_gone() {
+            self.complain(format!("{call}: {heap:?} was destroyed"));
+        } else if end > heap.slots.desc.capacity.into() {
+            self.complain(format!("{call}: {at}..{end} reaches beyond {heap:?}"));
+        } else if end > heap.slots.usable.into() {
+            self.complain(format!(
+                "{call}: {at}..{end} of {heap:?} has some that the driver keeps for itself"
+            ));
+        } else {
+            return true;
+        }
+        false
+    }
+
+    /// Says what is wrong with a descriptor that shall be written, where something is.
+    fn descriptor_complaint(&self, descriptor: &HostDescriptor<'_>) -> Option<&'static str> {
+        let resource = |range: &ResourceRange| {
+            if range.users.gone.load(Relaxed) {
+                Some("is of what was destroyed")
+            } else if range.memory.is_freed() {
+                Some("is of memory that was freed")
+            } else {
+                None
+            }
+        };
+        match descriptor {
+            HostDescriptor::Buffer { buffer, range, usage } => {
+                resource(&buffer.range).or_else(|| range_complaint(&buffer.range, range, *usage))
+            }
+            HostDescriptor::Image { image, .. }
+            | HostDescriptor::RenderTarget(image)
+            | HostDescriptor::DepthStencil(image) => resource(&image.range),
+            HostDescriptor::Sampler(_) => None,
+        }
+    }
+}
+
+// SAFETY: a heap has bytes for as many descriptors as it was asked for, each its own, and limits are never written.
+unsafe impl DescriptorDevice for HostDevice {
+    type DescriptorHeap = HostDescriptorHeap;
+    type Descriptor<'a> = HostDescriptor<'a>;
+    type Sampler = HostSampler;
+
+    fn descriptor_limits(&self) -> DescriptorLimits {
+        DescriptorLimits { strides: [STRIDE; 4], ..self.shared.profile.descriptors }
+    }
+
+    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorKind {
+        match descriptor {
+            HostDescriptor::Buffer { .. } | HostDescriptor::Image { .. } => DescriptorKind::Resource,
+            HostDescriptor::Sampler(_) => DescriptorKind::Sampler,
+            HostDescriptor::RenderTarget(_) => DescriptorKind::RenderTarget,
+            HostDescriptor::DepthStencil(_) => DescriptorKind::DepthStencil,
+        }
+    }
+
+    fn descriptor_heap_buffer(&self, _: &DescriptorHeapDesc) -> Option<crate::device::BufferDesc> {
+        None
+    }
+
+    unsafe fn create_descriptor_heap(
+        &self,
+        desc: &DescriptorHeapDesc,
+        _: Option<HeapMemory<'_, Self>>,
+    ) -> Result<HostDescriptorHeap, DeviceError> {
+        self.shared.faults.check()?;
+        let limits = self.descriptor_limits();
+        let (most, reserved) = match desc.usage {
+            HeapUse::Staging(_) => (u32::MAX, 0),
+            HeapUse::ShaderVisible(kind) => {
+                let limits = limits.shader_visible(kind);
+                (limits.max_capacity, limits.reserved)
+            }
+        };
+        if desc.capacity == 0 || desc.capacity > most {
+            return Err(DeviceError::Unsupported);
+        }
+        let bytes = Bytes::new(offset(desc.capacity)).ok_or(DeviceError::OutOfHostMemory)?;
+        self.shared.memories.count_descriptor_heap(1);
+        let (usable, readers) = (desc.capacity.saturating_sub(reserved), AtomicU32::new(0));
+        let slots = Slots { desc: *desc, usable, bytes, readers, gone: AtomicBool::new(false) };
+        Ok(HostDescriptorHeap { slots: Arc::new(slots) })
+    }
+
+    unsafe fn destroy_descriptor_heap(&self, heap: HostDescriptorHeap) {
+        if heap.slots.gone.swap(true, Relaxed) {
+            self.complain(format!("destroy_descriptor_heap: {heap:?} was destroyed before"));
+            return;
+        }
+        if heap.slots.readers.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
+            self.complain(format!("destroy_descriptor_heap: {heap:?} is still read by a queue"));
+        }
+        self.shared.memories.count_descriptor_heap(-1);
+    }
+
+    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> HeapAddress {
+        let cpu = heap.slots.bytes.at(0).addr().get() as u64;
+        let gpu = match heap.slots.desc.usage {
+            HeapUse::Staging(_) => 0,
+            HeapUse::ShaderVisible(_) => cpu | GPU,
+        };
+        HeapAddress { cpu, gpu }
+    }
+
+    unsafe fn write_descriptor(&self, heap: &HostDescriptorHeap, at: u32, descriptor: &HostDescriptor<'_>) {
+        if !self.slots_are_there("write_descriptor", heap, at, 1) {
+            return;
+        }
+        let kind = Self::descriptor_kind(descriptor);
+        if kind != heap.slots.kind() {
+            self.complain(format!("write_descriptor: a {kind} goes into {heap:?}"));
+            return;
+        }
+        if let Some(wrong) = self.descriptor_complaint(descriptor) {
+            self.complain(format!("write_descriptor: {descriptor:?} {wrong}"));
+            return;
+        }
+        heap.slots.put(at, encode(descriptor));
+    }
+
+    unsafe fn write_null_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+        if self.slots_are_there("write_null_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
+            let words = null(heap.slots.kind());
+            at.for_each(|at| heap.slots.put(at, words));
+        }
+    }
+
+    unsafe fn poison_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+        if self.slots_are_there("poison_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
+            at.for_each(|at| heap.slots.bytes.write(offset(at), &[POISON; STRIDE as usize]));
+        }
+    }
+
+    unsafe fn copy_descriptors(
+        &self,
+        from: &HostDescriptorHeap,
+        from_at: u32,
+        to: &HostDescriptorHeap,
+        to_at: u32,
+        count: u32,
+    ) {
+        if !self.slots_are_there("copy_descriptors", from, from_at, count)
+            || !self.slots_are_there("copy_descriptors", to, to_at, count)
+        {
+            return;
+        }
+        let overlaps = Arc::ptr_eq(&from.slots, &to.slots) && from_at.abs_diff(to_at) < count;
+        let wrong = if matches!(from.slots.desc.usage, HeapUse::ShaderVisible(_)) {
+            "reads a heap that only the device reads"
+        } else if from.slots.kind() != to.slots.kind() {
+            "is between heaps of different kinds"
+        } else if overlaps {
+            "copies descriptors onto themselves"
+        } else {
+            let size = offset(count) as usize;
+            let (source, target) = (from.slots.bytes.at(offset(from_at)), to.slots.bytes.at(offset(to_at)));
+            // SAFETY: the ranges lie in their heaps and do not overlap, and all accesses to heaps are atomic.
+            unsafe { copy_bytes(source, target, size) };
+            self.shared.memories.count_descriptor_copy();
+            return;
+        };
+        self.complain(format!("copy_descriptors: {count} from {from:?} to {to:?} {wrong}"));
+    }
+
+    fn create_sampler(&self, desc: &SamplerDesc) -> Result<HostSampler, DeviceError> {
+        self.shared.faults.check()?;
+        if !desc.is_valid() {
+            return Err(DeviceError::Unsupported);
+        }
+        if !self.shared.memories.count_sampler(self.shared.profile.descriptors.max_samplers) {
+            return Err(DeviceError::TooManyAllocations);
+        }
+        Ok(HostSampler { desc: *desc, name: self.shared.names.add(Named::Sampler) })
+    }
+
+    unsafe fn destroy_sampler(&self, sampler: HostSampler) {
+        self.shared.names.remove(sampler.name);
+        self.shared.memories.uncount_sampler();
+    }
+
+    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a HostSampler) -> HostDescriptor<'a> {
+        HostDescriptor::Sampler(sampler)
+    }
+
+    unsafe fn buffer_descriptor<'a>(
+        &self,
+        buffer: &'a HostBuffer,
+        range: Range<u64>,
+        usage: BufferUse,
+    ) -> HostDescriptor<'a> {
+        HostDescriptor::Buffer { buffer, range, usage }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_word_is_told_apart() {
+        let resource = Found::Bytes { name: Name(7), offset: 16, size: 64 };
+        for (tag, found) in [
+            (Tag::Null, Found::Nothing),
+            (Tag::ReadOnly, resource),
+            (Tag::ReadWrite, resource),
+            (Tag::Constants, resource),
+            (Tag::Sampled, resource),
+            (Tag::Storage, resource),
+            (Tag::Sampler, Found::Sampler(Some(Name(7)), 16)),
+            (Tag::NullSampler, Found::Sampler(None, 16)),
+        ] {
+            assert_eq!(decode([word(tag), 7, 16, 64]), found);
+        }
+        for first in [0, 1, MAGIC, word(Tag::RenderTarget), word(Tag::DepthStencil), u64::MAX] {
+            assert!(matches!(decode([first, 7, 16, 64]), Found::Wrong(_)), "{first:#x}");
+        }
+        assert!(matches!(decode([u64::from_ne_bytes([POISON; 8]); 4]), Found::Wrong(_)));
+    }
+
+    #[test]
+    fn equal_samplers_have_one_mark_and_others_another() {
+        let desc = SamplerDesc::default();
+        let other = SamplerDesc { max_anisotropy: 2, ..desc };
+        assert_eq!(HostDevice::sampler_mark(&desc), HostDevice::sampler_mark(&SamplerDesc::default()));
+        assert_ne!(HostDevice::sampler_mark(&desc), HostDevice::sampler_mark(&other));
+    }
+}

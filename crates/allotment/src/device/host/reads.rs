@@ -1,0 +1,308 @@
+//! Queue work that reads through descriptors: what the simulated device has for a shader.
+
+use core::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use super::descriptors::{Found, InReading};
+use super::memory::MemoryObject;
+use super::names::Names;
+use super::queues::Task;
+use super::{Complaints, HostBuffer, HostDescriptorHeap, HostDevice, InUse, Named, ResourceRange};
+use crate::device::{DeviceError, HeapUse, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue};
+
+/// Reads through descriptors, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct HostRead<'a> {
+    /// A shader-visible heap.
+    pub heap: &'a HostDescriptorHeap,
+    /// Numbers of 32 bits, one a read: the index of a descriptor in the heap.
+    pub indices: &'a HostBuffer,
+    /// The first byte of the first index.
+    pub indices_offset: u64,
+    /// How many there are.
+    pub count: u32,
+    /// Four bytes of what each descriptor names go here, in the order of the indices.
+    pub to: &'a HostBuffer,
+    /// The first byte that is written.
+    pub to_offset: u64,
+}
+
+/// The same on its way through a queue. Offsets are in the memory.
+#[derive(Debug)]
+pub(super) struct DescriptorRead {
+    heap: InReading,
+    indices: InUse,
+    indices_offset: u64,
+    count: u32,
+    to: InUse,
+    to_offset: u64,
+}
+
+impl DescriptorRead {
+    pub(super) fn memories(&self) -> [&Arc<MemoryObject>; 2] {
+        [&self.indices.memory, &self.to.memory]
+    }
+
+    /// Looks at indices and descriptors for the first time.
+    pub(super) fn run(&self, names: &Names, complaints: &Complaints) {
+        for i in (0..u64::from(self.count)).map(|i| 4 * i) {
+            let mut index = [0; 4];
+            self.indices.memory.read(self.indices_offset + i, &mut index);
+            let index = u32::from_ne_bytes(index);
+            let bytes = read(self.heap.slots().find(index), names).unwrap_or_else(|wrong| {
+                complaints.add(format!("read: descriptor {index} of {:?} {wrong}", self.heap.slots().desc));
+                HostDevice::NOT_READ.to_ne_bytes()
+            });
+            self.to.memory.write(self.to_offset + i, &bytes);
+        }
+    }
+}
+
+/// The first 4 bytes of what a descriptor names, or what is wrong with it.
+fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
+    match found {
+        Found::Nothing => Ok([0; 4]),
+        Found::Wrong(wrong) => Err(wrong),
+        Found::Sampler(name, mark) => {
+            if name.is_some_and(|name| names.get(name).is_none()) {
+                return Err("is of a sampler that was destroyed");
+            }
+            Ok(mark.to_ne_bytes())
+        }
+        Found::Bytes { name, offset, size } => {
+            let Some(Named::Bytes { memory, offset: start, size: whole }) = names.get(name) else {
+                return Err("is of what was destroyed");
+            };
+            if memory.is_freed() {
+                return Err("is of memory that was freed");
+            }
+            if memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
+                return Err("is of memory that queues only write");
+            }
+            let mut bytes = [0; 4];
+            // Fewer where an image has fewer. What is written into a slot lies in its resource.
+            let there = size.min(whole.saturating_sub(offset)).min(4) as usize;
+            memory.read(start + offset, &mut bytes[..there]);
+            Ok(bytes)
+        }
+    }
+}
+
+impl HostDevice {
+    /// What [`submit_reads`](Self::submit_reads) writes where it could not read.
+    pub const NOT_READ: u32 = 0xDEAD_DEAD;
+
+    /// Hands work to a queue that reads through descriptors, as a shader does: next to
+    /// [`submit`](crate::Device::submit), on the same timeline. For each index, the first 4 bytes of what the descriptor
+    /// names are written; zeros for a descriptor of nothing, and a sampler's [mark](Self::sampler_mark).
+    ///
+    /// Indices and descriptors are looked at when the work runs. One that cannot be read through is a complaint,
+    /// which begins with `read: `, and [`NOT_READ`](Self::NOT_READ) is written.
+    ///
+    /// # Errors
+    ///
+    /// As for [`submit`](crate::Device::submit).
+    ///
+    /// # Safety
+    ///
+    /// The ranges lie in their buffers. The heap, the buffers and what the descriptors name live until the returned
+    /// value is reached, and nobody else writes there, or reads what is written, meanwhile.
+    pub unsafe fn submit_reads(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        reads: &[HostRead<'_>],
+    ) -> Result<TimelineValue, DeviceError> {
+        self.shared.faults.check()?;
+        let tasks = reads.iter().map(|read| match read_complaint(read) {
+            None => {
+                let (indices, to) = (&read.indices.range, &read.to.range);
+                Ok(Task::Read(DescriptorRead {
+                    heap: InReading::new(read.heap),
+                    indices: InUse::new(indices),
+                    indices_offset: indices.offset + read.indices_offset,
+                    count: read.count,
+                    to: InUse::new(to),
+                    to_offset: to.offset + read.to_offset,
+                }))
+            }
+            Some(wrong) => {
+                self.complain(format!("submit_reads: {read:?} {wrong}"));
+                Err(DeviceError::Unsupported)
+            }
+        });
+        self.shared.queues.submit(queue, waits, tasks)
+    }
+}
+
+/// Says what is wrong with work that shall be submitted, where something is.
+fn read_complaint(read: &HostRead<'_>) -> Option<&'static str> {
+    let (indices, to) = (&read.indices.range, &read.to.range);
+    let inside = |range: &ResourceRange, offset: u64| {
+        offset.checked_add(4 * u64::from(read.count)).is_some_and(|end| end <= range.size)
+    };
+    let any = |is: fn(&ResourceRange) -> bool| is(indices) || is(to);
+    if matches!(read.heap.slots.desc.usage, HeapUse::Staging(_)) {
+        Some("reads a heap that shaders do not see")
+    } else if read.heap.slots.is_gone() || any(|range| range.users.gone.load(Relaxed)) {
+        Some("uses what was destroyed")
+    } else if !inside(indices, read.indices_offset) || !inside(to, read.to_offset) {
+        Some("reaches beyond a buffer")
+    } else if any(|range| range.memory.is_freed()) {
+        Some("is of memory that was freed")
+    } else if indices.memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
+        Some("reads from memory that queues only write")
+    } else if to.memory.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
+        Some("writes to memory that queues only read")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::device::host::{HostMemory, Profile};
+    use crate::device::{
+        BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, Device, MemoryDesc, MemoryTypeIndex,
+        SamplerDesc, ShaderKind, Wait,
+    };
+
+    struct Rig {
+        device: HostDevice,
+        memory: HostMemory,
+        /// The indices 0 to 7, at byte 0; what is named, at byte 256; results, at byte 512.
+        buffer: HostBuffer,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let device = HostDevice::new(Profile::named("lavapipe").unwrap());
+            let memory = device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
+            // SAFETY: the memory is live and large enough.
+            let buffer = unsafe { device.create_buffer(&BufferDesc::new(4096), memory, 0) }.unwrap();
+            let object = &buffer.range.memory;
+            for i in 0u32..8 {
+                object.write(u64::from(4 * i), &i.to_ne_bytes());
+                object.write(u64::from(256 + 4 * i), &(100 + i).to_ne_bytes());
+            }
+            Self { device, memory, buffer }
+        }
+
+        fn heap(&self, kind: ShaderKind) -> HostDescriptorHeap {
+            let desc = DescriptorHeapDesc { usage: HeapUse::ShaderVisible(kind), capacity: 4 };
+            // SAFETY: the device has no buffers for heaps.
+            unsafe { self.device.create_descriptor_heap(&desc, None) }.unwrap()
+        }
+
+        /// Has slot `at` name the number `100 + number`.
+        fn write(&self, heap: &HostDescriptorHeap, at: u32, number: u64) {
+            let first = 256 + 4 * number;
+            // SAFETY: the buffer is live, the range lies in it.
+            let descriptor =
+                unsafe { self.device.buffer_descriptor(&self.buffer, first..first + 4, BufferUse::ReadOnly) };
+            // SAFETY: the slot is one of the heap; that nobody reads it is what some tests are about.
+            unsafe { self.device.write_descriptor(heap, at, &descriptor) };
+        }
+
+        fn submit(&self, heap: &HostDescriptorHeap) -> TimelinePoint {
+            let (indices, to) = (&self.buffer, &self.buffer);
+            let read = HostRead { heap, indices, indices_offset: 0, count: 5, to, to_offset: 512 };
+            // SAFETY: the ranges lie in the buffer, which lives on.
+            let value = unsafe { self.device.submit_reads(QueueIndex(0), &[], &[read]) }.unwrap();
+            TimelinePoint { queue: QueueIndex(0), value }
+        }
+
+        fn results(&self, point: TimelinePoint) -> [u32; 5] {
+            assert_eq!(self.device.wait(point, Duration::from_secs(10)), Ok(Wait::Reached));
+            [0, 1, 2, 3, 4].map(|i| {
+                let mut bytes = [0; 4];
+                self.buffer.range.memory.read(512 + 4 * i, &mut bytes);
+                u32::from_ne_bytes(bytes)
+            })
+        }
+    }
+
+    #[test]
+    fn descriptors_are_looked_at_when_the_work_runs() {
+        let rig = Rig::new();
+        let heap = rig.heap(ShaderKind::Resource);
+        rig.write(&heap, 0, 0);
+        rig.device.pause_queues();
+        let point = rig.submit(&heap);
+        rig.write(&heap, 0, 7);
+        // SAFETY: they are slots of the heap.
+        unsafe { rig.device.write_null_descriptors(&heap, 1..2) };
+        // SAFETY: as above.
+        unsafe { rig.device.poison_descriptors(&heap, 2..3) };
+        rig.device.resume_queues();
+        let missing = HostDevice::NOT_READ;
+        assert_eq!(rig.results(point), [107, 0, missing, missing, missing]);
+        let complaints = rig.device.complaints();
+        assert_eq!(complaints.len(), 3, "poison, never written, beyond the heap: {complaints:?}");
+        assert!(complaints.iter().all(|complaint| complaint.starts_with("read: ")));
+    }
+
+    #[test]
+    fn samplers_are_told_apart() {
+        let rig = Rig::new();
+        let heap = rig.heap(ShaderKind::Sampler);
+        let desc = SamplerDesc { max_anisotropy: 4, ..SamplerDesc::default() };
+        let sampler = rig.device.create_sampler(&desc).unwrap();
+        // SAFETY: the sampler and the heap are of this device.
+        let written = unsafe { rig.device.sampler_descriptor(&sampler) };
+        // SAFETY: they are slots of the heap, and nobody reads it.
+        unsafe { rig.device.write_null_descriptors(&heap, 0..4) };
+        // SAFETY: as above.
+        unsafe { rig.device.write_descriptor(&heap, 1, &written) };
+        let of_nothing = HostDevice::sampler_mark(&SamplerDesc::default());
+        let found = rig.results(rig.submit(&heap));
+        assert_eq!(found[..3], [of_nothing, HostDevice::sampler_mark(&desc), of_nothing]);
+        // SAFETY: no queue reads through it.
+        unsafe { rig.device.destroy_sampler(sampler) };
+        assert_eq!(rig.results(rig.submit(&heap))[1], HostDevice::NOT_READ, "it was destroyed");
+    }
+
+    #[test]
+    fn what_was_destroyed_or_freed_is_not_read() {
+        for frees in [false, true] {
+            let rig = Rig::new();
+            let heap = rig.heap(ShaderKind::Resource);
+            let memory = rig.device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
+            // SAFETY: the memory is live and large enough.
+            let other = unsafe { rig.device.create_buffer(&BufferDesc::new(64), memory, 0) }.unwrap();
+            // SAFETY: the buffer is live, the range lies in it.
+            let named = unsafe { rig.device.buffer_descriptor(&other, 0..64, BufferUse::ReadWrite) };
+            // SAFETY: it is a slot of the heap.
+            unsafe { rig.device.write_descriptor(&heap, 0, &named) };
+            if frees {
+                // SAFETY: live; what is read through descriptors then is what the test is about.
+                unsafe { rig.device.free_memory(memory) };
+            } else {
+                // SAFETY: as above.
+                unsafe { rig.device.destroy_buffer(other) };
+                // The same slot of the table of names.
+                // SAFETY: the memory is live and large enough.
+                unsafe { rig.device.create_buffer(&BufferDesc::new(64), rig.memory, 0) }.unwrap();
+            }
+            assert_eq!(rig.results(rig.submit(&heap))[0], HostDevice::NOT_READ);
+        }
+    }
+
+    #[test]
+    fn a_heap_that_is_read_is_not_destroyed_in_silence() {
+        let rig = Rig::new();
+        let heap = rig.heap(ShaderKind::Resource);
+        (0..4).for_each(|at| rig.write(&heap, at, 1));
+        rig.device.pause_queues();
+        let point = rig.submit(&heap);
+        // SAFETY: that a queue uses it is what the device shall say.
+        unsafe { rig.device.destroy_descriptor_heap(heap) };
+        assert!(rig.device.complaints()[0].starts_with("destroy_descriptor_heap: "));
+        rig.device.resume_queues();
+        assert_eq!(rig.results(point)[..4], [101; 4], "its bytes live as long as they are read");
+        assert_eq!(rig.device.usage().descriptor_heaps, 0);
+    }
+}

@@ -1,0 +1,251 @@
+//! What is recorded for a submission's copies.
+//!
+//! ```text
+//!   barrier    earlier copies are there; images of the first wave: before → to copy
+//!   copies     between buffers; images of the first wave
+//!   barriers   images: to copy → after; images of the next wave: before → to copy; and so on, wave by wave
+//!   barrier    images of the last wave: to copy → after; the CPU sees what was written
+//! ```
+//!
+//! Copies wait for all commands before them and all after wait for copies, since nobody says what they do with
+//! buffers and images. On a queue that only copies this is no more than a wait for copies.
+
+use ash::vk;
+
+use super::Device;
+use crate::device::waves::{Wave, waves};
+use crate::device::{BufferCopy, CopyDirection, DeviceError, ImageCopy, QueueKind, Submission};
+
+/// Lists that recording needs, kept so that a steady frame allocates nothing.
+#[derive(Default)]
+pub(super) struct Scratch {
+    buffer_regions: Vec<vk::BufferCopy>,
+    image_regions: Vec<vk::BufferImageCopy>,
+    barriers: Vec<vk::ImageMemoryBarrier<'static>>,
+}
+
+/// A command buffer that copies are recorded into.
+pub(super) struct Recording<'a> {
+    pub(super) device: &'a ash::Device,
+    pub(super) commands: vk::CommandBuffer,
+    /// Of the queue that the commands are for.
+    pub(super) kind: QueueKind,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+/// Refuses what Vulkan has no words for: rows that are not whole blocks apart, and images that would be left
+/// in no layout. Depth and stencil cannot be told from colours here: that they are not copied is the caller's
+/// promise.
+pub(super) fn check(copies: &[ImageCopy<'_, Device>]) -> Result<(), DeviceError> {
+    let possible = |copy: &ImageCopy<'_, Device>| {
+        let nowhere = [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED];
+        region(copy).is_some() && !nowhere.contains(&copy.after)
+    };
+    if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+}
+
+/// A copy in Vulkan's words, which counts rows in texels.
+fn region(copy: &ImageCopy<'_, Device>) -> Option<vk::BufferImageCopy> {
+    let (pitch, bytes) = (copy.row_pitch, u64::from(copy.texel.bytes));
+    if bytes == 0 || pitch % bytes != 0 {
+        return None;
+    }
+    let signed = |length: u32| i32::try_from(length).ok();
+    let ([x, y, z], [width, height, depth]) = (copy.origin, copy.extent);
+    Some(vk::BufferImageCopy {
+        buffer_offset: copy.buffer_offset,
+        buffer_row_length: u32::try_from(pitch / bytes).ok()?.checked_mul(copy.texel.width)?,
+        buffer_image_height: copy.rows.checked_mul(copy.texel.height)?,
+        image_subresource: vk::ImageSubresourceLayers {
+            aspect_mask: vk::ImageAspectFlags::COLOR,
+            mip_level: copy.mip_level,
+            base_array_layer: copy.array_layer,
+            layer_count: 1,
+        },
+        image_offset: vk::Offset3D { x: signed(x)?, y: signed(y)?, z: signed(z)? },
+        image_extent: vk::Extent3D { width, height, depth },
+    })
+}
+
+/// The layout that an image is copied in, and how the copy touches it.
+fn copied_in(direction: CopyDirection) -> (vk::ImageLayout, vk::AccessFlags) {
+    match direction {
+        CopyDirection::IntoImage => (vk::ImageLayout::TRANSFER_DST_OPTIMAL, vk::AccessFlags::TRANSFER_WRITE),
+        CopyDirection::OutOfImage => (vk::ImageLayout::TRANSFER_SRC_OPTIMAL, vk::AccessFlags::TRANSFER_READ),
+    }
+}
+
+/// How images are touched in a layout by a kind of queue, as far as anybody can know. A barrier may name no
+/// access that its queue does not have.
+fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFlags {
+    let attachment = vk::AccessFlags::INPUT_ATTACHMENT_READ
+        | vk::AccessFlags::COLOR_ATTACHMENT_READ
+        | vk::AccessFlags::COLOR_ATTACHMENT_WRITE;
+    let all = match layout {
+        vk::ImageLayout::TRANSFER_SRC_OPTIMAL => vk::AccessFlags::TRANSFER_READ,
+        vk::ImageLayout::TRANSFER_DST_OPTIMAL => vk::AccessFlags::TRANSFER_WRITE,
+        vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL => {
+            vk::AccessFlags::SHADER_READ | vk::AccessFlags::INPUT_ATTACHMENT_READ
+        }
+        vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL => {
+            vk::AccessFlags::COLOR_ATTACHMENT_READ | vk::AccessFlags::COLOR_ATTACHMENT_WRITE
+        }
+        // What the CPU wrote is there by the submission, and who presents waits for a semaphore.
+        vk::ImageLayout::PREINITIALIZED | vk::ImageLayout::PRESENT_SRC_KHR => vk::AccessFlags::empty(),
+        _ => vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE,
+    };
+    match kind {
+        QueueKind::Graphics => all,
+        QueueKind::Compute => all & !attachment,
+        QueueKind::Transfer => all & !(attachment | vk::AccessFlags::SHADER_READ),
+    }
+}
+
+/// The accesses that write. Those that read have nothing to make available.
+const WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
+    vk::AccessFlags::TRANSFER_WRITE.as_raw()
+        | vk::AccessFlags::COLOR_ATTACHMENT_WRITE.as_raw()
+        | vk::AccessFlags::MEMORY_WRITE.as_raw(),
+);
+
+impl Recording<'_> {
+    /// Records all copies, whose image copies were [checked](check).
+    pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
+        let mut waves = waves(submission.image_copies);
+        let mut wave = waves.next();
+        // What earlier commands wrote, on this queue or on those that were waited for, is there now; what
+        // they read is not overwritten too early.
+        let before = vk::MemoryBarrier::default()
+            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
+            .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
+        self.enter(wave.as_ref(), &[before]);
+        self.copy_buffers(submission.copies);
+        while let Some(current) = wave {
+            self.copy_images(current.copies);
+            wave = waves.next();
+            if wave.is_none() {
+                return self.leave(Some(&current));
+            }
+            self.change(&current);
+            self.enter(wave.as_ref(), &[]);
+        }
+        self.leave(None);
+    }
+
+    fn copy_buffers(&mut self, copies: &[BufferCopy<'_, Device>]) {
+        let regions = &mut self.scratch.buffer_regions;
+        // Copies between the same two buffers go in one command.
+        for group in copies.chunk_by(|one, next| one.from == next.from && one.to == next.to) {
+            regions.clear();
+            regions.extend(group.iter().filter(|copy| copy.size > 0).map(|copy| vk::BufferCopy {
+                src_offset: copy.from_offset,
+                dst_offset: copy.to_offset,
+                size: copy.size,
+            }));
+            if let Some(first) = group.first().filter(|_| !regions.is_empty()) {
+                // SAFETY: the buffers are live and the ranges lie in them, by the caller's promise.
+                unsafe { self.device.cmd_copy_buffer(self.commands, *first.from, *first.to, regions) };
+            }
+        }
+    }
+
+    fn copy_images(&mut self, copies: &[ImageCopy<'_, Device>]) {
+        let regions = &mut self.scratch.image_regions;
+        let same = |one: &ImageCopy<'_, Device>, next: &ImageCopy<'_, Device>| {
+            (one.buffer, one.image, one.direction) == (next.buffer, next.image, next.direction)
+        };
+        for group in copies.chunk_by(same) {
+            let some = group.iter().filter(|copy| !copy.extent.contains(&0));
+            regions.clear();
+            regions.extend(some.filter_map(region));
+            let Some(first) = group.first().filter(|_| !regions.is_empty()) else { continue };
+            let (layout, _) = copied_in(first.direction);
+            let (device, commands, buffer, image) = (self.device, self.commands, *first.buffer, *first.image);
+            match first.direction {
+                // SAFETY: both are live and the regions lie in them, by the caller's promise; a barrier has
+                // brought the subresources into this layout.
+                CopyDirection::IntoImage => unsafe {
+                    device.cmd_copy_buffer_to_image(commands, buffer, image, layout, regions);
+                },
+                // SAFETY: as above.
+                CopyDirection::OutOfImage => unsafe {
+                    device.cmd_copy_image_to_buffer(commands, image, layout, buffer, regions);
+                },
+            }
+        }
+    }
+
+    /// Waits for what was before, and brings the subresources of a wave into the layout to copy them in.
+    fn enter(&mut self, wave: Option<&Wave<'_, Device>>, memory: &[vk::MemoryBarrier<'_>]) {
+        self.scratch.barriers.clear();
+        self.scratch.barriers.extend(wave.into_iter().flat_map(Wave::changes).map(|change| {
+            let (layout, access) = copied_in(change.first.direction);
+            barrier(change.first)
+                .old_layout(change.first.before)
+                .new_layout(layout)
+                .src_access_mask(accesses(change.first.before, self.kind) & WRITES)
+                .dst_access_mask(access)
+        }));
+        self.barrier(vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER, memory);
+    }
+
+    /// Brings the subresources of a wave into the layouts that they shall be in after.
+    fn change(&mut self, wave: &Wave<'_, Device>) {
+        self.collect_changes(wave);
+        self.barrier(vk::PipelineStageFlags::TRANSFER, vk::PipelineStageFlags::ALL_COMMANDS, &[]);
+    }
+
+    /// The same for the last wave, where there is one. What was copied is seen by all that the queue is given later,
+    /// and by the CPU after its wait. Other queues see it by waiting for the timeline.
+    fn leave(&mut self, wave: Option<&Wave<'_, Device>>) {
+        let to = vk::PipelineStageFlags::HOST | vk::PipelineStageFlags::ALL_COMMANDS;
+        self.scratch.barriers.clear();
+        if let Some(wave) = wave {
+            self.collect_changes(wave);
+        }
+        let after =
+            vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::TRANSFER_WRITE).dst_access_mask(
+                vk::AccessFlags::HOST_READ | vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE,
+            );
+        self.barrier(vk::PipelineStageFlags::TRANSFER, to, &[after]);
+    }
+
+    fn collect_changes(&mut self, wave: &Wave<'_, Device>) {
+        self.scratch.barriers.clear();
+        self.scratch.barriers.extend(wave.changes().map(|change| {
+            let (layout, access) = copied_in(change.first.direction);
+            barrier(change.first)
+                .old_layout(layout)
+                .new_layout(change.after)
+                .src_access_mask(access & WRITES)
+                .dst_access_mask(accesses(change.after, self.kind))
+        }));
+    }
+
+    fn barrier(
+        &self,
+        from: vk::PipelineStageFlags,
+        to: vk::PipelineStageFlags,
+        memory: &[vk::MemoryBarrier<'_>],
+    ) {
+        let (none, images) = (vk::DependencyFlags::empty(), &self.scratch.barriers);
+        // SAFETY: the command buffer is being recorded, and the images are live and in the layouts that are
+        // said, by the caller's promise.
+        unsafe { self.device.cmd_pipeline_barrier(self.commands, from, to, none, memory, &[], images) };
+    }
+}
+
+/// A barrier for the subresource of a copy, which stays with the queue's family.
+fn barrier(copy: &ImageCopy<'_, Device>) -> vk::ImageMemoryBarrier<'static> {
+    vk::ImageMemoryBarrier::default()
+        .image(*copy.image)
+        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .subresource_range(vk::ImageSubresourceRange {
+            aspect_mask: vk::ImageAspectFlags::COLOR,
+            base_mip_level: copy.mip_level,
+            level_count: 1,
+            base_array_layer: copy.array_layer,
+            layer_count: 1,
+        })
+}

@@ -1,0 +1,180 @@
+//! Set layouts: what a shader-visible heap looks like to pipelines.
+
+use core::fmt;
+
+use ash::vk;
+
+use super::super::{Device, Shared, refused};
+use super::{DescriptorModel, Descriptors};
+use crate::device::{DeviceError, ShaderKind};
+
+/// The layout of a shader-visible heap, or of a table of one, for pipelines. Destroyed when it is dropped; pipeline
+/// layouts that were made with it stay.
+///
+/// | | resources | samplers |
+/// |---|---|---|
+/// | [`Buffer`](DescriptorModel::Buffer) | binding 0: mutable, of the device's types (the type itself, where that is only one) | binding 0: samplers |
+/// | [`Sets`](DescriptorModel::Sets) | one binding for each of the device's types, numbered in the order of the list | binding 0: samplers |
+///
+/// Each binding is an array of as many descriptors as the layout, for the device's
+/// [stages](super::super::DeviceDesc::with_descriptor_stages). So with sets, a shader that reads
+/// slot 7 as a storage buffer looks at index 7 of the binding that has the storage buffer's number.
+pub struct DescriptorSetLayout {
+    handle: vk::DescriptorSetLayout,
+    device: Device,
+}
+
+impl DescriptorSetLayout {
+    /// Vulkan's own.
+    #[must_use]
+    pub fn handle(&self) -> vk::DescriptorSetLayout {
+        self.handle
+    }
+}
+
+impl Drop for DescriptorSetLayout {
+    fn drop(&mut self) {
+        // SAFETY: made below, and destroyed once; pipeline layouts need it no more.
+        unsafe { self.device.raw().destroy_descriptor_set_layout(self.handle, None) };
+    }
+}
+
+impl fmt::Debug for DescriptorSetLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DescriptorSetLayout").field(&self.handle).finish()
+    }
+}
+
+impl Device {
+    /// The layout of a heap of `count` descriptors, or of a table of so many. A set's layout must have the heap's whole
+    /// capacity; of a descriptor buffer it may be less.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where the device has no shader-visible heaps, or none that large; else what the
+    /// driver refuses with.
+    pub fn descriptor_set_layout(
+        &self,
+        kind: ShaderKind,
+        count: u32,
+    ) -> Result<DescriptorSetLayout, DeviceError> {
+        let limit = self.shared.descriptors.limits.shader_visible(kind).max_capacity;
+        if count == 0 || count > limit {
+            return Err(DeviceError::Unsupported);
+        }
+        let handle = self.shared.set_layout(kind, count)?;
+        Ok(DescriptorSetLayout { handle, device: self.clone() })
+    }
+}
+
+impl Shared {
+    /// A layout that its maker destroys.
+    pub(super) fn set_layout(
+        &self,
+        kind: ShaderKind,
+        count: u32,
+    ) -> Result<vk::DescriptorSetLayout, DeviceError> {
+        let Descriptors { model, types, stages, .. } = &self.descriptors;
+        let shape = Shape { model: model.ok_or(DeviceError::Unsupported)?, types, stages: *stages };
+        shape.make(&self.raw, kind, count)
+    }
+}
+
+/// What layouts of a device have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape<'a> {
+    pub(super) model: DescriptorModel,
+    pub(super) types: &'a [vk::DescriptorType],
+    pub(super) stages: vk::ShaderStageFlags,
+}
+
+impl Shape<'_> {
+    /// The most descriptors up to `most` that the driver makes a layout of, or at least half of that: what its limits
+    /// count is not all that it looks at.
+    pub(super) fn most(self, raw: &ash::Device, kind: ShaderKind, most: u32) -> Result<u32, DeviceError> {
+        let mut most = most;
+        while most > 0 {
+            match self.make(raw, kind, most) {
+                Ok(layout) => {
+                    // SAFETY: made above, and used by nobody.
+                    unsafe { raw.destroy_descriptor_set_layout(layout, None) };
+                    return Ok(most);
+                }
+                Err(DeviceError::Unsupported) => most /= 2,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(0)
+    }
+
+    /// A layout that its maker destroys.
+    pub(super) fn make(
+        self,
+        raw: &ash::Device,
+        kind: ShaderKind,
+        count: u32,
+    ) -> Result<vk::DescriptorSetLayout, DeviceError> {
+        let types = match kind {
+            ShaderKind::Resource => self.types,
+            ShaderKind::Sampler => &[vk::DescriptorType::SAMPLER],
+        };
+        let binding = |number: u32, ty| {
+            vk::DescriptorSetLayoutBinding::default()
+                .binding(number)
+                .descriptor_type(ty)
+                .descriptor_count(count)
+                .stage_flags(self.stages)
+        };
+        match (self.model, types) {
+            (DescriptorModel::Sets, _) => {
+                let bindings: Vec<_> = (0..).zip(types).map(|(number, &ty)| binding(number, ty)).collect();
+                let flags = vec![
+                    vk::DescriptorBindingFlags::PARTIALLY_BOUND
+                        | vk::DescriptorBindingFlags::UPDATE_AFTER_BIND
+                        | vk::DescriptorBindingFlags::UPDATE_UNUSED_WHILE_PENDING;
+                    bindings.len()
+                ];
+                let mut flags =
+                    vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&flags);
+                let info = vk::DescriptorSetLayoutCreateInfo::default()
+                    .bindings(&bindings)
+                    .flags(vk::DescriptorSetLayoutCreateFlags::UPDATE_AFTER_BIND_POOL)
+                    .push_next(&mut flags);
+                supported(raw, &info)
+            }
+            (DescriptorModel::Buffer, &[only]) => {
+                let bindings = [binding(0, only)];
+                let info = vk::DescriptorSetLayoutCreateInfo::default()
+                    .bindings(&bindings)
+                    .flags(vk::DescriptorSetLayoutCreateFlags::DESCRIPTOR_BUFFER_EXT);
+                supported(raw, &info)
+            }
+            (DescriptorModel::Buffer, _) => {
+                let bindings = [binding(0, vk::DescriptorType::MUTABLE_EXT)];
+                let lists = [vk::MutableDescriptorTypeListEXT::default().descriptor_types(types)];
+                let mut mutable =
+                    vk::MutableDescriptorTypeCreateInfoEXT::default().mutable_descriptor_type_lists(&lists);
+                let info = vk::DescriptorSetLayoutCreateInfo::default()
+                    .bindings(&bindings)
+                    .flags(vk::DescriptorSetLayoutCreateFlags::DESCRIPTOR_BUFFER_EXT)
+                    .push_next(&mut mutable);
+                supported(raw, &info)
+            }
+        }
+    }
+}
+
+/// Makes a layout that the driver says it can make.
+fn supported(
+    raw: &ash::Device,
+    info: &vk::DescriptorSetLayoutCreateInfo<'_>,
+) -> Result<vk::DescriptorSetLayout, DeviceError> {
+    let mut answer = vk::DescriptorSetLayoutSupport::default();
+    // SAFETY: a valid description of types and flags whose features are enabled.
+    unsafe { raw.get_descriptor_set_layout_support(info, &mut answer) };
+    if answer.supported == vk::FALSE {
+        return Err(DeviceError::Unsupported);
+    }
+    // SAFETY: as above.
+    unsafe { raw.create_descriptor_set_layout(info, None) }.map_err(refused)
+}

@@ -1,0 +1,94 @@
+//! Samplers: objects of the driver's, of which a device can have a few thousand.
+
+use ash::vk;
+
+use super::super::{Enabled, refused};
+use crate::device::{AddressMode, BorderColor, Compare, DeviceError, Filter, SamplerDesc};
+
+/// A sampler that the device made.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sampler(pub(super) vk::Sampler);
+
+impl Sampler {
+    /// Vulkan's own. It belongs to this sampler: do not destroy it.
+    #[must_use]
+    pub fn handle(&self) -> vk::Sampler {
+        self.0
+    }
+}
+
+/// What samplers may ask for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SamplerLimits {
+    max_lod_bias: f32,
+    /// 1 where the feature is off.
+    max_anisotropy: f32,
+}
+
+impl SamplerLimits {
+    pub(super) fn new(limits: &vk::PhysicalDeviceLimits, enabled: Enabled) -> Self {
+        let anisotropy = enabled.contains(Enabled::SAMPLER_ANISOTROPY);
+        Self {
+            max_lod_bias: limits.max_sampler_lod_bias,
+            max_anisotropy: if anisotropy { limits.max_sampler_anisotropy } else { 1.0 },
+        }
+    }
+
+    /// Makes a sampler. Its maker destroys it.
+    pub(super) fn create(self, raw: &ash::Device, desc: &SamplerDesc) -> Result<vk::Sampler, DeviceError> {
+        let anisotropy = f32::from(desc.max_anisotropy);
+        if !desc.is_valid() || desc.lod_bias.abs() > self.max_lod_bias || anisotropy > self.max_anisotropy {
+            return Err(DeviceError::Unsupported);
+        }
+        // SAFETY: a valid description: its numbers were checked.
+        unsafe { raw.create_sampler(&info(desc), None) }.map_err(refused)
+    }
+}
+
+fn info(desc: &SamplerDesc) -> vk::SamplerCreateInfo<'static> {
+    let filter = |filter| match filter {
+        Filter::Nearest => vk::Filter::NEAREST,
+        Filter::Linear => vk::Filter::LINEAR,
+    };
+    let [u, v, w] = desc.address.map(|mode| match mode {
+        AddressMode::Repeat => vk::SamplerAddressMode::REPEAT,
+        AddressMode::MirroredRepeat => vk::SamplerAddressMode::MIRRORED_REPEAT,
+        AddressMode::ClampToEdge => vk::SamplerAddressMode::CLAMP_TO_EDGE,
+        AddressMode::ClampToBorder => vk::SamplerAddressMode::CLAMP_TO_BORDER,
+    });
+    vk::SamplerCreateInfo::default()
+        .mag_filter(filter(desc.mag_filter))
+        .min_filter(filter(desc.min_filter))
+        .mipmap_mode(match desc.mip_filter {
+            Filter::Nearest => vk::SamplerMipmapMode::NEAREST,
+            Filter::Linear => vk::SamplerMipmapMode::LINEAR,
+        })
+        .address_mode_u(u)
+        .address_mode_v(v)
+        .address_mode_w(w)
+        .mip_lod_bias(desc.lod_bias)
+        .anisotropy_enable(desc.max_anisotropy > 1)
+        .max_anisotropy(f32::from(desc.max_anisotropy))
+        .compare_enable(desc.compare.is_some())
+        .compare_op(desc.compare.map_or(vk::CompareOp::NEVER, compare))
+        .min_lod(desc.min_lod)
+        .max_lod(desc.max_lod)
+        .border_color(match desc.border {
+            BorderColor::TransparentBlack => vk::BorderColor::FLOAT_TRANSPARENT_BLACK,
+            BorderColor::OpaqueBlack => vk::BorderColor::FLOAT_OPAQUE_BLACK,
+            BorderColor::OpaqueWhite => vk::BorderColor::FLOAT_OPAQUE_WHITE,
+        })
+}
+
+fn compare(compare: Compare) -> vk::CompareOp {
+    match compare {
+        Compare::Never => vk::CompareOp::NEVER,
+        Compare::Less => vk::CompareOp::LESS,
+        Compare::Equal => vk::CompareOp::EQUAL,
+        Compare::LessOrEqual => vk::CompareOp::LESS_OR_EQUAL,
+        Compare::Greater => vk::CompareOp::GREATER,
+        Compare::NotEqual => vk::CompareOp::NOT_EQUAL,
+        Compare::GreaterOrEqual => vk::CompareOp::GREATER_OR_EQUAL,
+        Compare::Always => vk::CompareOp::ALWAYS,
+    }
+}

@@ -1,0 +1,249 @@
+//! Command pools, allocators and lists, used again when the GPU is done with them.
+
+use core::ops::{Deref, DerefMut};
+
+use super::recording::Recording;
+use super::recycler::{Recycler, RecyclerStatistics};
+use super::registry::RecordingId;
+use super::tracker::SubmissionTracker;
+use crate::device::CommandMemory;
+
+/// Memory that commands are recorded into, handed out to one recording after the other: each time only when the
+/// submission of the one before is completed, or at once where it was discarded.
+///
+/// It is reset when it is handed out, by the thread that gets it and with no lock held. There is as much of it as
+/// was ever in use at once, and of what is free no more than is asked to be kept.
+///
+/// ```
+/// use allotment::device::{CommandMemory, DeviceError};
+/// use allotment::lifetime::{CommandMemoryPool, ManualTimelines, SubmissionTracker};
+///
+/// // On Vulkan this is `vulkan::CommandMemory`, on Direct3D 12 `d3d12::CommandMemory`.
+/// struct Commands(Vec<&'static str>);
+/// impl CommandMemory for Commands {
+///     fn reset(&mut self) -> Result<(), DeviceError> {
+///         self.0.clear();
+///         Ok(())
+///     }
+/// }
+///
+/// let tracker = SubmissionTracker::new(ManualTimelines::new(1))?;
+/// let pool = CommandMemoryPool::new(&tracker, 4);
+/// let recording = tracker.record("a frame");
+/// let mut commands = pool.begin(&recording, || Ok::<_, DeviceError>(Commands(Vec::new())))?;
+/// commands.0.push("draw");
+/// drop(commands); // recorded; it comes back when the recording is over
+/// assert_eq!(pool.statistics().free, 0);
+/// drop(recording);
+/// pool.collect();
+/// assert_eq!(pool.statistics().free, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct CommandMemoryPool<M: CommandMemory> {
+    recycler: Recycler<M>,
+}
+
+/// Command memory that a recording records into. Dropping it says that there is nothing to add; it comes back to
+/// its pool when the recording is over.
+#[derive(Debug)]
+pub struct RecordedInto<'a, M: CommandMemory> {
+    pool: &'a CommandMemoryPool<M>,
+    recording: RecordingId,
+    /// Taken when dropped.
+    memory: Option<M>,
+}
+
+impl<M: CommandMemory> CommandMemoryPool<M> {
+    /// A pool that keeps at most `most` that are free.
+    #[must_use]
+    pub fn new(tracker: &SubmissionTracker, most: usize) -> Self {
+        Self { recycler: Recycler::new(tracker, most) }
+    }
+
+    /// Memory for a recording to record into: reset, or made by `make` where nothing is free. What cannot be
+    /// reset is dropped.
+    ///
+    /// # Errors
+    ///
+    /// What `make` fails with.
+    pub fn begin<E>(
+        &self,
+        recording: &Recording,
+        make: impl FnOnce() -> Result<M, E>,
+    ) -> Result<RecordedInto<'_, M>, E> {
+        let free = self.recycler.take().and_then(|mut memory| memory.reset().is_ok().then_some(memory));
+        let memory = match free {
+            Some(memory) => memory,
+            None => make()?,
+        };
+        Ok(RecordedInto { pool: self, recording: recording.id(), memory: Some(memory) })
+    }
+
+    /// Looks what has become free. [`begin`](Self::begin) does so by itself when nothing else is left.
+    pub fn collect(&self) {
+        self.recycler.collect();
+    }
+
+    /// Drops everything that is free.
+    pub fn trim(&self) {
+        self.recycler.trim();
+    }
+
+    /// What there is.
+    #[must_use]
+    pub fn statistics(&self) -> RecyclerStatistics {
+        self.recycler.statistics()
+    }
+}
+
+impl<M: CommandMemory> Deref for RecordedInto<'_, M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        match &self.memory {
+            Some(memory) => memory,
+            None => unreachable!("taken only when dropped"),
+        }
+    }
+}
+
+impl<M: CommandMemory> DerefMut for RecordedInto<'_, M> {
+    fn deref_mut(&mut self) -> &mut M {
+        match &mut self.memory {
+            Some(memory) => memory,
+            None => unreachable!("taken only when dropped"),
+        }
+    }
+}
+
+impl<M: CommandMemory> Drop for RecordedInto<'_, M> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.pool.recycler.put_with(self.recording, memory);
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::{DeviceError, QueueIndex};
+    use crate::lifetime::ManualTimelines;
+
+    const QUEUE: QueueIndex = QueueIndex(0);
+
+    /// Counts how many live, and notices a reset while a submission of its commands is not completed.
+    struct Memory {
+        live: Arc<AtomicU32>,
+        pool: Arc<CommandMemoryPool<Memory>>,
+        in_flight: Arc<AtomicU32>,
+        refuses: bool,
+    }
+
+    impl CommandMemory for Memory {
+        fn reset(&mut self) -> Result<(), DeviceError> {
+            // Would wait for itself, if a lock were held.
+            let _ = self.pool.statistics();
+            assert_eq!(self.in_flight.load(Relaxed), 0, "reset while the queue uses it");
+            if self.refuses { Err(DeviceError::OutOfHostMemory) } else { Ok(()) }
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            assert_eq!(self.in_flight.load(Relaxed), 0, "dropped while the queue uses it");
+            self.live.fetch_sub(1, Relaxed);
+        }
+    }
+
+    struct Rig {
+        timelines: ManualTimelines,
+        tracker: SubmissionTracker,
+        pool: Arc<CommandMemoryPool<Memory>>,
+        live: Arc<AtomicU32>,
+    }
+
+    impl Rig {
+        fn new(most: usize) -> Self {
+            let timelines = ManualTimelines::new(1);
+            let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+            let pool = Arc::new(CommandMemoryPool::new(&tracker, most));
+            Self { timelines, tracker, pool, live: Arc::default() }
+        }
+
+        /// Records something, and says how its memory is known to be in flight.
+        fn record(&self, recording: &Recording, refuses: bool) -> Arc<AtomicU32> {
+            let make = || {
+                self.live.fetch_add(1, Relaxed);
+                let (live, pool) = (Arc::clone(&self.live), Arc::clone(&self.pool));
+                Ok::<_, DeviceError>(Memory { live, pool, in_flight: Arc::default(), refuses })
+            };
+            let mut memory = self.pool.begin(recording, make).unwrap();
+            memory.in_flight = Arc::default();
+            Arc::clone(&memory.in_flight)
+        }
+
+        fn submit(&self, recording: Recording, in_flight: &AtomicU32) {
+            in_flight.store(1, Relaxed);
+            recording.submit(QUEUE, |_| Ok::<_, DeviceError>(self.timelines.submit(QUEUE))).unwrap();
+        }
+    }
+
+    #[test]
+    fn command_memory_is_never_handed_out_before_its_submission_is_completed() {
+        let rig = Rig::new(4);
+        let mut submitted = Vec::new();
+        for frame in 0..50 {
+            let recording = rig.tracker.record("a frame");
+            let in_flight = rig.record(&recording, false);
+            rig.submit(recording, &in_flight);
+            submitted.push(in_flight);
+            if frame >= 2 {
+                submitted[frame - 2].store(0, Relaxed);
+                rig.timelines.complete(QUEUE, crate::device::TimelineValue(frame as u64 - 1));
+            }
+        }
+        assert_eq!(rig.live.load(Relaxed), 3, "two in flight, and one that is recorded into");
+        submitted.iter().for_each(|in_flight| in_flight.store(0, Relaxed));
+        rig.timelines.complete_all(QUEUE);
+        rig.pool.trim();
+        assert_eq!(rig.live.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_a_burst_took_is_dropped_but_for_what_is_kept() {
+        let rig = Rig::new(4);
+        let recordings: Vec<_> = (0..20).map(|_| rig.tracker.record("a burst")).collect();
+        recordings.iter().for_each(|recording| drop(rig.record(recording, false)));
+        assert_eq!(rig.live.load(Relaxed), 20);
+        drop(recordings);
+        rig.pool.collect();
+        assert_eq!(rig.live.load(Relaxed), 4);
+        assert_eq!(rig.pool.statistics().dropped, 16);
+        rig.pool.trim();
+    }
+
+    #[test]
+    fn command_memory_that_cannot_be_reset_is_replaced() {
+        let rig = Rig::new(4);
+        for _ in 0..3 {
+            let recording = rig.tracker.record("a frame");
+            rig.record(&recording, true);
+        }
+        assert_eq!(rig.live.load(Relaxed), 1, "each is dropped when it is to be used again");
+        rig.pool.trim();
+    }
+
+    #[test]
+    fn a_recording_that_cannot_get_command_memory_is_told_why() {
+        let rig = Rig::new(4);
+        let recording = rig.tracker.record("a frame");
+        let refused = rig.pool.begin(&recording, || Err(DeviceError::OutOfHostMemory));
+        assert_eq!(refused.map(drop), Err(DeviceError::OutOfHostMemory));
+    }
+}

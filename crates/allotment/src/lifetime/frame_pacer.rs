@@ -1,0 +1,89 @@
+//! At most so many frames in flight.
+
+use core::num::NonZero;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::sync_set::SyncSet;
+use super::tracker::SubmissionTracker;
+use crate::device::{DeviceError, Wait};
+
+/// Lets the CPU get ahead of the GPU by so many frames and no more.
+///
+/// A convenience: nothing else here knows of frames. A frame is what all queues are given between
+/// [`begin`](Self::begin) and [`end`](Self::end); one in which a queue is given nothing does not wait for that
+/// queue, and nothing is submitted to mark an end.
+///
+/// ```
+/// use core::{num::NonZero, time::Duration};
+/// use allotment::device::{QueueIndex, Wait};
+/// use allotment::lifetime::{FramePacer, ManualTimelines, SubmissionTracker};
+///
+/// let timelines = ManualTimelines::new(1);
+/// let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let mut pacer = FramePacer::new(&tracker, NonZero::new(2).unwrap());
+/// for frame in 0..10 {
+///     assert_eq!(pacer.begin(Duration::from_secs(1))?, Wait::Reached);
+///     let list = pacer.slot(); // 0, 1, 0, 1, …: what the frame before the last used is free
+///     timelines.submit(QueueIndex(0));
+///     pacer.end();
+///     timelines.complete_all(QueueIndex(0));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FramePacer {
+    tracker: SubmissionTracker,
+    most: NonZero<usize>,
+    /// What the frames in flight are done with, oldest first.
+    in_flight: VecDeque<SyncSet>,
+    frame: u64,
+}
+
+impl FramePacer {
+    /// At most `most` frames in flight.
+    #[must_use]
+    pub fn new(tracker: &SubmissionTracker, most: NonZero<usize>) -> Self {
+        Self { tracker: tracker.clone(), most, in_flight: VecDeque::with_capacity(most.get()), frame: 0 }
+    }
+
+    /// Waits until one more frame may be in flight, at most for `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Lost`].
+    pub fn begin(&mut self, timeout: Duration) -> Result<Wait, DeviceError> {
+        while self.in_flight.len() >= self.most.get() {
+            let Some(oldest) = self.in_flight.front() else { break };
+            match self.tracker.wait_all(oldest, timeout)? {
+                Wait::Reached => self.in_flight.pop_front(),
+                Wait::TimedOut => return Ok(Wait::TimedOut),
+            };
+        }
+        Ok(Wait::Reached)
+    }
+
+    /// Says that the frame was submitted, whatever it consists of.
+    pub fn end(&mut self) {
+        self.in_flight.push_back(self.tracker.submitted());
+        self.frame += 1;
+    }
+
+    /// The number of the frame that is made now, from 0.
+    #[must_use]
+    pub fn frame(&self) -> u64 {
+        self.frame
+    }
+
+    /// Which of as many sets of resources as frames can be in flight the frame may use.
+    #[must_use]
+    pub fn slot(&self) -> usize {
+        (self.frame % self.most.get() as u64) as usize
+    }
+
+    /// Frames that were submitted and not waited for.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+}

@@ -1,0 +1,492 @@
+//! Things that are not used any more, but perhaps by the GPU.
+//!
+//! ```text
+//!   retire ──► shards, stamped ──► sealed, with a point on each queue ──► ready ──► dropped
+//!                            recordings close                  queues reach them    without a lock
+//!   retire_with, retire_after ──► tied ───────────────────────────────────▲
+//! ```
+//!
+//! The article "Managing Resource Lifetimes" (Diligent Engine) stamps what is released with the number of the
+//! next command list, and has the application promise that the last command that uses it was submitted. Here
+//! nobody promises anything: what is retired waits until every recording that was open at that moment is
+//! submitted or discarded, and only then for the queues, each to reach what it had been given by then. A queue
+//! that has nothing to do is not waited for.
+//!
+//! # Cost
+//!
+//! Retiring is an exchange, a store and a push; reclaiming, with nothing to do, a lock and a look at each
+//! shard, and a driver call for each queue that has work in flight. Of all that, nothing allocates once there
+//! was as much pending as there ever will be: [`trim`](RetireQueue::trim) gives that room back. An item
+//! takes its own size, and runs of the same stamp 32 bytes.
+
+use core::fmt;
+use core::mem;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::orphan::{Ending, LAST_WAIT, Orphan, finish};
+use super::registry::{Fate, RecordingId};
+use super::shard::{Run, Shard, Tie, Tied, move_front};
+use super::statistics::{Reclaimed, RetireStatistics};
+use super::sync_set::SyncSet;
+use super::tracker::{Reached, SubmissionTracker};
+use super::wait_for::WaitFor;
+use crate::device::{DeviceError, TimelinePoint, Wait};
+use crate::sync::checked::{Mutex, locked};
+use crate::sync::shards::Shards;
+
+/// Keeps things until the GPU is done with them. `Send + Sync`; any thread retires, any thread reclaims.
+///
+/// What is dropped within [`reclaim`](Self::reclaim) may retire other things, here too: they go with one of
+/// the next calls.
+///
+/// ```
+/// use allotment::device::QueueIndex;
+/// use allotment::lifetime::{ManualTimelines, RetireQueue, SubmissionTracker};
+///
+/// let timelines = ManualTimelines::new(1);
+/// let tracker = SubmissionTracker::new(timelines.clone())?;
+/// let released = RetireQueue::new(&tracker);
+///
+/// let recording = tracker.record("a frame");
+/// // … a command that uses texture 7 is recorded, and then nobody wants it any more …
+/// released.retire(7);
+/// assert_eq!(released.reclaim(drop).count, 0, "the recording is open");
+///
+/// let queue = QueueIndex(0);
+/// let done = recording.submit(queue, |_| Ok::<_, ()>(timelines.submit(queue))).unwrap();
+/// assert_eq!(released.reclaim(drop).count, 0, "the queue uses it");
+/// timelines.complete(queue, done.value);
+/// assert_eq!(released.reclaim(|texture| assert_eq!(texture, 7)).count, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct RetireQueue<T: Send + 'static> {
+    tracker: SubmissionTracker,
+    shards: Shards<Shard<T>>,
+    sealed: Mutex<Sealed<T>>,
+}
+
+/// What waits for queues only.
+struct Sealed<T> {
+    /// In the order in which they were sealed, so that what their runs wait for grows from run to run.
+    items: VecDeque<T>,
+    runs: VecDeque<Run<SyncSet>>,
+    tied: Vec<Tied<T>>,
+    /// Room for `tied`, and for what is ready.
+    still_tied: Vec<Tied<T>>,
+    ready: VecDeque<T>,
+    /// Of the shards.
+    arrived: Vec<Run<()>>,
+    /// Something was tied to a point that no queue had been given yet, when anybody last looked. Who polls
+    /// what is in flight would never hear that the device is gone.
+    ahead: bool,
+    reclaimed: Reclaimed,
+}
+
+impl<T> Sealed<T> {
+    fn new() -> Self {
+        Self {
+            items: VecDeque::new(),
+            runs: VecDeque::new(),
+            tied: Vec::new(),
+            still_tied: Vec::new(),
+            ready: VecDeque::new(),
+            arrived: Vec::new(),
+            ahead: false,
+            reclaimed: Reclaimed::default(),
+        }
+    }
+}
+
+impl<T: Send + 'static> RetireQueue<T> {
+    /// A queue whose things may be used by the recordings that `tracker` knows of.
+    #[must_use]
+    pub fn new(tracker: &SubmissionTracker) -> Self {
+        Self::over(tracker, Shards::new(Shard::new))
+    }
+
+    /// With so many shards, a power of two, for tests.
+    #[cfg(loom)]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_shards(tracker: &SubmissionTracker, shards: usize) -> Self {
+        Self::over(tracker, Shards::with_count(shards, Shard::new))
+    }
+
+    fn over(tracker: &SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
+        Self { tracker: tracker.clone(), shards, sealed: Mutex::new(Sealed::new()) }
+    }
+
+    /// The tracker that says when things may go.
+    #[must_use]
+    pub fn tracker(&self) -> &SubmissionTracker {
+        &self.tracker
+    }
+
+    /// Keeps `item` until every recording that is open now is submitted or discarded, and each queue has
+    /// completed what it had been given by then.
+    #[inline]
+    pub fn retire(&self, item: T) {
+        self.retire_sized(item, 0);
+    }
+
+    /// As [`retire`](Self::retire), for something that stands for so many bytes. They are only counted.
+    #[inline]
+    pub fn retire_sized(&self, item: T, bytes: u64) {
+        let stamp = self.tracker.stamp();
+        self.shards.any().push(stamp, bytes, || self.tracker.coarse_now(), item);
+    }
+
+    /// Keeps `item`, which one recording uses and nobody else, until that is discarded, or submitted and
+    /// completed. It may be closed already.
+    pub fn retire_with(&self, recording: RecordingId, item: T) {
+        self.tie(Tie::Recording(recording), item, 0);
+    }
+
+    /// Keeps `item`, which nobody uses after a point on a queue's timeline, until that is reached. The point
+    /// may be one that is submitted later.
+    pub fn retire_after(&self, point: TimelinePoint, item: T) {
+        self.tie(Tie::Point(point), item, 0);
+    }
+
+    /// As [`retire_with`](Self::retire_with), for something that stands for so many bytes.
+    pub fn retire_with_sized(&self, recording: RecordingId, item: T, bytes: u64) {
+        self.tie(Tie::Recording(recording), item, bytes);
+    }
+
+    fn tie(&self, tie: Tie, item: T, bytes: u64) {
+        let since = self.tracker.coarse_now();
+        self.shards.any().tied.push(Tied { tie, bytes, since, item });
+    }
+
+    /// Hands everything that the GPU is done with to `each`, oldest first, with no lock held.
+    ///
+    /// Should `each` panic, the rest of what was ready is dropped, each thing once.
+    pub fn reclaim(&self, each: impl FnMut(T)) -> Reclaimed {
+        let ahead = self.seal();
+        // Drivers are asked with no lock held.
+        self.hand_out(&self.tracker.look(ahead), each)
+    }
+
+    /// What [`reclaim`](Self::reclaim) does when it knows how far queues are.
+    pub(super) fn hand_out(&self, reached: &Reached, each: impl FnMut(T)) -> Reclaimed {
+        let (mut ready, reclaimed) = self.take_ready(reached);
+        if reclaimed.count > 0 {
+            ready.drain(..).for_each(each);
+        }
+        let mut sealed = locked(&self.sealed);
+        if ready.capacity() > sealed.ready.capacity() {
+            // The smaller one has nothing in it either.
+            mem::swap(&mut sealed.ready, &mut ready);
+        }
+        drop(sealed);
+        reclaimed
+    }
+
+    /// Notes what queues were given by now for all that no open recording uses. True where something waits for
+    /// more than that.
+    pub(super) fn seal(&self) -> bool {
+        let mut guard = locked(&self.sealed);
+        let sealed = &mut *guard;
+        let horizon = self.tracker.horizon();
+        for mut shard in self.shards.each() {
+            sealed.arrived.extend(shard.take_sealed(horizon, &mut sealed.items));
+            sealed.tied.append(&mut shard.tied);
+        }
+        if sealed.arrived.is_empty() {
+            return sealed.ahead;
+        }
+        // Read after the horizon: whatever recordings below it were submitted as is in there.
+        let points = self.tracker.submitted();
+        for Run { mark: (), count, bytes, since } in sealed.arrived.drain(..) {
+            match sealed.runs.back_mut().filter(|last| last.mark == points) {
+                Some(last) => {
+                    last.count += count;
+                    last.bytes += bytes;
+                }
+                None => sealed.runs.push_back(Run { mark: points, count, bytes, since }),
+            }
+        }
+        sealed.ahead
+    }
+
+    /// Takes what is ready out.
+    fn take_ready(&self, reached: &Reached) -> (VecDeque<T>, Reclaimed) {
+        let mut guard = locked(&self.sealed);
+        let sealed = &mut *guard;
+        let mut ready = mem::take(&mut sealed.ready);
+        let mut reclaimed = Reclaimed::default();
+        if !sealed.tied.is_empty() {
+            self.untie(sealed, reached, &mut ready, &mut reclaimed);
+        }
+        let mut count = 0;
+        while let Some(run) = sealed.runs.front().filter(|run| reached.covers(&run.mark)) {
+            count += run.count;
+            reclaimed.bytes += run.bytes;
+            sealed.runs.pop_front();
+        }
+        reclaimed.count += count as u64;
+        move_front(&mut sealed.items, count, &mut ready);
+        sealed.reclaimed += reclaimed;
+        (ready, reclaimed)
+    }
+
+    /// Looks what became of what tied things wait for.
+    fn untie(
+        &self,
+        sealed: &mut Sealed<T>,
+        reached: &Reached,
+        ready: &mut VecDeque<T>,
+        reclaimed: &mut Reclaimed,
+    ) {
+        let Sealed { tied, still_tied, items, runs, ahead, .. } = sealed;
+        *ahead = false;
+        // Asked for once a reclaim at most, and after the fates: what is unknown was submitted before.
+        let mut points = None;
+        self.tracker.with_fates(|fate| {
+            for mut tied in tied.drain(..) {
+                if let Tie::Recording(recording) = tied.tie {
+                    match fate(recording) {
+                        Fate::Open | Fate::Foreign => {
+                            still_tied.push(tied);
+                            continue;
+                        }
+                        Fate::Submitted(point) => tied.tie = Tie::Point(point),
+                        Fate::Discarded => {
+                            *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
+                            ready.push_back(tied.item);
+                            continue;
+                        }
+                        Fate::Unknown => {
+                            let points = *points.get_or_insert_with(|| self.tracker.submitted());
+                            runs.push_back(Run {
+                                mark: points,
+                                count: 1,
+                                bytes: tied.bytes,
+                                since: tied.since,
+                            });
+                            items.push_back(tied.item);
+                            continue;
+                        }
+                    }
+                }
+                match tied.tie {
+                    Tie::Point(point) if reached.covers_point(point) => {
+                        *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
+                        ready.push_back(tied.item);
+                    }
+                    Tie::Point(point) => {
+                        *ahead |= self.tracker.is_ahead(point);
+                        still_tied.push(tied);
+                    }
+                    Tie::Recording(_) => still_tied.push(tied),
+                }
+            }
+        });
+        mem::swap(tied, still_tied);
+    }
+
+    /// What is pending. Walks everything, behind locks that are held for that long.
+    #[must_use]
+    pub fn statistics(&self) -> RetireStatistics {
+        let mut statistics = RetireStatistics::default();
+        let mut oldest: Option<u64> = None;
+        let mut add = |count: usize, bytes, since| {
+            statistics.pending += count as u64;
+            statistics.bytes += bytes;
+            oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+        };
+        let sealed = locked(&self.sealed);
+        sealed.runs.iter().for_each(|run| add(run.count, run.bytes, run.since));
+        sealed.tied.iter().for_each(|tied| add(1, tied.bytes, tied.since));
+        for shard in self.shards.each() {
+            shard.runs().for_each(|run| add(run.count, run.bytes, run.since));
+            shard.tied.iter().for_each(|tied| add(1, tied.bytes, tied.since));
+        }
+        statistics.reclaimed = sealed.reclaimed;
+        statistics.oldest = oldest.map(|since| self.tracker.age(since));
+        statistics
+    }
+
+    /// Waits until everything is handed to `each`, what that retires here included, at most for `timeout`, or
+    /// until what is left waits for a recording that is open. Returns what is left.
+    pub fn drain(&self, timeout: Duration, mut each: impl FnMut(T)) -> RetireStatistics {
+        let began = Instant::now();
+        let mut looked_twice = false;
+        loop {
+            let came = self.reclaim(&mut each).count > 0;
+            let left = self.statistics();
+            let rest = timeout.saturating_sub(began.elapsed());
+            if left.pending == 0 || rest.is_zero() {
+                return left;
+            }
+            if came {
+                // It may have retired something.
+                looked_twice = false;
+                continue;
+            }
+            let points = self.awaited();
+            if points.is_empty() {
+                // Recordings hold it, or nothing ever lets it go; unless the last was closed since we looked.
+                if looked_twice || !self.tracker.nothing_is_open() {
+                    return left;
+                }
+                looked_twice = true;
+            } else {
+                match self.tracker.wait_all(&points, rest) {
+                    // The next look says what came of it.
+                    Ok(Wait::Reached) | Err(DeviceError::Lost) => {}
+                    Ok(Wait::TimedOut) | Err(_) => return left,
+                }
+            }
+        }
+    }
+
+    /// What has to happen before the first of what is here comes back: a point, or recordings that must be closed.
+    /// `None` where nothing is here, or a [`reclaim`](Self::reclaim) brings some of it back now.
+    #[must_use]
+    pub fn wait_for(&self) -> Option<WaitFor> {
+        self.seal();
+        let sealed = locked(&self.sealed);
+        // Whether something waits for a recording, and whether something waits for nothing any more.
+        let mut open = self.shards.each().any(|shard| !shard.is_empty());
+        let mut ready = false;
+        let mut first: Option<TimelinePoint> = None;
+        let mut add = |points: &mut dyn Iterator<Item = TimelinePoint>| {
+            let mut reached = true;
+            for point in points.filter(|&point| !self.tracker.is_reached(point)) {
+                reached = false;
+                if first.is_none_or(|first| point.queue == first.queue && point.value < first.value) {
+                    first = Some(point);
+                }
+            }
+            ready |= reached;
+        };
+        if let Some(run) = sealed.runs.front() {
+            add(&mut run.mark.points());
+        }
+        for tied in &sealed.tied {
+            match tied.tie {
+                Tie::Point(point) => add(&mut core::iter::once(point)),
+                Tie::Recording(recording) => match self.tracker.fate(recording) {
+                    Fate::Submitted(point) => add(&mut core::iter::once(point)),
+                    Fate::Open | Fate::Foreign => open = true,
+                    // They come back with the next reclaim, or are known to wait for points then.
+                    Fate::Discarded | Fate::Unknown => add(&mut core::iter::empty()),
+                },
+            }
+        }
+        match first {
+            _ if ready => None,
+            Some(point) => Some(WaitFor::Point(point)),
+            None => open.then_some(WaitFor::Submission),
+        }
+    }
+
+    /// What sealed and tied things wait for.
+    fn awaited(&self) -> SyncSet {
+        let sealed = locked(&self.sealed);
+        let mut points: SyncSet = sealed.runs.iter().flat_map(|run| run.mark.points()).collect();
+        for tied in &sealed.tied {
+            if let Tie::Point(point) = tied.tie {
+                points.insert(point);
+            }
+        }
+        points
+    }
+
+    /// Gives the room back that a burst has left.
+    pub fn trim(&self) {
+        let mut sealed = locked(&self.sealed);
+        let Sealed { items, runs, tied, still_tied, ready, arrived, .. } = &mut *sealed;
+        items.shrink_to_fit();
+        runs.shrink_to_fit();
+        tied.shrink_to_fit();
+        still_tied.shrink_to_fit();
+        ready.shrink_to_fit();
+        arrived.shrink_to_fit();
+        for mut shard in self.shards.each() {
+            shard.trim();
+        }
+    }
+
+    /// For tests: panics unless everything that is kept twice agrees.
+    ///
+    /// # Panics
+    ///
+    /// When it finds a mistake of this crate.
+    pub fn check_invariants(&self) {
+        let sealed = locked(&self.sealed);
+        assert_eq!(sealed.runs.iter().map(|run| run.count).sum::<usize>(), sealed.items.len());
+        let mut pairs = sealed.runs.iter().zip(sealed.runs.iter().skip(1));
+        assert!(pairs.all(|(a, b)| a.mark.is_within(&b.mark)), "what comes later waits for as much, or more");
+        assert!(sealed.arrived.is_empty() && sealed.still_tied.is_empty() && sealed.ready.is_empty());
+        self.shards.each().for_each(|shard| shard.check_invariants());
+    }
+}
+
+impl<T: Send + 'static> Drop for RetireQueue<T> {
+    /// Waits for the GPU, for five seconds at most, and drops what it is done with. What an open recording may use is
+    /// dropped when that is over; what a queue uses that does not come on is leaked rather than pulled from under it.
+    fn drop(&mut self) {
+        // Whatever is left is leaked, should a destructor panic.
+        let guard = Leaked(self);
+        let left = self.drain(LAST_WAIT, drop).pending;
+        mem::forget(guard);
+        if left == 0 {
+            return;
+        }
+        if self.tracker.nothing_is_open() {
+            drop(Leaked(self));
+            return;
+        }
+        let queue = Self {
+            tracker: self.tracker.clone(),
+            shards: mem::replace(&mut self.shards, Shards::with_count(1, Shard::new)),
+            sealed: Mutex::new(mem::replace(&mut *locked(&self.sealed), Sealed::new())),
+        };
+        finish(&Arc::new(Abandoned { queue, ending: Ending::default() }));
+    }
+}
+
+/// A queue that was dropped while recordings were open that may use what is in it.
+struct Abandoned<T: Send + 'static> {
+    queue: RetireQueue<T>,
+    ending: Ending,
+}
+
+impl<T: Send + 'static> Orphan for Abandoned<T> {
+    fn tracker(&self) -> &SubmissionTracker {
+        &self.queue.tracker
+    }
+
+    fn drain(&self, timeout: Duration) -> u64 {
+        self.queue.drain(timeout, drop).pending
+    }
+
+    fn ending(&self) -> &Ending {
+        &self.ending
+    }
+}
+
+/// Leaks what is in a queue when it is dropped.
+struct Leaked<'a, T: Send + 'static>(&'a RetireQueue<T>);
+
+impl<T: Send + 'static> Drop for Leaked<'_, T> {
+    fn drop(&mut self) {
+        let mut sealed = locked(&self.0.sealed);
+        mem::take(&mut sealed.items).into_iter().for_each(mem::forget);
+        mem::take(&mut sealed.tied).into_iter().for_each(mem::forget);
+        for mut shard in self.0.shards.each() {
+            shard.take_all().for_each(mem::forget);
+        }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for RetireQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetireQueue").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! Points on the timelines of several queues.
+
+use core::fmt;
+
+use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
+
+/// As many queues can be kept track of. Engines use three or four.
+pub const MAX_QUEUES: usize = 16;
+
+/// A point on each queue's timeline, 0 where there is nothing to wait for. Inline; 128 bytes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct SyncSet {
+    values: [u64; MAX_QUEUES],
+}
+
+impl SyncSet {
+    /// Nothing to wait for.
+    pub const EMPTY: Self = Self { values: [0; MAX_QUEUES] };
+
+    /// Room for [`as_slice`](Self::as_slice).
+    pub const ROOM: [TimelinePoint; MAX_QUEUES] =
+        [TimelinePoint { queue: QueueIndex(0), value: TimelineValue(0) }; MAX_QUEUES];
+
+    /// Adds a point. Of two on one queue the later counts. One of a queue beyond [`MAX_QUEUES`] is left out:
+    /// there is no [`SubmissionTracker`](super::SubmissionTracker) over such.
+    pub fn insert(&mut self, point: TimelinePoint) {
+        if let Some(value) = self.values.get_mut(usize::from(point.queue.0)) {
+            *value = (*value).max(point.value.0);
+        }
+    }
+
+    /// The points, without those that are reached before anything is submitted.
+    pub fn points(&self) -> impl Iterator<Item = TimelinePoint> {
+        self.values.iter().enumerate().filter(|(_, value)| **value > 0).map(|(queue, value)| TimelinePoint {
+            // There are at most MAX_QUEUES.
+            queue: QueueIndex(queue as u8),
+            value: TimelineValue(*value),
+        })
+    }
+
+    /// The same as a slice, for a submission's [waits](crate::device::Submission::waits), without an allocation.
+    ///
+    /// ```
+    /// use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
+    /// use allotment::lifetime::SyncSet;
+    ///
+    /// let there = SyncSet::from(TimelinePoint { queue: QueueIndex(2), value: TimelineValue(7) });
+    /// let mut room = SyncSet::ROOM;
+    /// let waits = there.as_slice(&mut room);
+    /// assert_eq!((waits.len(), waits[0].value.0), (1, 7));
+    /// ```
+    pub fn as_slice<'a>(&self, room: &'a mut [TimelinePoint; MAX_QUEUES]) -> &'a [TimelinePoint] {
+        let mut count = 0;
+        for (to, point) in room.iter_mut().zip(self.points()) {
+            *to = point;
+            count += 1;
+        }
+        &room[..count]
+    }
+
+    /// True where there is nothing to wait for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values == Self::EMPTY.values
+    }
+
+    /// True when everything here is reached once `reached` is: no queue's value is above that one's.
+    #[must_use]
+    pub fn is_within(&self, reached: &Self) -> bool {
+        self.values.iter().zip(&reached.values).all(|(value, reached)| value <= reached)
+    }
+}
+
+impl From<TimelinePoint> for SyncSet {
+    fn from(point: TimelinePoint) -> Self {
+        Self::from_iter([point])
+    }
+}
+
+impl FromIterator<TimelinePoint> for SyncSet {
+    fn from_iter<I: IntoIterator<Item = TimelinePoint>>(points: I) -> Self {
+        let mut set = Self::EMPTY;
+        points.into_iter().for_each(|point| set.insert(point));
+        set
+    }
+}
+
+impl fmt::Debug for SyncSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.points().map(|point| (point.queue.0, point.value.0))).finish()
+    }
+}

@@ -1,0 +1,273 @@
+//! A buffer whose bytes the CPU reaches, with the allocator that it goes back to.
+//!
+//! Bytes are copied in and out, and no slice of them is ever handed out: a queue may use them at the same
+//! time, they hold whatever they held before, and much of such memory is write-combined, where a read takes
+//! hundreds of nanoseconds. So a write is one copy in ascending order and reads nothing back, and whoever
+//! forgets to wait for a queue sees wrong bytes, never undefined behaviour.
+//!
+//! # Cost
+//!
+//! A write is two comparisons and the copy. Where memory is not host-coherent it is a driver call more.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::Range;
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+use super::access::check_range;
+use super::allocator::{Allocation, Allocator};
+use super::resource::{Buffer, ResourceError};
+use super::{AccessError, AllocationDesc};
+use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
+
+/// A buffer that the CPU writes and reads, and that goes back to its allocator when it is dropped. `Send + Sync`.
+///
+/// As with [`Allocator::destroy_buffer`], no queue may use it any more when it goes.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use allotment::device::BufferDesc;
+/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::memory::MappedBuffer;
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+///
+/// let device = HostDevice::new(Profile::named("integrated").unwrap());
+/// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("particles");
+/// let particles = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &desc)?;
+/// particles.write(100, &[1, 2, 3])?;
+/// drop(particles);
+/// assert_eq!(allocator.statistics().allocations, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MappedBuffer<D: Device> {
+    allocator: Arc<Allocator<D>>,
+    /// Live until this is dropped. It stands in a default pool, which is never reset, and nobody else has its
+    /// token: so its memory is mapped, and `first` its address, for as long.
+    buffer: ManuallyDrop<Buffer<D>>,
+    first: Mapped,
+    memory_type: MemoryTypeIndex,
+    /// Whether writes are seen without a flush.
+    coherent: bool,
+}
+
+impl<D: Device> MappedBuffer<D> {
+    /// Makes a buffer with memory for it, as [`Allocator::create_buffer`] does. Of `desc`, beside, host-visible
+    /// memory is required.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    pub fn new(
+        allocator: &Arc<Allocator<D>>,
+        info: &D::BufferInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<Self, ResourceError> {
+        let mut desc = desc.clone();
+        desc.required |= MemoryProperties::HOST_VISIBLE;
+        let buffer = allocator.create_buffer(info, &desc)?;
+        let place = allocator.place(buffer.allocation());
+        let found = place.and_then(|place| {
+            let memory_type = place.memory_type;
+            let first = place.address.ok_or(AccessError::NotHostVisible { memory_type })?;
+            Ok((Mapped(first), memory_type))
+        });
+        match found {
+            Ok((first, memory_type)) => {
+                let coherent = allocator.atom_of(memory_type).get() == 1;
+                let (allocator, buffer) = (Arc::clone(allocator), ManuallyDrop::new(buffer));
+                Ok(Self { allocator, buffer, first, memory_type, coherent })
+            }
+            Err(error) => {
+                // Made just now by this allocator, so it is not foreign.
+                let _ = allocator.destroy_buffer(buffer);
+                Err(ResourceError::Access(error))
+            }
+        }
+    }
+
+    /// The API's own handle, for recording. It belongs to this buffer: never destroy it.
+    pub fn handle(&self) -> &D::Buffer {
+        self.buffer.handle()
+    }
+
+    /// Bytes, as the buffer was described.
+    pub fn size(&self) -> u64 {
+        self.buffer.size()
+    }
+
+    /// Its memory.
+    pub fn allocation(&self) -> &Allocation {
+        self.buffer.allocation()
+    }
+
+    /// Which memory type it is of.
+    pub fn memory_type(&self) -> MemoryTypeIndex {
+        self.memory_type
+    }
+
+    /// Where the CPU reaches its first byte; all of it follows, as long as this lives. For what writes there by itself
+    /// (heaps of descriptors, say): such writes are not flushed, and no slice may be made of the bytes, since a queue
+    /// may use them at the same time.
+    pub fn address(&self) -> NonNull<u8> {
+        self.first.0
+    }
+
+    /// Whether the device sees what is written without a flush, which is a driver call a write.
+    pub fn is_coherent(&self) -> bool {
+        self.coherent
+    }
+
+    /// The allocator that it goes back to.
+    pub fn allocator(&self) -> &Arc<Allocator<D>> {
+        &self.allocator
+    }
+
+    /// Copies `bytes` into the buffer from byte `offset` on, and makes them visible to the device.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::OutOfRange`], and nothing was written; or the driver refuses to flush.
+    #[inline]
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        let (at, range) = self.within(offset, bytes.len())?;
+        // SAFETY: the range lies in the buffer, whose memory is mapped as long as `self` lives.
+        unsafe { write_bytes(at, bytes) };
+        if self.coherent { Ok(()) } else { self.allocator.flush(self.allocation(), range) }
+    }
+
+    /// Copies from the buffer, from byte `offset` on, what the device made of it. Slow in memory that is not
+    /// cached: ask for it with [`Intent::Readback`](super::Intent::Readback).
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::OutOfRange`], or the driver refuses to invalidate. `bytes` is as before.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
+        let (at, range) = self.within(offset, bytes.len())?;
+        if !self.coherent {
+            self.allocator.invalidate(self.allocation(), range)?;
+        }
+        // SAFETY: the range lies in the buffer, whose memory is mapped as long as `self` lives.
+        unsafe { read_bytes(at, bytes) };
+        Ok(())
+    }
+
+    /// The address of a range of the buffer, and the range.
+    #[inline]
+    fn within(&self, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
+        let len = len as u64;
+        check_range(offset, len, self.size())?;
+        // SAFETY: `offset` is not beyond the end of the buffer, all of which is mapped.
+        let at = unsafe { self.first.0.add(offset as usize) };
+        Ok((at, offset..offset + len))
+    }
+}
+
+impl<D: Device> Drop for MappedBuffer<D> {
+    fn drop(&mut self) {
+        // SAFETY: not used after this.
+        let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
+        // Made by this allocator, so it is not foreign.
+        let _ = self.allocator.destroy_buffer(buffer);
+    }
+}
+
+impl<D: Device> fmt::Debug for MappedBuffer<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (handle, size) = (self.handle(), self.size());
+        f.debug_struct("MappedBuffer").field("handle", handle).field("size", &size).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::host::{HostDevice, Profile};
+    use crate::device::{BufferCopy, BufferDesc, QueueIndex, Requirements, Submission, TimelinePoint};
+    use crate::{AllocatorDesc, Intent};
+
+    fn allocator(profile: &str) -> (HostDevice, Arc<Allocator<HostDevice>>) {
+        let device = HostDevice::new(Profile::named(profile).unwrap());
+        let allocator = Allocator::new(device.clone(), AllocatorDesc::default()).unwrap();
+        (device, Arc::new(allocator))
+    }
+
+    fn buffer(allocator: &Arc<Allocator<HostDevice>>, size: u64, intent: Intent) -> MappedBuffer<HostDevice> {
+        let desc = AllocationDesc::new(Requirements::new(0), intent);
+        MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
+    }
+
+    #[test]
+    fn bytes_arrive_through_a_queue_on_every_machine_coherent_or_not() {
+        for profile in Profile::all() {
+            let (device, allocator) = allocator(profile.name);
+            // Something before them, so that neither begins at an atom.
+            let before = buffer(&allocator, 13, Intent::Upload);
+            let up = buffer(&allocator, 10_000, Intent::Upload);
+            let down = buffer(&allocator, 10_000, Intent::Readback);
+            let bytes: Vec<u8> = (0..2001).map(|i| (i % 251) as u8).collect();
+            up.write(777, &bytes[..70]).unwrap();
+            up.write(777 + 70, &bytes[70..]).unwrap();
+            let size = bytes.len() as u64;
+            let copy =
+                BufferCopy { from: up.handle(), from_offset: 777, to: down.handle(), to_offset: 5, size };
+            let queue = QueueIndex(0);
+            let submission = Submission { copies: &[copy], ..Submission::default() };
+            // SAFETY: the ranges lie in the buffers, which live until the wait is over.
+            let value = unsafe { device.submit(queue, &submission) }.unwrap();
+            let waited = device.wait(TimelinePoint { queue, value }, core::time::Duration::from_secs(10));
+            assert_eq!(waited, Ok(crate::device::Wait::Reached));
+            let mut back = vec![0; bytes.len()];
+            down.read(5, &mut back).unwrap();
+            assert_eq!(back, bytes, "{}", profile.name);
+            drop((before, up, down));
+            assert_eq!(allocator.statistics().allocations, 0);
+            assert_eq!(device.complaints(), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_range_beyond_the_buffer_is_refused_though_its_memory_has_more() {
+        let (_, allocator) = allocator("integrated");
+        let buffer = buffer(&allocator, 1000, Intent::Upload);
+        for (offset, size) in [(1000, 1), (999, 2), (1001, 0), (u64::MAX, 1)] {
+            let refused = Err(AccessError::OutOfRange { offset, size, available: 1000 });
+            assert_eq!(buffer.write(offset, &vec![0; size as usize]), refused);
+            assert_eq!(buffer.read(offset, &mut vec![0; size as usize]), refused);
+        }
+        assert_eq!(buffer.write(1000, &[]), Ok(()));
+    }
+
+    #[test]
+    fn memory_that_the_cpu_cannot_reach_is_not_taken_whatever_the_intent() {
+        for profile in ["discrete-no-bar", "discrete-large-bar", "mobile"] {
+            for intent in [Intent::Upload, Intent::Readback, Intent::DeviceHostWrite, Intent::Device] {
+                let (_, allocator) = allocator(profile);
+                buffer(&allocator, 100, intent).write(0, &[1; 100]).unwrap();
+            }
+        }
+        let (_, allocator) = allocator("discrete-no-bar");
+        let mut desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+        desc.requirements.memory_types = crate::device::MemoryTypeMask(1);
+        let refused = MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc);
+        assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
+        assert_eq!(allocator.statistics().allocations, 0);
+    }
+
+    #[test]
+    fn what_fails_leaves_nothing_behind() {
+        for k in 1..6 {
+            let (device, allocator) = allocator("mobile");
+            device.fail_call(k, crate::device::DeviceError::OutOfDeviceMemory);
+            let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+            drop(MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc));
+            device.heal();
+            assert_eq!((allocator.statistics().allocations, device.usage().buffers), (0, 0));
+            drop(allocator);
+            assert_eq!(device.usage().memory_objects, 0);
+            assert_eq!(device.complaints(), Vec::<String>::new());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Resources and memory that retire by being dropped.
+
+use core::fmt;
+use core::ops::Deref;
+use std::sync::Arc;
+
+use super::allocator::{Allocation, Allocator};
+use super::resource::{Buffer, Buffers, Image, Images, ResourceError};
+use super::{AllocationDesc, AllocationError, Foreign};
+use crate::device::Device;
+use crate::lifetime::{DeferredDrop, Owned};
+
+/// What is held: how it is given back.
+pub trait Kind<D: Device> {
+    /// The token.
+    type Token: fmt::Debug + Send;
+
+    /// The allocation in it.
+    fn allocation(token: &Self::Token) -> &Allocation;
+
+    /// Gives a token of this allocator back.
+    fn give_back(allocator: &Allocator<D>, token: Self::Token) -> Result<(), Foreign<Self::Token>>;
+}
+
+impl<D: Device> Kind<D> for Buffers {
+    type Token = Buffer<D>;
+
+    fn allocation(token: &Buffer<D>) -> &Allocation {
+        token.allocation()
+    }
+
+    fn give_back(allocator: &Allocator<D>, token: Buffer<D>) -> Result<(), Foreign<Buffer<D>>> {
+        allocator.destroy_buffer(token)
+    }
+}
+
+impl<D: Device> Kind<D> for Images {
+    type Token = Image<D>;
+
+    fn allocation(token: &Image<D>) -> &Allocation {
+        token.allocation()
+    }
+
+    fn give_back(allocator: &Allocator<D>, token: Image<D>) -> Result<(), Foreign<Image<D>>> {
+        allocator.destroy_image(token)
+    }
+}
+
+/// Memory with nothing in it that is known here.
+#[derive(Debug)]
+pub enum Memory {}
+
+impl<D: Device> Kind<D> for Memory {
+    type Token = Allocation;
+
+    fn allocation(token: &Allocation) -> &Allocation {
+        token
+    }
+
+    fn give_back(allocator: &Allocator<D>, token: Allocation) -> Result<(), Foreign<Allocation>> {
+        allocator.free(token)
+    }
+}
+
+/// A token with its allocator, to which it is given back at once by being dropped: for who knows that the GPU is
+/// done with it, as [`Owned`] does.
+pub struct Held<D: Device, K: Kind<D>> {
+    allocator: Arc<Allocator<D>>,
+    /// Of this allocator. Taken when dropped.
+    token: Option<K::Token>,
+}
+
+/// A buffer with its allocator.
+pub type HeldBuffer<D> = Held<D, Buffers>;
+/// An image with its allocator.
+pub type HeldImage<D> = Held<D, Images>;
+/// Memory with its allocator.
+pub type HeldMemory<D> = Held<D, Memory>;
+
+/// A buffer that is retired by being dropped.
+pub type OwnedBuffer<D> = Owned<HeldBuffer<D>>;
+/// An image that is retired by being dropped.
+pub type OwnedImage<D> = Owned<HeldImage<D>>;
+/// Memory that is retired by being dropped.
+pub type OwnedAllocation<D> = Owned<HeldMemory<D>>;
+
+impl<D: Device, K: Kind<D>> Held<D, K> {
+    /// Holds a token of an allocator.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] when it is from another allocator; it comes back with the error.
+    pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, Foreign<K::Token>> {
+        if allocator.owns(K::allocation(&token)) {
+            Ok(Self { allocator: Arc::clone(allocator), token: Some(token) })
+        } else {
+            Err(Foreign(token))
+        }
+    }
+
+    /// The allocator that it is from.
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator<D>> {
+        &self.allocator
+    }
+
+    /// The token, to be given back by hand.
+    #[must_use]
+    pub fn into_inner(mut self) -> K::Token {
+        match self.token.take() {
+            Some(token) => token,
+            None => unreachable!("taken only by who consumes it"),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.allocator.place(K::allocation(self)).map_or(0, |place| place.size)
+    }
+}
+
+impl<D: Device, K: Kind<D>> Deref for Held<D, K> {
+    type Target = K::Token;
+
+    fn deref(&self) -> &K::Token {
+        match &self.token {
+            Some(token) => token,
+            None => unreachable!("taken only by who consumes it"),
+        }
+    }
+}
+
+impl<D: Device, K: Kind<D>> Drop for Held<D, K> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            // Known not to be foreign.
+            let _ = K::give_back(&self.allocator, token);
+        }
+    }
+}
+
+impl<D: Device, K: Kind<D>> fmt::Debug for Held<D, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.token).finish()
+    }
+}
+
+/// An allocator whose resources are dropped wherever one likes: they and their memory go when the GPU is done with
+/// them. A clone is the same one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use allotment::device::BufferDesc;
+/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+/// use allotment::memory::OwningAllocator;
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+///
+/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let tracker = SubmissionTracker::new(device.clone())?;
+/// let deferred = DeferredDrop::new(&tracker);
+/// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+/// let memory = OwningAllocator::new(&allocator, &deferred);
+///
+/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("mesh");
+/// let mesh = memory.create_buffer(&BufferDesc::new(65536), &desc)?;
+/// let recording = tracker.record("a frame");
+/// drop(mesh); // the recording may use it
+/// assert_eq!((deferred.statistics().pending, deferred.statistics().bytes), (1, 65536));
+/// drop(recording);
+/// deferred.reclaim();
+/// assert_eq!(allocator.statistics().allocation_bytes, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct OwningAllocator<D: Device> {
+    allocator: Arc<Allocator<D>>,
+    deferred: DeferredDrop,
+}
+
+// Not derived, since it is cloned whether or not the device can be.
+impl<D: Device> Clone for OwningAllocator<D> {
+    fn clone(&self) -> Self {
+        Self { allocator: Arc::clone(&self.allocator), deferred: self.deferred.clone() }
+    }
+}
+
+impl<D: Device> OwningAllocator<D> {
+    /// What `allocator` makes, retired through `deferred`.
+    #[must_use]
+    pub fn new(allocator: &Arc<Allocator<D>>, deferred: &DeferredDrop) -> Self {
+        Self { allocator: Arc::clone(allocator), deferred: deferred.clone() }
+    }
+
+    /// The allocator.
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator<D>> {
+        &self.allocator
+    }
+
+    /// Where resources wait for the GPU.
+    #[must_use]
+    pub fn deferred(&self) -> &DeferredDrop {
+        &self.deferred
+    }
+
+    /// As [`Allocator::create_buffer`].
+    ///
+    /// # Errors
+    ///
+    /// As for that.
+    pub fn create_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<OwnedBuffer<D>, ResourceError> {
+        self.allocator.create_buffer(info, desc).map(|buffer| self.own_new::<Buffers>(buffer))
+    }
+
+    /// As [`Allocator::create_image`].
+    ///
+    /// # Errors
+    ///
+    /// As for that.
+    pub fn create_image(
+        &self,
+        info: &D::ImageInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<OwnedImage<D>, ResourceError> {
+        self.allocator.create_image(info, desc).map(|image| self.own_new::<Images>(image))
+    }
+
+    /// As [`Allocator::allocate`].
+    ///
+    /// # Errors
+    ///
+    /// As for that.
+    pub fn allocate(&self, desc: &AllocationDesc) -> Result<OwnedAllocation<D>, AllocationError> {
+        self.allocator.allocate(desc).map(|allocation| self.own_new::<Memory>(allocation))
+    }
+
+    /// Owns a buffer that the allocator made by other means.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] when it is from another allocator; it comes back with the error.
+    pub fn own_buffer(&self, buffer: Buffer<D>) -> Result<OwnedBuffer<D>, Foreign<Buffer<D>>> {
+        Held::new(&self.allocator, buffer).map(|held| self.own(held))
+    }
+
+    /// Owns an image that the allocator made by other means.
+    ///
+    /// # Errors
+    ///
+    /// As for [`own_buffer`](Self::own_buffer).
+    pub fn own_image(&self, image: Image<D>) -> Result<OwnedImage<D>, Foreign<Image<D>>> {
+        Held::new(&self.allocator, image).map(|held| self.own(held))
+    }
+
+    /// Owns memory that the allocator got by other means.
+    ///
+    /// # Errors
+    ///
+    /// As for [`own_buffer`](Self::own_buffer).
+    pub fn own_allocation(&self, allocation: Allocation) -> Result<OwnedAllocation<D>, Foreign<Allocation>> {
+        Held::new(&self.allocator, allocation).map(|held| self.own(held))
+    }
+
+    fn own<K: Kind<D> + 'static>(&self, held: Held<D, K>) -> Owned<Held<D, K>> {
+        let bytes = held.bytes();
+        self.deferred.own_sized(held, bytes)
+    }
+
+    /// Owns what the allocator made just now.
+    fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Held<D, K>> {
+        self.own(Held { allocator: Arc::clone(&self.allocator), token: Some(token) })
+    }
+}

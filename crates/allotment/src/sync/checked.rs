@@ -1,0 +1,50 @@
+//! The one switch between real atomics and those of a model checker (loom), for `lifetime`.
+//!
+//! Built with `--cfg loom`, whatever is made of these is run in every order that the memory model allows.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence},
+    sync::{Mutex, MutexGuard},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub(crate) use {
+    core::hint::spin_loop,
+    core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence},
+    std::sync::{Mutex, MutexGuard},
+    std::thread::yield_now,
+};
+
+use std::sync::PoisonError;
+
+/// Locks a mutex; see [`locked`](super::locked).
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A cell whose accesses the model checker watches.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(core::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell;

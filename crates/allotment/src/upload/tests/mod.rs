@@ -1,0 +1,106 @@
+//! Uploads on the simulated device, whose queues really copy bytes, later than they were told to.
+
+mod arenas;
+mod readback;
+mod rings;
+mod uploader;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use super::*;
+use crate::device::host::{HostBuffer, HostDevice, Profile};
+use crate::device::{
+    BufferCopy, BufferDesc, Device as _, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
+    Wait,
+};
+use crate::lifetime::{Recording, SubmissionTracker};
+use crate::memory::{Allocator, AllocatorDesc, LeakHandler, MappedBuffer};
+use crate::{Alignment, AllocationDesc, Intent};
+
+const QUEUE: QueueIndex = QueueIndex(0);
+const ONE: Alignment = Alignment::ONE;
+const LONG: Duration = Duration::from_secs(20);
+
+fn align(value: u64) -> Alignment {
+    Alignment::new(value).unwrap()
+}
+
+fn point(value: u64) -> TimelinePoint {
+    TimelinePoint { queue: QUEUE, value: TimelineValue(value) }
+}
+
+/// A device whose allocator and tracker are given back when it goes: all must be free, and the device must
+/// have had nothing to complain about.
+struct Rig {
+    device: HostDevice,
+    allocator: Arc<Allocator<HostDevice>>,
+    tracker: SubmissionTracker,
+}
+
+impl Rig {
+    fn new(profile: &str) -> Self {
+        let device = HostDevice::new(Profile::named(profile).unwrap());
+        let desc = AllocatorDesc { on_leak: LeakHandler::Ignore, ..AllocatorDesc::default() };
+        let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        Self { device, allocator, tracker }
+    }
+
+    /// A buffer that queues write and the CPU reads, or the other way round.
+    fn buffer(&self, size: u64, intent: Intent) -> MappedBuffer<HostDevice> {
+        let desc = AllocationDesc::new(Requirements::new(0), intent);
+        MappedBuffer::new(&self.allocator, &BufferDesc::new(size), &desc).unwrap()
+    }
+
+    /// Copies one range. It has to be alive until the point is reached.
+    fn copy(
+        &self,
+        recording: Recording,
+        from: (&HostBuffer, u64),
+        to: (&HostBuffer, u64),
+        size: u64,
+    ) -> TimelinePoint {
+        let copy = BufferCopy { from: from.0, from_offset: from.1, to: to.0, to_offset: to.1, size };
+        let work = Submission { copies: &[copy], ..Submission::default() };
+        // SAFETY: the ranges lie in the buffers, and the tests are about how long they live.
+        recording.submit(QUEUE, |queue| unsafe { self.device.submit(queue, &work) }).unwrap()
+    }
+
+    /// A submission of nothing.
+    fn submit(&self, recording: Recording) -> TimelinePoint {
+        // SAFETY: there is nothing in it.
+        recording.submit(QUEUE, |queue| unsafe { self.device.submit(queue, &Submission::default()) }).unwrap()
+    }
+
+    fn wait(&self, point: TimelinePoint) {
+        assert_eq!(self.tracker.wait(point, LONG), Ok(Wait::Reached));
+    }
+
+    fn wait_idle(&self) {
+        assert_eq!(self.tracker.wait_idle(LONG), Ok(Wait::Reached));
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.allocator.check_invariants();
+        assert_eq!(self.allocator.statistics().allocations, 0, "{:?}", self.allocator.leaks());
+        assert_eq!(self.device.usage().buffers, 0);
+        assert_eq!(self.device.complaints(), Vec::<String>::new());
+    }
+}
+
+/// Bytes that tell where they are from.
+fn pattern(seed: u64, size: u64) -> Vec<u8> {
+    (0..size).map(|i| (i * 7 + seed * 31 + 1) as u8).collect()
+}
+
+fn bytes(buffer: &MappedBuffer<HostDevice>, offset: u64, size: u64) -> Vec<u8> {
+    let mut bytes = vec![0; size as usize];
+    buffer.read(offset, &mut bytes).unwrap();
+    bytes
+}

@@ -1,0 +1,113 @@
+//! What an uploader does where the device fails.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+use super::*;
+use crate::device::DeviceError;
+use crate::lifetime::DeferredDrop;
+use crate::memory::{OwnedBuffer, OwningAllocator};
+use crate::upload::lane::Lane;
+
+fn memory(rig: &Rig) -> OwningAllocator<HostDevice> {
+    OwningAllocator::new(&rig.allocator, &DeferredDrop::new(&rig.tracker))
+}
+
+fn target(memory: &OwningAllocator<HostDevice>, size: u64) -> OwnedBuffer<HostDevice> {
+    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
+    memory.create_buffer(&BufferDesc::new(size), &desc).unwrap()
+}
+
+fn read(memory: &OwningAllocator<HostDevice>, buffer: &OwnedBuffer<HostDevice>) -> Vec<u8> {
+    let mut bytes = vec![0; buffer.size() as usize];
+    memory.allocator().read(buffer.allocation(), 0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is_done() {
+    for given in [false, true] {
+        let rig = Rig::new("integrated");
+        let memory = memory(&rig);
+        let (first, second) = (target(&memory, 400), target(&memory, 400));
+        let mut lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
+        let id = |buffer: &OwnedBuffer<_>| buffer.allocation().id();
+        lane.stage(&memory, (id(&first), first.handle(), 0), &pattern(1, 400)).unwrap();
+        rig.device.pause_queues();
+        let panics = || {
+            lane.flush_by(&memory, |device, queue, work| {
+                if given {
+                    // SAFETY: all that is in it lives until the end of the test.
+                    unsafe { device.submit(queue, work) }.unwrap();
+                }
+                panic!("of the test");
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert_eq!(lane.open_bytes(), 0);
+        assert_eq!(lane.writes_to(&rig.tracker, id(&first)), given, "as far as anybody knows");
+        // It is not submitted again, and not pulled from under the queue.
+        lane.flush(&memory).unwrap();
+        assert_eq!(rig.device.submitted(QUEUE), TimelineValue(u64::from(given)));
+        lane.discard();
+        let large = pattern(2, 400);
+        lane.stage(&memory, (id(&second), second.handle(), 0), &large).unwrap();
+        lane.flush(&memory).unwrap();
+        let full = lane.stage(&memory, (id(&second), second.handle(), 0), &large);
+        assert_eq!(full.is_err(), given, "the bytes of both are in use: {full:?}");
+        rig.device.resume_queues();
+        lane.flush(&memory).unwrap();
+        rig.wait_idle();
+        assert_eq!(read(&memory, &second), large);
+        if given {
+            assert_eq!(read(&memory, &first), pattern(1, 400));
+        }
+        drop((lane, first, second));
+        assert_eq!(memory.deferred().drain(LONG).pending, 0);
+    }
+}
+
+#[test]
+fn an_uploader_whose_device_is_lost_lets_go_of_everything_and_says_so_ever_after() {
+    let rig = Rig::new("discrete-no-bar");
+    let memory = memory(&rig);
+    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let buffer = target(&memory, 1000);
+    uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
+    rig.device.lose();
+    let lost = UploadError::Device(DeviceError::Lost);
+    assert_eq!(uploader.submit(), Err(lost));
+    assert_eq!(uploader.statistics().open_bytes, 0);
+    assert_eq!(rig.tracker.statistics().open, 0, "no recording holds anything back");
+    assert_eq!(uploader.update(&buffer, 0, &[1]), Err(lost));
+    assert_eq!(uploader.initialize(&buffer, 0, &[1]), Err(lost));
+    assert_eq!(uploader.wait_for(point(0)), Err(lost));
+    assert_eq!(uploader.submit(), Err(lost));
+    drop((uploader, buffer));
+    assert_eq!(memory.deferred().drain(LONG).pending, 0);
+}
+
+#[test]
+fn what_a_queue_refuses_stays_and_can_be_submitted_again() {
+    let rig = Rig::new("discrete-no-bar");
+    let memory = memory(&rig);
+    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let buffer = target(&memory, 1000);
+    uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
+    rig.device.fail_from(1, DeviceError::OutOfHostMemory);
+    assert_eq!(uploader.submit(), Err(UploadError::Device(DeviceError::OutOfHostMemory)));
+    assert_eq!(uploader.statistics().open_bytes, 1000);
+    rig.device.heal();
+    rig.device.pause_queues();
+    let there = uploader.submit().unwrap();
+    let statistics = uploader.statistics();
+    assert_eq!(
+        (statistics.open_bytes, statistics.batches_in_flight, statistics.bytes_in_flight),
+        (0, 1, 1000)
+    );
+    rig.device.resume_queues();
+    assert_eq!(rig.tracker.wait_all(&there, LONG), Ok(Wait::Reached));
+    assert_eq!(uploader.statistics().batches_in_flight, 0);
+    drop((uploader, buffer));
+    assert_eq!(memory.deferred().drain(LONG).pending, 0);
+}

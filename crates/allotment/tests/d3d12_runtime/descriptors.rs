@@ -1,0 +1,83 @@
+//! Heaps of descriptors: as large as the runtime says, and none where it refuses.
+
+use allotment::device::d3d12::{DescriptorHeap, Device};
+use allotment::device::{
+    DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, DeviceError, Filter, HeapUse, SamplerDesc,
+    ShaderKind,
+};
+use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};
+use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
+
+use crate::rig::{self, Config, assert_clean};
+use crate::runtime::faults::Kind;
+
+fn heap(device: &Device, usage: HeapUse, capacity: u32) -> Result<DescriptorHeap, DeviceError> {
+    // SAFETY: the runtime has the memory of heaps.
+    unsafe { device.create_descriptor_heap(&DescriptorHeapDesc { usage, capacity }, None) }
+}
+
+fn usages() -> impl Iterator<Item = HeapUse> {
+    let staging = DescriptorKind::ALL.into_iter().map(HeapUse::Staging);
+    staging.chain(ShaderKind::ALL.into_iter().map(HeapUse::ShaderVisible))
+}
+
+#[test]
+fn a_heap_that_the_runtime_refuses_is_an_error_and_leaves_nothing_behind() {
+    for config in [Config::oldest(), Config::newest()] {
+        let Some(runtime) = rig::runtime(config) else { return };
+        let device = rig::device(&runtime, |desc| desc).unwrap();
+        for usage in usages() {
+            for (code, error) in [
+                (E_OUTOFMEMORY, DeviceError::OutOfDeviceMemory),
+                (DXGI_ERROR_DEVICE_REMOVED, DeviceError::Lost),
+                (E_INVALIDARG, DeviceError::Other { code: E_INVALIDARG.0 }),
+            ] {
+                runtime.refuse(Kind::CreateDescriptorHeap, 1, code);
+                assert_eq!(heap(&device, usage, 16).unwrap_err(), error, "{usage:?}");
+                assert!(runtime.refuse_nothing());
+                assert_eq!(runtime.live().descriptor_heaps, 0);
+            }
+            let heap = heap(&device, usage, 16).unwrap();
+            assert_eq!(runtime.live().descriptor_heaps, 1);
+            // SAFETY: nobody uses it.
+            unsafe { device.destroy_descriptor_heap(heap) };
+            assert_eq!(runtime.live().descriptor_heaps, 0);
+        }
+        drop(device);
+        assert_clean(&runtime);
+    }
+}
+
+#[test]
+fn heaps_are_as_large_as_the_runtime_says_and_on_old_ones_as_they_always_were() {
+    let samplers = |count| Config { descriptors: Some([1 << 20, count]), ..Config::newest() };
+    for (config, views, most) in [
+        (Config::oldest(), 1_000_000, 2048),
+        (samplers(4000), 1 << 20, 4000),
+        // As software devices say, which have no memory of their own.
+        (samplers(u32::MAX), 1 << 20, 1 << 16),
+    ] {
+        let Some(runtime) = rig::runtime(config) else { return };
+        let device = rig::device(&runtime, |desc| desc).unwrap();
+        let limits = device.descriptor_limits();
+        assert_eq!((limits.resources.max_capacity, limits.samplers.max_capacity), (views, most));
+        for (kind, most) in [(ShaderKind::Resource, views), (ShaderKind::Sampler, most)] {
+            let refused = heap(&device, HeapUse::ShaderVisible(kind), most + 1);
+            assert_eq!(refused.unwrap_err(), DeviceError::Unsupported, "{kind:?}");
+        }
+        drop(device);
+        assert_clean(&runtime);
+    }
+}
+
+#[test]
+fn an_anisotropic_filter_takes_the_nearest_mip_level_where_the_runtime_has_one() {
+    let desc = SamplerDesc { max_anisotropy: 8, mip_filter: Filter::Nearest, ..SamplerDesc::default() };
+    for (config, can) in [(Config::oldest(), false), (Config::newest(), true)] {
+        let Some(runtime) = rig::runtime(config) else { return };
+        let device = rig::device(&runtime, |desc| desc).unwrap();
+        assert_eq!(device.create_sampler(&desc).is_ok(), can);
+        drop(device);
+        assert_clean(&runtime);
+    }
+}

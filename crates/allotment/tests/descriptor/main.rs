@@ -1,0 +1,20 @@
+//! Descriptors on the simulated device: each row that the design asks for as a test named after it, shadow models, what
+//! queues read, and failures at every call.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
+mod bindings;
+#[path = "../common/counting.rs"]
+mod counting;
+mod failures;
+mod model;
+mod ranges;
+mod reads;
+mod replacing;
+mod rig;
+mod samplers;
+mod slots;
+mod staging;
+mod steady;
+mod threads;
+mod transient;

@@ -1,0 +1,187 @@
+//! What the tests share: a simulated device, a buffer of known numbers to point at, and queues that read.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use allotment::descriptor::{
+    DescriptorError, DescriptorRange, ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc,
+    TransientDescriptors,
+};
+use allotment::device::host::{HostDescriptor, HostDescriptorHeap, HostDevice, HostRead, Profile};
+use allotment::device::{
+    BufferDesc, BufferUse, DescriptorDevice, DescriptorKind, QueueIndex, TimelinePoint, Wait,
+};
+use allotment::lifetime::{DeferredDrop, Recording, SubmissionTracker};
+use allotment::memory::{MappedBuffer, OwningAllocator};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+
+pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Numbers that there are descriptors of.
+pub(crate) const NUMBERS: u32 = 4096;
+
+/// Bytes from one to the next.
+const STEP: u64 = 4;
+
+pub(crate) type Heap = ShaderVisibleHeap<HostDevice>;
+pub(crate) type Range = DescriptorRange<HostDevice>;
+pub(crate) type Staging = StagingHeap<HostDevice>;
+pub(crate) type Transient = TransientDescriptors<HostDevice>;
+
+pub(crate) struct Rig {
+    pub(crate) device: HostDevice,
+    pub(crate) tracker: SubmissionTracker,
+    pub(crate) allocator: Arc<Allocator<HostDevice>>,
+    pub(crate) memory: OwningAllocator<HostDevice>,
+    /// At `STEP * n` stands the number `value(n)`.
+    numbers: MappedBuffer<HostDevice>,
+}
+
+/// What a descriptor of the number reads.
+pub(crate) fn value(number: u32) -> u32 {
+    number * 7 + 100
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::on(Profile::named("discrete-large-bar").unwrap())
+    }
+
+    pub(crate) fn on(profile: Profile) -> Self {
+        let device = HostDevice::new(profile);
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let numbers = mapped(&allocator, u64::from(NUMBERS) * STEP, Intent::Upload);
+        let bytes: Vec<u8> = (0..NUMBERS).flat_map(|number| value(number).to_le_bytes()).collect();
+        numbers.write(0, &bytes).unwrap();
+        Self { device, tracker, allocator, memory, numbers }
+    }
+
+    /// A descriptor of a number.
+    pub(crate) fn number(&self, number: u32) -> HostDescriptor<'_> {
+        let start = u64::from(number % NUMBERS) * STEP;
+        // SAFETY: the buffer lives as long as the rig, and the range lies in it.
+        unsafe {
+            self.device.buffer_descriptor(self.numbers.handle(), start..start + STEP, BufferUse::ReadOnly)
+        }
+    }
+
+    pub(crate) fn heap(&self, desc: ShaderVisibleHeapDesc) -> Heap {
+        ShaderVisibleHeap::new(&self.allocator, &self.tracker, desc).unwrap()
+    }
+
+    /// A heap of resources with so many slots, descriptors in tables and in chunks of 16.
+    pub(crate) fn resources(&self, slots: u32, tables: u32, transient: u32) -> Heap {
+        let desc = ShaderVisibleHeapDesc::resources().with_regions(slots, tables, transient);
+        self.heap(desc.with_chunk(16))
+    }
+
+    pub(crate) fn staging(&self, page_size: u32) -> Arc<Staging> {
+        let desc = StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(page_size);
+        Arc::new(StagingHeap::new(&self.allocator, &self.tracker, desc).unwrap())
+    }
+
+    pub(crate) fn record(&self) -> Recording {
+        self.tracker.record("a test")
+    }
+
+    /// Submits work that reads nothing.
+    pub(crate) fn submit(&self, recording: Recording) -> TimelinePoint {
+        use allotment::device::{Device as _, Submission};
+        // SAFETY: it copies nothing.
+        recording.submit(QUEUE, |queue| unsafe { self.device.submit(queue, &Submission::default()) }).unwrap()
+    }
+
+    /// Submits a recording that reads through descriptors, and returns what comes of it.
+    pub(crate) fn submit_reads(
+        &self,
+        recording: Recording,
+        heap: &HostDescriptorHeap,
+        indices: &[u32],
+    ) -> Reading {
+        let size = (indices.len().max(1) * 4) as u64;
+        let list = mapped(&self.allocator, size, Intent::Upload);
+        let to = mapped(&self.allocator, size, Intent::Readback);
+        let bytes: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
+        list.write(0, &bytes).unwrap();
+        let read = HostRead {
+            heap,
+            indices: list.handle(),
+            indices_offset: 0,
+            count: indices.len() as u32,
+            to: to.handle(),
+            to_offset: 0,
+        };
+        let submitted = recording.submit(QUEUE, |queue| {
+            // SAFETY: the buffers live in the reading, which waits; the heap lives until the recording is over.
+            unsafe { self.device.submit_reads(queue, &[], &[read]) }
+        });
+        Reading {
+            point: submitted.unwrap(),
+            count: indices.len(),
+            _list: list,
+            to,
+            device: self.device.clone(),
+        }
+    }
+
+    /// What work reads now through these descriptors of the heap.
+    pub(crate) fn read(&self, heap: &Heap, indices: &[u32]) -> Vec<u32> {
+        let recording = self.record();
+        let transient = heap.begin(&recording).unwrap();
+        self.submit_reads(recording, transient.heap(), indices).wait()
+    }
+
+    pub(crate) fn wait(&self, point: TimelinePoint) {
+        assert_eq!(self.tracker.wait(point, PATIENCE), Ok(Wait::Reached));
+    }
+
+    pub(crate) fn wait_idle(&self) {
+        assert_eq!(self.tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+    }
+
+    pub(crate) fn assert_no_complaints(&self) {
+        assert_eq!(self.device.complaints(), Vec::<String>::new());
+    }
+}
+
+/// Work on its way.
+pub(crate) struct Reading {
+    pub(crate) point: TimelinePoint,
+    count: usize,
+    _list: MappedBuffer<HostDevice>,
+    to: MappedBuffer<HostDevice>,
+    device: HostDevice,
+}
+
+impl Reading {
+    /// What it read.
+    pub(crate) fn wait(self) -> Vec<u32> {
+        use allotment::device::Device as _;
+        assert_eq!(self.device.wait(self.point, PATIENCE), Ok(Wait::Reached));
+        let mut bytes = vec![0; self.count * 4];
+        self.to.read(0, &mut bytes).unwrap();
+        bytes.chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect()
+    }
+}
+
+pub(crate) fn mapped(
+    allocator: &Arc<Allocator<HostDevice>>,
+    size: u64,
+    intent: Intent,
+) -> MappedBuffer<HostDevice> {
+    let desc = AllocationDesc::new(Requirements::new(0), intent);
+    MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
+}
+
+/// What a refusal for want of room says: requested, free, largest, retiring.
+pub(crate) fn numbers_of<T: core::fmt::Debug>(refused: Result<T, DescriptorError>) -> [u32; 4] {
+    match refused {
+        Err(DescriptorError::Exhausted { requested, free, largest, retiring, .. }) => {
+            [requested, free, largest, retiring]
+        }
+        other => panic!("{other:?} is no exhaustion"),
+    }
+}

@@ -1,0 +1,170 @@
+//! Bindless slots.
+
+use std::sync::Arc;
+
+use allotment::descriptor::{DescriptorError, Keep};
+
+use crate::rig::{Rig, numbers_of, value};
+
+#[test]
+fn a_slot_is_read_at_its_index() {
+    let rig = Rig::new();
+    let heap = rig.resources(100, 0, 16);
+    let slots: Vec<_> = (0..100).map(|i| heap.insert(&rig.number(i), None).unwrap()).collect();
+    let indices: Vec<_> = slots.iter().rev().map(|slot| slot.index()).collect();
+    assert_eq!(rig.read(&heap, &indices), (0..100).rev().map(value).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_slot_that_was_removed_is_stale_and_nothing_changes() {
+    let rig = Rig::new();
+    let (heap, other) = (rig.resources(4, 0, 0), rig.resources(4, 0, 0));
+    let slot = heap.insert(&rig.number(0), None).unwrap();
+    assert_eq!(other.remove(slot), Err(DescriptorError::Foreign));
+    heap.remove(slot).unwrap();
+    let before = heap.statistics();
+    assert_eq!(heap.remove(slot), Err(DescriptorError::Stale));
+    assert_eq!(heap.replace(slot, &rig.number(1), None), Err(DescriptorError::Stale));
+    assert_eq!(heap.statistics(), before);
+    heap.reclaim();
+    let again = heap.insert(&rig.number(2), None).unwrap();
+    assert_eq!(again.index(), slot.index());
+    assert_eq!(heap.remove(slot), Err(DescriptorError::Stale), "though the index is in use again");
+}
+
+#[test]
+fn a_slot_and_what_it_points_at_stay_as_long_as_a_recording_that_was_open() {
+    let rig = Rig::new();
+    let heap = rig.resources(1, 0, 16);
+    let keep: Arc<u32> = Arc::new(7);
+    let slot = heap.insert(&rig.number(5), Some(keep.clone() as Keep)).unwrap();
+    let recording = rig.record();
+    let transient = heap.begin(&recording).unwrap();
+    heap.remove(slot).unwrap();
+    heap.reclaim();
+    assert_eq!(Arc::strong_count(&keep), 2);
+    assert_eq!(numbers_of(heap.insert(&rig.number(6), None)), [1, 0, 0, 1]);
+    rig.device.pause_queues();
+    let reading = rig.submit_reads(recording, transient.heap(), &[slot.index()]);
+    heap.reclaim();
+    assert_eq!(numbers_of(heap.insert(&rig.number(6), None)), [1, 0, 0, 1], "the queue has not read it yet");
+    rig.device.resume_queues();
+    assert_eq!(reading.wait(), [value(5)]);
+    drop(transient);
+    let new = heap.insert(&rig.number(6), None).unwrap();
+    assert_eq!((Arc::strong_count(&keep), new.index()), (1, slot.index()));
+    assert_eq!(rig.read(&heap, &[new.index()]), [value(6)]);
+}
+
+#[test]
+fn a_replaced_slot_is_another_one_and_the_old_one_is_read_until_then() {
+    let rig = Rig::new();
+    let heap = rig.resources(8, 0, 16);
+    let old = heap.insert(&rig.number(1), None).unwrap();
+    let recording = rig.record();
+    let transient = heap.begin(&recording).unwrap();
+    let new = heap.replace(old, &rig.number(2), None).unwrap();
+    assert_ne!(old.index(), new.index());
+    let reading = rig.submit_reads(recording, transient.heap(), &[old.index(), new.index()]);
+    assert_eq!(reading.wait(), [value(1), value(2)]);
+}
+
+#[test]
+fn a_batch_is_all_or_nothing() {
+    let rig = Rig::new();
+    let heap = rig.resources(2048, 0, 16);
+    let some = (0..2047).map(|i| (rig.number(i), None));
+    let slots = heap.insert_all(some).unwrap();
+    let before = heap.statistics();
+    // What another allocator did in this very place was to write past the end.
+    let refused = heap.insert_all((0..13).map(|i| (rig.number(i), None)));
+    assert_eq!(numbers_of(refused), [13, 1, 1, 0]);
+    let mut after = heap.statistics();
+    after.slots.failures -= 1;
+    assert_eq!(after, before);
+    assert!(heap.insert(&rig.number(9), None).is_ok(), "the one that is left");
+    let indices: Vec<_> = slots.iter().map(|slot| slot.index()).collect();
+    assert_eq!(rig.read(&heap, &indices), (0..2047).map(value).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_batch_with_a_descriptor_of_another_kind_takes_nothing() {
+    let rig = Rig::new();
+    let heap = rig.resources(16, 0, 0);
+    let sampler = {
+        use allotment::device::DescriptorDevice as _;
+        rig.device.create_sampler(&allotment::device::SamplerDesc::default()).unwrap()
+    };
+    let wrong = allotment::device::host::HostDescriptor::Sampler(&sampler);
+    let batch = [(rig.number(0), None), (wrong, None), (rig.number(2), None)];
+    let refused = heap.insert_all(batch.into_iter()).unwrap_err();
+    assert!(matches!(refused, DescriptorError::WrongKind { .. }));
+    assert_eq!(heap.statistics().slots.used, 0);
+    assert_eq!(heap.insert_all((0..16).map(|i| (rig.number(i), None))).unwrap().len(), 16);
+    // SAFETY: nothing uses it.
+    unsafe { allotment::device::DescriptorDevice::destroy_sampler(&rig.device, sampler) };
+    rig.assert_no_complaints();
+}
+
+/// What a slot keeps, and what happens when it goes.
+struct Goodbye(Box<dyn FnMut() + Send + Sync>);
+
+impl Drop for Goodbye {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn what_a_slot_keeps_may_come_back_to_the_heap_when_it_is_dropped_three_deep() {
+    let rig = Rig::new();
+    let heap = Arc::new(rig.resources(8, 16, 16));
+    let inner: Arc<u32> = Arc::new(0);
+    let mut keep: Keep = inner.clone();
+    for number in 0..3 {
+        let slot = heap.insert(&rig.number(number), Some(keep)).unwrap();
+        let heap = Arc::downgrade(&heap);
+        keep = Arc::new(Goodbye(Box::new(move || {
+            let heap = heap.upgrade().unwrap();
+            heap.remove(slot).unwrap();
+            drop(heap.allocate(3).unwrap());
+            let _ = heap.statistics();
+        })));
+    }
+    let slot = heap.insert(&rig.number(9), Some(keep)).unwrap();
+    heap.remove(slot).unwrap();
+    assert_eq!(heap.drain(crate::rig::PATIENCE).pending, 0);
+    let statistics = heap.statistics();
+    assert_eq!((statistics.slots.used, statistics.tables.used), (0, 0));
+    assert_eq!(Arc::strong_count(&inner), 1);
+}
+
+#[test]
+fn a_destructor_that_panics_loses_neither_its_slot_nor_what_is_behind_it() {
+    let rig = Rig::new();
+    let heap = rig.resources(8, 16, 16);
+    let after: Arc<u32> = Arc::new(0);
+    let bad: Keep = Arc::new(Goodbye(Box::new(|| panic!("as it should"))));
+    let first = heap.insert(&rig.number(1), Some(bad)).unwrap();
+    let second = heap.insert(&rig.number(2), Some(after.clone())).unwrap();
+    heap.remove(first).unwrap();
+    heap.remove(second).unwrap();
+    let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| heap.reclaim()));
+    assert!(caught.is_err());
+    assert_eq!((Arc::strong_count(&after), heap.statistics().slots.used), (1, 0));
+    assert!(heap.insert(&rig.number(3), None).is_ok(), "and the heap goes on");
+}
+
+#[test]
+fn nothing_is_copied_that_points_at_what_is_gone() {
+    let rig = Rig::new();
+    let heap = rig.resources(8, 16, 16);
+    let (slot, stays) =
+        (heap.insert(&rig.number(1), None).unwrap(), heap.insert(&rig.number(2), None).unwrap());
+    heap.remove(slot).unwrap();
+    heap.reclaim();
+    heap.compact().unwrap();
+    // Nobody has the slot, so nobody reads it; a test may.
+    assert_eq!(rig.read(&heap, &[slot.index(), stays.index()]), [0, value(2)]);
+    rig.assert_no_complaints();
+}

@@ -1,0 +1,50 @@
+//! What a steady frame costs: nothing.
+
+use allotment::descriptor::{Binding, BindingLayout, BindingSet};
+use std::sync::Arc;
+
+use crate::counting;
+use crate::rig::Rig;
+
+#[test]
+fn a_steady_frame_takes_nothing_from_the_heap_and_makes_no_heap_of_the_device() {
+    let rig = Rig::new();
+    let (heap, staging) = (Arc::new(rig.resources(256, 512, 4096)), rig.staging(256));
+    let bindings = [Binding::mutable("material").array(2), Binding::dynamic("instance").array(4)];
+    let layout = BindingLayout::new(&heap, &staging, &bindings).unwrap();
+    let mut sets: Vec<_> = (0..16).map(|_| BindingSet::new(&layout).unwrap()).collect();
+    let mut slots: Vec<_> = (0..128).map(|i| heap.insert(&rig.number(i), None).unwrap()).collect();
+    let mut cost = 0;
+    let mut heaps = 0;
+    for frame in 0..200_u32 {
+        if frame == 100 {
+            heaps = rig.device.usage().descriptor_heaps;
+        }
+        let before = counting::of_this_thread();
+        let recording = rig.record();
+        let mut view = heap.begin(&recording).unwrap();
+        for draw in 0..200 {
+            let set = &mut sets[draw as usize % 16];
+            set.bind(1, draw % 4, &rig.number(frame + draw), None).unwrap();
+            if draw % 40 == 0 {
+                set.bind(0, 0, &rig.number(frame), None).unwrap();
+            }
+            set.commit(&mut view).unwrap();
+        }
+        for slot in slots.iter_mut().skip(frame as usize % 8).step_by(8) {
+            *slot = heap.replace(*slot, &rig.number(frame), None).unwrap();
+        }
+        let one = staging.allocate(1).unwrap();
+        drop(view);
+        rig.submit(recording);
+        staging.free(one).unwrap();
+        rig.wait_idle();
+        heap.reclaim();
+        staging.reclaim();
+        if frame >= 100 {
+            cost += counting::of_this_thread() - before;
+        }
+    }
+    assert_eq!(cost, 0);
+    assert_eq!(rig.device.usage().descriptor_heaps, heaps);
+}

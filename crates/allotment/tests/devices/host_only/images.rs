@@ -1,0 +1,288 @@
+//! Copies of images that the simulated device complains of, and that run later than they were told to.
+
+use allotment::device::{
+    CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,
+};
+
+use crate::fixture::{Outcome, Test, tests};
+use crate::gpu::{Buffer, Gpu, Image, TexelCopy, assert_same, copy, pattern};
+use crate::kinds::host::HostFixture;
+
+type HostGpu = Gpu<HostFixture>;
+
+pub(super) fn all() -> Vec<Test<HostFixture>> {
+    tests![HostFixture:
+        a_copy_beyond_an_image_or_its_buffer_is_refused,
+        a_copy_of_other_texels_than_the_images_is_refused,
+        an_image_of_several_samples_is_not_copied,
+        an_image_is_not_copied_onto_itself,
+        an_image_that_is_destroyed_too_early_is_a_complaint,
+        an_images_memory_that_is_freed_too_early_is_a_complaint,
+        texels_are_read_when_the_queue_comes_to_them,
+        bytes_that_the_same_submission_copies_to_a_buffer_are_too_late_for_an_image,
+        an_image_needs_memory_for_all_of_its_subresources,
+        an_image_has_no_more_mip_levels_than_it_can_be_halved,
+    ]
+}
+
+/// Tests for a device that wants texels in buffers aligned, and knows one-way memory.
+pub(super) fn about_limits() -> Vec<Test<HostFixture>> {
+    tests![HostFixture:
+        texels_off_their_alignment_in_a_buffer_are_refused,
+        an_image_is_not_copied_into_memory_that_queues_only_read_or_out_of_such_that_they_only_write,
+    ]
+}
+
+const FIRST: QueueIndex = QueueIndex(0);
+
+/// An image of 16 × 8 texels with 3 mip levels and 2 layers.
+fn image(gpu: &HostGpu) -> Image<'_, HostFixture> {
+    let mut desc = ImageDesc::new(16, 8, 4);
+    (desc.mip_levels, desc.array_layers) = (3, 2);
+    gpu.image(desc)
+}
+
+/// A copy of the first subresource of such an image.
+fn whole<'a>(
+    gpu: &HostGpu,
+    buffer: &'a Buffer<'_, HostFixture>,
+    image: &'a Image<'_, HostFixture>,
+) -> TexelCopy<'a, HostFixture> {
+    let texel = TexelBlock::new(4);
+    TexelCopy::<HostFixture> {
+        buffer: buffer.raw(),
+        buffer_offset: 0,
+        row_pitch: texel.row_pitch(16, &gpu.properties().limits),
+        rows: 8,
+        image: image.raw(),
+        mip_level: 0,
+        array_layer: 0,
+        origin: [0; 3],
+        extent: [16, 8, 1],
+        texel,
+        direction: CopyDirection::IntoImage,
+        before: (),
+        after: (),
+    }
+}
+
+fn buffer(gpu: &HostGpu, bytes: u64) -> Buffer<'_, HostFixture> {
+    gpu.buffer(gpu.two_way_type(), bytes)
+}
+
+/// Each copy is refused with a complaint, alone and with a good one before it.
+#[track_caller]
+fn assert_refused<'a>(
+    gpu: &HostGpu,
+    good: TexelCopy<'a, HostFixture>,
+    bad: impl IntoIterator<Item = TexelCopy<'a, HostFixture>>,
+) {
+    let before = gpu.device().submitted(FIRST);
+    for (count, bad) in (1..).zip(bad) {
+        let image_copies = [good, bad];
+        let submission = Submission { image_copies: &image_copies, ..Submission::default() };
+        let refused = gpu.try_submit_all(FIRST, &submission);
+        assert_eq!(refused, Err(DeviceError::Unsupported), "{bad:?}");
+        assert_eq!(gpu.fixture().complaints_about("submit: "), count, "{:#?}", gpu.device().complaints());
+    }
+    assert_eq!(gpu.device().submitted(FIRST), before);
+}
+
+fn a_copy_beyond_an_image_or_its_buffer_is_refused(gpu: &HostGpu) {
+    let (buffer, image) = (buffer(gpu, 512), image(gpu));
+    let good = whole(gpu, &buffer, &image);
+    let small = TexelCopy::<HostFixture> { mip_level: 2, extent: [4, 2, 1], ..good };
+    gpu.wait(gpu.submit_images(FIRST, &[], &[good, small]));
+    assert_refused(
+        gpu,
+        good,
+        [
+            TexelCopy::<HostFixture> { extent: [17, 8, 1], row_pitch: 68, ..good },
+            TexelCopy::<HostFixture> { extent: [16, 9, 1], rows: 9, ..good },
+            TexelCopy::<HostFixture> { extent: [4, 2, 2], ..good },
+            TexelCopy::<HostFixture> { origin: [1, 0, 0], ..good },
+            TexelCopy::<HostFixture> { origin: [0, 0, 1], ..good },
+            TexelCopy::<HostFixture> { origin: [u32::MAX, 0, 0], ..good },
+            TexelCopy::<HostFixture> { mip_level: 3, extent: [1, 1, 1], ..good },
+            TexelCopy::<HostFixture> { array_layer: 2, ..good },
+            TexelCopy::<HostFixture> { extent: [5, 2, 1], ..small },
+            TexelCopy::<HostFixture> { buffer_offset: 1, ..good },
+            TexelCopy::<HostFixture> { buffer_offset: u64::MAX, ..good },
+            TexelCopy::<HostFixture> { row_pitch: 65, ..good },
+            TexelCopy::<HostFixture> { row_pitch: u64::MAX, ..good },
+            TexelCopy::<HostFixture> { row_pitch: 63, ..good },
+            TexelCopy::<HostFixture> { rows: 7, ..good },
+        ],
+    );
+}
+
+fn a_copy_of_other_texels_than_the_images_is_refused(gpu: &HostGpu) {
+    let (buffer, image) = (buffer(gpu, 4096), image(gpu));
+    let good = whole(gpu, &buffer, &image);
+    let pair = TexelBlock { bytes: 4, width: 2, height: 1 };
+    assert_refused(
+        gpu,
+        good,
+        [
+            TexelCopy::<HostFixture> { texel: TexelBlock::new(3), row_pitch: 48, ..good },
+            TexelCopy::<HostFixture> { texel: TexelBlock::new(0), ..good },
+            TexelCopy::<HostFixture> { texel: pair, ..good },
+        ],
+    );
+}
+
+fn an_image_of_several_samples_is_not_copied(gpu: &HostGpu) {
+    let (buffer, image) = (buffer(gpu, 4096), image(gpu));
+    let mut desc = ImageDesc::new(16, 8, 4);
+    desc.samples = 4;
+    let many = gpu.image(desc);
+    assert_refused(gpu, whole(gpu, &buffer, &image), [whole(gpu, &buffer, &many)]);
+}
+
+fn an_image_is_not_copied_onto_itself(gpu: &HostGpu) {
+    let (apart, good) = (buffer(gpu, 4096), image(gpu));
+    let memory = gpu.allocate(gpu.two_way_type(), 8192);
+    let (inside, image) = (memory.buffer(1000, 4096), memory.image(0, ImageDesc::new(16, 8, 4)));
+    let later = TexelCopy::<HostFixture> { buffer_offset: 512, ..whole(gpu, &inside, &image) };
+    // The image's 512 bytes end before the buffer begins.
+    gpu.wait(gpu.submit_images(FIRST, &[], &[later]));
+    let across = memory.buffer(500, 4096);
+    assert_refused(gpu, whole(gpu, &apart, &good), [whole(gpu, &across, &image)]);
+}
+
+fn an_image_that_is_destroyed_too_early_is_a_complaint(gpu: &HostGpu) {
+    let buffer = buffer(gpu, 512);
+    gpu.device().pause_queues();
+    let image = image(gpu);
+    let memory = image.memory().clone();
+    let submitted = gpu.submit_images(FIRST, &[], &[whole(gpu, &buffer, &image)]);
+    // SAFETY: from this device; that a queue uses it is what the device shall say.
+    unsafe { gpu.device().destroy_image(image.disown()) };
+    assert_eq!(gpu.fixture().complaints_about("destroy_image: "), 1);
+    gpu.device().resume_queues();
+    gpu.wait(submitted);
+    drop(memory);
+}
+
+fn an_images_memory_that_is_freed_too_early_is_a_complaint(gpu: &HostGpu) {
+    for (count, direction) in [(1, CopyDirection::IntoImage), (2, CopyDirection::OutOfImage)] {
+        let (buffer, image) = (buffer(gpu, 512), image(gpu));
+        gpu.device().pause_queues();
+        let copy = TexelCopy::<HostFixture> { direction, ..whole(gpu, &buffer, &image) };
+        let submitted = gpu.submit_images(FIRST, &[], &[copy]);
+        // SAFETY: live; that a queue uses it is what the device shall say.
+        unsafe { gpu.device().free_memory(image.memory().disown()) };
+        assert_eq!(gpu.fixture().complaints_about("free: "), count);
+        gpu.device().resume_queues();
+        gpu.wait(submitted);
+        assert_refused_once_freed(gpu, &buffer, &image, count);
+    }
+}
+
+/// The memory of the image was freed, so no queue copies it.
+#[track_caller]
+fn assert_refused_once_freed(
+    gpu: &HostGpu,
+    buffer: &Buffer<'_, HostFixture>,
+    image: &Image<'_, HostFixture>,
+    count: usize,
+) {
+    let image_copies = [whole(gpu, buffer, image)];
+    let submission = Submission { image_copies: &image_copies, ..Submission::default() };
+    assert!(gpu.try_submit_all(FIRST, &submission).is_err());
+    assert_eq!(gpu.fixture().complaints_about("submit: "), count);
+}
+
+fn texels_are_read_when_the_queue_comes_to_them(gpu: &HostGpu) {
+    let (up, down, image) = (gpu.buffer(gpu.upload_type(), 512), buffer(gpu, 512), image(gpu));
+    let source = up.memory().map();
+    source.put(0, &pattern(1, 512));
+    gpu.device().pause_queues();
+    let into = whole(gpu, &up, &image);
+    let out = TexelCopy::<HostFixture> { direction: CopyDirection::OutOfImage, ..whole(gpu, &down, &image) };
+    let submitted = gpu.submit_images(FIRST, &[], &[into, out]);
+    source.put(100, &pattern(2, 50));
+    gpu.device().resume_queues();
+    gpu.wait(submitted);
+    let mut expected = pattern(1, 512);
+    expected[100..150].copy_from_slice(&pattern(2, 50));
+    assert_same(&gpu.get(&down), &expected, "what was there when the queue came to it");
+}
+
+fn bytes_that_the_same_submission_copies_to_a_buffer_are_too_late_for_an_image(gpu: &HostGpu) {
+    let [from, staging, down] = [(); 3].map(|()| buffer(gpu, 512));
+    let image = image(gpu);
+    gpu.put(&from, 0, &pattern(1, 512));
+    gpu.put(&staging, 0, &pattern(2, 512));
+    let copies = [copy(&from, 0, &staging, 0, 512)];
+    let image_copies = [whole(gpu, &staging, &image)];
+    let submission = Submission { copies: &copies, image_copies: &image_copies, ..Submission::default() };
+    let submitted = gpu.try_submit_all(FIRST, &submission).unwrap();
+    let out = TexelCopy::<HostFixture> { direction: CopyDirection::OutOfImage, ..whole(gpu, &down, &image) };
+    gpu.wait(gpu.submit_images(FIRST, &[submitted], &[out]));
+    assert_same(&gpu.get(&down), &pattern(2, 512), "a wait was forgotten");
+}
+
+fn an_image_needs_memory_for_all_of_its_subresources(gpu: &HostGpu) {
+    for extent in [[1, 1, 1], [1, 300, 1], [3, 5, 1], [255, 255, 1], [17, 9, 33], [64, 64, 64]] {
+        let mut desc = ImageDesc::new(1, 1, 3);
+        desc.extent = extent;
+        desc.array_layers = if extent[2] == 1 { 5 } else { 1 };
+        desc.mip_levels = extent.iter().max().unwrap().ilog2() + 1;
+        let level =
+            |level: u32| extent.map(|length| u64::from((length >> level).max(1))).iter().product::<u64>();
+        let texels: u64 = (0..desc.mip_levels).map(level).sum();
+        let needs = gpu.device().image_requirements(&desc).unwrap();
+        assert!(needs.size >= texels * 3 * u64::from(desc.array_layers), "{desc:?}: {needs:?}");
+    }
+}
+
+fn an_image_has_no_more_mip_levels_than_it_can_be_halved(gpu: &HostGpu) {
+    for (extent, most) in [([1, 1, 1], 1), ([2, 1, 1], 2), ([3, 3, 1], 2), ([1, 256, 1], 9), ([4, 4, 9], 4)] {
+        let mut desc = ImageDesc::new(1, 1, 4);
+        desc.extent = extent;
+        for mip_levels in [most, most + 1, u32::MAX] {
+            desc.mip_levels = mip_levels;
+            let needs = gpu.device().image_requirements(&desc);
+            assert_eq!(needs.is_ok(), mip_levels == most, "{desc:?}");
+        }
+    }
+}
+
+fn texels_off_their_alignment_in_a_buffer_are_refused(gpu: &HostGpu) {
+    let limits = gpu.properties().limits;
+    let (row, offset) = (limits.image_copy_row_alignment.get(), limits.image_copy_offset_alignment.get());
+    assert!(row > 1 && offset > 1, "what this test is about");
+    let (buffer, image) = (buffer(gpu, 8 * (2 * row + offset)), image(gpu));
+    let good = TexelCopy::<HostFixture> { buffer_offset: offset, ..whole(gpu, &buffer, &image) };
+    assert_refused(
+        gpu,
+        good,
+        [
+            TexelCopy::<HostFixture> { buffer_offset: 4, ..good },
+            TexelCopy::<HostFixture> { buffer_offset: offset / 2, ..good },
+            TexelCopy::<HostFixture> { row_pitch: 64, ..good },
+            TexelCopy::<HostFixture> { row_pitch: row + 4, ..good },
+        ],
+    );
+}
+
+fn an_image_is_not_copied_into_memory_that_queues_only_read_or_out_of_such_that_they_only_write(
+    gpu: &HostGpu,
+) {
+    let image = image(gpu);
+    let both = buffer(gpu, 4096);
+    let types = gpu.buffer_types();
+    let read_only = types.iter().find(|&&t| !gpu.can_write_to(t)).expect("what this test is about");
+    let write_only = types.iter().find(|&&t| !gpu.can_read_from(t)).expect("what this test is about");
+    let [read_only, write_only] = [*read_only, *write_only].map(|t| gpu.buffer(t, 4096));
+    let out = CopyDirection::OutOfImage;
+    assert_refused(
+        gpu,
+        whole(gpu, &both, &image),
+        [
+            whole(gpu, &write_only, &image),
+            TexelCopy::<HostFixture> { direction: out, ..whole(gpu, &read_only, &image) },
+        ],
+    );
+}

@@ -1,0 +1,294 @@
+//! What the tests of descriptors share: heaps that go when they are dropped, buffers to name, and work that says
+//! what it finds.
+
+use std::sync::Arc;
+
+use allotment::device::{
+    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DeviceError, HeapMemory, HeapUse,
+    MemoryProperties, QueueIndex, ShaderKind, TimelinePoint,
+};
+use allotment::memory::{Buffer, LeakHandler, MappedBuffer, Transfer};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment_headless::{DescriptorReader, Read};
+
+use crate::fixture::{DescriptorFixture, Fixture, Outcome};
+use crate::gpu::Gpu;
+
+pub(crate) const FIRST: QueueIndex = QueueIndex(0);
+pub(crate) const RESOURCES: HeapUse = HeapUse::ShaderVisible(ShaderKind::Resource);
+pub(crate) const STAGING: HeapUse = HeapUse::Staging(DescriptorKind::Resource);
+
+/// Ranges of all uses may begin at multiples of this, on every device.
+const CELL: u64 = 256;
+
+/// The largest heap that work reads in these tests.
+const MOST: u32 = 1 << 17;
+
+/// What the fixture's device names so.
+pub(crate) type RawHeap<F> = <<F as Fixture>::Device as DescriptorDevice>::DescriptorHeap;
+pub(crate) type Descriptor<'a, F> = <<F as Fixture>::Device as DescriptorDevice>::Descriptor<'a>;
+pub(crate) type Sampler<F> = <<F as Fixture>::Device as DescriptorDevice>::Sampler;
+
+/// A device with descriptors, and what reads through them.
+pub(crate) struct Rig<'g, F: DescriptorFixture> {
+    pub(crate) gpu: &'g Gpu<F>,
+    pub(crate) allocator: Arc<Allocator<F::Device>>,
+    reader: F::Reader,
+}
+
+impl<'g, F: DescriptorFixture> Rig<'g, F> {
+    pub(crate) fn new(gpu: &'g Gpu<F>) -> Self {
+        let mut desc = AllocatorDesc::default();
+        desc.on_leak = LeakHandler::Ignore;
+        let allocator = Arc::new(Allocator::new(gpu.device().clone(), desc).unwrap());
+        let most = gpu.device().descriptor_limits().resources.max_capacity.min(MOST);
+        Self { gpu, allocator, reader: F::Reader::new(gpu.device(), most).unwrap() }
+    }
+
+    /// Runs a test where the device has what it is about.
+    pub(crate) fn run<R: Into<Outcome>>(gpu: &'g Gpu<F>, test: impl FnOnce(&Rig<'g, F>) -> R) -> Outcome {
+        if gpu.device().descriptor_limits().resources.max_capacity == 0 {
+            return Outcome::DoesNotApply("the device has no descriptors that shaders index");
+        }
+        test(&Self::new(gpu)).into()
+    }
+
+    pub(crate) fn device(&self) -> &F::Device {
+        self.gpu.device()
+    }
+
+    /// The most descriptors of a shader-visible heap that are not the driver's.
+    pub(crate) fn usable(&self, kind: ShaderKind) -> u32 {
+        let limits = self.device().descriptor_limits();
+        let limits = limits.shader_visible(kind);
+        limits.max_capacity.saturating_sub(limits.reserved)
+    }
+
+    /// Of a heap with so many descriptors, beside those that the driver keeps for itself.
+    fn capacity(&self, usage: HeapUse, usable: u32) -> u32 {
+        match usage {
+            HeapUse::Staging(_) => usable,
+            HeapUse::ShaderVisible(kind) => {
+                usable + self.device().descriptor_limits().shader_visible(kind).reserved
+            }
+        }
+    }
+
+    /// A heap exactly as described, with what it stands in.
+    pub(crate) fn try_heap(&self, desc: DescriptorHeapDesc) -> Result<Heap<'_, 'g, F>, DeviceError> {
+        let memory = match self.device().descriptor_heap_buffer(&desc) {
+            None => None,
+            Some(info) => {
+                let mut wanted = AllocationDesc::new(Requirements::new(0), Intent::DeviceHostWrite);
+                wanted.required = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+                // A heap that cannot be made may be too large for a buffer as well.
+                let made = MappedBuffer::new(&self.allocator, &info, &wanted);
+                Some(made.map_err(|_| DeviceError::Unsupported)?)
+            }
+        };
+        let stands_in = memory
+            .as_ref()
+            .map(|memory| HeapMemory::<F::Device> { buffer: memory.handle(), address: memory.address() });
+        // SAFETY: the buffer is as the device described it, coherent and mapped, and goes after the heap.
+        let raw = unsafe { self.device().create_descriptor_heap(&desc, stands_in) }?;
+        Ok(Heap { rig: self, raw: Some(raw), desc, memory })
+    }
+
+    /// A heap with so many descriptors, beside those that the driver keeps for itself.
+    pub(crate) fn heap(&self, usage: HeapUse, usable: u32) -> Heap<'_, 'g, F> {
+        let desc = DescriptorHeapDesc { usage, capacity: self.capacity(usage, usable) };
+        self.try_heap(desc).unwrap_or_else(|error| panic!("{desc:?}: {error}"))
+    }
+
+    /// A buffer of so many cells, which hold `first`, `first + 1` and so on.
+    pub(crate) fn cells(&self, first: u32, count: u32) -> Cells<'_, 'g, F> {
+        let mut bytes = vec![0xEE; (u64::from(count) * CELL) as usize];
+        for (cell, number) in bytes.chunks_exact_mut(CELL as usize).zip(first..) {
+            cell[..4].copy_from_slice(&number.to_ne_bytes());
+        }
+        Cells { rig: self, buffer: self.written(&bytes), first, count }
+    }
+
+    /// A buffer that the CPU has written and work reads.
+    pub(crate) fn written(&self, bytes: &[u8]) -> MappedBuffer<F::Device> {
+        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+        let info = self.reader.buffer_info(bytes.len() as u64, false);
+        let buffer = MappedBuffer::new(&self.allocator, &info, &wanted).unwrap();
+        buffer.write(0, bytes).unwrap();
+        buffer
+    }
+
+    /// Submits reads of whole lists of indices, each through one heap.
+    pub(crate) fn submit<'r>(
+        &'r self,
+        waits: &[TimelinePoint],
+        reads: &[(&'r Heap<'r, 'g, F>, &[u32])],
+    ) -> Reading<'r, 'g, F> {
+        let reads: Vec<_> = reads.iter().map(|&(heap, list)| (heap.raw(), list)).collect();
+        self.submit_raw(waits, &reads)
+    }
+
+    /// The same through heaps of the API's own, which live until the work is done.
+    pub(crate) fn submit_raw<'r>(
+        &'r self,
+        waits: &[TimelinePoint],
+        reads: &[(&RawHeap<F>, &[u32])],
+    ) -> Reading<'r, 'g, F> {
+        // Parts begin where all devices can begin.
+        let mut indices: Vec<u8> = Vec::new();
+        let mut parts = Vec::new();
+        for &(heap, list) in reads {
+            indices.resize(indices.len().next_multiple_of(CELL as usize), 0);
+            parts.push((heap, indices.len() as u64, u32::try_from(list.len()).unwrap()));
+            indices.extend(list.iter().flat_map(|index| index.to_ne_bytes()));
+        }
+        let (size, indices) = (indices.len() as u64, self.written(&indices));
+        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Device);
+        let results = self.allocator.create_buffer(&self.reader.buffer_info(size, true), &wanted).unwrap();
+        let submitted: Vec<_> = parts
+            .iter()
+            .map(|&(heap, offset, count)| Read {
+                heap,
+                indices: indices.handle(),
+                indices_offset: offset,
+                count,
+                to: results.handle(),
+                to_offset: offset,
+            })
+            .collect();
+        // SAFETY: the buffers and heaps wait for the work before they go; see `settle`.
+        let value = unsafe { self.reader.submit(FIRST, waits, &submitted) }.unwrap();
+        let point = self.gpu.submitted(FIRST, value);
+        let parts = parts.into_iter().map(|(_, offset, count)| (offset as usize, count as usize)).collect();
+        Reading { rig: self, results: Some(results), size, _indices: indices, parts, point }
+    }
+
+    /// What work reads through these descriptors.
+    pub(crate) fn read(&self, heap: &Heap<'_, 'g, F>, indices: &[u32]) -> Vec<u32> {
+        self.submit(&[], &[(heap, indices)]).results().remove(0)
+    }
+}
+
+impl<F: DescriptorFixture> Drop for Rig<'_, F> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.gpu.settle();
+            self.allocator.check_invariants();
+            assert_eq!(self.allocator.statistics().allocations, 0, "the test gave everything back");
+        }
+    }
+}
+
+/// A heap; destroyed when it goes.
+pub(crate) struct Heap<'r, 'g, F: DescriptorFixture> {
+    rig: &'r Rig<'g, F>,
+    raw: Option<RawHeap<F>>,
+    pub(crate) desc: DescriptorHeapDesc,
+    /// Goes after the heap.
+    pub(crate) memory: Option<MappedBuffer<F::Device>>,
+}
+
+impl<F: DescriptorFixture> Heap<'_, '_, F> {
+    pub(crate) fn raw(&self) -> &RawHeap<F> {
+        self.raw.as_ref().unwrap()
+    }
+
+    pub(crate) fn write(&self, at: u32, descriptor: &Descriptor<'_, F>) {
+        // SAFETY: tests write slots that no work reads and no other thread touches, but for those that are about
+        // this, on a device that says so.
+        unsafe { self.rig.device().write_descriptor(self.raw(), at, descriptor) };
+    }
+
+    pub(crate) fn write_null(&self, at: core::ops::Range<u32>) {
+        // SAFETY: as above.
+        unsafe { self.rig.device().write_null_descriptors(self.raw(), at) };
+    }
+
+    pub(crate) fn poison(&self, at: core::ops::Range<u32>) {
+        // SAFETY: as above.
+        unsafe { self.rig.device().poison_descriptors(self.raw(), at) };
+    }
+
+    /// Copies descriptors from here.
+    pub(crate) fn copy_to(&self, from_at: u32, to: &Self, to_at: u32, count: u32) {
+        // SAFETY: as above; the tests copy what they have written, from staging heaps, between those of a kind.
+        unsafe { self.rig.device().copy_descriptors(self.raw(), from_at, to.raw(), to_at, count) };
+    }
+
+    /// Gives it up without waiting for work.
+    pub(crate) fn disown(mut self) -> RawHeap<F> {
+        self.raw.take().unwrap()
+    }
+}
+
+impl<F: DescriptorFixture> Drop for Heap<'_, '_, F> {
+    fn drop(&mut self) {
+        let Some(raw) = self.raw.take() else { return };
+        self.rig.gpu.settle();
+        // SAFETY: all work is done, and nobody else has it.
+        unsafe { self.rig.device().destroy_descriptor_heap(raw) };
+    }
+}
+
+/// A buffer of cells that descriptors can name.
+pub(crate) struct Cells<'r, 'g, F: DescriptorFixture> {
+    rig: &'r Rig<'g, F>,
+    pub(crate) buffer: MappedBuffer<F::Device>,
+    first: u32,
+    count: u32,
+}
+
+impl<F: DescriptorFixture> Cells<'_, '_, F> {
+    /// A descriptor of a cell.
+    pub(crate) fn descriptor(&self, cell: u32) -> Descriptor<'_, F> {
+        assert!(cell < self.count);
+        let start = u64::from(cell) * CELL;
+        // SAFETY: the cell lies in the buffer, which the descriptor borrows.
+        unsafe {
+            self.rig.device().buffer_descriptor(self.buffer.handle(), start..start + 16, BufferUse::ReadOnly)
+        }
+    }
+
+    /// What work reads through such a descriptor.
+    pub(crate) fn number(&self, cell: u32) -> u32 {
+        self.first + cell
+    }
+}
+
+impl<F: DescriptorFixture> Drop for Cells<'_, '_, F> {
+    fn drop(&mut self) {
+        self.rig.gpu.settle();
+    }
+}
+
+/// Work on its way, and what it reads.
+pub(crate) struct Reading<'r, 'g, F: DescriptorFixture> {
+    rig: &'r Rig<'g, F>,
+    results: Option<Buffer<F::Device>>,
+    size: u64,
+    _indices: MappedBuffer<F::Device>,
+    /// Where each list begins, in bytes, and how long it is.
+    parts: Vec<(usize, usize)>,
+    pub(crate) point: TimelinePoint,
+}
+
+impl<F: DescriptorFixture> Reading<'_, '_, F> {
+    /// Waits, and says what was read, list by list.
+    pub(crate) fn results(&self) -> Vec<Vec<u32>> {
+        self.rig.gpu.wait(self.point);
+        let mut transfer = Transfer::new(&self.rig.allocator, FIRST, 1 << 20).unwrap().through_the_queue();
+        let mut bytes = vec![0; self.size as usize];
+        transfer.download_from(self.results.as_ref().unwrap(), 0, &mut bytes).unwrap();
+        drop(transfer);
+        let numbers =
+            |bytes: &[u8]| bytes.chunks_exact(4).map(|n| u32::from_ne_bytes(n.try_into().unwrap())).collect();
+        self.parts.iter().map(|&(start, count)| numbers(&bytes[start..start + 4 * count])).collect()
+    }
+}
+
+impl<F: DescriptorFixture> Drop for Reading<'_, '_, F> {
+    fn drop(&mut self) {
+        self.rig.gpu.settle();
+        let _ = self.rig.allocator.destroy_buffer(self.results.take().unwrap());
+    }
+}

@@ -1,0 +1,22 @@
+//! Lifetimes: the rule as the article draws it, edge by edge, against an oracle that knows every use, with many
+//! threads, and by the bytes that a device copies.
+//!
+//! With `--cfg allotment_rule_off="recordings"` or `"completion"` the library breaks one half of its rule, and
+//! `oracle`, `threads` and `bytes` fail: `.ci/rules-off`.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
+mod bytes;
+#[path = "../common/counting.rs"]
+mod counting;
+mod destructors;
+mod device_lost;
+mod diagrams;
+mod numbers;
+mod oracle;
+mod recordings;
+mod reuse;
+mod rig;
+mod shutdown;
+mod steady;
+mod threads;

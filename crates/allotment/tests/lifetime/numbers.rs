@@ -1,0 +1,109 @@
+//! What can be observed: pending things, their bytes and age, recordings that are open for long.
+
+use core::time::Duration;
+use std::thread::sleep;
+
+use allotment::lifetime::{
+    DeferredDrop, ManualTimelines, RetireQueue, SubmissionTracker, SyncSet, TooManyQueues,
+};
+
+use crate::rig::{OTHER, QUEUE, Rig, point};
+
+const WHILE: Duration = Duration::from_millis(20);
+
+#[test]
+fn what_is_pending_is_counted_wherever_it_waits() {
+    let rig = Rig::new(1);
+    let released = RetireQueue::new(&rig.tracker);
+    assert_eq!(released.statistics(), Default::default());
+    let open = rig.tracker.record("open");
+    let sealed = |bytes| {
+        let statistics = released.statistics();
+        assert_eq!((statistics.pending, statistics.bytes), (4, bytes));
+        assert!(statistics.oldest.is_some());
+    };
+    released.retire_sized(rig.spy(1), 1);
+    released.retire_sized(rig.spy(2), 10);
+    released.retire_with_sized(open.id(), rig.spy(3), 100);
+    released.retire_after(point(QUEUE, 1), rig.spy(4));
+    sealed(111);
+    released.reclaim(drop);
+    sealed(111);
+    let done = rig.submit(open, QUEUE);
+    released.reclaim(drop);
+    sealed(111);
+    rig.complete(done);
+    let reclaimed = released.reclaim(drop);
+    assert_eq!((reclaimed.count, reclaimed.bytes), (4, 111));
+    let statistics = released.statistics();
+    assert_eq!((statistics.pending, statistics.bytes, statistics.oldest), (0, 0, None));
+    assert_eq!(statistics.reclaimed, reclaimed);
+}
+
+#[test]
+fn the_oldest_that_is_pending_and_the_recording_that_is_open_for_longest_have_their_age() {
+    let rig = Rig::new(1);
+    let deferred = DeferredDrop::new(&rig.tracker);
+    let longest = rig.tracker.record("open for longest");
+    deferred.retire(rig.spy(1));
+    sleep(WHILE);
+    let _second = rig.tracker.record("second");
+    deferred.retire(String::from("younger"));
+    assert!(deferred.statistics().oldest.unwrap() >= WHILE);
+    let open = rig.tracker.statistics().longest_open.unwrap();
+    assert!(open.label == "open for longest" && open.age >= WHILE, "{open:?}");
+    drop(longest);
+    deferred.reclaim();
+    assert_eq!(rig.dropped(), [1]);
+    assert!(deferred.statistics().oldest.unwrap() < Duration::from_secs(60));
+    assert_eq!(rig.tracker.statistics().longest_open.unwrap().label, "second");
+}
+
+#[test]
+fn recordings_are_counted_by_what_became_of_them() {
+    let rig = Rig::new(1);
+    let held = [rig.tracker.record("one"), rig.tracker.record("two")];
+    let owning = rig.tracker.record_owning("three");
+    let statistics = rig.tracker.statistics();
+    assert_eq!((statistics.open, statistics.open_owning), (2, 1));
+    assert_eq!(statistics.longest_open.unwrap().label, "one");
+    drop(held);
+    rig.submit(owning, QUEUE);
+    let statistics = rig.tracker.statistics();
+    assert_eq!((statistics.open, statistics.open_owning), (0, 0));
+    assert_eq!((statistics.submitted, statistics.discarded, statistics.longest_open), (1, 2, None));
+}
+
+#[test]
+fn more_queues_than_can_be_kept_track_of_are_refused() {
+    #[derive(Debug)]
+    struct Many;
+    impl allotment::lifetime::Timelines for Many {
+        fn queue_count(&self) -> usize {
+            17
+        }
+        fn submitted(&self, _: allotment::device::QueueIndex) -> allotment::device::TimelineValue {
+            unreachable!()
+        }
+        fn completed(&self, _: allotment::device::QueueIndex) -> allotment::lifetime::Progress {
+            unreachable!()
+        }
+        fn wait(
+            &self,
+            _: allotment::device::TimelinePoint,
+            _: Duration,
+        ) -> Result<allotment::device::Wait, allotment::device::DeviceError> {
+            unreachable!()
+        }
+    }
+    assert_eq!(SubmissionTracker::new(Many).unwrap_err(), TooManyQueues { found: 17 });
+    assert!(SubmissionTracker::new(ManualTimelines::new(16)).is_ok());
+}
+
+#[test]
+fn sets_of_points_keep_the_later_of_two() {
+    let set: SyncSet = [point(QUEUE, 3), point(OTHER, 1), point(QUEUE, 2)].into_iter().collect();
+    assert!(set.points().eq([point(QUEUE, 3), point(OTHER, 1)]));
+    assert!(SyncSet::from(point(QUEUE, 2)).is_within(&set) && !set.is_within(&SyncSet::EMPTY));
+    assert!(SyncSet::from(point(QUEUE, 0)).is_empty());
+}

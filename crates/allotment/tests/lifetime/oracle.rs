@@ -1,0 +1,494 @@
+//! The rule against an oracle that knows every use: which recording uses which thing, and what was submitted and
+//! completed. Steps are drawn by lot, as an engine could take them: only what is alive is used.
+
+use core::cell::RefCell;
+use core::time::Duration;
+use std::sync::Arc;
+
+use allotment::device::{QueueIndex, TimelinePoint};
+use allotment::lifetime::{
+    DeferredDrop, ManualTimelines, Owned, Recording, RecordingId, RetireQueue, SubmissionTracker,
+};
+
+use crate::rig::{Random, point, scaled};
+
+const QUEUES: usize = 3;
+
+/// How many retirements the test is about.
+const RETIREMENTS: usize = 1_000_000;
+
+thread_local! {
+    /// What was dropped and the oracle was not told of.
+    static DROPPED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Something that recordings use: its number.
+#[derive(Debug)]
+struct Thing(usize);
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        DROPPED.with_borrow_mut(|dropped| dropped.push(self.0));
+    }
+}
+
+/// How the engine holds a thing that is alive.
+enum Handle {
+    Bare(Thing),
+    Shared(Arc<Thing>),
+    Owned(Owned<Thing>),
+}
+
+/// What is true of a thing.
+#[derive(Default)]
+struct Truth {
+    /// Recordings that use it.
+    users: Vec<usize>,
+    retired: bool,
+    dropped: bool,
+    /// The recording or the point that it was tied to may be one that comes later than all uses.
+    tied: bool,
+}
+
+/// What is true of a recording.
+struct Recorded {
+    id: RecordingId,
+    open: bool,
+    points: Vec<TimelinePoint>,
+}
+
+/// An open recording.
+struct Open {
+    recording: Recording,
+    index: usize,
+    owning: bool,
+}
+
+/// How a world ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    /// Everything is closed and completed.
+    Tidy,
+    /// The device is lost, with recordings open and work in flight.
+    Lost,
+    /// Nobody reclaims any more, with recordings open and owners about.
+    Abrupt,
+}
+
+struct World {
+    random: Random,
+    timelines: ManualTimelines,
+    tracker: SubmissionTracker,
+    bare: RetireQueue<Thing>,
+    shared: RetireQueue<Arc<Thing>>,
+    deferred: DeferredDrop,
+    things: Vec<Truth>,
+    alive: Vec<(usize, Handle)>,
+    recordings: Vec<Recorded>,
+    open: Vec<Open>,
+    submitted: [u64; QUEUES],
+    completed: [u64; QUEUES],
+    /// Points up to which things wait that were tied to what is submitted later.
+    promised: [u64; QUEUES],
+    lost: bool,
+    retirements: usize,
+}
+
+fn queue(index: usize) -> QueueIndex {
+    QueueIndex(index as u8)
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let timelines = ManualTimelines::new(QUEUES);
+        let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+        Self {
+            random: Random::new(seed),
+            timelines,
+            bare: RetireQueue::new(&tracker),
+            shared: RetireQueue::new(&tracker),
+            deferred: DeferredDrop::new(&tracker),
+            tracker,
+            things: Vec::new(),
+            alive: Vec::new(),
+            recordings: Vec::new(),
+            open: Vec::new(),
+            submitted: [0; QUEUES],
+            completed: [0; QUEUES],
+            promised: [0; QUEUES],
+            lost: false,
+            retirements: 0,
+        }
+    }
+
+    /// True while something that can still run, or runs, uses the thing.
+    fn is_used(&self, thing: usize) -> bool {
+        let completed = |point: &TimelinePoint| self.completed[usize::from(point.queue.0)] >= point.value.0;
+        self.things[thing]
+            .users
+            .iter()
+            .map(|user| &self.recordings[*user])
+            .any(|recorded| recorded.open || (!self.lost && !recorded.points.iter().all(completed)))
+    }
+
+    /// Judges what was dropped since the last look.
+    fn judge(&mut self) {
+        while let Some(thing) = DROPPED.with_borrow_mut(Vec::pop) {
+            assert!(!self.is_used(thing), "thing {thing} is dropped in use");
+            let truth = &mut self.things[thing];
+            assert!(truth.retired, "thing {thing} is dropped and nobody has retired it");
+            assert!(!truth.dropped, "thing {thing} is dropped twice");
+            truth.dropped = true;
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(100) {
+            0..21 => self.create(),
+            21..29 => self.record(),
+            29..49 => self.use_something(),
+            49..71 => self.retire_something(),
+            71..79 => self.submit(),
+            79..81 => self.discard(),
+            81..83 => self.submit_and_keep(),
+            83 => self.submit_together(),
+            84 => self.refuse(),
+            85..92 => self.complete(),
+            92..99 => self.reclaim(),
+            _ => self.look(),
+        }
+        self.judge();
+    }
+
+    fn create(&mut self) {
+        if self.alive.len() > 100 {
+            return;
+        }
+        let thing = Thing(self.things.len());
+        self.things.push(Truth::default());
+        let handle = match self.random.below(3) {
+            0 => Handle::Bare(thing),
+            1 => Handle::Shared(Arc::new(thing)),
+            _ => Handle::Owned(self.deferred.own(thing)),
+        };
+        self.alive.push((self.things.len() - 1, handle));
+    }
+
+    fn record(&mut self) {
+        let owning = self.random.one_in(4);
+        let recording =
+            if owning { self.tracker.record_owning("owning") } else { self.tracker.record("holding") };
+        self.recordings.push(Recorded { id: recording.id(), open: true, points: Vec::new() });
+        self.open.push(Open { recording, index: self.recordings.len() - 1, owning });
+    }
+
+    fn use_something(&mut self) {
+        if self.open.is_empty() || self.alive.is_empty() {
+            return;
+        }
+        let open = &self.open[self.random.below(self.open.len())];
+        let (thing, handle) = &self.alive[self.random.below(self.alive.len())];
+        match handle {
+            Handle::Shared(shared) if open.owning => self.deferred.keep(&open.recording, shared),
+            // What it cannot keep it must not use.
+            _ if open.owning => return,
+            _ => {}
+        }
+        self.things[*thing].users.push(open.index);
+    }
+
+    fn retire_something(&mut self) {
+        if self.alive.is_empty() {
+            return;
+        }
+        let (thing, handle) = self.alive.swap_remove(self.random.below(self.alive.len()));
+        self.retirements += 1;
+        self.things[thing].retired = true;
+        let after = self.point_after_all(thing);
+        let with = self.only_user(thing);
+        match (self.random.below(4), after, with) {
+            (0, Some(after), _) => self.retire_after(thing, handle, after),
+            (1, _, Some(with)) => self.retire_with(thing, handle, with),
+            _ => self.retire(handle),
+        }
+    }
+
+    /// The only recording that uses a thing; any where none does.
+    fn only_user(&mut self, thing: usize) -> Option<usize> {
+        let (first, rest) = match self.things[thing].users.split_first() {
+            Some(split) => split,
+            None if self.recordings.is_empty() => return None,
+            None => return Some(self.random.below(self.recordings.len())),
+        };
+        rest.iter().all(|user| user == first).then_some(*first)
+    }
+
+    /// A point after which nobody uses a thing, if there is such a point: perhaps one that is submitted later.
+    fn point_after_all(&mut self, thing: usize) -> Option<TimelinePoint> {
+        let mut latest: Option<TimelinePoint> = None;
+        for recorded in self.things[thing].users.iter().map(|user| &self.recordings[*user]) {
+            if recorded.open {
+                return None;
+            }
+            for point in &recorded.points {
+                match &mut latest {
+                    Some(latest) if latest.queue != point.queue => return None,
+                    Some(latest) => latest.value = latest.value.max(point.value),
+                    None => latest = Some(*point),
+                }
+            }
+        }
+        let mut latest = latest.unwrap_or_else(|| point(queue(self.random.below(QUEUES)), 0));
+        latest.value.0 += if self.random.one_in(2) { self.random.next() % 3 } else { 0 };
+        Some(latest)
+    }
+
+    fn retire(&mut self, handle: Handle) {
+        match handle {
+            Handle::Bare(thing) if self.random.one_in(2) => self.bare.retire(thing),
+            Handle::Bare(thing) => self.deferred.retire(thing),
+            Handle::Shared(shared) if self.random.one_in(2) => self.shared.retire(shared),
+            Handle::Shared(shared) => self.deferred.retire_sized(shared, 100),
+            Handle::Owned(owned) => drop(owned),
+        }
+    }
+
+    fn retire_with(&mut self, thing: usize, handle: Handle, with: usize) {
+        self.things[thing].tied = true;
+        let with = self.recordings[with].id;
+        match handle {
+            Handle::Bare(thing) => self.bare.retire_with(with, thing),
+            Handle::Shared(shared) => self.deferred.retire_with(with, shared),
+            // SAFETY: the oracle sees whether any other uses it.
+            Handle::Owned(owned) => unsafe { owned.retire_with(with) },
+        }
+    }
+
+    fn retire_after(&mut self, thing: usize, handle: Handle, after: TimelinePoint) {
+        self.things[thing].tied = true;
+        let promised = &mut self.promised[usize::from(after.queue.0)];
+        *promised = after.value.0.max(*promised);
+        match handle {
+            Handle::Bare(thing) => self.deferred.retire_after(after, thing),
+            Handle::Shared(shared) => self.shared.retire_after(after, shared),
+            // Its owner knows only of recordings.
+            Handle::Owned(owned) => drop(owned),
+        }
+    }
+
+    fn take_open(&mut self) -> Option<Open> {
+        if self.open.is_empty() || self.lost {
+            return None;
+        }
+        let which = self.random.below(self.open.len());
+        Some(self.open.remove(which))
+    }
+
+    /// Hands something to a queue.
+    fn next_point(&mut self) -> TimelinePoint {
+        let index = self.random.below(QUEUES);
+        self.submitted[index] += 1;
+        point(queue(index), self.submitted[index])
+    }
+
+    fn submit(&mut self) {
+        let Some(Open { recording, index, .. }) = self.take_open() else { return };
+        let point = self.next_point();
+        let submit = |_| Ok::<_, ()>(self.timelines.submit(point.queue));
+        assert_eq!(recording.submit(point.queue, submit).unwrap(), point);
+        self.recordings[index].points.push(point);
+        self.recordings[index].open = false;
+    }
+
+    fn submit_and_keep(&mut self) {
+        let Some(mut open) = self.take_open() else { return };
+        let point = self.next_point();
+        let submit = |_| Ok::<_, ()>(self.timelines.submit(point.queue));
+        assert_eq!(open.recording.submit_and_keep(point.queue, submit).unwrap(), point);
+        self.recordings[open.index].points.push(point);
+        self.open.push(open);
+    }
+
+    fn submit_together(&mut self) {
+        if self.open.len() < 3 || self.lost {
+            return;
+        }
+        let (mut together, indices): (Vec<_>, Vec<_>) =
+            self.open.drain(..3).map(|open| (open.recording, open.index)).unzip();
+        let point = self.next_point();
+        let submit = |_| Ok::<_, ()>(self.timelines.submit(point.queue));
+        Recording::submit_together(&mut together, point.queue, submit).unwrap();
+        for index in indices {
+            self.recordings[index].points.push(point);
+            self.recordings[index].open = false;
+        }
+    }
+
+    fn refuse(&mut self) {
+        let Some(Open { recording, index, owning }) = self.take_open() else { return };
+        let refused = recording.submit(queue(0), |_| Err(())).unwrap_err();
+        self.open.push(Open { recording: refused.recording, index, owning });
+    }
+
+    fn discard(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let which = self.random.below(self.open.len());
+        let Open { recording, index, .. } = self.open.remove(which);
+        self.recordings[index].open = false;
+        drop(recording);
+    }
+
+    fn complete(&mut self) {
+        let index = self.random.below(QUEUES);
+        let in_flight = self.submitted[index] - self.completed[index];
+        self.completed[index] += self.random.next() % (in_flight + 1);
+        self.timelines.complete(queue(index), point(queue(index), self.completed[index]).value);
+    }
+
+    fn reclaim(&mut self) {
+        match self.random.below(3) {
+            0 => self.bare.reclaim(drop),
+            1 => self.shared.reclaim(drop),
+            _ => self.deferred.reclaim(),
+        };
+    }
+
+    fn look(&mut self) {
+        match self.random.below(8) {
+            0 => self.deferred.trim(),
+            1 => self.bare.trim(),
+            2 => drop(self.deferred.drain(Duration::from_secs(60))),
+            3 => drop(self.shared.drain(Duration::ZERO, drop)),
+            4 => self.settle(),
+            _ => {
+                let pending = self.bare.statistics().pending + self.shared.statistics().pending;
+                assert!(pending <= self.retirements as u64);
+                assert_eq!(self.tracker.statistics().open + self.tracker.statistics().open_owning, {
+                    self.open.len() as u64
+                });
+            }
+        }
+    }
+
+    /// With nothing open and nothing in flight, one reclaim leaves nothing; but what is tied to a point that
+    /// nothing was submitted for yet.
+    fn settle(&mut self) {
+        while !self.open.is_empty() {
+            self.discard();
+        }
+        for index in 0..QUEUES {
+            self.completed[index] = self.submitted[index];
+            self.timelines.complete_all(queue(index));
+        }
+        self.bare.reclaim(drop);
+        self.shared.reclaim(drop);
+        self.deferred.reclaim();
+        self.judge();
+        let late = |truth: &Truth| truth.retired && !truth.dropped && !truth.tied;
+        assert!(!self.things.iter().any(late), "nothing waits for nobody");
+    }
+
+    /// Ends it. Everything is dropped, each thing once.
+    fn end(mut self, end: End) -> usize {
+        match end {
+            End::Tidy => self.keep_promises(),
+            End::Lost => {
+                self.lost = true;
+                self.timelines.lose();
+                self.bare.drain(Duration::ZERO, drop);
+                self.shared.drain(Duration::ZERO, drop);
+                self.deferred.reclaim();
+                self.judge();
+            }
+            End::Abrupt => {}
+        }
+        self.retirements += self.alive.len();
+        for (thing, _) in &self.alive {
+            self.things[*thing].retired = true;
+        }
+        if end == End::Abrupt {
+            self.end_abruptly();
+        } else {
+            while let Some((_, handle)) = self.alive.pop() {
+                self.retire(handle);
+                self.judge();
+            }
+            while !self.open.is_empty() {
+                self.discard();
+                self.judge();
+            }
+            let long = Duration::from_secs(60);
+            let (bare, shared) = (self.bare.drain(long, drop), self.shared.drain(long, drop));
+            let deferred = self.deferred.drain(long);
+            assert_eq!(bare.pending + shared.pending + deferred.pending, 0, "{end:?}");
+        }
+        self.judge();
+        assert!(self.things.iter().all(|truth| truth.dropped), "{end:?}: everything goes");
+        self.retirements
+    }
+
+    /// Submits and completes whatever something waits for.
+    fn keep_promises(&mut self) {
+        for index in 0..QUEUES {
+            while self.submitted[index] < self.promised[index] {
+                self.submitted[index] += 1;
+                self.timelines.submit(queue(index));
+            }
+            self.completed[index] = self.submitted[index];
+            self.timelines.complete_all(queue(index));
+        }
+    }
+
+    /// The last clone of everything goes while recordings are open and owners are about.
+    fn end_abruptly(&mut self) {
+        self.keep_promises();
+        let (mut owners, mut others): (Vec<_>, Vec<_>) =
+            self.alive.drain(..).partition(|(_, handle)| matches!(handle, Handle::Owned(_)));
+        others.drain(..).for_each(|(_, handle)| match handle {
+            Handle::Bare(thing) => self.deferred.retire(thing),
+            Handle::Shared(shared) => self.deferred.retire(shared),
+            Handle::Owned(_) => unreachable!("it is among the owners"),
+        });
+        let nobody = DeferredDrop::new(&self.tracker);
+        drop(core::mem::replace(&mut self.deferred, nobody));
+        self.judge();
+        while !self.open.is_empty() || !owners.is_empty() {
+            if self.random.one_in(2) {
+                drop(owners.pop());
+            } else {
+                self.discard();
+            }
+            self.judge();
+        }
+        self.bare.drain(Duration::from_secs(60), drop);
+        self.shared.drain(Duration::from_secs(60), drop);
+    }
+}
+
+/// Lets a world of so many steps happen. Returns how many things were retired.
+fn happen(seed: u64, steps: usize) -> usize {
+    DROPPED.with_borrow_mut(Vec::clear);
+    let mut world = World::new(seed);
+    (0..steps).for_each(|_| world.step());
+    world.end([End::Tidy, End::Lost, End::Abrupt][seed as usize % 3])
+}
+
+#[test]
+fn over_a_million_retirements_nothing_is_dropped_in_use_and_everything_is_dropped_once() {
+    let wanted = scaled(RETIREMENTS);
+    let (mut retirements, mut seed) = (0, 0);
+    while retirements < wanted {
+        // Short ones first: what fails there is easier to read.
+        let steps = (10 + 10 * seed).min(20_000);
+        let happened = std::panic::catch_unwind(|| happen(seed, steps as usize));
+        retirements += happened.unwrap_or_else(|panic| {
+            println!("in the world of seed {seed}, of {steps} steps, after {retirements} retirements:");
+            std::panic::resume_unwind(panic)
+        });
+        seed += 1;
+    }
+    println!("{retirements} retirements in {seed} worlds");
+    assert!(retirements >= wanted);
+}

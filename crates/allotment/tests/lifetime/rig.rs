@@ -1,0 +1,102 @@
+//! What the tests share: timelines that go on by hand, things that say when they are dropped, and chance.
+
+use std::sync::{Arc, Mutex};
+
+use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
+use allotment::lifetime::{ManualTimelines, Recording, SubmissionTracker};
+
+pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
+pub(crate) const OTHER: QueueIndex = QueueIndex(1);
+
+/// A tracker over timelines that go on by hand, and a log of what was dropped.
+pub(crate) struct Rig {
+    pub(crate) timelines: ManualTimelines,
+    pub(crate) tracker: SubmissionTracker,
+    dropped: Arc<Mutex<Vec<u32>>>,
+}
+
+/// Writes its name down when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Spy {
+    name: u32,
+    dropped: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Drop for Spy {
+    fn drop(&mut self) {
+        self.dropped.lock().unwrap().push(self.name);
+    }
+}
+
+impl Rig {
+    pub(crate) fn new(queues: usize) -> Self {
+        let timelines = ManualTimelines::new(queues);
+        let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+        Self { timelines, tracker, dropped: Arc::default() }
+    }
+
+    pub(crate) fn spy(&self, name: u32) -> Spy {
+        Spy { name, dropped: Arc::clone(&self.dropped) }
+    }
+
+    /// The names of what was dropped, in that order.
+    pub(crate) fn dropped(&self) -> Vec<u32> {
+        self.dropped.lock().unwrap().clone()
+    }
+
+    pub(crate) fn submit(&self, recording: Recording, queue: QueueIndex) -> TimelinePoint {
+        recording.submit(queue, |_| Ok::<_, ()>(self.timelines.submit(queue))).unwrap()
+    }
+
+    /// Records something and submits it at once.
+    pub(crate) fn run(&self, queue: QueueIndex) -> TimelinePoint {
+        self.submit(self.tracker.record("at once"), queue)
+    }
+
+    pub(crate) fn complete(&self, point: TimelinePoint) {
+        self.timelines.complete(point.queue, point.value);
+    }
+
+    pub(crate) fn complete_all(&self) {
+        for queue in [QUEUE, OTHER] {
+            self.timelines.complete_all(queue);
+        }
+    }
+}
+
+pub(crate) fn point(queue: QueueIndex, value: u64) -> TimelinePoint {
+    TimelinePoint { queue, value: TimelineValue(value) }
+}
+
+/// Numbers that look like chance and are the same each time.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 11
+    }
+
+    /// Below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// True once in `n` times.
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// How much of the usual work is done, in percent: under a sanitizer, which is many times slower, less.
+pub(crate) fn scaled(rounds: usize) -> usize {
+    let percent = std::env::var("ALLOTMENT_PERCENT").map_or(100, |percent| percent.parse().unwrap());
+    (rounds * percent / 100).max(1)
+}

@@ -1,0 +1,276 @@
+//! The end: what is left and who holds it, and handles that outlive everything.
+
+use core::time::Duration;
+use std::sync::{Arc, Barrier, Mutex};
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment::device::{Device, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
+use allotment::lifetime::{
+    DeferredDrop, ManualTimelines, Owned, Progress, Recording, RetireQueue, SubmissionTracker, Timelines,
+};
+
+use crate::rig::{QUEUE, Rig, scaled};
+
+#[test]
+fn drain_reports_what_is_left_and_which_recording_holds_it() {
+    let rig = Rig::new(1);
+    let deferred = DeferredDrop::new(&rig.tracker);
+    deferred.retire(rig.spy(1));
+    let forgotten = rig.tracker.record("the one that somebody forgot");
+    let _later = rig.tracker.record("a later one");
+    deferred.retire_sized(rig.spy(2), 100);
+    deferred.retire_sized(rig.spy(3), 20);
+    let left = deferred.drain(Duration::from_secs(60));
+    assert_eq!((left.pending, left.bytes, left.reclaimed.count), (2, 120, 1));
+    let statistics = rig.tracker.statistics();
+    assert_eq!(statistics.longest_open.unwrap().label, "the one that somebody forgot");
+    assert_eq!(statistics.open, 2);
+    drop(forgotten);
+}
+
+#[test]
+fn drain_waits_for_the_gpu_and_for_no_recording() {
+    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let tracker = SubmissionTracker::new(device.clone()).unwrap();
+    let rig = Rig::new(1);
+    let released = RetireQueue::new(&tracker);
+    device.set_latency(Duration::from_millis(30));
+    let recording = tracker.record("takes its time");
+    released.retire(rig.spy(1));
+    released.retire_with(recording.id(), rig.spy(2));
+    let work = Submission::default();
+    // SAFETY: there is nothing in it.
+    recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) }).unwrap();
+    assert_eq!(released.reclaim(drop).count, 0);
+    let _open = tracker.record("open");
+    released.retire(rig.spy(3));
+    let left = released.drain(Duration::from_secs(60), drop);
+    assert_eq!(left.pending, 1);
+    assert_eq!(rig.dropped().len(), 2);
+}
+
+/// Timelines on which something happens while somebody asks how far a queue is. Who waits gets what it waits for.
+#[derive(Debug)]
+struct Eventful {
+    timelines: ManualTimelines,
+    /// Closed by being submitted, as soon as anybody asks.
+    recording: Arc<Mutex<Option<Recording>>>,
+}
+
+impl Timelines for Eventful {
+    fn queue_count(&self) -> usize {
+        self.timelines.queue_count()
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.timelines.submitted(queue)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Progress {
+        let recording = self.recording.lock().unwrap().take();
+        if let Some(recording) = recording {
+            recording.submit(queue, |_| Ok::<_, ()>(self.timelines.submit(queue))).unwrap();
+        }
+        self.timelines.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+        self.timelines.complete(point.queue, point.value);
+        self.timelines.wait(point, timeout)
+    }
+}
+
+#[test]
+fn drain_misses_nothing_where_a_recording_is_closed_meanwhile() {
+    let (timelines, waiting) = (ManualTimelines::new(1), Arc::default());
+    let eventful = Eventful { timelines: timelines.clone(), recording: Arc::clone(&waiting) };
+    let tracker = SubmissionTracker::new(eventful).unwrap();
+    let released = RetireQueue::new(&tracker);
+    // Something in flight, so that there is something to ask for.
+    tracker.record("in flight").submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
+    *waiting.lock().unwrap() = Some(tracker.record("closed by somebody else"));
+    released.retire(7);
+    assert_eq!(released.drain(Duration::from_secs(60), drop).pending, 0);
+}
+
+#[test]
+fn a_retire_queue_that_ends_drops_what_it_may_and_the_rest_when_recordings_close() {
+    let rig = Rig::new(1);
+    let released = RetireQueue::new(&rig.tracker);
+    released.retire(rig.spy(1));
+    let open = rig.tracker.record("open");
+    released.retire(rig.spy(2));
+    released.retire_with(open.id(), rig.spy(3));
+    drop(released);
+    assert_eq!(rig.dropped(), [1]);
+    drop(open);
+    assert_eq!(rig.dropped(), [1, 3, 2], "the tracker has looked after them");
+}
+
+/// Owns the next, and so on.
+struct Chain {
+    next: Option<Box<Owned<Chain>>>,
+}
+
+#[test]
+fn a_long_chain_of_owners_that_ends_late_needs_no_deep_stack() {
+    let rig = Rig::new(1);
+    let deferred = DeferredDrop::new(&rig.tracker);
+    let mut chain = deferred.own(Chain { next: None });
+    for _ in 0..20_000 {
+        chain = deferred.own(Chain { next: Some(Box::new(chain)) });
+    }
+    let depth = core::iter::successors(Some(&chain), |chain| chain.next.as_deref()).count();
+    assert_eq!(depth, 20_001);
+    drop(deferred);
+    drop(chain);
+}
+
+#[test]
+fn queues_of_any_kind_may_go_before_the_recordings_that_use_them() {
+    let rig = Rig::new(1);
+    let recycler = allotment::lifetime::Recycler::new(&rig.tracker, 4);
+    let open = rig.tracker.record("outlives everything");
+    recycler.put_with(open.id(), rig.spy(1));
+    drop(recycler);
+    assert!(rig.dropped().is_empty());
+    let submit = |queue| {
+        let value = rig.timelines.submit(queue);
+        rig.timelines.complete(queue, value);
+        Ok::<_, ()>(value)
+    };
+    open.submit(QUEUE, submit).unwrap();
+    assert_eq!(rig.dropped(), [1]);
+}
+
+#[test]
+fn a_recording_of_another_tracker_is_not_taken_for_one_of_this() {
+    let (rig, other) = (Rig::new(1), Rig::new(1));
+    // The same slot and number there and here; here it is over.
+    let (mine, foreign) = (rig.tracker.record("mine"), other.tracker.record("of another device"));
+    let released = RetireQueue::new(&rig.tracker);
+    released.retire_with(foreign.id(), rig.spy(1));
+    drop(mine);
+    assert_eq!(released.reclaim(drop).count, 0);
+    assert_eq!(rig.tracker.fate(foreign.id()), allotment::lifetime::Fate::Foreign);
+    // It never goes: nobody here knows when it may.
+    drop(foreign);
+    assert_eq!(released.reclaim(drop).count, 0);
+    assert_eq!(released.statistics().pending, 1);
+}
+
+#[test]
+fn a_point_of_a_queue_that_does_not_exist_is_never_reached() {
+    let rig = Rig::new(1);
+    let released = RetireQueue::new(&rig.tracker);
+    for queue in [1, 15, 16, 200] {
+        let point = TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(1) };
+        released.retire_after(point, rig.spy(1));
+    }
+    assert_eq!(released.reclaim(drop).count, 0);
+    rig.timelines.lose();
+    assert_eq!(released.reclaim(drop).count, 4, "but on a lost device everything is over");
+}
+
+#[test]
+fn a_late_handle_is_harmless() {
+    let rig = Rig::new(1);
+    let deferred = DeferredDrop::new(&rig.tracker);
+    let (first, second) = (deferred.own(rig.spy(1)), deferred.own(String::from("of another type")));
+    let (with, shared) = (deferred.own(rig.spy(2)), Arc::new(deferred.own(rig.spy(3))));
+    drop(deferred.clone());
+    drop(deferred);
+    drop(first);
+    assert_eq!(rig.dropped(), [1], "at once, since nothing is open");
+    let recording = rig.tracker.record("opened after the end");
+    drop(second);
+    // SAFETY: the thing is used by nobody.
+    unsafe { with.retire_with(recording.id()) };
+    drop(shared);
+    assert_eq!(rig.dropped(), [1], "it may use them");
+    drop(recording);
+    assert_eq!(rig.dropped(), [1, 2, 3]);
+}
+
+#[test]
+fn recordings_that_outlive_the_end_let_go_when_they_are_closed() {
+    for submitted in [false, true] {
+        let rig = Rig::new(1);
+        let deferred = DeferredDrop::new(&rig.tracker);
+        let (first, second) = (rig.tracker.record("first"), rig.tracker.record_owning("second"));
+        deferred.retire(rig.spy(1));
+        deferred.retire_with(second.id(), rig.spy(2));
+        drop(deferred);
+        assert_eq!(rig.dropped(), []);
+        let close = |recording: Recording| {
+            if !submitted {
+                return drop(recording);
+            }
+            let submit = |_| {
+                let value = rig.timelines.submit(QUEUE);
+                rig.timelines.complete_all(QUEUE);
+                Ok::<_, ()>(value)
+            };
+            recording.submit(QUEUE, submit).unwrap();
+        };
+        close(first);
+        assert_eq!(rig.dropped(), [1]);
+        close(second);
+        assert_eq!(rig.dropped(), [1, 2]);
+    }
+}
+
+#[test]
+fn the_end_waits_for_the_gpu() {
+    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let tracker = SubmissionTracker::new(device.clone()).unwrap();
+    let rig = Rig::new(1);
+    let deferred = DeferredDrop::new(&tracker);
+    device.set_latency(Duration::from_millis(30));
+    let recording = tracker.record("takes its time");
+    deferred.retire(rig.spy(1));
+    let work = Submission::default();
+    // SAFETY: there is nothing in it.
+    recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) }).unwrap();
+    drop(deferred);
+    assert_eq!(rig.dropped(), [1]);
+}
+
+#[test]
+fn whoever_comes_last_drops_everything_once() {
+    // The end, the last recording and the last owners, each on a thread of its own, at once.
+    for round in 0..scaled(3000) {
+        let rig = Rig::new(1);
+        let deferred = DeferredDrop::new(&rig.tracker);
+        let recordings = [(); 3].map(|()| rig.tracker.record("closed at the end"));
+        let owning = rig.tracker.record_owning("closed at the end, too");
+        deferred.retire(rig.spy(1));
+        deferred.retire_with(owning.id(), rig.spy(2));
+        let owner = deferred.own(rig.spy(3));
+        let last = deferred.own(rig.spy(4));
+        let start = Barrier::new(3);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                drop(deferred);
+            });
+            scope.spawn(|| {
+                start.wait();
+                if round % 2 == 0 {
+                    drop(owner);
+                    drop(last);
+                } else {
+                    // SAFETY: the thing is used by nobody.
+                    unsafe { last.retire_with(owning.id()) };
+                    drop(owner);
+                }
+            });
+            start.wait();
+            drop(recordings);
+        });
+        drop(owning);
+        let mut dropped = rig.dropped();
+        dropped.sort_unstable();
+        assert_eq!(dropped, [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,132 @@
+//! A frame that does what the frame before it did allocates nothing.
+
+use core::num::NonZero;
+use core::time::Duration;
+
+use allotment::device::Wait;
+use allotment::lifetime::{DeferredDrop, FramePacer, Recording, Recycler, RetireQueue};
+
+use crate::counting;
+use crate::rig::{OTHER, QUEUE, Rig};
+
+const FRAMES: usize = 1000;
+
+/// Frames until there was as much at once as there ever will be; recordings are remembered for some more.
+const FIRST_FRAMES: usize = 200;
+
+/// Completes all queues two frames late, and returns how often frames allocated after the first few.
+fn cost(rig: &Rig, mut frame: impl FnMut(usize)) -> u64 {
+    let mut before = 0;
+    let mut late = [[0; 2]; 2];
+    for i in 0..FRAMES {
+        if i == FIRST_FRAMES {
+            before = counting::of_this_thread();
+        }
+        frame(i);
+        for (queue, late) in [QUEUE, OTHER].into_iter().zip(&mut late) {
+            rig.timelines.complete(queue, allotment::device::TimelineValue(late[i % 2]));
+            late[i % 2] =
+                rig.tracker.submitted().points().find(|p| p.queue == queue).map_or(0, |p| p.value.0);
+        }
+    }
+    counting::of_this_thread() - before
+}
+
+fn submit(rig: &Rig, recording: Recording, i: usize) {
+    rig.submit(recording, if i % 3 == 0 { OTHER } else { QUEUE });
+}
+
+#[test]
+fn retiring_and_reclaiming_allocate_nothing() {
+    let rig = Rig::new(2);
+    let released = RetireQueue::new(&rig.tracker);
+    let spent = cost(&rig, |i| {
+        let (first, second) = (rig.tracker.record("first"), rig.tracker.record("second"));
+        (0..50).for_each(|item| released.retire(item));
+        submit(&rig, first, i);
+        (0..50).for_each(|item| released.retire_sized(item, 100));
+        submit(&rig, second, i + 1);
+        released.reclaim(drop);
+    });
+    assert_eq!(spent, 0);
+    assert!(released.statistics().reclaimed.count > 90 * FRAMES as u64);
+}
+
+#[test]
+fn retiring_with_a_recording_or_a_point_allocates_nothing() {
+    let rig = Rig::new(2);
+    let released = RetireQueue::new(&rig.tracker);
+    let spent = cost(&rig, |i| {
+        let mut recording = rig.tracker.record_owning("a frame");
+        (0..20).for_each(|item| released.retire_with(recording.id(), item));
+        if i % 5 == 0 {
+            recording.submit_and_keep(OTHER, |_| Ok::<_, ()>(rig.timelines.submit(OTHER))).unwrap();
+        }
+        let done = rig.submit(recording, QUEUE);
+        (0..20).for_each(|item| released.retire_after(done, item));
+        released.reclaim(drop);
+    });
+    assert_eq!(spent, 0);
+    assert!(released.statistics().reclaimed.count > 30 * FRAMES as u64);
+}
+
+#[test]
+fn recordings_allocate_nothing() {
+    let rig = Rig::new(2);
+    let mut together = Vec::with_capacity(8);
+    let spent = cost(&rig, |i| {
+        together.extend((0..8).map(|_| rig.tracker.record("a list")));
+        drop(together.pop());
+        Recording::submit_together(&mut together, QUEUE, |_| Ok::<_, ()>(rig.timelines.submit(QUEUE)))
+            .unwrap();
+        let refused = rig.tracker.record("refused once").submit(QUEUE, |_| Err(())).unwrap_err();
+        submit(&rig, refused.recording, i);
+        assert!(rig.tracker.statistics().longest_open.is_none());
+        rig.tracker.poll();
+    });
+    assert_eq!(spent, 0);
+}
+
+#[test]
+fn owners_of_several_types_allocate_nothing_but_what_they_own() {
+    let rig = Rig::new(2);
+    let deferred = DeferredDrop::new(&rig.tracker);
+    let shared = std::sync::Arc::new(7);
+    let spent = cost(&rig, |i| {
+        let recording = rig.tracker.record("a frame");
+        drop(deferred.own([1_u8; 200]));
+        drop(deferred.own_sized(2_u64, 8));
+        // SAFETY: a number is used by nobody.
+        unsafe { deferred.own(3_u16).retire_with(recording.id()) };
+        deferred.keep(&recording, &shared);
+        deferred.retire((4_u8, 5_u64));
+        submit(&rig, recording, i);
+        deferred.reclaim();
+    });
+    assert_eq!(spent, 0);
+    assert!(deferred.statistics().reclaimed.count > 4 * FRAMES as u64);
+}
+
+#[test]
+fn recycling_and_pacing_allocate_nothing() {
+    let rig = Rig::new(2);
+    let lists = Recycler::new(&rig.tracker, 4);
+    let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(3).unwrap());
+    let spent = cost(&rig, |i| {
+        assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::Reached));
+        let recording = rig.tracker.record("a frame");
+        for _ in 0..2 {
+            lists.put_with(recording.id(), lists.take().unwrap_or_else(|| vec![0; 100]));
+        }
+        submit(&rig, recording, i);
+        pacer.end();
+    });
+    assert_eq!(spent, 0);
+}
+
+#[test]
+fn the_counter_does_count() {
+    let before = counting::of_this_thread();
+    drop(core::hint::black_box(Box::new(7)));
+    assert_eq!(counting::of_this_thread(), before + 1);
+}

@@ -1,0 +1,365 @@
+//! Eight threads that record, submit, retire and reclaim, and a ninth that plays the GPU. Each thing counts the
+//! recordings and submissions that use it; there must be none when it is dropped.
+
+use core::ops::Deref;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::thread::scope;
+
+use allotment::device::{QueueIndex, TimelineValue};
+use allotment::lifetime::{DeferredDrop, ManualTimelines, Owned, Recording, RetireQueue, SubmissionTracker};
+
+use crate::rig::{Random, scaled};
+
+const THREADS: u64 = 8;
+const QUEUES: usize = 3;
+/// Things that are alive at a time and that all threads use.
+const SHARED: usize = 64;
+/// Recordings that wait to be submitted, by whichever thread.
+const WAITING: usize = 16;
+
+/// How many recordings and submissions use a thing. Outlives it.
+#[derive(Debug, Default)]
+struct Uses(AtomicU64);
+
+/// What was made, and what was dropped.
+#[derive(Debug, Default)]
+struct Counts {
+    made: AtomicU64,
+    dropped: AtomicU64,
+    dropped_in_use: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Thing {
+    uses: Arc<Uses>,
+    counts: Arc<Counts>,
+}
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        self.counts.dropped.fetch_add(1, Relaxed);
+        if self.uses.0.load(Acquire) > 0 {
+            // Not a panic: the test says how many there were.
+            self.counts.dropped_in_use.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// How things are held that all threads use.
+enum Handle {
+    Bare(Thing),
+    Owned(Owned<Thing>),
+    Shared(Arc<Owned<Thing>>),
+}
+
+impl Deref for Handle {
+    type Target = Thing;
+
+    fn deref(&self) -> &Thing {
+        match self {
+            Self::Bare(thing) => thing,
+            Self::Owned(thing) => thing,
+            Self::Shared(thing) => thing,
+        }
+    }
+}
+
+/// A recording that waits to be submitted, and what it uses.
+struct Waiting {
+    recording: Recording,
+    uses: Vec<Arc<Uses>>,
+}
+
+/// What a queue has been given and has not completed.
+#[derive(Default)]
+struct InFlight {
+    submissions: VecDeque<(TimelineValue, Vec<Arc<Uses>>)>,
+    lost: bool,
+}
+
+struct World {
+    timelines: ManualTimelines,
+    tracker: SubmissionTracker,
+    released: RetireQueue<Thing>,
+    deferred: DeferredDrop,
+    things: Mutex<Vec<Handle>>,
+    waiting: Mutex<Vec<Waiting>>,
+    queues: [Mutex<InFlight>; QUEUES],
+    counts: Arc<Counts>,
+}
+
+fn forget(uses: Vec<Arc<Uses>>) {
+    for uses in uses {
+        uses.0.fetch_sub(1, Release);
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let timelines = ManualTimelines::new(QUEUES);
+        let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+        let world = Self {
+            timelines,
+            released: RetireQueue::new(&tracker),
+            deferred: DeferredDrop::new(&tracker),
+            tracker,
+            things: Mutex::default(),
+            waiting: Mutex::default(),
+            queues: Default::default(),
+            counts: Arc::default(),
+        };
+        let things = (0..SHARED).map(|i| world.make(i)).collect();
+        *world.things.lock().unwrap() = things;
+        world
+    }
+
+    fn thing(&self) -> Thing {
+        self.counts.made.fetch_add(1, Relaxed);
+        Thing { uses: Arc::default(), counts: Arc::clone(&self.counts) }
+    }
+
+    fn make(&self, i: usize) -> Handle {
+        match i % 3 {
+            0 => Handle::Bare(self.thing()),
+            1 => Handle::Owned(self.deferred.own(self.thing())),
+            _ => Handle::Shared(Arc::new(self.deferred.own(self.thing()))),
+        }
+    }
+
+    /// Records some uses of things that are alive.
+    fn record(&self, random: &mut Random) -> Waiting {
+        let owning = random.one_in(4);
+        let recording =
+            if owning { self.tracker.record_owning("owning") } else { self.tracker.record("holding") };
+        let mut uses = Vec::new();
+        for _ in 0..1 + random.below(4) {
+            let things = self.things.lock().unwrap();
+            let handle = &things[random.below(SHARED)];
+            match handle {
+                Handle::Shared(shared) if owning => self.deferred.keep(&recording, shared),
+                // What it cannot keep it must not use.
+                _ if owning => continue,
+                _ => {}
+            }
+            handle.uses.0.fetch_add(1, Relaxed);
+            uses.push(Arc::clone(&handle.uses));
+        }
+        // Something that nobody else uses: it goes with this recording.
+        let own = self.thing();
+        own.uses.0.fetch_add(1, Relaxed);
+        uses.push(Arc::clone(&own.uses));
+        match random.below(3) {
+            0 => self.released.retire_with(recording.id(), own),
+            // SAFETY: what it counts tells whether anybody else uses it.
+            1 => unsafe { self.deferred.own(own).retire_with(recording.id()) },
+            _ if owning => self.deferred.retire_with(recording.id(), own),
+            _ => self.released.retire(own),
+        }
+        Waiting { recording, uses }
+    }
+
+    fn submit(&self, waiting: Waiting, random: &mut Random) {
+        let Waiting { mut recording, uses } = waiting;
+        if random.one_in(8) {
+            forget(uses);
+            return drop(recording);
+        }
+        let index = random.below(QUEUES);
+        let queue = QueueIndex(index as u8);
+        let give = |uses: Vec<Arc<Uses>>| {
+            let mut in_flight = self.queues[index].lock().unwrap();
+            if in_flight.lost {
+                return Err(uses);
+            }
+            let value = self.timelines.submit(queue);
+            in_flight.submissions.push_back((value, uses));
+            Ok(value)
+        };
+        if random.one_in(6) {
+            for uses in &uses {
+                uses.0.fetch_add(1, Relaxed);
+            }
+            let kept = recording.submit_and_keep(queue, |_| give(uses.clone()));
+            if let Err(uses) = kept {
+                forget(uses);
+            }
+        }
+        match recording.submit(queue, |_| give(uses)) {
+            Ok(done) if random.one_in(2) => self.released.retire_after(done, self.thing()),
+            Ok(_) => {}
+            Err(refused) => {
+                forget(refused.error);
+                drop(refused.recording);
+            }
+        }
+    }
+
+    /// Puts something new in the place of something, and retires that.
+    fn replace(&self, random: &mut Random) {
+        let which = random.below(SHARED);
+        let new = self.make(random.below(3));
+        let old = core::mem::replace(&mut self.things.lock().unwrap()[which], new);
+        match old {
+            Handle::Bare(thing) if random.one_in(2) => self.released.retire(thing),
+            Handle::Bare(thing) => self.deferred.retire(thing),
+            Handle::Owned(owned) => drop(owned),
+            Handle::Shared(shared) => drop(shared),
+        }
+    }
+
+    fn work(&self, seed: u64, rounds: usize) {
+        let mut random = Random::new(seed);
+        for _ in 0..rounds {
+            match random.below(16) {
+                0..5 => {
+                    let new = self.record(&mut random);
+                    let mut waiting = self.waiting.lock().unwrap();
+                    let old = (waiting.len() >= WAITING).then(|| waiting.swap_remove(random.below(WAITING)));
+                    waiting.push(new);
+                    drop(waiting);
+                    if let Some(old) = old {
+                        self.submit(old, &mut random);
+                    }
+                }
+                5 => {
+                    let waiting = self.waiting.lock().unwrap().pop();
+                    if let Some(waiting) = waiting {
+                        self.submit(waiting, &mut random);
+                    }
+                }
+                6..14 => self.replace(&mut random),
+                14 => drop(self.released.reclaim(drop)),
+                _ => drop(self.deferred.reclaim()),
+            }
+        }
+    }
+
+    /// Completes what queues were given, until there is nothing more and nobody who gives more.
+    fn play_the_gpu(&self, nobody_submits: &AtomicBool) {
+        loop {
+            let last_look = nobody_submits.load(Acquire);
+            let mut idle = true;
+            for (queue, in_flight) in (0..).map(QueueIndex).zip(&self.queues) {
+                // Under the lock, or the device could be lost between what was taken out and what is forgotten.
+                let mut in_flight = in_flight.lock().unwrap();
+                let next = in_flight.submissions.pop_front().map(|(value, uses)| {
+                    forget(uses);
+                    value
+                });
+                drop(in_flight);
+                if let Some(value) = next {
+                    idle = false;
+                    self.timelines.complete(queue, value);
+                }
+            }
+            if idle && last_look {
+                return;
+            }
+            if idle {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// The device goes, with all that is in flight.
+    fn lose(&self) {
+        let mut queues = self.queues.each_ref().map(|queue| queue.lock().unwrap());
+        for in_flight in &mut queues {
+            in_flight.lost = true;
+            in_flight.submissions.drain(..).for_each(|(_, uses)| forget(uses));
+        }
+        self.timelines.lose();
+    }
+}
+
+fn eight_threads(rounds: usize, is_lost: bool) {
+    let world = World::new();
+    let nobody_submits = AtomicBool::new(false);
+    scope(|scope| {
+        let world = &world;
+        scope.spawn(|| world.play_the_gpu(&nobody_submits));
+        let workers: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || world.work(thread, rounds))).collect();
+        if is_lost {
+            while world.counts.dropped.load(Relaxed) < rounds as u64 {
+                std::thread::yield_now();
+            }
+            world.lose();
+        }
+        let joined: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        // Before anything is unwrapped, or the GPU would play for ever.
+        nobody_submits.store(true, Release);
+        joined.into_iter().for_each(|joined| joined.unwrap());
+    });
+    for Waiting { recording, uses } in world.waiting.into_inner().unwrap() {
+        forget(uses);
+        drop(recording);
+    }
+    for handle in world.things.into_inner().unwrap() {
+        match handle {
+            Handle::Bare(thing) => world.deferred.retire(thing),
+            Handle::Owned(owned) => drop(owned),
+            Handle::Shared(shared) => drop(shared),
+        }
+    }
+    let long = Duration::from_secs(60);
+    assert_eq!(world.released.drain(long, drop).pending, 0);
+    assert_eq!(world.deferred.drain(long).pending, 0);
+    let Counts { made, dropped, dropped_in_use } = &*world.counts;
+    let [made, dropped, dropped_in_use] = [made, dropped, dropped_in_use].map(|count| count.load(Acquire));
+    println!("{made} things, {dropped} dropped");
+    assert_eq!(dropped_in_use, 0, "of {made} things are dropped in use");
+    assert_eq!(dropped, made, "each once");
+    assert!(made > rounds as u64, "there was something to drop");
+}
+
+#[test]
+fn eight_threads_and_a_gpu_drop_nothing_in_use_and_everything_once() {
+    eight_threads(scaled(60_000), false);
+}
+
+#[test]
+fn eight_threads_and_a_gpu_that_is_lost_drop_nothing_in_use_and_everything_once() {
+    for _ in 0..4 {
+        eight_threads(scaled(10_000), true);
+    }
+}
+
+#[test]
+fn owners_that_are_dropped_on_many_threads_while_everything_ends_go_once() {
+    for round in 0..scaled(300) as u64 {
+        let timelines = ManualTimelines::new(1);
+        let tracker = SubmissionTracker::new(timelines).unwrap();
+        let counts = Arc::new(Counts::default());
+        let deferred = DeferredDrop::new(&tracker);
+        let own = |_| {
+            counts.made.fetch_add(1, AcqRel);
+            deferred.own(Thing { uses: Arc::default(), counts: Arc::clone(&counts) })
+        };
+        let owners: Vec<Vec<_>> = (0..4).map(|_| (0..20).map(own).collect()).collect();
+        scope(|scope| {
+            let tracker = &tracker;
+            for (i, owners) in owners.into_iter().enumerate() {
+                scope.spawn(move || {
+                    let mut random = Random::new(round * 4 + i as u64);
+                    for owned in owners {
+                        let recording = tracker.record("while everything ends");
+                        if random.one_in(2) {
+                            // SAFETY: as above.
+                            unsafe { owned.retire_with(recording.id()) };
+                        } else {
+                            drop(owned);
+                        }
+                    }
+                });
+            }
+            scope.spawn(move || drop(deferred));
+        });
+        let [made, dropped] = [&counts.made, &counts.dropped].map(|count| count.load(Acquire));
+        assert_eq!(made, dropped, "round {round}");
+    }
+}

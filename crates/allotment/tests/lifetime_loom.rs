@@ -1,0 +1,364 @@
+//! The locks, the tracker and the retire queue in every order that the memory model allows, two or three threads at
+//! a time: `.ci/loom`. In ordinary builds there is nothing here.
+//!
+//! A use of a thing is counted while something that can still run or runs may use it. The count is read without any
+//! ordering of its own when the thing is dropped, so that it is right only where the library orders what was before
+//! the completion before the drop.
+
+#![cfg(loom)]
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+#![allow(dead_code, unused_imports, reason = "not all of what is included is used")]
+
+// The library's own, which are not public: each names the first as `super::checked`.
+#[path = "../src/sync/checked.rs"]
+mod checked;
+#[path = "../src/sync/shards.rs"]
+mod shards;
+#[path = "../src/descriptor/slot_set.rs"]
+mod slot_set;
+#[path = "../src/table.rs"]
+mod table;
+#[path = "../src/sync/try_lock.rs"]
+mod try_lock;
+
+/// Where the library has it.
+mod sync {
+    pub(crate) use crate::checked;
+}
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as PlainU64;
+
+use allotment::device::QueueIndex;
+use allotment::lifetime::{DeferredDrop, ManualTimelines, Recording, RetireQueue, SubmissionTracker};
+use loom::sync::Mutex;
+use loom::sync::atomic::AtomicUsize;
+use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use loom::thread;
+
+use shards::Shards;
+use slot_set::SlotSet;
+use try_lock::TryLock;
+
+const QUEUE: QueueIndex = QueueIndex(0);
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs a model in every order, or in every order with so many preemptions at most.
+fn model(name: &str, preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+    static ORDERS: PlainU64 = PlainU64::new(0);
+    let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    ORDERS.store(0, std::sync::atomic::Ordering::Relaxed);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.max_branches = 10_000;
+    builder.check(move || {
+        ORDERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        model();
+    });
+    let orders = ORDERS.load(std::sync::atomic::Ordering::Relaxed);
+    println!("{name}: {orders} orders, preemptions {preemptions:?}");
+}
+
+/// So that the count of orders is one model's.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// What is true of a thing.
+#[derive(Debug)]
+struct Truth {
+    uses: AtomicUsize,
+    drops: AtomicUsize,
+}
+
+/// Something that recordings use.
+#[derive(Debug)]
+struct Thing(Arc<Truth>);
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        assert_eq!(self.0.uses.load(Relaxed), 0, "dropped in use");
+        self.0.drops.fetch_add(1, Relaxed);
+    }
+}
+
+fn thing() -> (Thing, Arc<Truth>) {
+    let truth = Arc::new(Truth { uses: AtomicUsize::new(0), drops: AtomicUsize::new(0) });
+    (Thing(Arc::clone(&truth)), truth)
+}
+
+/// A queue with one shard over a tracker of one queue.
+fn rig() -> (ManualTimelines, SubmissionTracker, Arc<RetireQueue<Thing>>) {
+    let timelines = ManualTimelines::new(1);
+    let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+    let released = Arc::new(RetireQueue::with_shards(&tracker, 1));
+    (timelines, tracker, released)
+}
+
+fn submit(recording: Recording, timelines: &ManualTimelines) {
+    let done = recording.submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE)));
+    assert_eq!(done.unwrap().queue, QUEUE);
+}
+
+#[test]
+fn one_at_a_time_has_the_lock_and_sees_what_the_one_before_did() {
+    model("TryLock", None, || {
+        let lock = Arc::new(TryLock::new(0));
+        let add = |lock: &TryLock<u32>| {
+            let Some(mut value) = lock.try_lock() else { return 0 };
+            *value += 1;
+            1
+        };
+        let threads = [(); 2].map(|()| {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || add(&lock))
+        });
+        let mut added = add(&lock);
+        threads.into_iter().for_each(|thread| added += thread.join().unwrap());
+        assert_eq!(*lock.try_lock().unwrap(), added);
+    });
+}
+
+#[test]
+fn what_is_put_into_shards_is_collected_once() {
+    model("Shards", Some(4), || {
+        let shards = Arc::new(Shards::with_count(2, || 0_u32));
+        let threads = [(); 2].map(|()| {
+            let shards = Arc::clone(&shards);
+            thread::spawn(move || *shards.any() += 1)
+        });
+        let collect = || shards.each().map(|mut shard| core::mem::take(&mut *shard)).sum::<u32>();
+        let early = collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(early + collect(), 2);
+    });
+}
+
+/// An engine's only handle of a thing, which whoever records looks at and somebody takes away.
+type Alive = Arc<Mutex<Option<Thing>>>;
+
+/// Opens a recording, uses the thing if it is alive, submits, and completes that.
+fn record_and_run(tracker: &SubmissionTracker, timelines: &ManualTimelines, alive: &Alive) {
+    let recording = tracker.record("uses it");
+    let used = alive.lock().unwrap().as_ref().map(|thing| Arc::clone(&thing.0));
+    if let Some(truth) = &used {
+        truth.uses.fetch_add(1, Relaxed);
+    }
+    submit(recording, timelines);
+    if let Some(truth) = used {
+        truth.uses.fetch_sub(1, Relaxed);
+    }
+    timelines.complete_all(QUEUE);
+}
+
+#[test]
+fn a_thing_that_is_retired_while_somebody_records_is_dropped_after_the_use_and_once() {
+    model("record and run against retire and reclaim", None, || {
+        let (timelines, tracker, released) = rig();
+        let (thing, truth) = thing();
+        let alive: Alive = Arc::new(Mutex::new(Some(thing)));
+        let recorder = {
+            let (tracker, alive) = (tracker.clone(), Arc::clone(&alive));
+            thread::spawn(move || record_and_run(&tracker, &timelines, &alive))
+        };
+        let taken = alive.lock().unwrap().take().unwrap();
+        released.retire(taken);
+        released.reclaim(drop);
+        recorder.join().unwrap();
+        assert_eq!(released.drain(LONG, drop).pending, 0);
+        assert_eq!(truth.drops.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn it_is_the_same_where_a_third_thread_reclaims() {
+    model("record and run against retire against reclaim", Some(3), || {
+        let (timelines, tracker, released) = rig();
+        let (thing, truth) = thing();
+        let alive: Alive = Arc::new(Mutex::new(Some(thing)));
+        let recorder = {
+            let (tracker, alive) = (tracker.clone(), Arc::clone(&alive));
+            thread::spawn(move || record_and_run(&tracker, &timelines, &alive))
+        };
+        let retirer = {
+            let (released, alive) = (Arc::clone(&released), Arc::clone(&alive));
+            thread::spawn(move || {
+                let taken = alive.lock().unwrap().take().unwrap();
+                released.retire(taken);
+            })
+        };
+        released.reclaim(drop);
+        recorder.join().unwrap();
+        retirer.join().unwrap();
+        assert_eq!(released.drain(LONG, drop).pending, 0);
+        assert_eq!(truth.drops.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn who_seals_sees_what_a_recording_that_was_closed_meanwhile_was_submitted_as() {
+    model("close against seal", None, || {
+        let (timelines, tracker, released) = rig();
+        let (thing, truth) = thing();
+        truth.uses.store(1, Relaxed);
+        let recording = tracker.record("submitted meanwhile");
+        released.retire(thing);
+        let closer = {
+            let timelines = timelines.clone();
+            thread::spawn(move || submit(recording, &timelines))
+        };
+        assert_eq!(released.reclaim(drop).count, 0);
+        closer.join().unwrap();
+        assert_eq!(released.reclaim(drop).count, 0, "the queue has it");
+        truth.uses.store(0, Relaxed);
+        timelines.complete_all(QUEUE);
+        assert_eq!(released.reclaim(drop).count, 1);
+    });
+}
+
+#[test]
+fn what_is_tied_to_a_recording_that_is_closed_meanwhile_waits_for_its_submission() {
+    for kept in [false, true] {
+        model("close against untie", None, move || {
+            let (timelines, tracker, released) = rig();
+            let (thing, truth) = thing();
+            truth.uses.store(1, Relaxed);
+            let mut recording = tracker.record("submitted meanwhile");
+            released.retire_with(recording.id(), thing);
+            let closer = {
+                let timelines = timelines.clone();
+                thread::spawn(move || {
+                    if kept {
+                        recording.submit_and_keep(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
+                    } else {
+                        submit(recording, &timelines);
+                    }
+                })
+            };
+            assert_eq!(released.reclaim(drop).count, 0);
+            closer.join().unwrap();
+            truth.uses.store(0, Relaxed);
+            timelines.complete_all(QUEUE);
+            released.reclaim(drop);
+            assert_eq!(truth.drops.load(Relaxed), 1);
+        });
+    }
+}
+
+#[test]
+fn who_drops_comes_after_all_that_the_queue_did_before_it_completed() {
+    model("complete against reclaim", None, || {
+        let (timelines, tracker, released) = rig();
+        let (thing, truth) = thing();
+        truth.uses.store(1, Relaxed);
+        submit(tracker.record("runs"), &timelines);
+        released.retire(thing);
+        let gpu = {
+            let truth = Arc::clone(&truth);
+            thread::spawn(move || {
+                truth.uses.store(0, Relaxed);
+                timelines.complete_all(QUEUE);
+            })
+        };
+        let other = {
+            let released = Arc::clone(&released);
+            thread::spawn(move || released.reclaim(drop).count)
+        };
+        released.reclaim(drop);
+        gpu.join().unwrap();
+        other.join().unwrap();
+        released.reclaim(drop);
+        assert_eq!(truth.drops.load(Acquire), 1);
+    });
+}
+
+/// Its home outlives the model: the last reference to it would put things in an order that is not to be relied on,
+/// and that the checker does not know of, since it is the standard library's.
+fn deferred(tracker: &SubmissionTracker) -> DeferredDrop {
+    let deferred = DeferredDrop::new(tracker);
+    core::mem::forget(deferred.own(()));
+    deferred
+}
+
+#[test]
+fn the_last_recording_and_the_end_drop_it_once_whichever_comes_last() {
+    model("close against the end", None, || {
+        let timelines = ManualTimelines::new(1);
+        let tracker = SubmissionTracker::new(timelines).unwrap();
+        let (thing, truth) = thing();
+        let deferred = deferred(&tracker);
+        let recording = tracker.record("closed meanwhile");
+        deferred.retire(thing);
+        let closer = thread::spawn(move || drop(recording));
+        drop(deferred);
+        closer.join().unwrap();
+        assert_eq!(truth.drops.load(Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_late_owner_and_the_end_leave_nothing_behind_whichever_comes_last() {
+    model("a late owner against the end", Some(4), || {
+        let timelines = ManualTimelines::new(1);
+        let tracker = SubmissionTracker::new(timelines).unwrap();
+        let (thing, truth) = thing();
+        let deferred = deferred(&tracker);
+        let owned = deferred.own(thing);
+        // The queue for the type is made in a way that the checker does not know of: before there are threads.
+        deferred.retire(self::thing().0);
+        deferred.reclaim();
+        let recording = tracker.record("closed after both");
+        truth.uses.store(1, Relaxed);
+        let owner = thread::spawn(move || drop(owned));
+        drop(deferred);
+        owner.join().unwrap();
+        truth.uses.store(0, Release);
+        drop(recording);
+        assert_eq!(truth.drops.load(Relaxed), 1);
+    });
+}
+
+/// Two threads take slots of a set of one and give them back: what one did with the slot, the other sees, and never do
+/// both have it.
+#[test]
+fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there() {
+    model("slot set", None, || {
+        let set = Arc::new(SlotSet::new());
+        set.add(0..1);
+        let slot = Arc::new(checked::UnsafeCell::new(0_u32));
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (set, slot) = (Arc::clone(&set), Arc::clone(&slot));
+                thread::spawn(move || {
+                    let Some(taken) = set.take() else { return 0 };
+                    slot.with_mut(|value| {
+                        // SAFETY: who has the slot is alone, which is what the checker looks at.
+                        unsafe { *value += 1 };
+                    });
+                    assert!(set.give_back(taken));
+                    1
+                })
+            })
+            .collect();
+        let came: u32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+        let counted = slot.with(|value| {
+            // SAFETY: both threads are over.
+            unsafe { *value }
+        });
+        assert!(came >= 1 && came == counted);
+    });
+}
+
+/// A page is taken out while another thread takes a slot of it: one of them gets it, never both.
+#[test]
+fn a_page_that_is_given_back_and_a_slot_of_it_that_is_taken_exclude_each_other() {
+    model("page of slots", None, || {
+        let set = Arc::new(SlotSet::new());
+        set.add(0..64);
+        let other = Arc::clone(&set);
+        let taker = thread::spawn(move || other.take());
+        let out = set.take_out(0, 64);
+        let taken = taker.join().unwrap();
+        assert!(!(out && taken.is_some()));
+        assert_eq!(set.free(0, 64), if out { 0 } else { 64 - u32::from(taken.is_some()) });
+    });
+}
