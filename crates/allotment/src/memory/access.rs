@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLockReadGuard};
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::{Label, PoolSlot};
 use super::record::{RawPlace, Record};
-use super::{AccessError, Name};
+use super::{AccessError, Movability, Name};
 use crate::device::{
     Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility, make_visible, read_bytes,
     write_bytes,
@@ -27,8 +27,8 @@ pub struct Place<D: Device> {
     pub size: u64,
     /// Which memory type it is of.
     pub memory_type: MemoryTypeIndex,
-    /// Where the CPU sees the first byte; `None` where it cannot. Good until the allocation is freed or its
-    /// pool is reset.
+    /// Where the CPU sees the first byte; `None` where it cannot. Good until the allocation is freed, its pool is
+    /// reset, or, where it is [movable](super::Movability), it is moved.
     ///
     /// Memory that is not host-coherent needs [`flush`](Allocator::flush) after writing and
     /// [`invalidate`](Allocator::invalidate) before reading.
@@ -70,6 +70,10 @@ pub struct AllocationInfo {
     pub block_size: u64,
     /// How often it is [mapped](Allocator::map) now.
     pub maps: u32,
+    /// Whether it may get another place.
+    pub movability: Movability,
+    /// True while it is being given one.
+    pub moving: bool,
 }
 
 impl<D: Device> Allocator<D> {
@@ -86,17 +90,26 @@ impl<D: Device> Allocator<D> {
     }
 
     /// The place of an allocation, which stays its place while the guard lives: without one, a pool might
-    /// be reset and its memory given back under the hands of who writes there. Default pools are never
-    /// reset and need none.
+    /// be reset, or the allocation moved, and its memory given back under the hands of who writes there. Default
+    /// pools are never reset, and what is pinned there needs none.
     pub(super) fn hold(
         &self,
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let id = allocation.id();
-        let (slot, _) = self.slot_and_record(id)?;
-        let custom = id.pool >= self.default_pool_count();
-        let guard = custom.then(|| slot.resets.read().unwrap_or_else(PoisonError::into_inner));
+        let (slot, record) = self.slot_and_record(id)?;
+        let changes = id.pool >= self.default_pool_count() || record.read().movable;
+        let guard = changes.then(|| slot.changes.read().unwrap_or_else(PoisonError::into_inner));
         Ok((self.raw_place(allocation)?, guard))
+    }
+
+    /// The same, for who changes the bytes there: they would be lost while they are on their way to another place.
+    fn hold_for_writing(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+        let held = self.hold(allocation)?;
+        if held.0.moving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
@@ -145,6 +158,8 @@ impl<D: Device> Allocator<D> {
             block: detail.spot.block,
             block_size: block.memory.size(),
             maps: record.maps(),
+            movability: detail.movability,
+            moving: record.read().moving,
         })
     }
 
@@ -188,10 +203,10 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when the CPU cannot reach the memory or the range does not lie in the allocation
-    /// (nothing was written), or when the driver refuses to flush.
+    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation or that is being
+    /// moved (nothing was written), or when the driver refuses to flush.
     pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        let (place, _held) = self.hold(allocation)?;
+        let (place, _held) = self.hold_for_writing(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.
         unsafe { write_bytes(at, bytes) };
@@ -221,9 +236,9 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotHostVisible`] and as for [`place`](Self::place).
+    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`place`](Self::place).
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
-        let (place, _held) = self.hold(allocation)?;
+        let (place, _held) = self.hold_for_writing(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
         let address = place.address.ok_or(AccessError::NotHostVisible { memory_type: place.memory_type })?;
         record.map();

@@ -1,7 +1,7 @@
 //! The allocator itself: what it is made of, and the tokens that it gives out. What it does is in the
 //! files beside this one.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use allotment_suballoc::{Algorithm, Alignment};
@@ -127,6 +127,8 @@ pub struct Allocator<D: Device> {
     pub(super) rankings: [Ranking; Intent::ALL.len()],
     /// Optimal images stand in blocks of their own.
     pub(super) separate_optimal: bool,
+    /// Somebody is defragmenting the default pools.
+    pub(super) defragmented: AtomicBool,
     pub(super) waits: Waits,
     pub(super) to_do: ToDo<D>,
 }
@@ -174,6 +176,7 @@ impl<D: Device> Allocator<D> {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             separate_optimal,
             rankings,
+            defragmented: AtomicBool::new(false),
             waits: Waits::default(),
             to_do: ToDo::default(),
             desc,

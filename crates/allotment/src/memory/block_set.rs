@@ -33,6 +33,35 @@ pub(super) struct Block<D: Device> {
     live: u32,
     /// The tick since which none is. Invariant: `Some` exactly where `live` is 0.
     empty_since: Option<u64>,
+    /// Nothing new is placed in it, as it is being emptied.
+    closed: Option<Release>,
+}
+
+impl<D: Device> Block<D> {
+    /// True when no allocation is live in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Allocations that are live in it.
+    pub(super) fn live(&self) -> u32 {
+        self.live
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+}
+
+/// What becomes of a block that was emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Release {
+    /// It goes back to the driver with the last allocation in it, unless its pool must keep it.
+    #[default]
+    AtOnce,
+    /// The pool's [`Retention`](super::Retention) decides, as with any other: for who defragments all the time and
+    /// wants no frame to wait for the driver.
+    ByRetention,
 }
 
 /// An empty memory object.
@@ -97,9 +126,11 @@ pub(super) struct BlockSet<D: Device> {
     /// By index; an index is never used for another block while a spot names it.
     blocks: Vec<Option<Block<D>>>,
     vacant: Vec<u32>,
-    /// Shared blocks, the fullest first or nearly so: each operation moves the block that it changed by one
-    /// place at most.
+    /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
+    /// changed by one place at most.
     order: Vec<Standing>,
+    /// Blocks that are being emptied, shared ones and others.
+    closed: Vec<u32>,
     /// Empty blocks of [`Role::Own`].
     spare: Vec<u32>,
     /// Freed ranges that wait for a request of their size.
@@ -135,6 +166,7 @@ impl<D: Device> BlockSet<D> {
             blocks: Vec::new(),
             vacant: Vec::new(),
             order: Vec::new(),
+            closed: Vec::new(),
             spare: Vec::new(),
             quick: QuickLists::default(),
             statistics: Statistics::default(),
@@ -336,7 +368,7 @@ impl<D: Device> BlockSet<D> {
         let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else {
             return false;
         };
-        if block.live == 1 || !self.quick.push(record, spot.offset, sizes.occupied) {
+        if block.live == 1 || block.is_closed() || !self.quick.push(record, spot.offset, sizes.occupied) {
             return false;
         }
         block.live -= 1;
@@ -367,7 +399,7 @@ impl<D: Device> BlockSet<D> {
         let ranges = new_ranges(size, algorithm);
         // It becomes known under its index.
         let mut standing = Standing::of(0, &ranges);
-        let block = Block { memory, ranges, role, live: 0, empty_since: Some(now) };
+        let block = Block { memory, ranges, role, live: 0, empty_since: Some(now), closed: None };
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.blocks.push(None);
             // The device has at most u32::MAX memory objects.
@@ -398,6 +430,7 @@ impl<D: Device> BlockSet<D> {
         let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
         self.vacant.push(index);
         self.order.retain(|other| other.block != index);
+        self.closed.retain(|&other| other != index);
         self.spare.retain(|&other| other != index);
         self.empty_blocks -= 1;
         self.empty_bytes -= block.memory.size();
@@ -494,9 +527,89 @@ impl<D: Device> BlockSet<D> {
         if !own_memory && self.shareable_spare(request, block_size).is_some() {
             return true;
         }
-        self.order
-            .iter()
-            .any(|standing| self.block(standing.block).is_some_and(|block| block.ranges.would_fit(request)))
+        // A block that is being emptied stays where somebody needs it.
+        let shared = self.order.iter().map(|standing| standing.block).chain(self.closed_shared());
+        shared.into_iter().any(|index| self.block(index).is_some_and(|block| block.ranges.would_fit(request)))
+    }
+
+    fn closed_shared(&self) -> impl Iterator<Item = u32> + '_ {
+        let shared = |&index: &u32| self.block(index).is_some_and(|block| block.role == Role::Shared);
+        self.closed.iter().copied().filter(shared)
+    }
+
+    /// Places nothing new in a block any more. None of its ranges may wait in the quick lists. False where there is
+    /// no such block, or it is closed already.
+    pub(super) fn close(&mut self, index: u32, release: Release) -> bool {
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        if block.is_closed() {
+            return false;
+        }
+        block.closed = Some(release);
+        self.order.retain(|other| other.block != index);
+        self.closed.push(index);
+        true
+    }
+
+    /// Makes a closed block as it was before.
+    pub(super) fn reopen(&mut self, index: u32) {
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        if block.closed.take().is_some() {
+            self.closed.retain(|&other| other != index);
+            if block.role == Role::Shared {
+                self.order.push(Standing::of(index, &block.ranges));
+            }
+        }
+    }
+
+    /// Makes a closed block that has room for a request as it was before. False where there is none.
+    pub(super) fn reopen_for(&mut self, request: &Request) -> bool {
+        let fits = |index: &u32| self.block(*index).is_some_and(|block| block.ranges.would_fit(request));
+        let found = self.closed_shared().find(fits);
+        found.into_iter().for_each(|index| self.reopen(index));
+        found.is_some()
+    }
+
+    /// What becomes of a closed block once it is empty.
+    pub(super) fn release_of(&self, index: u32) -> Option<Release> {
+        self.block(index)?.closed
+    }
+
+    /// Serves a request from the block that was planned for it, or where that has no room any more from the one in
+    /// which it fits most closely among those that `allowed` says yes to. Never from an empty or a closed one.
+    pub(super) fn place_for_good(
+        &mut self,
+        planned: Option<u32>,
+        allowed: impl Fn(u32) -> bool,
+        request: &Request,
+        sizes: Sizes,
+        record: u32,
+    ) -> Option<Spot> {
+        let open = |index: &u32| self.order.iter().any(|standing| standing.block == *index);
+        if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index, &allowed)) {
+            if let Ok(Some(spot)) = self.place_in(index, request, sizes, record) {
+                return Some(spot);
+            }
+        }
+        let candidates = self.order.iter().filter(|standing| request.size <= standing.largest_free_at_most);
+        let fitting = candidates.filter(|standing| self.may_take(standing.block, &allowed)).filter_map(
+            |&Standing { block, .. }| Some((self.block(block)?.ranges.room_for(request)?, block)),
+        );
+        let (_, index) = fitting.min()?;
+        self.place_in(index, request, sizes, record).ok().flatten()
+    }
+
+    fn may_take(&self, index: u32, allowed: &impl Fn(u32) -> bool) -> bool {
+        allowed(index) && self.block(index).is_some_and(|block| !block.is_empty())
+    }
+
+    /// Makes the two records of two live allocations of this set name each other's ranges.
+    pub(super) fn exchange(&mut self, one: (&Spot, u32), other: (&Spot, u32)) {
+        for (spot, record) in [(one.0, other.1), (other.0, one.1)] {
+            let block = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut);
+            let data = block.and_then(|block| block.ranges.data_mut(spot.handle).ok());
+            debug_assert!(data.is_some(), "both are live");
+            data.into_iter().for_each(|data| *data = record);
+        }
     }
 
     /// Free bytes of the shared blocks, and the largest range among them.
@@ -538,7 +651,9 @@ impl<D: Device> BlockSet<D> {
             empty += u32::from(empty_here);
             empty_bytes += if empty_here { block.memory.size() } else { 0 };
             let standing = self.order.iter().find(|standing| standing.block == index);
-            assert_eq!(standing.is_some(), block.role == Role::Shared);
+            assert_eq!(standing.is_some(), block.role == Role::Shared && !block.is_closed());
+            assert_eq!(self.closed.contains(&index), block.is_closed());
+            assert!(!(block.is_closed() && block.is_empty()), "what is empty is not being emptied");
             if let Some(standing) = standing {
                 assert_eq!(standing.free, block.ranges.statistics().free);
                 assert_eq!(standing.largest_free_at_most, block.ranges.largest_free_at_most());

@@ -136,7 +136,7 @@ impl<D: Device> Allocator<D> {
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
         let slot = slot.ok_or(AllocationError::ForeignPool)?;
-        let alone = slot.resets.write().unwrap_or_else(PoisonError::into_inner);
+        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
         let memory = guard.as_mut().ok_or(AllocationError::ForeignPool)?.reset(slot);
         drop(guard);

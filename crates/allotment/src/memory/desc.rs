@@ -59,6 +59,22 @@ pub enum Lifetime {
     Short,
 }
 
+/// Whether [defragmentation](super::Allocator::defragmentation) may give an allocation another place.
+///
+/// Who says that it may asks for its place again after each pass, and writes to it in no other way while one is open.
+/// Mapped memory ([`Allocator::map`](super::Allocator::map)) stays while it is mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Movability {
+    /// It stays where it is: nobody knows who keeps its address.
+    #[default]
+    Pinned,
+    /// It may move, and its bytes with it.
+    Copied,
+    /// It may move, and its bytes need not: whoever owns it makes them anew, as with render targets and caches. That
+    /// costs no copy, so such allocations are moved before others.
+    Recreated,
+}
+
 /// Whether an allocation gets a memory object of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dedicated {
@@ -187,6 +203,8 @@ pub struct AllocationDesc {
     /// Properties that the memory type should not have. Avoiding `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY`
     /// rules out such types for the intents that can live with them.
     pub avoided: MemoryProperties,
+    /// Whether it may get another place later.
+    pub movability: Movability,
     /// For people: in dumps, statistics and leak reports.
     pub name: Option<Name>,
     /// For programs: the caller's own number.
@@ -213,6 +231,7 @@ impl AllocationDesc {
             required: MemoryProperties::empty(),
             preferred: MemoryProperties::empty(),
             avoided: MemoryProperties::empty(),
+            movability: Movability::Pinned,
             name: None,
             user_data: 0,
             category: "",
@@ -260,6 +279,13 @@ impl AllocationDesc {
     #[must_use]
     pub fn living(mut self, lifetime: Lifetime) -> Self {
         self.lifetime = lifetime;
+        self
+    }
+
+    /// The same, which defragmentation may give another place.
+    #[must_use]
+    pub fn movable(mut self, movability: Movability) -> Self {
+        self.movability = movability;
         self
     }
 

@@ -220,6 +220,9 @@ pub enum AccessError {
     },
     /// Unmapped more often than mapped.
     NotMapped,
+    /// The allocation is being moved, and what is written to it now would be lost. Write before the pass begins or
+    /// after it ends, or make the allocation pinned.
+    Moving,
     /// A resource's place inside the allocation is not at a multiple of its alignment.
     Misaligned {
         /// The place in the memory object.
@@ -263,6 +266,7 @@ impl fmt::Display for AccessError {
             Self::OutOfRange { offset, size, available } => {
                 write!(f, "{size} bytes at {offset} do not lie in the {available} bytes of the allocation")
             }
+            Self::Moving => write!(f, "the allocation is being moved by a pass of defragmentation, end that first"),
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {
                 write!(f, "offset {offset} of the memory is no multiple of {alignment}")

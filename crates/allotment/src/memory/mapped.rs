@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::access::check_range;
 use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffer, ResourceError};
-use super::{AccessError, AllocationDesc};
+use super::{AccessError, AllocationDesc, Movability};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
 
 /// A buffer that the CPU writes and reads, and that goes back to its allocator when it is dropped. `Send + Sync`.
@@ -55,7 +55,7 @@ pub struct MappedBuffer<D: Device> {
 
 impl<D: Device> MappedBuffer<D> {
     /// Makes a buffer with memory for it, as [`Allocator::create_buffer`] does. Of `desc`, beside, host-visible
-    /// memory is required.
+    /// memory is required, and it stays where it is.
     ///
     /// # Errors
     ///
@@ -67,6 +67,8 @@ impl<D: Device> MappedBuffer<D> {
     ) -> Result<Self, ResourceError> {
         let mut desc = desc.clone();
         desc.required |= MemoryProperties::HOST_VISIBLE;
+        // Its address is kept.
+        desc.movability = Movability::Pinned;
         let buffer = allocator.create_buffer(info, &desc)?;
         let place = allocator.place(buffer.allocation());
         let found = place.and_then(|place| {

@@ -37,6 +37,7 @@ mod choice;
 mod custom_pools;
 #[cfg(all(feature = "d3d12", windows))]
 mod d3d12;
+mod defragmentation;
 mod desc;
 mod dump;
 mod error;
@@ -46,6 +47,7 @@ mod heaps;
 mod inspect;
 mod leaks;
 mod mapped;
+mod moves;
 mod owners;
 mod pool;
 mod quick_lists;
@@ -63,8 +65,13 @@ mod waits;
 
 pub use access::{AllocationInfo, Place};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
+pub use block_set::Release;
 pub use choice::{Choice, Verdict};
-pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Name};
+pub use defragmentation::{
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan, DefragmentationStatistics,
+    DefragmentationStrategy, Move, NextPass, Pass, PassLimits, PlannedBlock,
+};
+pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Movability, Name};
 pub use error::{
     AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign,
 };

@@ -13,7 +13,7 @@ use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
 use super::upkeep::{Flow, Watermark};
-use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Name};
+use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Movability, Name};
 use crate::device::{
     DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, ResourceKind,
 };
@@ -126,8 +126,9 @@ pub(super) struct PoolSlot<D: Device> {
     pub(super) state: Mutex<Option<PoolState<D>>>,
     /// Of default pools: that the state was made.
     pub(super) made: Once,
-    /// Held while somebody touches memory by a token of the pool; alone, while the pool is reset.
-    pub(super) resets: RwLock<()>,
+    /// Held while somebody touches memory by a token that may get another place; alone, while some do, or the pool is
+    /// reset. Taken before `state`.
+    pub(super) changes: RwLock<()>,
     /// A thread has got memory for the pool, or has not.
     pub(super) grown: Condvar,
     pub(super) records: AppendTable<Record>,
@@ -139,7 +140,7 @@ impl<D: Device> Default for PoolSlot<D> {
         Self {
             state: Mutex::new(None),
             made: Once::new(),
-            resets: RwLock::new(()),
+            changes: RwLock::new(()),
             grown: Condvar::new(),
             records: AppendTable::new(),
             counters: Default::default(),
@@ -175,6 +176,8 @@ pub(super) struct PoolState<D: Device> {
     pub(super) reserved_until: u64,
     /// The tick at which upkeep was refused a block. It asks again in the next.
     pub(super) refused_ahead: Option<u64>,
+    /// Somebody is defragmenting it.
+    pub(super) defragmented: bool,
 }
 
 /// What nobody needs in a hurry about an allocation.
@@ -190,7 +193,12 @@ pub(super) struct Detail {
     /// It was freed; its range waits in the quick lists, and nothing but its spot and size means anything.
     waiting: bool,
     /// Its range may wait there.
-    may_wait: bool,
+    pub(super) may_wait: bool,
+    /// What its place must be a multiple of, its pool's wishes included.
+    pub(super) alignment: Alignment,
+    pub(super) movability: Movability,
+    /// Another place is reserved for it.
+    pub(super) moving: bool,
 }
 
 /// What a person or a program calls an allocation. Apart from the rest, since most have none.
@@ -281,6 +289,7 @@ impl<D: Device> PoolState<D> {
             flow: Flow::default(),
             reserved_until: 0,
             refused_ahead: None,
+            defragmented: false,
         }
     }
 
@@ -328,10 +337,15 @@ impl<D: Device> PoolState<D> {
     /// The size and alignment of what a request gets.
     fn rounded(&self, set: usize, desc: &AllocationDesc) -> (u64, Alignment) {
         let needs = &desc.requirements;
-        let granularity = if desc.kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
-        let unit = granularity.max(self.sets[set].atom);
+        let unit = self.unit(set, desc.kind);
         // The size passed the door, so that rounding it up stays far below 2^64.
         (unit.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(unit))
+    }
+
+    /// What the sizes of resources of a kind are rounded up to.
+    pub(super) fn unit(&self, set: usize, kind: ResourceKind) -> Alignment {
+        let granularity = if kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
+        granularity.max(self.sets[set].atom)
     }
 
     pub(super) fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
@@ -463,7 +477,11 @@ impl<D: Device> PoolState<D> {
             self.empty_quick_lists(set);
             return self.place(slot, set, fitted, desc);
         }
-        Ok(spot.map(|spot| self.publish(slot, set, record, spot, sizes, false, desc)))
+        if spot.is_none() && in_blocks && self.sets[set].reopen_for(&request) {
+            // Rather than get a block while another is being emptied.
+            return self.place(slot, set, fitted, desc);
+        }
+        Ok(spot.map(|spot| self.publish(slot, set, record, spot, fitted, desc)))
     }
 
     /// Serves an [ordinary](AllocationDesc::is_ordinary) request from a range that was freed a moment ago:
@@ -481,9 +499,10 @@ impl<D: Device> PoolState<D> {
         let requested = desc.requirements.size;
         let detail = self.details.get_mut(record as usize)?.as_mut()?;
         let entry = slot.records.get(record)?;
-        entry.resize(requested);
+        entry.refit(requested, desc.movability != Movability::Pinned);
         detail.sizes = Sizes { requested, occupied };
         detail.kind = desc.kind;
+        (detail.alignment, detail.movability) = (alignment, desc.movability);
         detail.waiting = false;
         detail.labelled = desc.is_labelled();
         if detail.labelled {
@@ -509,7 +528,7 @@ impl<D: Device> PoolState<D> {
         let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| detail.may_wait)?;
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
-        if detail.waiting || self.clock.is_about_to_tick() || !blocks.park(record, &detail.spot, detail.sizes)
+        if detail.waiting || detail.moving || self.clock.is_about_to_tick() || !blocks.park(record, &detail.spot, detail.sizes)
         {
             return None;
         }
@@ -522,7 +541,13 @@ impl<D: Device> PoolState<D> {
 
     /// Gives all waiting ranges of a set back to its blocks.
     fn empty_quick_lists(&mut self, set: usize) {
-        while let Some(record) = self.sets[set].quick.pop() {
+        self.empty_quick_lists_by(set, usize::MAX);
+    }
+
+    /// Gives so many of them back.
+    pub(super) fn empty_quick_lists_by(&mut self, set: usize, count: usize) {
+        for _ in 0..count {
+            let Some(record) = self.sets[set].quick.pop() else { break };
             if let Some(detail) = self.details[record as usize].take() {
                 self.sets[set].release(&detail.spot);
                 self.vacant.push(record);
@@ -558,8 +583,7 @@ impl<D: Device> PoolState<D> {
         let spot = self.sets[set].place_in(block, &fitted.request, fitted.sizes, record);
         match spot {
             Ok(Some(spot)) => {
-                let Fitted { sizes, exclusive, .. } = *fitted;
-                Ok(self.publish(slot, set, record, spot, sizes, exclusive, desc))
+                Ok(self.publish(slot, set, record, spot, fitted, desc))
             }
             refused => {
                 let memory = self.sets[set].remove(block);
@@ -629,7 +653,7 @@ impl<D: Device> PoolState<D> {
             && self.sets[set].would_place(&request, own_memory, self.clock.has_frames, in_blocks, block_size)
     }
 
-    fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
+    pub(super) fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
         let index = self.vacant.last().copied().unwrap_or(self.details.len() as u32);
         match slot.records.get_or_make(index) {
             Some(_) => Ok(index),
@@ -638,17 +662,18 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Makes the allocation known under the record that [`next_record`](Self::next_record) named.
-    #[expect(clippy::too_many_arguments, reason = "all that an allocation is, once")]
-    fn publish(
+    pub(super) fn publish(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
         record: u32,
         spot: Spot,
-        sizes: Sizes,
-        exclusive: bool,
+        fitted: &Fitted,
         desc: &AllocationDesc,
     ) -> u32 {
+        let Fitted { sizes, exclusive, tied, .. } = *fitted;
+        // Who wants memory of its own, whatever stands in it, does not want to share a block later.
+        let stays = tied && !exclusive;
         let detail = Detail {
             set: set as u8,
             spot,
@@ -657,6 +682,9 @@ impl<D: Device> PoolState<D> {
             labelled: desc.is_labelled(),
             waiting: false,
             may_wait: self.sets[set].may_wait(&spot, sizes),
+            alignment: fitted.request.alignment,
+            movability: if stays { Movability::Pinned } else { desc.movability },
+            moving: false,
         };
         if self.vacant.pop().is_none() {
             self.details.push(None);
@@ -666,22 +694,30 @@ impl<D: Device> PoolState<D> {
         }
         self.details[record as usize] = Some(detail);
         self.labels[record as usize] = Label::of(desc);
-        let blocks = &self.sets[set];
-        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(spot.block)) {
-            entry.write(&RawPlace {
-                memory: block.memory.handle().to_raw(),
-                offset: spot.offset,
-                size: sizes.requested,
-                memory_size: block.memory.size(),
-                address: block.memory.address(spot.offset),
-                memory_type: blocks.memory_type,
-                exclusive,
-            });
-        }
+        self.write_place(slot, record, exclusive);
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
         record
+    }
+
+    /// Tells whoever reads the record where its allocation is.
+    pub(super) fn write_place(&self, slot: &PoolSlot<D>, record: u32, exclusive: bool) {
+        let Some(detail) = self.detail(record) else { return };
+        let blocks = &self.sets[usize::from(detail.set)];
+        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.spot.block)) {
+            entry.write(&RawPlace {
+                memory: block.memory.handle().to_raw(),
+                offset: detail.spot.offset,
+                size: detail.sizes.requested,
+                memory_size: block.memory.size(),
+                address: block.memory.address(detail.spot.offset),
+                memory_type: blocks.memory_type,
+                exclusive,
+                movable: detail.movability != Movability::Pinned,
+                moving: detail.moving,
+            });
+        }
     }
 
     /// Bytes of the blocks that are in use: all but the empty ones. (Of the allocations would be less by
@@ -715,7 +751,8 @@ impl<D: Device> PoolState<D> {
             self.ticked();
         }
         let tied = self.sets[set].block(spot.block).is_some_and(|block| block.role == Role::Tied);
-        let memory = if tied {
+        let emptied_for_good = emptied && self.gives_up(set, spot.block);
+        let memory = if tied || emptied_for_good {
             self.sets[set].remove(spot.block)
         } else if (emptied || ticked) && self.rules.ahead.is_none() {
             self.take_unwanted()
@@ -724,7 +761,7 @@ impl<D: Device> PoolState<D> {
         };
         // The empty block may be of another set.
         self.store_counters(slot);
-        let more = memory.is_some() && !tied;
+        let more = memory.is_some() && !tied && !emptied_for_good;
         Freed { memory, more, name }
     }
 
@@ -772,7 +809,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Room that is kept ahead of need, whatever the retention says.
-    fn room_to_keep(&self) -> u64 {
+    pub(super) fn room_to_keep(&self) -> u64 {
         // The heap's size bounds the next block; that of the largest block bounds it more.
         self.room_wanted(u64::MAX).unwrap_or(0)
     }
@@ -878,6 +915,15 @@ impl<D: Device> PoolState<D> {
         let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)?;
         detail.labelled = true;
         self.labels.get_mut(record as usize)
+    }
+
+    pub(super) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
+        self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)
+    }
+
+    /// How many records there have been at once.
+    pub(super) fn records(&self) -> u32 {
+        self.details.len() as u32
     }
 
     /// The records of all live allocations.

@@ -43,10 +43,16 @@ pub(super) struct RawPlace {
     pub(super) memory_type: MemoryTypeIndex,
     /// The memory was made together with its resource, and takes no other.
     pub(super) exclusive: bool,
+    /// It may get another place while its token lives.
+    pub(super) movable: bool,
+    /// It is being given one: nobody writes to it by the old place.
+    pub(super) moving: bool,
 }
 
-/// The bit of a record's kind that says so. The memory type is in the lowest eight.
+/// The bits of a record's kind that say so. The memory type is in the lowest eight.
 const EXCLUSIVE: u32 = 1 << 8;
+const MOVABLE: u32 = 1 << 9;
+const MOVING: u32 = 1 << 10;
 
 impl Record {
     /// Writes the place. The pool's lock makes sure that there is one writer.
@@ -61,8 +67,9 @@ impl Record {
         self.memory_size.store(place.memory_size, Ordering::Relaxed);
         let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
         self.address.store(address, Ordering::Relaxed);
-        let exclusive = if place.exclusive { EXCLUSIVE } else { 0 };
-        self.kind.store(u32::from(place.memory_type.0) | exclusive, Ordering::Relaxed);
+        let bit = |is: bool, bit| if is { bit } else { 0 };
+        let kind = bit(place.exclusive, EXCLUSIVE) | bit(place.movable, MOVABLE) | bit(place.moving, MOVING);
+        self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
 
@@ -79,6 +86,8 @@ impl Record {
                 address: NonNull::new(self.address.load(Ordering::Relaxed)),
                 memory_type: MemoryTypeIndex((kind & 0xff) as u8),
                 exclusive: kind & EXCLUSIVE != 0,
+                movable: kind & MOVABLE != 0,
+                moving: kind & MOVING != 0,
             };
             fence(Ordering::Acquire);
             if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
@@ -103,11 +112,22 @@ impl Record {
         }
     }
 
-    /// Changes the size alone. Who reads it without owning the token finds the generation changed: it was
-    /// changed before, and this store does not become visible earlier.
+    /// Changes the size, and whether it may move, alone. Who reads them without owning the token finds the generation
+    /// changed: it was changed before, and these stores do not become visible earlier.
     #[inline]
-    pub(super) fn resize(&self, size: u64) {
+    pub(super) fn refit(&self, size: u64, movable: bool) {
         self.size.store(size, Ordering::Release);
+        let kind = self.kind.load(Ordering::Relaxed);
+        let wanted = if movable { kind | MOVABLE } else { kind & !MOVABLE };
+        if wanted != kind {
+            self.kind.store(wanted, Ordering::Release);
+        }
+    }
+
+    /// Notes whether it is being given another place. The pool's lock makes sure that there is one writer.
+    pub(super) fn set_moving(&self, moving: bool) {
+        let kind = self.kind.load(Ordering::Relaxed);
+        self.kind.store(if moving { kind | MOVING } else { kind & !MOVING }, Ordering::Release);
     }
 
     pub(super) fn maps(&self) -> u32 {

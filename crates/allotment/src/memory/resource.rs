@@ -5,7 +5,7 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::allocator::{Allocation, Allocator};
-use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime};
+use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime, Movability};
 use crate::device::{
     DedicatedNeed, Device, DeviceError, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements, ResourceKind,
 };
@@ -406,7 +406,11 @@ impl<D: Device> Allocator<D> {
                 Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, desc)?,
                 made => made?,
             },
-            Loneliness::Required => self.create_alone::<C>(info, desc, options)?,
+            Loneliness::Required => {
+                // What must be alone in its memory has no other place.
+                let desc = &AllocationDesc { movability: Movability::Pinned, ..desc.clone() };
+                self.create_alone::<C>(info, desc, options)?
+            }
         };
         if let Some(name) = &desc.name {
             // SAFETY: made just now.

@@ -4,7 +4,7 @@ use ash::vk;
 
 use super::allocator::{Allocation, Allocator};
 use super::resource::ResourceError;
-use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Growth, Lifetime};
+use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Growth, Lifetime, Movability};
 use crate::device::vulkan::{DedicatedTo, Device, MemoryOptions};
 use crate::device::{DedicatedNeed, Requirements, ResourceKind};
 
@@ -71,7 +71,9 @@ impl Allocator<Device> {
         let alone = || {
             // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
             let options = unsafe { MemoryOptions::new().dedicated_to(resource) };
-            self.allocate_exclusive(desc, &options)
+            // Its resource is the caller's, who alone knows how to make it again.
+            let desc = AllocationDesc { movability: Movability::Pinned, ..desc.clone() };
+            self.allocate_exclusive(&desc, &options)
         };
         match (desc.dedicated, desc.requirements.dedicated) {
             (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => alone(),

@@ -1,0 +1,84 @@
+//! Free ranges of blocks by size, for a plan of what goes where.
+//!
+//! The plan takes the smallest range of all that holds an allocation. A range is known by its size, its block and its
+//! offset, in a tree in that order: O(log n) to find, to cut and to give back.
+
+use std::collections::BTreeSet;
+
+use allotment_suballoc::Alignment;
+
+/// The free ranges of the blocks that stay.
+#[derive(Debug, Default)]
+pub(super) struct Holes {
+    /// Size, block, offset.
+    by_size: BTreeSet<(u64, u32, u64)>,
+}
+
+/// A place that was cut out of a free range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) block: u32,
+    pub(super) offset: u64,
+    size: u64,
+    /// The free range that it was cut out of.
+    hole: (u64, u64),
+}
+
+/// Ranges that are looked at before one is taken that is sure to fit, however it is aligned.
+const LOOK: usize = 32;
+
+impl Holes {
+    pub(super) fn add(&mut self, block: u32, offset: u64, size: u64) {
+        if size != 0 {
+            self.by_size.insert((size, block, offset));
+        }
+    }
+
+    fn remove(&mut self, block: u32, offset: u64, size: u64) {
+        self.by_size.remove(&(size, block, offset));
+    }
+
+    /// Cuts a place out of the smallest range that holds it.
+    pub(super) fn cut(&mut self, size: u64, alignment: Alignment) -> Option<Cut> {
+        let fits = |&&(hole, _, offset): &&(u64, u32, u64)| alignment.align_up(offset) + size <= offset + hole;
+        let close = self.by_size.range((size, 0, 0)..).take(LOOK).find(fits);
+        let sure = || self.by_size.range((size + alignment.get() - 1, 0, 0)..).next();
+        let &(hole, block, start) = close.or_else(sure)?;
+        let offset = alignment.align_up(start);
+        self.remove(block, start, hole);
+        self.add(block, start, offset - start);
+        self.add(block, offset + size, start + hole - (offset + size));
+        Some(Cut { block, offset, size, hole: (start, hole) })
+    }
+
+    /// Gives a place back that was cut out later than all that are not given back yet.
+    pub(super) fn undo(&mut self, cut: &Cut) {
+        let (start, hole) = cut.hole;
+        let end = cut.offset + cut.size;
+        self.remove(cut.block, start, cut.offset - start);
+        self.remove(cut.block, end, start + hole - end);
+        self.add(cut.block, start, hole);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_range_that_holds_a_place_is_cut_and_given_back_whole() {
+        let mut holes = Holes::default();
+        holes.add(0, 100, 50);
+        holes.add(1, 10, 40);
+        holes.add(1, 1000, 500);
+        let cut = holes.cut(35, Alignment::ONE).unwrap();
+        assert_eq!((cut.block, cut.offset), (1, 10));
+        let aligned = holes.cut(32, Alignment::new(64).unwrap()).unwrap();
+        assert_eq!((aligned.block, aligned.offset), (1, 1024), "the first that fits where it is aligned");
+        assert_eq!(holes.cut(477, Alignment::ONE), None);
+        holes.undo(&aligned);
+        holes.undo(&cut);
+        let all: Vec<_> = holes.by_size.iter().copied().collect();
+        assert_eq!(all, [(40, 1, 10), (50, 0, 100), (500, 1, 1000)]);
+    }
+}

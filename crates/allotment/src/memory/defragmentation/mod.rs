@@ -1,0 +1,259 @@
+//! Allocations get other places, so that whole blocks become empty and go back to the driver.
+//!
+//! ```text
+//!   before   [▓▓░▓▓▓░▓] [▓░░▓▓░▓▓] [░░▓░░░▓░] [░▓░░░░░░]
+//!   after    [▓▓▓▓▓▓▓▓] [▓▓▓▓▓░▓▓]                           three allocations moved, two blocks given back
+//! ```
+//!
+//! # The protocol
+//!
+//! 1. [`Allocator::defragmentation`] for all default pools, or [`defragmentation_in`](Allocator::defragmentation_in) for
+//!    one custom pool. What it would gain can be [asked](Defragmentation::plan) before anything is done.
+//! 2. [`next_pass`](Defragmentation::next_pass): some allocations, each with a place that is reserved for it. How many,
+//!    how many bytes, and how long it takes to find them is [limited](PassLimits).
+//! 3. Whoever owns the resources makes each again in the new place and copies its bytes, or [lets it
+//!    stay](Pass::ignore), or frees it.
+//! 4. [`end`](Pass::end): the tokens tell the new places, the old ones are free.
+//!
+//! Steps 2 to 4 are repeated until there is nothing more to gain. Only what was allocated as
+//! [movable](super::AllocationDesc::movable) moves, within its pool and memory type. What is dropped is cancelled, and
+//! every allocation is then in one place or in the other. [`MovableSet`](super::MovableSet) does all of this for buffers
+//! and images, with copies by a queue.
+//!
+//! # How
+//!
+//! `survey` looks at the pools, `selection` says which blocks are worth emptying, `plan` where everything in them goes
+//! (`holes`: the free ranges that there are), `run` reserves the places and hands out the moves, `pass` ends them.
+//! The pools do nothing for this but to reserve places and to exchange them (`moves.rs`, beside this folder).
+//!
+//! The protocol is that of D3D12MA and VMA, which plan move by move: what they copied out of a block that does not
+//! become empty in the end was copied for nothing. Here whole blocks are planned, as in DXVK 2.5: no byte is copied for
+//! a block that stays, and none twice.
+
+mod desc;
+mod error;
+mod holes;
+mod pass;
+mod plan;
+mod run;
+mod selection;
+mod stopwatch;
+mod survey;
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+pub use error::DefragmentationError;
+pub use pass::{Move, NextPass, Pass};
+pub use plan::{DefragmentationPlan, PlannedBlock};
+
+use self::run::{Found, Run};
+use self::survey::Scope;
+use super::allocator::{Allocation, Allocator};
+use super::pool::Pool;
+use crate::Algorithm;
+use crate::device::Device;
+use crate::sync::locked;
+
+/// What a defragmentation did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DefragmentationStatistics {
+    /// Passes that had moves.
+    pub passes: u32,
+    /// Allocations that were moved.
+    pub moves: u32,
+    /// Bytes that were copied for it, as allocations were asked for.
+    pub bytes_moved: u64,
+    /// Moves that were ignored or cancelled.
+    pub ignored: u32,
+    /// Allocations that their owners freed while they were being moved.
+    pub freed: u32,
+    /// Memory objects that everything has left. Each goes as its [`Release`](super::Release) says, when the last old
+    /// place in it is free.
+    pub blocks_emptied: u32,
+    /// Bytes of these.
+    pub bytes_emptied: u64,
+    /// Blocks that stayed though they were to be emptied, because of what changed meanwhile.
+    pub blocks_kept: u32,
+}
+
+/// A defragmentation, from the first look to the last pass. Dropped, it is over: what is in a new place by then stays
+/// there, all else stays where it was.
+///
+/// ```
+/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+///
+/// let device = HostDevice::new(Profile::named("integrated").unwrap());
+/// let mut desc = AllocatorDesc::default();
+/// desc.block_sizes = BlockSizes::fixed(1 << 20);
+/// let allocator = Allocator::new(device, desc)?;
+///
+/// // Twelve meshes in three blocks; then all but one of each block are freed.
+/// let mesh = AllocationDesc::new(Requirements::new(256 << 10), Intent::Upload).movable(Movability::Copied);
+/// let mut meshes = Vec::new();
+/// for _ in 0..12 {
+///     meshes.push(allocator.allocate(&mesh)?);
+/// }
+/// let mut kept = Vec::new();
+/// for (i, mesh) in meshes.into_iter().enumerate() {
+///     if i % 4 == 0 { kept.push(mesh) } else { allocator.free(mesh)? }
+/// }
+/// allocator.write(&kept[2], 0, b"mesh 8")?;
+///
+/// let strategy = DefragmentationStrategy::Full;
+/// let mut defragmentation = allocator.defragmentation(DefragmentationDesc::new(strategy))?;
+/// assert_eq!((defragmentation.plan().blocks, defragmentation.plan().blocks_freed()), (3, 2));
+/// loop {
+///     match defragmentation.next_pass() {
+///         NextPass::Moves(pass) => {
+///             for moved in pass.moves() {
+///                 let (from, to) = (moved.from().address.unwrap(), moved.to().address.unwrap());
+///                 // SAFETY: both places are mapped, and nobody else uses them.
+///                 unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };
+///             }
+///             pass.end();
+///         }
+///         NextPass::LimitReached => {}
+///         NextPass::Done => break,
+///     }
+/// }
+/// assert_eq!(defragmentation.statistics().bytes_moved, 2 * (256 << 10));
+/// drop(defragmentation);
+///
+/// assert_eq!(allocator.statistics().blocks, 1);
+/// let mut bytes = [0; 6];
+/// allocator.read(&kept[2], 0, &mut bytes)?;
+/// assert_eq!(&bytes, b"mesh 8");
+/// # for mesh in kept { allocator.free(mesh)?; }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a defragmentation does something when it is asked for passes"]
+pub struct Defragmentation<'a, D: Device> {
+    allocator: &'a Allocator<D>,
+    run: Run,
+    /// Of the open pass.
+    moves: Vec<Move<D>>,
+}
+
+impl<D: Device> Allocator<D> {
+    /// Begins to defragment all default pools, each memory type by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`DefragmentationError`].
+    pub fn defragmentation(
+        &self,
+        desc: DefragmentationDesc,
+    ) -> Result<Defragmentation<'_, D>, DefragmentationError> {
+        let run = self.begin_run(desc, Scope::DefaultPools)?;
+        Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
+    }
+
+    /// Begins to defragment a custom pool, each of its memory types by itself. While that lasts the pool cannot be
+    /// destroyed.
+    ///
+    /// # Errors
+    ///
+    /// [`DefragmentationError`].
+    pub fn defragmentation_in<'a>(
+        &'a self,
+        pool: &'a Pool,
+        desc: DefragmentationDesc,
+    ) -> Result<Defragmentation<'a, D>, DefragmentationError> {
+        if pool.allocator != self.id {
+            return Err(DefragmentationError::ForeignPool);
+        }
+        let run = self.begin_run(desc, Scope::Pool(pool.index))?;
+        Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
+    }
+
+    fn begin_run(&self, desc: DefragmentationDesc, scope: Scope) -> Result<Run, DefragmentationError> {
+        match scope {
+            Scope::DefaultPools => {
+                if self.desc.algorithm == Algorithm::Linear {
+                    return Err(DefragmentationError::LinearPool);
+                }
+                if self.defragmented.swap(true, Ordering::Acquire) {
+                    return Err(DefragmentationError::AlreadyRunning);
+                }
+            }
+            Scope::Pool(index) => {
+                let slot = self.pools.get(index).ok_or(DefragmentationError::ForeignPool)?;
+                let mut guard = locked(&slot.state);
+                let state = guard.as_mut().ok_or(DefragmentationError::ForeignPool)?;
+                if state.rules.algorithm == Algorithm::Linear {
+                    return Err(DefragmentationError::LinearPool);
+                }
+                if core::mem::replace(&mut state.defragmented, true) {
+                    return Err(DefragmentationError::AlreadyRunning);
+                }
+            }
+        }
+        Ok(Run::new(self, desc, scope))
+    }
+
+    fn end_run(&self, run: &mut Run) {
+        run.cancel(self);
+        match run.scope() {
+            Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
+            Scope::Pool(index) => {
+                if let Some(state) = self.pools.get(index).map(|slot| locked(&slot.state)).as_deref_mut() {
+                    state.iter_mut().for_each(|state| state.defragmented = false);
+                }
+            }
+        }
+    }
+
+    /// Frees what is known not to be foreign.
+    fn free_own(&self, allocation: Allocation) {
+        let freed = self.free(allocation);
+        debug_assert!(freed.is_ok(), "it is this allocator's");
+    }
+}
+
+impl<D: Device> Defragmentation<'_, D> {
+    /// What it would gain, as far as that can be seen now: the more the pools change until it is done, the less of it
+    /// comes true. Takes as long as it takes, whatever the limits, and the plan is kept for the passes.
+    ///
+    /// The pools are looked at and planned for when this or a pass is asked for first.
+    pub fn plan(&mut self) -> &DefragmentationPlan {
+        self.run.plan(self.allocator)
+    }
+
+    /// Looks for the next allocations to be moved, within the limits.
+    pub fn next_pass(&mut self) -> NextPass<'_, D> {
+        debug_assert!(self.moves.is_empty(), "a pass ends before the next begins");
+        match self.run.find(self.allocator, &mut self.moves) {
+            Found::Moves => {
+                self.run.statistics.passes += 1;
+                NextPass::Moves(Pass::new(self.allocator, &mut self.run, &mut self.moves))
+            }
+            Found::LimitReached => NextPass::LimitReached,
+            Found::Done => NextPass::Done,
+        }
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn statistics(&self) -> DefragmentationStatistics {
+        self.run.statistics
+    }
+}
+
+impl<D: Device> Drop for Defragmentation<'_, D> {
+    fn drop(&mut self) {
+        // A pass that was forgotten rather than dropped.
+        drop(Pass::new(self.allocator, &mut self.run, &mut self.moves));
+        self.allocator.end_run(&mut self.run);
+    }
+}
+
+impl<D: Device> fmt::Debug for Defragmentation<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Defragmentation").field("statistics", &self.run.statistics).finish_non_exhaustive()
+    }
+}

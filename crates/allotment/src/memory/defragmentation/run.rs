@@ -1,0 +1,580 @@
+//! A defragmentation on its way, pass by pass.
+//!
+//! ```text
+//!   survey ──► plan ──► block by block: close, reserve places for all of it, hand out moves ──► over
+//!     ▲                                              │
+//!     └────────── the pools changed meanwhile ◄──────┘
+//! ```
+//!
+//! Each arrow and each box can be interrupted, and goes on in the next pass from where it was. Nothing is locked for
+//! longer than some tens of microseconds: a batch of records is read, or of places reserved.
+//!
+//! A block is emptied as a whole or not at all. It is closed first, so that nothing new comes into it; then places are
+//! reserved for everything in it; only then the first byte is copied. Whoever needs room meanwhile and finds none opens
+//! it again, before the driver is asked for more: then what is reserved is given back, and the block stays.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::PoisonError;
+
+use super::desc::DefragmentationDesc;
+use super::pass::Move;
+use super::plan::{DefragmentationPlan, Evacuation, PlannedMove, Planner};
+use super::stopwatch::Stopwatch;
+use super::survey::{Arena, Scope, Survey};
+use super::{DefragmentationStatistics, PassLimits};
+use crate::device::Device;
+use crate::memory::Movability;
+use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::pool::{PoolSlot, PoolState};
+use crate::sync::locked;
+
+/// Places that are reserved, or given back, under the lock at once: 20 to 40 microseconds.
+const AT_ONCE: usize = 32;
+
+/// Records that are looked at under the lock at once.
+const RECORDS_AT_ONCE: u32 = 1024;
+
+/// How often the pools are surveyed again because they changed.
+const ROUNDS: u32 = 4;
+
+/// What a defragmentation knows between its passes. It holds no lock and borrows nothing, so whoever has an allocator
+/// in another way than by reference can keep it.
+#[derive(Debug)]
+pub(super) struct Run {
+    desc: DefragmentationDesc,
+    scope: Scope,
+    stage: Stage,
+    /// The latest.
+    plan: DefragmentationPlan,
+    /// Allocations that stay, since whoever moves said so.
+    ignored: HashSet<AllocationId>,
+    /// Blocks that are being emptied or were.
+    departures: Vec<Departure>,
+    /// Surveys so far.
+    rounds: u32,
+    /// A block could not be emptied because of what changed since the survey.
+    changed: bool,
+    /// Bytes that may still be copied.
+    bytes_left: u64,
+    pub(super) statistics: DefragmentationStatistics,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Surveying(Survey),
+    Planning(Planner),
+    /// The plan is there, and the blocks in it wait to be emptied.
+    Moving { waiting: VecDeque<Evacuation>, current: Option<Current> },
+    Over,
+}
+
+/// The block that is being emptied.
+#[derive(Debug)]
+struct Current {
+    /// Which of the departures it is.
+    departure: usize,
+    moves: VecDeque<PlannedMove>,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Closing,
+    /// Looking for what came into the block after the survey, from this record on.
+    Listing(u32),
+    Reserving,
+    HandingOut,
+}
+
+/// A block on its way out.
+#[derive(Debug)]
+struct Departure {
+    arena: Arena,
+    block: u32,
+    size: u64,
+    /// Reserved and not handed out.
+    reserved: VecDeque<Reserved>,
+    /// Handed out and not ended.
+    out: u32,
+    state: DepartureState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DepartureState {
+    Going,
+    /// All that is left was handed out.
+    Leaving,
+    /// It stays.
+    Stays,
+    Gone,
+}
+
+#[derive(Debug)]
+struct Reserved {
+    from: AllocationId,
+    to: Allocation,
+}
+
+/// What came of looking for moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// There are some.
+    Moves,
+    /// Time was up.
+    LimitReached,
+    /// There are none.
+    Done,
+}
+
+impl Run {
+    pub(super) fn new<D: Device>(allocator: &Allocator<D>, desc: DefragmentationDesc, scope: Scope) -> Self {
+        Self {
+            desc,
+            scope,
+            stage: Stage::Surveying(Survey::new(scope.arenas(allocator), desc.limits.bytes)),
+            plan: DefragmentationPlan::default(),
+            ignored: HashSet::new(),
+            departures: Vec::new(),
+            rounds: 1,
+            changed: false,
+            bytes_left: desc.strategy.bytes(),
+            statistics: DefragmentationStatistics::default(),
+        }
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// What the passes from now on do at most. Allocations that are larger than its bytes stay from the next survey on.
+    pub(super) fn limit(&mut self, limits: PassLimits) {
+        self.desc.limits = limits;
+    }
+
+    /// Looks around and plans until the plan is there.
+    pub(super) fn plan<D: Device>(&mut self, allocator: &Allocator<D>) -> &DefragmentationPlan {
+        let mut time = Stopwatch::new(core::time::Duration::MAX);
+        while !matches!(self.stage, Stage::Moving { .. } | Stage::Over) {
+            self.prepare(allocator, &mut time);
+        }
+        &self.plan
+    }
+
+    /// Surveys or plans on.
+    fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
+        match &mut self.stage {
+            Stage::Surveying(survey) => {
+                let ignored = &self.ignored;
+                let stays = |pool, standing: &crate::memory::moves::Standing| {
+                    let (record, generation) = (standing.record, standing.generation);
+                    let id = AllocationId { allocator: allocator.id, pool, record, generation };
+                    !ignored.is_empty() && ignored.contains(&id)
+                };
+                if survey.step(allocator, stays, time) {
+                    let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
+                    let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
+                    self.stage = Stage::Planning(Planner::new(strategy, survey));
+                }
+            }
+            Stage::Planning(planner) => {
+                if let Some((plan, evacuations)) = planner.step(time) {
+                    self.plan = plan;
+                    self.stage = Stage::Moving { waiting: evacuations.into(), current: None };
+                }
+            }
+            Stage::Moving { .. } | Stage::Over => {}
+        }
+    }
+
+    /// Looks for the next moves, within the limits of a pass.
+    pub(super) fn find<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        found: &mut Vec<Move<D>>,
+    ) -> Found {
+        let limits = self.desc.limits;
+        let mut time = Stopwatch::new(limits.time);
+        let mut bytes = 0;
+        loop {
+            if !matches!(self.stage, Stage::Moving { .. } | Stage::Over) {
+                self.prepare(allocator, &mut time);
+            } else if !self.advance(allocator, found, &mut bytes, &mut time) {
+                break;
+            }
+            if time.is_over_now() {
+                break;
+            }
+        }
+        match self.stage {
+            _ if !found.is_empty() => Found::Moves,
+            Stage::Over => Found::Done,
+            _ => Found::LimitReached,
+        }
+    }
+
+    /// Takes the next small step in emptying blocks. False where there is nothing to do, or a limit is reached.
+    fn advance<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        found: &mut Vec<Move<D>>,
+        bytes: &mut u64,
+        time: &mut Stopwatch,
+    ) -> bool {
+        let Stage::Moving { waiting, current, .. } = &mut self.stage else { return false };
+        let Some(now) = current else {
+            match waiting.pop_front() {
+                Some(Evacuation { arena, block, size, moves }) => {
+                    let (reserved, state) = (VecDeque::new(), DepartureState::Going);
+                    self.departures.push(Departure { arena, block, size, reserved, out: 0, state });
+                    let departure = self.departures.len() - 1;
+                    *current = Some(Current { departure, moves: moves.into(), phase: Phase::Closing });
+                }
+                None => return self.begin_another_round(allocator, !found.is_empty()),
+            }
+            return true;
+        };
+        let departure = &mut self.departures[now.departure];
+        let Some(slot) = allocator.pools.get(departure.arena.pool) else { return false };
+        let done = match &mut now.phase {
+            Phase::Closing => departure.close(slot, &self.desc, now),
+            Phase::Listing(first) => {
+                let first = *first;
+                departure.list(slot, now, first)
+            }
+            Phase::Reserving => {
+                let waiting = &*waiting;
+                let arena = departure.arena;
+                let stays = |block| !waiting.iter().any(|next| next.arena == arena && next.block == block);
+                departure.reserve(allocator, slot, now, stays, time)
+            }
+            Phase::HandingOut => {
+                let limits = &self.desc.limits;
+                match departure.hand_out(allocator, slot, now.departure, found, limits, bytes) {
+                    HandedOut::All => Step::Over,
+                    HandedOut::Some => Step::On,
+                    HandedOut::Limit => return false,
+                }
+            }
+        };
+        match done {
+            Step::On => {}
+            Step::Over => {
+                departure.state = DepartureState::Leaving;
+                let index = now.departure;
+                *current = None;
+                self.settle(index);
+            }
+            Step::Gone => {
+                departure.give_up(allocator, slot);
+                *current = None;
+            }
+            Step::Stays => {
+                departure.give_up(allocator, slot);
+                self.changed = true;
+                self.statistics.blocks_kept += 1;
+                *current = None;
+            }
+        }
+        true
+    }
+
+    /// After the last block of a plan. True where the pools are to be surveyed once more.
+    fn begin_another_round<D: Device>(&mut self, allocator: &Allocator<D>, moves_are_out: bool) -> bool {
+        if moves_are_out || self.departures.iter().any(|departure| departure.out > 0) {
+            return false;
+        }
+        if self.changed && self.rounds < ROUNDS {
+            self.changed = false;
+            self.rounds += 1;
+            self.departures.clear();
+            self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
+            return true;
+        }
+        self.stage = Stage::Over;
+        false
+    }
+
+    /// Looks around anew, for who goes on for ever.
+    pub(super) fn begin_again<D: Device>(&mut self, allocator: &Allocator<D>) {
+        self.rounds = 1;
+        self.changed = false;
+        self.ignored.clear();
+        self.departures.clear();
+        self.bytes_left = self.desc.strategy.bytes();
+        self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
+    }
+
+    /// A block that everything has left counts.
+    fn settle(&mut self, departure: usize) {
+        let departure = &mut self.departures[departure];
+        if departure.state == DepartureState::Leaving && departure.out == 0 {
+            departure.state = DepartureState::Gone;
+            self.statistics.blocks_emptied += 1;
+            self.statistics.bytes_emptied += departure.size;
+        }
+    }
+
+    /// Notes how moves ended: what was moved is in its new place, `stays` is not. Their places are given back already.
+    pub(super) fn ended<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        moves: impl IntoIterator<Item = Ended>,
+    ) {
+        for Ended { departure, id, bytes, outcome } in moves {
+            let index = departure;
+            let Some(departure) = self.departures.get_mut(index) else { continue };
+            departure.out -= 1;
+            match outcome {
+                Outcome::Moved { copied } => {
+                    self.statistics.moves += 1;
+                    let copied = if copied { bytes } else { 0 };
+                    self.statistics.bytes_moved += copied;
+                    self.bytes_left = self.bytes_left.saturating_sub(copied);
+                }
+                Outcome::Freed => self.statistics.freed += 1,
+                Outcome::Stays => {
+                    self.statistics.ignored += 1;
+                    self.ignored.insert(id);
+                    if departure.state != DepartureState::Stays {
+                        self.statistics.blocks_kept += 1;
+                    }
+                    if let Some(slot) = allocator.pools.get(departure.arena.pool) {
+                        departure.give_up(allocator, slot);
+                    }
+                    self.forget_current(index);
+                }
+            }
+            self.settle(index);
+        }
+    }
+
+    /// The block that is being emptied stays.
+    fn forget_current(&mut self, departure: usize) {
+        if let Stage::Moving { current, .. } = &mut self.stage {
+            current.take_if(|current| current.departure == departure);
+        }
+    }
+
+    /// Gives back all that is reserved, and opens what is not empty yet.
+    pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
+        for departure in &mut self.departures {
+            if departure.state == DepartureState::Going {
+                if let Some(slot) = allocator.pools.get(departure.arena.pool) {
+                    departure.give_up(allocator, slot);
+                }
+            }
+        }
+        self.stage = Stage::Over;
+    }
+}
+
+/// How a move ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) departure: usize,
+    pub(super) id: AllocationId,
+    pub(super) bytes: u64,
+    pub(super) outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Moved { copied: bool },
+    /// Its owner freed it meanwhile.
+    Freed,
+    Stays,
+}
+
+/// How emptying a block goes on.
+enum Step {
+    On,
+    /// All that was in it has another place, or is about to.
+    Over,
+    /// It is no longer there, or was emptied by others.
+    Gone,
+    /// It stays, because of what changed since the survey.
+    Stays,
+}
+
+enum HandedOut {
+    All,
+    Some,
+    Limit,
+}
+
+impl Departure {
+    fn set(&self) -> usize {
+        usize::from(self.arena.set)
+    }
+
+    /// Places nothing new in the block any more.
+    fn close<D: Device>(
+        &mut self,
+        slot: &PoolSlot<D>,
+        desc: &DefragmentationDesc,
+        now: &mut Current,
+    ) -> Step {
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return Step::Stays };
+        let closed = state.close(self.set(), self.block, desc.release);
+        state.store_counters(slot);
+        match closed {
+            None => return Step::On,
+            Some(false) => return Step::Gone,
+            Some(true) => {}
+        }
+        drop(guard);
+        let known = |planned: &PlannedMove| is_live(slot, planned);
+        now.moves.retain(known);
+        let live = self.live(slot);
+        let all_known = live == Some(now.moves.len() as u32);
+        now.phase = if all_known { Phase::Reserving } else { Phase::Listing(0) };
+        Step::On
+    }
+
+    /// Allocations in the block.
+    fn live<D: Device>(&self, slot: &PoolSlot<D>) -> Option<u32> {
+        let guard = locked(&slot.state);
+        Some(guard.as_ref()?.sets[self.set()].block(self.block)?.live())
+    }
+
+    /// Looks for what is in the block, planned or not. Nothing comes in any more, so one look at each record is enough.
+    fn list<D: Device>(&mut self, slot: &PoolSlot<D>, now: &mut Current, first: u32) -> Step {
+        if first == 0 {
+            now.moves.clear();
+        }
+        let guard = locked(&slot.state);
+        let Some(state) = guard.as_ref() else { return Step::Stays };
+        let mut pinned = false;
+        state.standings(slot, first, RECORDS_AT_ONCE, |standing| {
+            if (usize::from(standing.set), standing.block) == (self.set(), self.block) {
+                pinned |= standing.movability == Movability::Pinned;
+                let (record, generation) = (standing.record, standing.generation);
+                // Where it goes is seen when a place is reserved.
+                now.moves.push_back(PlannedMove { record, generation, to: u32::MAX });
+            }
+        });
+        let next = first.saturating_add(RECORDS_AT_ONCE);
+        now.phase = if next < state.records() { Phase::Listing(next) } else { Phase::Reserving };
+        if pinned { Step::Stays } else { Step::On }
+    }
+
+    /// Reserves places for the next allocations.
+    fn reserve<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        now: &mut Current,
+        stays: impl Fn(u32) -> bool,
+        time: &mut Stopwatch,
+    ) -> Step {
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return Step::Stays };
+        if !self.is_closed(state) {
+            // Somebody needed it.
+            return if self.is_gone(state) { Step::Gone } else { Step::Stays };
+        }
+        for _ in 0..AT_ONCE {
+            let Some(planned) = now.moves.pop_front() else { break };
+            if is_live(slot, &planned) {
+                let to = Some(planned.to).filter(|&to| to != u32::MAX);
+                let Some(to) = state.reserve_place(slot, planned.record, to, &stays) else {
+                    return Step::Stays;
+                };
+                let PlannedMove { record, generation, .. } = planned;
+                let pool = self.arena.pool;
+                let from = AllocationId { allocator: allocator.id, pool, record, generation };
+                self.reserved.push_back(Reserved { from, to: allocator.token(pool, to, slot) });
+            }
+            if time.is_over() {
+                break;
+            }
+        }
+        state.store_counters(slot);
+        if now.moves.is_empty() {
+            now.phase = Phase::HandingOut;
+        }
+        Step::On
+    }
+
+    fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
+        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_closed())
+    }
+
+    /// True where its allocations were all freed, and it with them.
+    fn is_gone<D: Device>(&self, state: &PoolState<D>) -> bool {
+        state.sets[self.set()].block(self.block).is_none_or(|block| block.is_empty())
+    }
+
+    /// Hands out what is reserved, as much as a pass may have.
+    fn hand_out<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        departure: usize,
+        found: &mut Vec<Move<D>>,
+        limits: &PassLimits,
+        bytes: &mut u64,
+    ) -> HandedOut {
+        // Whoever writes to one of these by its place has ended before, and finds it moving afterwards.
+        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
+        let guard = locked(&slot.state);
+        let Some(state) = guard.as_ref() else { return HandedOut::All };
+        let mut unneeded = Vec::new();
+        let mut limit = false;
+        for _ in 0..AT_ONCE {
+            let Some(Reserved { from, to }) = self.reserved.pop_front() else { break };
+            let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
+            else {
+                // Its owner freed it.
+                unneeded.push(to);
+                continue;
+            };
+            let size = record.read().size;
+            let many = found.len() as u64 >= u64::from(limits.moves.max(1));
+            limit = many || (!found.is_empty() && *bytes + size > limits.bytes);
+            if limit {
+                self.reserved.push_front(Reserved { from, to });
+                break;
+            }
+            record.set_moving(true);
+            *bytes += size;
+            self.out += 1;
+            found.push(Move::new(state, slot, departure, from, to));
+        }
+        drop(guard);
+        drop(alone);
+        unneeded.into_iter().for_each(|to| allocator.free_own(to));
+        match (self.reserved.is_empty(), limit) {
+            (true, _) => HandedOut::All,
+            (false, true) => HandedOut::Limit,
+            (false, false) => HandedOut::Some,
+        }
+    }
+
+    /// The block stays: what is reserved is given back.
+    fn give_up<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
+        self.state = DepartureState::Stays;
+        while !self.reserved.is_empty() {
+            let mut guard = locked(&slot.state);
+            let Some(state) = guard.as_mut() else { break };
+            let some = self.reserved.len().min(AT_ONCE);
+            let given: Vec<_> = self.reserved.drain(..some).collect();
+            for Reserved { from, .. } in &given {
+                if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation) {
+                    state.note_moving(slot, from.record, false);
+                }
+            }
+            drop(guard);
+            given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
+        }
+        if let Some(state) = locked(&slot.state).as_mut() {
+            state.reopen(self.set(), self.block);
+        }
+    }
+}
+
+/// True where the allocation is the one that was seen.
+fn is_live<D: Device>(slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
+    slot.records.get(planned.record).is_some_and(|record| record.generation() == planned.generation)
+}

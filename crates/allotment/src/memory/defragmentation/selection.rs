@@ -1,0 +1,254 @@
+//! Which blocks are emptied.
+//!
+//! Blocks are taken by price, the cheapest first, as long as the strategy finds them worth it, what is in them fits
+//! into the free bytes of those that stay, and the pool keeps the blocks that it must keep. Where only so many bytes
+//! may be copied in all, it is a knapsack, and solved as one. Whether each allocation finds a range of its size is
+//! not asked here.
+
+use super::desc::DefragmentationStrategy;
+use super::survey::{SurveyedArena, SurveyedBlock};
+
+/// A block that can be emptied, as far as is known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Which arena, and which of its blocks, as indices.
+    pub(super) arena: usize,
+    pub(super) block: usize,
+    pub(super) size: u64,
+    /// Bytes that its allocations need elsewhere.
+    needed: u64,
+    /// Bytes that are copied for that.
+    pub(super) cost: u64,
+    shared: bool,
+    /// Bytes that the others can no longer count on, once it is emptied.
+    free: u64,
+}
+
+/// What is left of an arena while blocks of it are taken.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    free: u64,
+    blocks: u32,
+}
+
+impl Room {
+    fn of(arena: &SurveyedArena) -> Self {
+        let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
+        let open = arena.blocks.iter().filter(|block| block.may_take());
+        let shared = arena.blocks.iter().filter(|block| block.shared).count() as u32;
+        Self {
+            free: open.map(free).sum::<u64>().saturating_sub(arena.ahead),
+            blocks: shared.saturating_sub(arena.least_blocks),
+        }
+    }
+
+    /// What is left when a block is emptied into the others; `None` where they cannot take it.
+    fn without(self, candidate: &Candidate) -> Option<Self> {
+        Some(Self {
+            free: self.free.checked_sub(candidate.free)?.checked_sub(candidate.needed)?,
+            blocks: self.blocks.checked_sub(u32::from(candidate.shared))?,
+        })
+    }
+}
+
+/// All blocks that could be emptied, the cheapest first.
+pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
+    let mut found: Vec<_> = arenas
+        .iter()
+        .enumerate()
+        .flat_map(|(arena, surveyed)| {
+            let blocks = surveyed.blocks.iter().enumerate();
+            let may_go = blocks.filter(|(_, block)| !block.pinned && !block.closed && !block.is_empty());
+            may_go.map(move |(at, block)| Candidate {
+                arena,
+                block: at,
+                size: block.size,
+                needed: block.needed,
+                cost: block.cost,
+                shared: block.shared,
+                free: if block.shared { block.size.saturating_sub(block.occupied) } else { 0 },
+            })
+        })
+        .collect();
+    sort_by_price(&mut found);
+    found
+}
+
+/// By cost / size, without dividing; of equals those that give back most.
+fn sort_by_price(candidates: &mut [Candidate]) {
+    candidates.sort_by(|one, other| {
+        let price = |a: &Candidate, b: &Candidate| u128::from(a.cost) * u128::from(b.size);
+        price(one, other).cmp(&price(other, one)).then(other.size.cmp(&one.size))
+    });
+}
+
+/// Those of the candidates that are emptied, in the same order.
+pub(super) fn select(
+    strategy: DefragmentationStrategy,
+    arenas: &[SurveyedArena],
+    candidates: &[Candidate],
+) -> Vec<Candidate> {
+    let rooms: Vec<_> = arenas.iter().map(Room::of).collect();
+    let worth: Vec<_> =
+        candidates.iter().copied().filter(|block| strategy.is_worth(block.cost, block.size)).collect();
+    let taken = match strategy {
+        DefragmentationStrategy::WithinBytes(bytes) => Knapsack::solve(&worth, rooms, bytes),
+        DefragmentationStrategy::Fast | DefragmentationStrategy::Full => greedily(&worth, rooms, |_| true),
+    };
+    worth.into_iter().zip(taken).filter_map(|(block, taken)| taken.then_some(block)).collect()
+}
+
+/// Takes each that fits beside those before it, and that can be afforded.
+fn greedily(
+    candidates: &[Candidate],
+    mut rooms: Vec<Room>,
+    mut affordable: impl FnMut(&Candidate) -> bool,
+) -> Vec<bool> {
+    let take = |candidate: &Candidate| match rooms[candidate.arena].without(candidate) {
+        Some(left) if affordable(candidate) => {
+            rooms[candidate.arena] = left;
+            true
+        }
+        _ => false,
+    };
+    candidates.iter().map(take).collect()
+}
+
+/// The candidates that give back most within a number of bytes.
+///
+/// A branch and bound over the candidates by price: what is taken so far, and the rest as if blocks could be emptied
+/// in part, bounds what can be reached. Begins with what is taken greedily, which for equal blocks, the usual case, is
+/// the best there is. After [`WORK`] the best of what was seen is taken.
+struct Knapsack<'a> {
+    candidates: &'a [Candidate],
+    rooms: Vec<Room>,
+    /// Candidates that may still be looked at.
+    work: usize,
+    taken: Vec<bool>,
+    best: (u64, Vec<bool>),
+}
+
+/// Looks at candidates: a tenth of a millisecond.
+const WORK: usize = 50_000;
+
+impl<'a> Knapsack<'a> {
+    fn solve(candidates: &'a [Candidate], rooms: Vec<Room>, bytes: u64) -> Vec<bool> {
+        let mut left = bytes;
+        let affordable = |candidate: &Candidate| match left.checked_sub(candidate.cost) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        };
+        let greedy = greedily(candidates, rooms.clone(), affordable);
+        let sizes = candidates.iter().zip(&greedy).filter(|(_, taken)| **taken);
+        let best = (sizes.map(|(candidate, _)| candidate.size).sum(), greedy);
+        let taken = vec![false; candidates.len()];
+        let mut knapsack = Self { candidates, rooms, work: WORK, taken, best };
+        knapsack.branch(0, bytes, 0);
+        knapsack.best.1
+    }
+
+    /// Decides on the candidates from `at` on, with `left` bytes to copy, where `size` bytes are given back already.
+    fn branch(&mut self, at: usize, left: u64, size: u64) {
+        if size > self.best.0 {
+            self.best = (size, self.taken.clone());
+        }
+        let Some(&candidate) = self.candidates.get(at) else { return };
+        if self.work == 0 || size + self.bound(at, left) <= self.best.0 {
+            return;
+        }
+        let room = self.rooms[candidate.arena];
+        if let (Some(left), Some(without)) = (left.checked_sub(candidate.cost), room.without(&candidate)) {
+            self.rooms[candidate.arena] = without;
+            self.taken[at] = true;
+            self.branch(at + 1, left, size + candidate.size);
+            self.taken[at] = false;
+            self.rooms[candidate.arena] = room;
+        }
+        self.branch(at + 1, left, size);
+    }
+
+    /// Bytes that the candidates from `at` on give back at most.
+    fn bound(&mut self, at: usize, mut left: u64) -> u64 {
+        let mut size = 0;
+        for candidate in &self.candidates[at..] {
+            self.work = self.work.saturating_sub(1);
+            match left.checked_sub(candidate.cost) {
+                Some(rest) => (left, size) = (rest, size + candidate.size),
+                None => {
+                    let part = u128::from(candidate.size) * u128::from(left) / u128::from(candidate.cost);
+                    return size + part as u64;
+                }
+            }
+        }
+        size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(size: u64, cost: u64) -> Candidate {
+        Candidate { arena: 0, block: 0, size, needed: cost, cost, shared: true, free: size - cost }
+    }
+
+    fn by_price(mut blocks: Vec<Candidate>) -> Vec<Candidate> {
+        sort_by_price(&mut blocks);
+        blocks
+    }
+
+    /// What every set of blocks that can be emptied gives back at most.
+    fn by_trying_all(candidates: &[Candidate], room: Room, bytes: u64) -> u64 {
+        let sets = 0..1u32 << candidates.len();
+        let worth = |set: u32| {
+            let taken = candidates.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1).map(|(_, block)| block);
+            let (mut room, mut left, mut size) = (room, bytes, 0);
+            for block in taken {
+                room = room.without(block)?;
+                left = left.checked_sub(block.cost)?;
+                size += block.size;
+            }
+            Some(size)
+        };
+        sets.filter_map(worth).max().unwrap()
+    }
+
+    #[test]
+    fn no_set_of_blocks_gives_back_more_for_as_many_bytes() {
+        let mut state = 7u64;
+        let mut below = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        for _ in 0..300 {
+            let blocks = (0..1 + below(10)).map(|_| {
+                let size = 4 << below(5);
+                block(size, below(size + 1))
+            });
+            let candidates = by_price(blocks.collect());
+            let bytes = below(200);
+            let room = Room { free: below(300), blocks: below(12) as u32 };
+            let taken = Knapsack::solve(&candidates, vec![room], bytes);
+            let of = |what: fn(&Candidate) -> u64| -> u64 {
+                candidates.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(block, _)| what(block)).sum()
+            };
+            assert!(of(|block| block.cost) <= bytes);
+            assert_eq!(of(|block| block.size), by_trying_all(&candidates, room, bytes), "{candidates:?} {bytes}");
+        }
+    }
+
+    #[test]
+    fn the_cheapest_blocks_are_emptied_and_no_more_than_the_others_can_take() {
+        let candidates = by_price(vec![block(16, 12), block(16, 2), block(16, 8), block(16, 5)]);
+        assert_eq!(candidates.iter().map(|block| block.cost).collect::<Vec<_>>(), [2, 5, 8, 12]);
+        // Free: 14 + 11 + 8 + 4.
+        let room = Room { free: 37, blocks: 4 };
+        let taken = greedily(&candidates, vec![room], |_| true);
+        assert_eq!(taken, [true, true, false, false], "5 of the 12 bytes that stay free hold no third");
+        let few = greedily(&candidates, vec![Room { blocks: 1, ..room }], |_| true);
+        assert_eq!(few, [true, false, false, false]);
+    }
+}

@@ -1,0 +1,36 @@
+//! How long something may take.
+
+use core::time::Duration;
+use std::time::Instant;
+
+/// Tells when time is up. Looking at it is cheap: it looks at the clock now and then.
+#[derive(Debug)]
+pub(super) struct Stopwatch {
+    /// `None` where there is all the time in the world.
+    end: Option<Instant>,
+    looks: u32,
+    over: bool,
+}
+
+/// How many looks a look at the clock is: a look costs 25 ns, and what is done between two of them a tenth of a
+/// microsecond or so.
+const LOOKS: u32 = 16;
+
+impl Stopwatch {
+    pub(super) fn new(time: Duration) -> Self {
+        Self { end: Instant::now().checked_add(time), looks: 0, over: false }
+    }
+
+    /// True once time is up. For who did a small thing since the last call.
+    #[inline]
+    pub(super) fn is_over(&mut self) -> bool {
+        self.looks += 1;
+        if self.looks % LOOKS == 0 { self.is_over_now() } else { self.over }
+    }
+
+    /// The same for who did more.
+    pub(super) fn is_over_now(&mut self) -> bool {
+        self.over |= self.end.is_some_and(|end| Instant::now() >= end);
+        self.over
+    }
+}

@@ -1,0 +1,167 @@
+//! What a pool does under its lock so that allocations can get other places.
+//!
+//! ```text
+//!   reserve    token ──► A            B ◄── reserved          two live allocations
+//!   exchange   token ──► B            A ◄── reserved          each names the other's range
+//! ```
+//!
+//! A place that is reserved for a move is an allocation like any other: nobody else gets it, statistics count it, and
+//! it is given back by its token. When the bytes are there, the two exchange their ranges. The owner's token is good
+//! all the time and tells the new place from then on; the other one stands for the old place, and is freed when nobody
+//! uses that any more.
+
+use allotment_suballoc::{Alignment, Request, Strategy};
+
+use super::block_set::{Release, Role, Sizes};
+use super::pool::{Fitted, PoolSlot, PoolState};
+use super::{AllocationDesc, Intent, Movability, Name};
+use crate::device::{Device, Requirements, ResourceKind};
+
+/// What somebody who plans moves knows of an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    pub(super) record: u32,
+    pub(super) generation: u32,
+    pub(super) set: u8,
+    pub(super) block: u32,
+    pub(super) offset: u64,
+    /// Bytes that its range takes now.
+    pub(super) occupied: u64,
+    /// Bytes that another place for it would take.
+    pub(super) size: u64,
+    pub(super) alignment: Alignment,
+    /// Pinned, too, where it is mapped or being moved.
+    pub(super) movability: Movability,
+}
+
+/// How many waiting ranges are given back at once, so that the lock is held for microseconds.
+const AT_ONCE: usize = 256;
+
+impl<D: Device> PoolState<D> {
+    /// What stands where, of up to `count` records from `first` on.
+    pub(super) fn standings(
+        &self,
+        slot: &PoolSlot<D>,
+        first: u32,
+        count: u32,
+        mut each: impl FnMut(Standing),
+    ) {
+        for record in first..self.records().min(first.saturating_add(count)) {
+            if let Some(standing) = self.standing(slot, record) {
+                each(standing);
+            }
+        }
+    }
+
+    fn standing(&self, slot: &PoolSlot<D>, record: u32) -> Option<Standing> {
+        let detail = self.detail(record)?;
+        let entry = slot.records.get(record)?;
+        let set = usize::from(detail.set);
+        let free_to_move = !detail.moving && entry.maps() == 0;
+        Some(Standing {
+            record,
+            generation: entry.generation(),
+            set: detail.set,
+            block: detail.spot.block,
+            offset: detail.spot.offset,
+            occupied: detail.sizes.occupied,
+            size: self.size_elsewhere(set, detail.kind, detail.sizes.requested),
+            alignment: detail.alignment,
+            movability: if free_to_move { detail.movability } else { Movability::Pinned },
+        })
+    }
+
+    /// Bytes that a place takes which is made for so many.
+    fn size_elsewhere(&self, set: usize, kind: ResourceKind, requested: u64) -> u64 {
+        self.unit(set, kind).align_up(requested)
+    }
+
+    /// Places nothing new in a block any more. `None` where that takes another call, since there is much to give back
+    /// first; else whether it is closed now by this call.
+    pub(super) fn close(&mut self, set: usize, block: u32, release: Release) -> Option<bool> {
+        let waiting = self.sets[set].quick.len();
+        self.empty_quick_lists_by(set, AT_ONCE);
+        if waiting > AT_ONCE {
+            return None;
+        }
+        // What waits in none of the lists waits in no block.
+        let empty = self.sets[set].block(block).is_none_or(|block| block.is_empty());
+        Some(!empty && self.sets[set].close(block, release))
+    }
+
+    /// Makes a closed block as it was before.
+    pub(super) fn reopen(&mut self, set: usize, block: u32) {
+        self.sets[set].reopen(block);
+    }
+
+    /// Whether a closed block that is empty now goes back to the driver. Where it stays it is open again.
+    pub(super) fn gives_up(&mut self, set: usize, block: u32) -> bool {
+        let Some(release) = self.sets[set].release_of(block) else { return false };
+        let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
+        let at_least = set == 0 && shared && self.sets[0].statistics.blocks <= self.rules.min_blocks;
+        let goes = release == Release::AtOnce && !at_least && !self.holds_reserve();
+        if !goes {
+            self.sets[set].reopen(block);
+        }
+        goes
+    }
+
+    /// Reserves a place for an allocation, which must be live and movable, in `planned` or else in a block that
+    /// `allowed` says yes to, and notes that it is being moved. Returns the record of the reserved place. `None` where
+    /// there is no room.
+    pub(super) fn reserve_place(
+        &mut self,
+        slot: &PoolSlot<D>,
+        record: u32,
+        planned: Option<u32>,
+        allowed: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let found = self.standing(slot, record).filter(|found| found.movability != Movability::Pinned)?;
+        let set = usize::from(found.set);
+        let (kind, requested) = self.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
+        let destination = self.next_record(slot).ok()?;
+        let request = Request::new(found.size).aligned(found.alignment).with_strategy(Strategy::LeastMemory);
+        let sizes = Sizes { requested, occupied: found.size };
+        let spot = self.sets[set].place_for_good(planned, allowed, &request, sizes, destination)?;
+        let fitted =
+            Fitted { request, sizes, block_size: 0, own_memory: false, tied: false, exclusive: false };
+        let desc = AllocationDesc {
+            kind,
+            name: Some(Name::Static("a place in a defragmentation")),
+            ..AllocationDesc::new(Requirements::new(requested), Intent::Device)
+        };
+        self.publish(slot, set, destination, spot, &fitted, &desc);
+        self.note_moving(slot, record, true);
+        Some(destination)
+    }
+
+    /// Notes whether an allocation has a place reserved for it.
+    pub(super) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
+        if let Some(detail) = self.detail_mut(record) {
+            detail.moving = moving;
+        }
+        if !moving {
+            slot.records.get(record).into_iter().for_each(|entry| entry.set_moving(false));
+        }
+    }
+
+    /// Lets two allocations that were made for the same exchange their places: `record` is moved then, and
+    /// `reserved` stands for where it was.
+    pub(super) fn exchange(&mut self, slot: &PoolSlot<D>, record: u32, reserved: u32) {
+        let (Some(one), Some(other)) = (self.detail(record).cloned(), self.detail(reserved).cloned()) else {
+            return;
+        };
+        debug_assert_eq!((one.set, one.sizes.requested), (other.set, other.sizes.requested));
+        let set = usize::from(one.set);
+        self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
+        let exclusive = slot.records.get(record).is_some_and(|entry| entry.read().exclusive);
+        for (record, place, exclusive) in [(record, other, false), (reserved, one, exclusive)] {
+            let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
+            if let Some(detail) = self.detail_mut(record) {
+                (detail.spot, detail.sizes) = (place.spot, place.sizes);
+                (detail.moving, detail.may_wait) = (false, may_wait);
+            }
+            self.write_place(slot, record, exclusive);
+        }
+    }
+}
