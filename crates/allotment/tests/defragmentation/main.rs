@@ -1,0 +1,7 @@
+//! Defragmentation: what it gains, what it costs, and that nothing is lost by it.
+
+#[path = "../allocator/rig.rs"]
+#[allow(dead_code, reason = "not all of it is used here")]
+mod rig;
+
+mod gains;
