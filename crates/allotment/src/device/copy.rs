@@ -1,4 +1,4 @@
-//! What queues copy: bytes between buffers, and texels between buffers and images.
+//! What queues copy: bytes between buffers, texels between buffers and images, and whole images.
 
 use core::fmt;
 
@@ -102,6 +102,41 @@ impl<D: Device> fmt::Debug for ImageCopy<'_, D> {
             .field("extent", &self.extent)
             .field("texel", &self.texel)
             .field("direction", &self.direction)
+            .field("before", &self.before)
+            .field("after", &self.after)
+            .finish()
+    }
+}
+
+/// All texels of an image into another one of the same description: all mip levels, array layers, samples, and
+/// aspects. Which images can be copied so, [`Device::is_copyable_image`] says.
+pub struct WholeImageCopy<'a, D: Device> {
+    /// The image to read.
+    pub from: &'a D::Image,
+    /// The image to write, another one. It is as it was made: nobody has changed its state since.
+    pub to: &'a D::Image,
+    /// What both were made from.
+    pub info: &'a D::ImageInfo<'static>,
+    /// The state that all of `from` is in when the copy begins, and is in again after it.
+    pub before: D::ImageState,
+    /// The state that all of `to` shall be in when the copy is done. What it held before is lost.
+    pub after: D::ImageState,
+}
+
+impl<D: Device> Clone for WholeImageCopy<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for WholeImageCopy<'_, D> {}
+
+impl<D: Device> fmt::Debug for WholeImageCopy<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WholeImageCopy")
+            .field("from", &self.from)
+            .field("to", &self.to)
+            .field("info", &self.info)
             .field("before", &self.before)
             .field("after", &self.after)
             .finish()

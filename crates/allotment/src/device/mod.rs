@@ -46,7 +46,7 @@ use core::time::Duration;
 
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandMemory;
-pub use copy::{BufferCopy, CopyDirection, ImageCopy, TexelBlock};
+pub use copy::{BufferCopy, CopyDirection, ImageCopy, TexelBlock, WholeImageCopy};
 pub use descriptors::{
     BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, HeapAddress,
     HeapMemory, HeapUse, ShaderHeapLimits, ShaderKind,
@@ -83,10 +83,10 @@ pub unsafe trait Device: Send + Sync + 'static {
     type Buffer: Clone + Debug + Send + Sync;
     /// The API's image. A clone is another name for the same one.
     type Image: Clone + Debug + Send + Sync;
-    /// What the API wants to know of a buffer that it shall make.
-    type BufferInfo<'a>: From<BufferDesc>;
-    /// What the API wants to know of an image that it shall make.
-    type ImageInfo<'a>: From<ImageDesc>;
+    /// What the API wants to know of a buffer that it shall make. Who keeps one can make the buffer again.
+    type BufferInfo<'a>: From<BufferDesc> + Clone + Debug + Send + Sync;
+    /// What the API wants to know of an image that it shall make. Who keeps one can make the image again.
+    type ImageInfo<'a>: From<ImageDesc> + Clone + Debug + Send + Sync;
     /// What the API can be told about memory beside its type, size and priority: who else may use it,
     /// where it comes from.
     type MemoryOptions: Clone + Debug + Send + Sync;
@@ -166,6 +166,10 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// Bytes of a buffer of this description; of its memory, [`buffer_requirements`](Self::buffer_requirements)
     /// may want more.
     fn buffer_size(&self, info: &Self::BufferInfo<'_>) -> u64;
+
+    /// Whether a buffer made so can be copied from and to, so that it can be moved: its bytes in another buffer made
+    /// so are as good. Says nothing about the memory that it stands in, from which queues may not read, say.
+    fn is_copyable_buffer(&self, info: &Self::BufferInfo<'_>) -> bool;
 
     /// What memory a buffer needs.
     ///
@@ -259,6 +263,10 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// buffers.
     fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
 
+    /// Whether an image made so can be copied [as a whole](WholeImageCopy) into another one made so, by a queue for
+    /// graphics at least, so that it can be moved.
+    fn is_copyable_image(&self, info: &Self::ImageInfo<'_>) -> bool;
+
     /// Tells the API's own tools what memory is called. Does nothing where it has none.
     ///
     /// # Safety
@@ -297,7 +305,9 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`DeviceError`]; nothing was submitted then. [`DeviceError::Unsupported`] where the API cannot say
-    /// an [image copy's](ImageCopy) row pitch, or leave an image in the state that shall be after.
+    /// an [image copy's](ImageCopy) row pitch, or leave an image in the state that shall be after; where an image
+    /// [cannot be copied as a whole](Self::is_copyable_image), holds nothing in the state that it is in before, or
+    /// has depth, a stencil or several samples and the queue is not for graphics.
     ///
     /// # Safety
     ///
@@ -311,6 +321,11 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// subresource is in the state `before` when the copy begins. The image was made to be copied that way, and
     /// nothing else uses the subresource until the value is reached. Where queues own images (Vulkan's
     /// families, unless the image is shared by them), the queue is one of the owner's: nothing is handed over.
+    ///
+    /// Each [copy of a whole image](WholeImageCopy) does so too: both images were made from its description, all of
+    /// `from` is in the state `before`, and `to` is as it was made. No image is in two of them, nor in one of them and
+    /// in an image copy of the same submission, and the memory of the two does not overlap. Nothing else uses either
+    /// until the value is reached, and one of the queue's family owns them both.
     unsafe fn submit(
         &self,
         queue: QueueIndex,

@@ -4,7 +4,7 @@ use core::fmt;
 
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 use super::DeviceError;
-use super::{BufferCopy, Device, ImageCopy};
+use super::{BufferCopy, Device, ImageCopy, WholeImageCopy};
 
 /// Which queue; an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,12 +53,14 @@ pub struct Submission<'a, D: Device> {
     /// each with the state that the one before left it in; all others, and those between buffers, run in any
     /// order.
     pub image_copies: &'a [ImageCopy<'a, D>],
+    /// Which images to copy then as a whole, in any order.
+    pub whole_images: &'a [WholeImageCopy<'a, D>],
 }
 
 impl<D: Device> Default for Submission<'_, D> {
     /// Nothing to wait for and nothing to do.
     fn default() -> Self {
-        Self { waits: &[], copies: &[], image_copies: &[] }
+        Self { waits: &[], copies: &[], image_copies: &[], whole_images: &[] }
     }
 }
 
@@ -81,7 +83,9 @@ pub(super) fn check_waits(
 impl<D: Device> Submission<'_, D> {
     /// True where there is something to record: bytes to copy, or an image.
     pub(super) fn has_copies(&self) -> bool {
-        self.copies.iter().any(|copy| copy.size > 0) || !self.image_copies.is_empty()
+        self.copies.iter().any(|copy| copy.size > 0)
+            || !self.image_copies.is_empty()
+            || !self.whole_images.is_empty()
     }
 }
 
@@ -91,6 +95,7 @@ impl<D: Device> fmt::Debug for Submission<'_, D> {
             .field("waits", &self.waits)
             .field("copies", &self.copies)
             .field("image_copies", &self.image_copies)
+            .field("whole_images", &self.whole_images)
             .finish()
     }
 }

@@ -412,7 +412,12 @@ impl<D: Device> Lane<D> {
                 after: image.after,
             }));
         }
-        let work = Submission { waits: &self.waits, copies: &copies, image_copies: &image_copies };
+        let work = Submission {
+            waits: &self.waits,
+            copies: &copies,
+            image_copies: &image_copies,
+            ..Submission::default()
+        };
         let submitted = recording.submit(self.queue, |queue| submit(queue, &work));
         self.copy_room = room_again(copies);
         self.image_room = room_again(image_copies);

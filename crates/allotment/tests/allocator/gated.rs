@@ -141,6 +141,10 @@ unsafe impl Device for GatedDevice {
         self.inner.buffer_size(desc)
     }
 
+    fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {
+        self.inner.is_copyable_buffer(desc)
+    }
+
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.inner.buffer_requirements(desc)
     }
@@ -197,6 +201,10 @@ unsafe impl Device for GatedDevice {
 
     fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
         self.inner.image_kind(desc)
+    }
+
+    fn is_copyable_image(&self, desc: &ImageDesc) -> bool {
+        self.inner.is_copyable_image(desc)
     }
 
     unsafe fn submit(

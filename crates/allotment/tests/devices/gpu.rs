@@ -14,7 +14,7 @@ use std::time::Instant;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, ImageCopy, ImageDesc, MemoryDesc,
     MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
-    Wait,
+    Wait, WholeImageCopy,
 };
 
 use crate::fixture::Fixture;
@@ -31,6 +31,12 @@ pub(crate) type Copy<'a, F> = BufferCopy<'a, <F as Fixture>::Device>;
 
 /// A copy between a buffer and an image of a fixture's device.
 pub(crate) type TexelCopy<'a, F> = ImageCopy<'a, <F as Fixture>::Device>;
+
+/// A copy of a whole image of a fixture's device.
+pub(crate) type WholeCopy<'a, F> = WholeImageCopy<'a, <F as Fixture>::Device>;
+
+/// What a fixture's device makes images from.
+pub(crate) type ImageInfo<F> = <<F as Fixture>::Device as Device>::ImageInfo<'static>;
 
 /// What a fixture's device has images in.
 pub(crate) type ImageState<F> = <<F as Fixture>::Device as Device>::ImageState;
@@ -257,6 +263,16 @@ impl<F: Fixture> Gpu<F> {
         image_copies: &[TexelCopy<'_, F>],
     ) -> TimelinePoint {
         self.try_submit_all(queue, &Submission { waits, image_copies, ..Submission::default() }).unwrap()
+    }
+
+    /// Submits copies of whole images, which the test has in the states that it says.
+    pub(crate) fn submit_whole(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        whole_images: &[WholeCopy<'_, F>],
+    ) -> TimelinePoint {
+        self.try_submit_all(queue, &Submission { waits, whole_images, ..Submission::default() }).unwrap()
     }
 
     pub(crate) fn submit(

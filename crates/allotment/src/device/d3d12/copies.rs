@@ -29,7 +29,7 @@ pub(super) struct Scratch {
     detour: Option<ID3D12Resource>,
     /// By the address of a buffer, the state that the copies so far brought it to.
     states: HashMap<usize, D3D12_RESOURCE_STATES>,
-    barriers: Vec<D3D12_RESOURCE_BARRIER>,
+    pub(super) barriers: Vec<D3D12_RESOURCE_BARRIER>,
 }
 
 impl fmt::Debug for Scratch {
@@ -85,7 +85,8 @@ pub(super) fn prepare(
 }
 
 impl Recording<'_> {
-    /// Records all copies, which were [checked](check) and [prepared](prepare).
+    /// Records all copies, which were [checked](check), as [whole images](super::whole_images::check) were, and
+    /// [prepared](prepare).
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
         self.scratch.states.clear();
         for copy in submission.copies.iter().filter(|copy| copy.size > 0) {
@@ -94,6 +95,7 @@ impl Recording<'_> {
                 None => self.copy(copy.from, copy.from_offset, copy.to, copy.to_offset, copy.size),
             }
         }
+        self.copy_whole_images(submission.whole_images);
         for wave in waves(submission.image_copies) {
             self.enter(&wave);
             for copy in wave.copies.iter().filter(|copy| !copy.extent.contains(&0)) {
@@ -163,6 +165,12 @@ impl Recording<'_> {
             let desc = unsafe { copy.image.GetDesc() };
             transition(copy.image, subresource(copy, &desc), before, after)
         }));
+        self.say_barriers();
+    }
+
+    /// Records the barriers for images that were collected.
+    pub(super) fn say_barriers(&mut self) {
+        let barriers = &mut self.scratch.barriers;
         if !barriers.is_empty() {
             // SAFETY: the list is being recorded, and the images are live and in the states that are said, by
             // the caller's promise.
@@ -299,7 +307,7 @@ fn cuboid([left, top, front]: [u32; 3], [width, height, depth]: [u32; 3]) -> D3D
     D3D12_BOX { left, top, front, right: left + width, bottom: top + height, back: front + depth }
 }
 
-fn transition(
+pub(super) fn transition(
     resource: &ID3D12Resource,
     subresource: u32,
     before: D3D12_RESOURCE_STATES,

@@ -66,6 +66,7 @@ mod queues;
 mod requirements;
 mod residency;
 mod resources;
+mod whole_images;
 
 use core::fmt;
 use core::ops::Range;
@@ -417,6 +418,10 @@ unsafe impl DeviceApi for Device {
         info.desc.Width
     }
 
+    fn is_copyable_buffer(&self, info: &ResourceInfo<'_>) -> bool {
+        whole_images::is_copyable_buffer(info)
+    }
+
     fn buffer_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
         self.shared.placed(info).map(|(_, requirements)| requirements)
     }
@@ -471,6 +476,10 @@ unsafe impl DeviceApi for Device {
 
     fn image_kind(&self, info: &ResourceInfo<'_>) -> ResourceKind {
         images::kind(info)
+    }
+
+    fn is_copyable_image(&self, info: &ResourceInfo<'_>) -> bool {
+        whole_images::is_copyable_image(info)
     }
 
     unsafe fn name_memory(&self, memory: Memory, name: &str) {

@@ -101,6 +101,15 @@ impl<'a> ResourceInfo<'a> {
         matches!(self.initial, Initial::Layout(_))
     }
 
+    /// The state that a texture begins in; `None` where it begins in a layout that no state is.
+    pub(super) fn first_state(&self) -> Option<D3D12_RESOURCE_STATES> {
+        match self.initial {
+            Initial::State(state) => Some(state),
+            Initial::Layout(D3D12_BARRIER_LAYOUT_COMMON) => Some(D3D12_RESOURCE_STATE_COMMON),
+            Initial::Layout(_) => None,
+        }
+    }
+
     pub(super) fn castable(&self) -> &'a [DXGI_FORMAT] {
         self.castable
     }

@@ -1,13 +1,15 @@
 //! How the texels of an image lie in memory here: layer after layer, in each the mip levels from the largest
 //! on, in each of those slice after slice, row after row, with nothing between.
 
-use crate::device::{CopyDirection, ImageCopy, ImageDesc, TexelBlock};
+use std::sync::Arc;
+
+use crate::device::{CopyDirection, ImageCopy, ImageDesc, QueueKind, Submission, TexelBlock, WholeImageCopy};
 
 use super::queues::{HostCopy, Steps};
-use super::{HostDevice, InUse};
+use super::{HostDevice, HostImage, InUse};
 
 /// The sizes of an image.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     extent: [u32; 3],
     mip_levels: u32,
@@ -130,4 +132,37 @@ pub(super) fn rows(copy: &ImageCopy<'_, HostDevice>) -> HostCopy {
         rows: height,
         slices: depth,
     }
+}
+
+/// Says what is wrong with the copy of a whole image that is at a place of a submission, where something is.
+pub(super) fn whole_complaint(
+    kind: Option<QueueKind>,
+    submission: &Submission<'_, HostDevice>,
+    at: usize,
+) -> Option<&'static str> {
+    let WholeImageCopy { from, to, info, .. } = submission.whole_images[at];
+    let shape = Some(from.shape);
+    if shape != Some(to.shape) || shape != Shape::of(info) {
+        return Some("is of images that were made differently, or not as it says");
+    }
+    if shape.is_some_and(|shape| shape.samples != 1) && kind != Some(QueueKind::Graphics) {
+        return Some("is of several samples a texel, on a queue that is not for graphics");
+    }
+    let either = |image: &HostImage| is_same(image, from) || is_same(image, to);
+    let earlier = &submission.whole_images[..at];
+    if earlier.iter().any(|copy| either(copy.from) || either(copy.to)) {
+        return Some("is of an image that the submission copies already");
+    }
+    let in_part = submission.image_copies.iter().any(|copy| either(copy.image));
+    in_part.then_some("is of an image that the submission copies in part too")
+}
+
+fn is_same(one: &HostImage, other: &HostImage) -> bool {
+    Arc::ptr_eq(&one.range.users, &other.range.users)
+}
+
+/// The bytes to move for a copy of a whole image that nothing is wrong with.
+pub(super) fn all_bytes(copy: &WholeImageCopy<'_, HostDevice>) -> HostCopy {
+    let (from, to) = (&copy.from.range, &copy.to.range);
+    HostCopy::of_bytes(from, from.offset, to, to.offset, from.size)
 }

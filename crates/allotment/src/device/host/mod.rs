@@ -54,7 +54,7 @@ pub use memory::HostMemory;
 use memory::{Memories, MemoryObject};
 use names::{Name, Named, Names};
 pub use profile::Profile;
-use queues::{HostCopy, Queues, Steps, Task};
+use queues::{HostCopy, Queues, Task};
 pub use reads::HostRead;
 
 /// The simulated device. A clone is the same device.
@@ -495,6 +495,11 @@ unsafe impl Device for HostDevice {
         desc.size
     }
 
+    /// All can, as on Direct3D 12; what memory a buffer stands in says more.
+    fn is_copyable_buffer(&self, _: &BufferDesc) -> bool {
+        true
+    }
+
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
         if desc.size == 0 || desc.size > self.shared.properties.limits.max_allocation_size {
@@ -566,6 +571,11 @@ unsafe impl Device for HostDevice {
         kind_of(desc)
     }
 
+    /// All can: they are bytes here, and nothing else.
+    fn is_copyable_image(&self, _: &ImageDesc) -> bool {
+        true
+    }
+
     unsafe fn submit(
         &self,
         queue: QueueIndex,
@@ -585,24 +595,24 @@ unsafe impl Device for HostDevice {
             let wrong = self.image_complaint(copy).or(gone);
             self.checked(copy, wrong, || images::rows(copy))
         });
+        let kind = self.shared.properties.queues.get(usize::from(queue.0)).map(|queue| queue.kind);
+        let whole_images = submission.whole_images.iter().enumerate().map(|(at, copy)| {
+            let gone = destroyed([&copy.from.range, &copy.to.range]);
+            let wrong = images::whole_complaint(kind, submission, at).or(gone);
+            self.checked(copy, wrong, || images::all_bytes(copy))
+        });
         let copies = submission.copies.iter().map(|copy| {
             let (from, to) = (&copy.from.range, &copy.to.range);
             let inside = inside(from, copy.from_offset, copy.size) && inside(to, copy.to_offset, copy.size);
             let wrong = (!inside).then_some("reaches beyond a buffer").or(destroyed([from, to]));
-            let host_copy = || HostCopy {
-                from: InUse::new(from),
-                from_offset: from.offset + copy.from_offset,
-                from_steps: Steps::default(),
-                to: InUse::new(to),
-                to_offset: to.offset + copy.to_offset,
-                to_steps: Steps::default(),
-                size: copy.size,
-                rows: 1,
-                slices: 1,
+            let host_copy = || {
+                let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
+                HostCopy::of_bytes(from, read, to, written, copy.size)
             };
             self.checked(copy, wrong, host_copy)
         });
-        self.shared.queues.submit(queue, submission.waits, image_copies.chain(copies))
+        let tasks = image_copies.chain(whole_images).chain(copies);
+        self.shared.queues.submit(queue, submission.waits, tasks)
     }
 
     fn submitted(&self, queue: QueueIndex) -> TimelineValue {

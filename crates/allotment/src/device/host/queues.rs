@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::DescriptorRead;
-use super::{Complaints, DeviceError, InUse, QueueIndex, TimelinePoint, TimelineValue, Wait};
+use super::{Complaints, DeviceError, InUse, QueueIndex, ResourceRange, TimelinePoint, TimelineValue, Wait};
 use crate::sync::locked;
 
 /// Rows of bytes to copy, with both ends kept alive until it is done. Offsets are in the memory. Bytes between
@@ -41,6 +41,27 @@ pub(super) struct Steps {
 }
 
 impl HostCopy {
+    /// One row, from a place in the memory of a resource to one in that of another.
+    pub(super) fn of_bytes(
+        from: &ResourceRange,
+        from_offset: u64,
+        to: &ResourceRange,
+        to_offset: u64,
+        size: u64,
+    ) -> Self {
+        Self {
+            from: InUse::new(from),
+            from_offset,
+            from_steps: Steps::default(),
+            to: InUse::new(to),
+            to_offset,
+            to_steps: Steps::default(),
+            size,
+            rows: 1,
+            slices: 1,
+        }
+    }
+
     /// True where a byte would be read and written by the same copy, or might be: rows apart count as one.
     pub(super) fn overlaps(&self) -> bool {
         let span = |steps: Steps| (self.slices - 1) * steps.slice + (self.rows - 1) * steps.row + self.size;

@@ -25,7 +25,8 @@ impl<'a> BufferInfo<'a> {
     ///
     /// # Safety
     ///
-    /// `info` and what its chain points at are valid for the device that the buffer is made with.
+    /// `info` and what its chain and its lists point at are valid for the device that the buffer is made with. Nobody
+    /// writes there while the description or a copy of it is used, and it may be read from any thread.
     #[must_use]
     pub const unsafe fn from_raw(info: vk::BufferCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
@@ -35,6 +36,17 @@ impl<'a> BufferInfo<'a> {
     /// Bytes.
     pub(super) fn size(&self) -> u64 {
         self.raw.size
+    }
+
+    /// True where the buffer's bytes are as good in another one of the same description. Of a chain nobody knows what
+    /// it says, and memory that is shared stays where it is.
+    pub(super) fn is_copyable(&self) -> bool {
+        let BufferInfo { raw, shared_as, .. } = self;
+        raw.usage.contains(COPIED)
+            && !raw.usage.intersects(AT_HOME)
+            && raw.flags.is_empty()
+            && raw.p_next.is_null()
+            && shared_as.is_empty()
     }
 
     /// The same for these usages alone, which the device knows.
@@ -53,6 +65,11 @@ impl<'a> BufferInfo<'a> {
     }
 }
 
+// SAFETY: what the pointers lead to is only read here, and its maker promised that any thread may.
+unsafe impl Send for BufferInfo<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for BufferInfo<'_> {}
+
 /// A buffer that can be copied from and to, and what the description's flags (`VkBufferUsageFlags`) add to
 /// that. All queues of the device may use it in turn.
 ///
@@ -62,12 +79,22 @@ impl From<BufferDesc> for BufferInfo<'_> {
     fn from(desc: BufferDesc) -> Self {
         // Flags beyond 32 bits are of another structure.
         let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
-        let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST | flags;
-        let raw = vk::BufferCreateInfo::default().size(desc.size).usage(usage);
+        let raw = vk::BufferCreateInfo::default().size(desc.size).usage(COPIED | flags);
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
         Self { raw, shared_as, every_queue: true, unchecked: true }
     }
 }
+
+const COPIED: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
+
+/// What holds bytes that mean something only where they were written: acceleration structures and micromaps have
+/// copies of their own.
+const AT_HOME: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR.as_raw()
+        | vk::BufferUsageFlags::MICROMAP_STORAGE_EXT.as_raw(),
+);
 
 /// All usages of Vulkan 1.0, which every device allows.
 const USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);

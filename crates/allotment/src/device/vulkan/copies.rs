@@ -1,10 +1,10 @@
 //! What is recorded for a submission's copies.
 //!
 //! ```text
-//!   barrier    earlier copies are there; images of the first wave: before → to copy
-//!   copies     between buffers; images of the first wave
+//!   barrier    earlier copies are there; whole images, and those of the first wave: before → to copy
+//!   copies     between buffers; whole images; images of the first wave
 //!   barriers   images: to copy → after; images of the next wave: before → to copy; and so on, wave by wave
-//!   barrier    images of the last wave: to copy → after; the CPU sees what was written
+//!   barrier    images of the last wave, and whole ones: to copy → after; the CPU sees what was written
 //! ```
 //!
 //! Copies wait for all commands before them and all after wait for copies, since nobody says what they do with
@@ -12,15 +12,18 @@
 
 use ash::vk;
 
-use super::Device;
+use super::{Device, whole_images};
 use crate::device::waves::{Wave, waves};
-use crate::device::{BufferCopy, CopyDirection, DeviceError, ImageCopy, QueueKind, Submission};
+use crate::device::{
+    BufferCopy, CopyDirection, DeviceError, ImageCopy, QueueKind, Submission, WholeImageCopy,
+};
 
 /// Lists that recording needs, kept so that a steady frame allocates nothing.
 #[derive(Default)]
 pub(super) struct Scratch {
     buffer_regions: Vec<vk::BufferCopy>,
     image_regions: Vec<vk::BufferImageCopy>,
+    pub(super) whole_regions: Vec<vk::ImageCopy>,
     barriers: Vec<vk::ImageMemoryBarrier<'static>>,
 }
 
@@ -33,14 +36,15 @@ pub(super) struct Recording<'a> {
     pub(super) scratch: &'a mut Scratch,
 }
 
+/// The layouts that no image can be left in, and that none that holds something is in.
+pub(super) const NOWHERE: [vk::ImageLayout; 2] =
+    [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED];
+
 /// Refuses what Vulkan has no words for: rows that are not whole blocks apart, and images that would be left
 /// in no layout. Depth and stencil cannot be told from colours here: that they are not copied is the caller's
 /// promise.
 pub(super) fn check(copies: &[ImageCopy<'_, Device>]) -> Result<(), DeviceError> {
-    let possible = |copy: &ImageCopy<'_, Device>| {
-        let nowhere = [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED];
-        region(copy).is_some() && !nowhere.contains(&copy.after)
-    };
+    let possible = |copy: &ImageCopy<'_, Device>| region(copy).is_some() && !NOWHERE.contains(&copy.after);
     if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
 }
 
@@ -77,10 +81,12 @@ fn copied_in(direction: CopyDirection) -> (vk::ImageLayout, vk::AccessFlags) {
 
 /// How images are touched in a layout by a kind of queue, as far as anybody can know. A barrier may name no
 /// access that its queue does not have.
-fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFlags {
+pub(super) fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFlags {
     let attachment = vk::AccessFlags::INPUT_ATTACHMENT_READ
         | vk::AccessFlags::COLOR_ATTACHMENT_READ
-        | vk::AccessFlags::COLOR_ATTACHMENT_WRITE;
+        | vk::AccessFlags::COLOR_ATTACHMENT_WRITE
+        | vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_READ
+        | vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_WRITE;
     let all = match layout {
         vk::ImageLayout::TRANSFER_SRC_OPTIMAL => vk::AccessFlags::TRANSFER_READ,
         vk::ImageLayout::TRANSFER_DST_OPTIMAL => vk::AccessFlags::TRANSFER_WRITE,
@@ -89,6 +95,14 @@ fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFlags {
         }
         vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL => {
             vk::AccessFlags::COLOR_ATTACHMENT_READ | vk::AccessFlags::COLOR_ATTACHMENT_WRITE
+        }
+        vk::ImageLayout::DEPTH_STENCIL_ATTACHMENT_OPTIMAL => {
+            vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_READ | vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_WRITE
+        }
+        // Input attachments too; but the validation layer wants to hear of no more than these, and the memory
+        // barrier beside the last image barriers is about all accesses.
+        vk::ImageLayout::DEPTH_STENCIL_READ_ONLY_OPTIMAL => {
+            vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_READ | vk::AccessFlags::SHADER_READ
         }
         // What the CPU wrote is there by the submission, and who presents waits for a semaphore.
         vk::ImageLayout::PREINITIALIZED | vk::ImageLayout::PRESENT_SRC_KHR => vk::AccessFlags::empty(),
@@ -102,15 +116,17 @@ fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFlags {
 }
 
 /// The accesses that write. Those that read have nothing to make available.
-const WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
+pub(super) const WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
     vk::AccessFlags::TRANSFER_WRITE.as_raw()
         | vk::AccessFlags::COLOR_ATTACHMENT_WRITE.as_raw()
+        | vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_WRITE.as_raw()
         | vk::AccessFlags::MEMORY_WRITE.as_raw(),
 );
 
 impl Recording<'_> {
-    /// Records all copies, whose image copies were [checked](check).
+    /// Records all copies, whose images were [checked](check), and [whole ones](whole_images::check) too.
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
+        let whole = submission.whole_images;
         let mut waves = waves(submission.image_copies);
         let mut wave = waves.next();
         // What earlier commands wrote, on this queue or on those that were waited for, is there now; what
@@ -118,18 +134,19 @@ impl Recording<'_> {
         let before = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
             .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
-        self.enter(wave.as_ref(), &[before]);
+        self.enter(wave.as_ref(), whole, &[before]);
         self.copy_buffers(submission.copies);
+        self.copy_whole_images(whole);
         while let Some(current) = wave {
             self.copy_images(current.copies);
             wave = waves.next();
             if wave.is_none() {
-                return self.leave(Some(&current));
+                return self.leave(Some(&current), whole);
             }
             self.change(&current);
-            self.enter(wave.as_ref(), &[]);
+            self.enter(wave.as_ref(), &[], &[]);
         }
-        self.leave(None);
+        self.leave(None, whole);
     }
 
     fn copy_buffers(&mut self, copies: &[BufferCopy<'_, Device>]) {
@@ -175,8 +192,14 @@ impl Recording<'_> {
         }
     }
 
-    /// Waits for what was before, and brings the subresources of a wave into the layout to copy them in.
-    fn enter(&mut self, wave: Option<&Wave<'_, Device>>, memory: &[vk::MemoryBarrier<'_>]) {
+    /// Waits for what was before, and brings the subresources of a wave and whole images into the layout to copy
+    /// them in.
+    fn enter(
+        &mut self,
+        wave: Option<&Wave<'_, Device>>,
+        whole: &[WholeImageCopy<'_, Device>],
+        memory: &[vk::MemoryBarrier<'_>],
+    ) {
         self.scratch.barriers.clear();
         self.scratch.barriers.extend(wave.into_iter().flat_map(Wave::changes).map(|change| {
             let (layout, access) = copied_in(change.first.direction);
@@ -186,6 +209,7 @@ impl Recording<'_> {
                 .src_access_mask(accesses(change.first.before, self.kind) & WRITES)
                 .dst_access_mask(access)
         }));
+        self.scratch.barriers.extend(whole.iter().flat_map(|copy| whole_images::enter(copy, self.kind)));
         self.barrier(vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER, memory);
     }
 
@@ -195,14 +219,15 @@ impl Recording<'_> {
         self.barrier(vk::PipelineStageFlags::TRANSFER, vk::PipelineStageFlags::ALL_COMMANDS, &[]);
     }
 
-    /// The same for the last wave, where there is one. What was copied is seen by all that the queue is given later,
+    /// The same for the last wave, where there is one, and for whole images. What was copied is seen by all that the queue is given later,
     /// and by the CPU after its wait. Other queues see it by waiting for the timeline.
-    fn leave(&mut self, wave: Option<&Wave<'_, Device>>) {
+    fn leave(&mut self, wave: Option<&Wave<'_, Device>>, whole: &[WholeImageCopy<'_, Device>]) {
         let to = vk::PipelineStageFlags::HOST | vk::PipelineStageFlags::ALL_COMMANDS;
         self.scratch.barriers.clear();
         if let Some(wave) = wave {
             self.collect_changes(wave);
         }
+        self.scratch.barriers.extend(whole.iter().flat_map(|copy| whole_images::leave(copy, self.kind)));
         let after =
             vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::TRANSFER_WRITE).dst_access_mask(
                 vk::AccessFlags::HOST_READ | vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE,

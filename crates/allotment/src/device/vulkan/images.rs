@@ -23,7 +23,8 @@ impl<'a> ImageInfo<'a> {
     ///
     /// # Safety
     ///
-    /// `info` and what its chain points at are valid for the device that the image is made with.
+    /// `info` and what its chain and its lists point at are valid for the device that the image is made with. Nobody
+    /// writes there while the description or a copy of it is used, and it may be read from any thread.
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
@@ -38,6 +39,23 @@ impl<'a> ImageInfo<'a> {
         self
     }
 
+    pub(super) fn raw(&self) -> &vk::ImageCreateInfo<'a> {
+        &self.raw
+    }
+
+    /// True where all that the image holds is in another one of the same description after a copy. Of a chain nobody
+    /// knows what it says, and memory that is shared stays where it is.
+    pub(super) fn is_copyable(&self) -> bool {
+        let ImageInfo { raw, shared_as, .. } = self;
+        raw.usage.contains(COPIED)
+            && !raw.usage.contains(TRANSIENT)
+            && MOVABLE.contains(raw.flags)
+            && raw.p_next.is_null()
+            && shared_as.is_empty()
+            && is_format(raw.format, u32::MAX)
+            && !is_split(raw.format)
+    }
+
     pub(super) fn kind(&self) -> ResourceKind {
         if self.raw.tiling == vk::ImageTiling::LINEAR {
             ResourceKind::LinearImage
@@ -46,6 +64,11 @@ impl<'a> ImageInfo<'a> {
         }
     }
 }
+
+// SAFETY: what the pointers lead to is only read here, and its maker promised that any thread may.
+unsafe impl Send for ImageInfo<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for ImageInfo<'_> {}
 
 /// An image that can be sampled and copied from and to, and what the description's flags
 /// (`VkImageUsageFlags`) add to that. With the flag for transient attachments it is what the flags say and no
@@ -60,9 +83,8 @@ impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
         // Flags beyond 32 bits are of another structure.
         let flags = vk::ImageUsageFlags::from_raw(desc.usage as u32) & USAGES;
-        let copied = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST;
         let usage =
-            if flags.contains(TRANSIENT) { flags } else { flags | copied | vk::ImageUsageFlags::SAMPLED };
+            if flags.contains(TRANSIENT) { flags } else { flags | COPIED | vk::ImageUsageFlags::SAMPLED };
         let [width, height, depth] = desc.extent;
         let raw = vk::ImageCreateInfo::default()
             .image_type(if depth > 1 { vk::ImageType::TYPE_3D } else { vk::ImageType::TYPE_2D })
@@ -82,6 +104,20 @@ impl From<ImageDesc> for ImageInfo<'_> {
 
 /// All usages of Vulkan 1.0.
 const USAGES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(0xff);
+
+const COPIED: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
+    vk::ImageUsageFlags::TRANSFER_SRC.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
+);
+
+/// What an image can be besides, and be copied as a whole: flags about its views. Of the others some forbid it, and
+/// the rest say that the application knows of the image's memory.
+const MOVABLE: vk::ImageCreateFlags = vk::ImageCreateFlags::from_raw(
+    vk::ImageCreateFlags::MUTABLE_FORMAT.as_raw()
+        | vk::ImageCreateFlags::CUBE_COMPATIBLE.as_raw()
+        | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE.as_raw()
+        | vk::ImageCreateFlags::BLOCK_TEXEL_VIEW_COMPATIBLE.as_raw()
+        | vk::ImageCreateFlags::EXTENDED_USAGE.as_raw(),
+);
 
 const TRANSIENT: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
 

@@ -47,6 +47,7 @@ mod queues;
 mod requirements;
 mod residency;
 mod resources;
+mod whole_images;
 
 use core::any::Any;
 use core::fmt;
@@ -578,6 +579,10 @@ unsafe impl DeviceApi for Device {
         info.size()
     }
 
+    fn is_copyable_buffer(&self, info: &BufferInfo<'_>) -> bool {
+        info.is_copyable()
+    }
+
     fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         self.shared.buffer_requirements(info)
     }
@@ -634,6 +639,10 @@ unsafe impl DeviceApi for Device {
 
     fn image_kind(&self, info: &ImageInfo<'_>) -> ResourceKind {
         info.kind()
+    }
+
+    fn is_copyable_image(&self, info: &ImageInfo<'_>) -> bool {
+        info.is_copyable()
     }
 
     unsafe fn name_memory(&self, memory: vk::DeviceMemory, name: &str) {

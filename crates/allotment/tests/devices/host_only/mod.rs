@@ -11,6 +11,7 @@ mod failures;
 mod heaps;
 mod images;
 mod queues;
+mod whole_images;
 
 use crate::fixture::Test;
 use crate::kinds::host::HostFixture;
@@ -31,5 +32,6 @@ pub(crate) fn all() -> Vec<(&'static str, Test<HostFixture>)> {
         .chain(on("discrete-large-bar", images::all()))
         .chain(on("d3d12-tier-2", images::about_limits()))
         .chain(on("discrete-large-bar", queues::all()))
+        .chain(on("discrete-large-bar", whole_images::all()))
         .collect()
 }

@@ -28,14 +28,14 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
 
 use CopyDirection::{IntoImage, OutOfImage};
 
-const FIRST: QueueIndex = QueueIndex(0);
+pub(super) const FIRST: QueueIndex = QueueIndex(0);
 
 /// Of the format that all fixtures have.
-const TEXEL: TexelBlock = TexelBlock::new(4);
+pub(super) const TEXEL: TexelBlock = TexelBlock::new(4);
 
 /// A box of texels of a subresource, and where it lies in a buffer.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub(super) struct Part {
     mip_level: u32,
     array_layer: u32,
     origin: [u32; 3],
@@ -48,7 +48,7 @@ struct Part {
 
 impl Part {
     /// A box that lies in a buffer as close to `at` as the device takes it.
-    fn new<F: Fixture>(gpu: &Gpu<F>, texel: TexelBlock, extent: [u32; 3], at: u64) -> Self {
+    pub(super) fn new<F: Fixture>(gpu: &Gpu<F>, texel: TexelBlock, extent: [u32; 3], at: u64) -> Self {
         let limits = &gpu.properties().limits;
         Self {
             mip_level: 0,
@@ -62,20 +62,25 @@ impl Part {
         }
     }
 
-    fn of(self, mip_level: u32, array_layer: u32) -> Self {
+    pub(super) fn of(self, mip_level: u32, array_layer: u32) -> Self {
         Self { mip_level, array_layer, ..self }
     }
 
-    fn at(self, origin: [u32; 3]) -> Self {
+    pub(super) fn at(self, origin: [u32; 3]) -> Self {
         Self { origin, ..self }
     }
 
+    /// None of its texels, so that a copy only changes the state.
+    pub(super) fn empty(self) -> Self {
+        Self { extent: [0; 3], offset: 0, ..self }
+    }
+
     /// The first byte behind it in the buffer.
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.offset + self.texel.span(self.extent, self.row_pitch, self.rows).unwrap()
     }
 
-    fn copy<'a, F: Fixture>(
+    pub(super) fn copy<'a, F: Fixture>(
         &self,
         buffer: &'a Buffer<'_, F>,
         image: &'a Image<'_, F>,
@@ -102,18 +107,18 @@ impl Part {
 
 /// The bytes of an image, subresource by subresource, in rows without gaps.
 #[derive(Clone)]
-struct Model {
+pub(super) struct Model {
     extent: [u32; 3],
     subresources: BTreeMap<(u32, u32), Vec<u8>>,
 }
 
 impl Model {
-    fn new(desc: &ImageDesc) -> Self {
+    pub(super) fn new(desc: &ImageDesc) -> Self {
         Self { extent: desc.extent, subresources: BTreeMap::new() }
     }
 
     /// Does in memory what a copy does.
-    fn run(&mut self, part: &Part, buffer: &mut [u8], direction: CopyDirection) {
+    pub(super) fn run(&mut self, part: &Part, buffer: &mut [u8], direction: CopyDirection) {
         let texel = part.texel;
         let [width, height, depth] = self.extent.map(|length| (length >> part.mip_level).max(1));
         let (row, rows) = (texel.row_bytes(width) as usize, texel.rows(height) as usize);
@@ -138,18 +143,18 @@ impl Model {
     }
 }
 
-fn state<F: Fixture>(gpu: &Gpu<F>) -> ImageState<F> {
+pub(super) fn state<F: Fixture>(gpu: &Gpu<F>) -> ImageState<F> {
     gpu.fixture().image_states()[0]
 }
 
-fn desc<F: Fixture>(gpu: &Gpu<F>, extent: [u32; 3]) -> ImageDesc {
+pub(super) fn desc<F: Fixture>(gpu: &Gpu<F>, extent: [u32; 3]) -> ImageDesc {
     let mut desc = ImageDesc::new(extent[0], extent[1], gpu.fixture().image_format());
     desc.extent = extent;
     desc
 }
 
 /// The same with so many mip levels and array layers.
-fn split(mut desc: ImageDesc, mip_levels: u32, array_layers: u32) -> ImageDesc {
+pub(super) fn split(mut desc: ImageDesc, mip_levels: u32, array_layers: u32) -> ImageDesc {
     (desc.mip_levels, desc.array_layers) = (mip_levels, array_layers);
     desc
 }
@@ -214,7 +219,7 @@ fn a_box_of_an_image_is_copied_and_nothing_beside_it<F: Fixture>(gpu: &Gpu<F>) {
 }
 
 /// Every subresource as a part, one after the other in the buffer.
-fn subresources<F: Fixture>(gpu: &Gpu<F>, desc: &ImageDesc, texel: TexelBlock) -> Vec<Part> {
+pub(super) fn subresources<F: Fixture>(gpu: &Gpu<F>, desc: &ImageDesc, texel: TexelBlock) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for layer in 0..desc.array_layers {
         for level in 0..desc.mip_levels {
@@ -357,7 +362,8 @@ fn images_and_buffers_are_copied_by_the_same_submission<F: Fixture>(gpu: &Gpu<F>
     let submission = Submission { copies: &first, image_copies: &into, ..Submission::default() };
     let uploaded = gpu.try_submit_all(FIRST, &submission).unwrap();
     let waits = [uploaded];
-    let submission = Submission { waits: &waits, copies: &second, image_copies: &out };
+    let submission =
+        Submission { waits: &waits, copies: &second, image_copies: &out, ..Submission::default() };
     gpu.wait(gpu.try_submit_all(FIRST, &submission).unwrap());
 
     let mut model = Model::new(&desc(gpu, [32, 32, 1]));

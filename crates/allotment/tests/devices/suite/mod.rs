@@ -18,6 +18,7 @@ mod properties;
 mod stage;
 mod timelines;
 mod uploads;
+mod whole_images;
 
 use crate::fixture::{DescriptorFixture, Fixture, Test};
 
@@ -31,6 +32,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         images::all(),
         copies::all(),
         image_copies::all(),
+        whole_images::all(),
         timelines::all(),
         lifetimes::all(),
         uploads::all(),

@@ -6,6 +6,7 @@ mod descriptors;
 #[cfg(unix)]
 mod sharing;
 mod sparse;
+mod whole_images;
 
 use allotment::device::vulkan::{Device, Enabled, ImageInfo};
 use allotment::device::{
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
     all.extend(commands::all());
     all.extend(descriptors::anywhere());
     all.extend(sparse::all());
+    all.extend(whole_images::all());
     #[cfg(unix)]
     all.extend(sharing::all());
     all
@@ -142,7 +144,7 @@ fn a_name_may_hold_what_c_cannot(gpu: &Vulkan) {
     }
 }
 
-fn image_info(tiling: vk::ImageTiling) -> vk::ImageCreateInfo<'static> {
+pub(super) fn image_info(tiling: vk::ImageTiling) -> vk::ImageCreateInfo<'static> {
     vk::ImageCreateInfo::default()
         .image_type(vk::ImageType::TYPE_2D)
         .format(vk::Format::R8G8B8A8_UNORM)
@@ -256,7 +258,7 @@ fn images_that_no_description_may_ask_for_are_refused(gpu: &Vulkan) {
     }
 }
 
-fn format(format: vk::Format) -> u32 {
+pub(super) fn format(format: vk::Format) -> u32 {
     format.as_raw().unsigned_abs()
 }
 

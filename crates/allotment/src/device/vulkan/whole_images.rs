@@ -1,0 +1,166 @@
+//! Copies of whole images, which stand among the [copies](super::copies) of a submission: their barriers in the
+//! first and in the last one there, and a command each between them.
+//!
+//! ```text
+//!   first barrier   from: before → to copy out of;  to: nothing → to copy into
+//!   copy            a region a mip level, each with all array layers and all aspects
+//!   last barrier    from: → before;  to: → after
+//! ```
+
+use ash::vk;
+
+use super::Device;
+use super::copies::{NOWHERE, Recording, WRITES, accesses};
+use crate::device::{DeviceError, QueueKind, WholeImageCopy};
+
+type Copy<'a> = WholeImageCopy<'a, Device>;
+
+const READ: vk::ImageLayout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
+const WRITTEN: vk::ImageLayout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
+
+/// Refuses images that cannot be copied so, that hold nothing, or that would be left in no layout; and on queues
+/// that are not for graphics those of depth, stencil or several samples, which few such queues copy.
+pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), DeviceError> {
+    let possible = |copy: &Copy<'_>| {
+        let raw = copy.info.raw();
+        let plain =
+            aspects(raw.format) == vk::ImageAspectFlags::COLOR && raw.samples == vk::SampleCountFlags::TYPE_1;
+        copy.info.is_copyable()
+            && !NOWHERE.contains(&copy.before)
+            && !NOWHERE.contains(&copy.after)
+            && (plain || kind == QueueKind::Graphics)
+    };
+    if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
+}
+
+/// The aspects of a format of one plane: all of them are in each barrier and in each copy.
+fn aspects(format: vk::Format) -> vk::ImageAspectFlags {
+    match format {
+        vk::Format::D16_UNORM | vk::Format::X8_D24_UNORM_PACK32 | vk::Format::D32_SFLOAT => {
+            vk::ImageAspectFlags::DEPTH
+        }
+        vk::Format::S8_UINT => vk::ImageAspectFlags::STENCIL,
+        vk::Format::D16_UNORM_S8_UINT | vk::Format::D24_UNORM_S8_UINT | vk::Format::D32_SFLOAT_S8_UINT => {
+            vk::ImageAspectFlags::DEPTH | vk::ImageAspectFlags::STENCIL
+        }
+        _ => vk::ImageAspectFlags::COLOR,
+    }
+}
+
+/// All texels of a mip level.
+fn region(raw: &vk::ImageCreateInfo<'_>, mip_level: u32) -> vk::ImageCopy {
+    let part = vk::ImageSubresourceLayers {
+        aspect_mask: aspects(raw.format),
+        mip_level,
+        base_array_layer: 0,
+        layer_count: raw.array_layers,
+    };
+    let length = |whole: u32| (whole >> mip_level).max(1);
+    let vk::Extent3D { width, height, depth } = raw.extent;
+    vk::ImageCopy {
+        src_subresource: part,
+        src_offset: vk::Offset3D::default(),
+        dst_subresource: part,
+        dst_offset: vk::Offset3D::default(),
+        extent: vk::Extent3D { width: length(width), height: length(height), depth: length(depth) },
+    }
+}
+
+/// What brings the images of a copy into the layouts to copy in.
+pub(super) fn enter(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier<'static>; 2] {
+    let from = barrier(*copy.from, copy)
+        .old_layout(copy.before)
+        .new_layout(READ)
+        .src_access_mask(accesses(copy.before, kind) & WRITES)
+        .dst_access_mask(vk::AccessFlags::TRANSFER_READ);
+    let to = barrier(*copy.to, copy)
+        .old_layout(vk::ImageLayout::UNDEFINED)
+        .new_layout(WRITTEN)
+        .dst_access_mask(vk::AccessFlags::TRANSFER_WRITE);
+    [from, to]
+}
+
+/// What brings them into the layouts that they shall be in after.
+pub(super) fn leave(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier<'static>; 2] {
+    let from = barrier(*copy.from, copy)
+        .old_layout(READ)
+        .new_layout(copy.before)
+        .dst_access_mask(accesses(copy.before, kind));
+    let to = barrier(*copy.to, copy)
+        .old_layout(WRITTEN)
+        .new_layout(copy.after)
+        .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
+        .dst_access_mask(accesses(copy.after, kind));
+    [from, to]
+}
+
+/// A barrier for all of an image of a copy, which stays with the queue's family.
+fn barrier(image: vk::Image, copy: &Copy<'_>) -> vk::ImageMemoryBarrier<'static> {
+    let raw = copy.info.raw();
+    vk::ImageMemoryBarrier::default()
+        .image(image)
+        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .subresource_range(vk::ImageSubresourceRange {
+            aspect_mask: aspects(raw.format),
+            base_mip_level: 0,
+            level_count: raw.mip_levels,
+            base_array_layer: 0,
+            layer_count: raw.array_layers,
+        })
+}
+
+impl Recording<'_> {
+    pub(super) fn copy_whole_images(&mut self, copies: &[Copy<'_>]) {
+        let regions = &mut self.scratch.whole_regions;
+        for copy in copies {
+            let (raw, from, to) = (copy.info.raw(), *copy.from, *copy.to);
+            regions.clear();
+            regions.extend((0..raw.mip_levels).map(|mip_level| region(raw, mip_level)));
+            // SAFETY: both are live and were made from the description, by the caller's promise; a barrier has
+            // brought them into these layouts.
+            unsafe { self.device.cmd_copy_image(self.commands, from, READ, to, WRITTEN, regions) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_have_the_aspects_that_their_names_say() {
+        for raw in 0..=184 {
+            let format = vk::Format::from_raw(raw);
+            let name = format!("{format:?}");
+            // Depth is `D16`, `D24` or `D32`; a stencil comes alone or last.
+            let depth = ["D16_", "D24_", "D32_"].iter().any(|part| name.contains(part));
+            let stencil = name == "S8_UINT" || name.ends_with("_S8_UINT");
+            let mut expected = vk::ImageAspectFlags::empty();
+            if depth {
+                expected |= vk::ImageAspectFlags::DEPTH;
+            }
+            if stencil {
+                expected |= vk::ImageAspectFlags::STENCIL;
+            }
+            if expected.is_empty() {
+                expected = vk::ImageAspectFlags::COLOR;
+            }
+            assert_eq!(aspects(format), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_region_is_all_of_a_mip_level() {
+        let raw = vk::ImageCreateInfo::default()
+            .format(vk::Format::R8G8B8A8_UNORM)
+            .extent(vk::Extent3D { width: 20, height: 3, depth: 9 })
+            .array_layers(1);
+        let extents = [[20, 3, 9], [10, 1, 4], [5, 1, 2], [2, 1, 1], [1, 1, 1]];
+        for (level, [width, height, depth]) in (0..).zip(extents) {
+            let region = region(&raw, level);
+            assert_eq!(region.extent, vk::Extent3D { width, height, depth });
+            assert_eq!(region.src_subresource.mip_level, level);
+        }
+    }
+}

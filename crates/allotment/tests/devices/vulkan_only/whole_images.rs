@@ -1,0 +1,340 @@
+//! Copies of whole images that no buffer can be filled from as simply: of depth and stencil, of several samples.
+
+use allotment::device::vulkan::{BufferInfo, CommandMemory, ImageInfo};
+use allotment::device::{
+    BufferDesc, CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,
+};
+use ash::vk;
+
+use super::{Vulkan, format};
+use crate::fixture::{Outcome, Test, tests};
+use crate::gpu::{Image, TexelCopy, WholeCopy, assert_same};
+use crate::kinds::vulkan::VulkanFixture;
+
+pub(super) fn all() -> Vec<Test<VulkanFixture>> {
+    tests![VulkanFixture:
+        depth_and_stencil_are_copied_whole,
+        an_image_of_several_samples_is_copied_whole,
+        an_image_that_holds_nothing_is_not_copied,
+        an_image_is_not_left_in_no_layout,
+        images_that_are_more_than_their_texels_are_not_copied_whole,
+        buffers_that_are_more_than_their_bytes_are_not_moved,
+    ]
+}
+
+const FIRST: QueueIndex = QueueIndex(0);
+
+/// What an image of 24 × 20 texels, 2 layers and some mip levels is made from.
+fn desc(of: vk::Format, mip_levels: u32, samples: u32, usage: vk::ImageUsageFlags) -> ImageDesc {
+    let mut desc = ImageDesc::new(24, 20, format(of));
+    (desc.mip_levels, desc.array_layers, desc.samples) = (mip_levels, 2, samples);
+    desc.usage = usage.as_raw().into();
+    desc
+}
+
+/// Runs commands on the first queue, and waits for them.
+fn run(gpu: &Vulkan, memory: &mut CommandMemory, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) {
+    let raw = gpu.device().raw();
+    let commands = memory.next().unwrap();
+    let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
+    // SAFETY: new.
+    unsafe { raw.begin_command_buffer(commands, &begin) }.unwrap();
+    record(raw, commands);
+    // SAFETY: being recorded.
+    unsafe { raw.end_command_buffer(commands) }.unwrap();
+    // SAFETY: recorded for the queue, and waited for below.
+    let value = unsafe { gpu.device().submit_commands(FIRST, &[], &[commands]) }.unwrap();
+    gpu.wait(gpu.submitted(FIRST, value));
+}
+
+/// All of an image, for barriers and clears.
+fn all_of(aspect_mask: vk::ImageAspectFlags) -> vk::ImageSubresourceRange {
+    vk::ImageSubresourceRange {
+        aspect_mask,
+        base_mip_level: 0,
+        level_count: vk::REMAINING_MIP_LEVELS,
+        base_array_layer: 0,
+        layer_count: vk::REMAINING_ARRAY_LAYERS,
+    }
+}
+
+/// A layout, and the accesses of it that a barrier is about.
+type Use = (vk::ImageLayout, vk::AccessFlags);
+
+const NEW: Use = (vk::ImageLayout::UNDEFINED, vk::AccessFlags::empty());
+const CLEARED: Use = (vk::ImageLayout::TRANSFER_DST_OPTIMAL, vk::AccessFlags::TRANSFER_WRITE);
+const READ: Use = (vk::ImageLayout::TRANSFER_SRC_OPTIMAL, vk::AccessFlags::TRANSFER_READ);
+
+fn change(
+    raw: &ash::Device,
+    commands: vk::CommandBuffer,
+    image: vk::Image,
+    aspects: vk::ImageAspectFlags,
+    [before, after]: [Use; 2],
+) {
+    let barrier = vk::ImageMemoryBarrier::default()
+        .image(image)
+        .src_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .dst_queue_family_index(vk::QUEUE_FAMILY_IGNORED)
+        .old_layout(before.0)
+        .new_layout(after.0)
+        .src_access_mask(before.1)
+        .dst_access_mask(after.1)
+        .subresource_range(all_of(aspects));
+    let stages = vk::PipelineStageFlags::ALL_COMMANDS;
+    let none = vk::DependencyFlags::empty();
+    // SAFETY: the commands are being recorded, and the image is live and in that layout.
+    unsafe { raw.cmd_pipeline_barrier(commands, stages, stages, none, &[], &[], &[barrier]) };
+}
+
+/// Copies a whole image on the first queue.
+fn copy_whole(
+    gpu: &Vulkan,
+    from: &Image<'_, VulkanFixture>,
+    to: &Image<'_, VulkanFixture>,
+    desc: ImageDesc,
+    [before, after]: [vk::ImageLayout; 2],
+) -> Result<(), DeviceError> {
+    let info = ImageInfo::from(desc);
+    let whole_images =
+        [WholeCopy::<VulkanFixture> { from: from.raw(), to: to.raw(), info: &info, before, after }];
+    let work = Submission { whole_images: &whole_images, ..Submission::default() };
+    gpu.wait(gpu.try_submit_all(FIRST, &work)?);
+    Ok(())
+}
+
+const DEPTH: f32 = 0.25;
+const STENCIL: u8 = 0xa7;
+
+/// Clears an image, copies it, and reads an aspect of all texels of the copy's second mip level.
+fn assert_depth_arrives(gpu: &Vulkan, of: vk::Format, aspects: vk::ImageAspectFlags) -> bool {
+    let desc = desc(of, 3, 1, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT);
+    if gpu.device().image_requirements(&desc.into()).is_err() {
+        return false;
+    }
+    assert!(gpu.device().is_copyable_image(&desc.into()), "{of:?}");
+    let (from, to) = (gpu.image(desc), gpu.image(desc));
+    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let attached = vk::ImageLayout::DEPTH_STENCIL_ATTACHMENT_OPTIMAL;
+    let tested = (
+        attached,
+        vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_READ | vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_WRITE,
+    );
+    run(gpu, &mut memory, |raw, commands| {
+        change(raw, commands, *from.raw(), aspects, [NEW, CLEARED]);
+        let value = vk::ClearDepthStencilValue { depth: DEPTH, stencil: STENCIL.into() };
+        let ranges = [all_of(aspects)];
+        // SAFETY: being recorded; the image is live and in this layout.
+        unsafe { raw.cmd_clear_depth_stencil_image(commands, *from.raw(), CLEARED.0, &value, &ranges) };
+        change(raw, commands, *from.raw(), aspects, [CLEARED, tested]);
+    });
+    let read_only = vk::ImageLayout::DEPTH_STENCIL_READ_ONLY_OPTIMAL;
+    copy_whole(gpu, &from, &to, desc, [attached, read_only]).unwrap();
+    // And on, so that both layouts are left and entered.
+    let last = gpu.image(desc);
+    copy_whole(gpu, &to, &last, desc, [read_only, attached]).unwrap();
+    for (aspect, expected) in [
+        (vk::ImageAspectFlags::DEPTH, DEPTH.to_ne_bytes().as_slice()),
+        (vk::ImageAspectFlags::STENCIL, &[STENCIL]),
+    ] {
+        // Other depths are not the bytes of a number.
+        let known = !of_other_depth(of) || aspect == vk::ImageAspectFlags::STENCIL;
+        if aspects.contains(aspect) && known {
+            let found = read_level(gpu, &mut memory, &last, aspects, aspect, [tested, READ], expected.len());
+            let all = expected.iter().copied().cycle().take(found.len()).collect::<Vec<_>>();
+            assert_same(&found, &all, (of, aspect));
+        }
+    }
+    true
+}
+
+fn of_other_depth(of: vk::Format) -> bool {
+    ![vk::Format::D32_SFLOAT, vk::Format::D32_SFLOAT_S8_UINT].contains(&of)
+}
+
+/// The bytes of one aspect of the second mip level, both layers. The image is in the first of the states again.
+fn read_level(
+    gpu: &Vulkan,
+    memory: &mut CommandMemory,
+    image: &Image<'_, VulkanFixture>,
+    aspects: vk::ImageAspectFlags,
+    aspect_mask: vk::ImageAspectFlags,
+    [now, read]: [Use; 2],
+    bytes: usize,
+) -> Vec<u8> {
+    let down = gpu.buffer(gpu.two_way_type(), (12 * 10 * 2 * bytes) as u64);
+    run(gpu, memory, |raw, commands| {
+        change(raw, commands, *image.raw(), aspects, [now, read]);
+        let region = vk::BufferImageCopy {
+            image_subresource: vk::ImageSubresourceLayers {
+                aspect_mask,
+                mip_level: 1,
+                base_array_layer: 0,
+                layer_count: 2,
+            },
+            image_extent: vk::Extent3D { width: 12, height: 10, depth: 1 },
+            ..Default::default()
+        };
+        // SAFETY: being recorded; both are live, and the image is in this layout.
+        unsafe { raw.cmd_copy_image_to_buffer(commands, *image.raw(), read.0, *down.raw(), &[region]) };
+        change(raw, commands, *image.raw(), aspects, [read, now]);
+    });
+    gpu.get(&down)
+}
+
+fn depth_and_stencil_are_copied_whole(gpu: &Vulkan) -> Outcome {
+    let (depth, stencil) = (vk::ImageAspectFlags::DEPTH, vk::ImageAspectFlags::STENCIL);
+    let formats = [
+        (vk::Format::D16_UNORM, depth),
+        (vk::Format::X8_D24_UNORM_PACK32, depth),
+        (vk::Format::D32_SFLOAT, depth),
+        (vk::Format::S8_UINT, stencil),
+        (vk::Format::D16_UNORM_S8_UINT, depth | stencil),
+        (vk::Format::D24_UNORM_S8_UINT, depth | stencil),
+        (vk::Format::D32_SFLOAT_S8_UINT, depth | stencil),
+    ];
+    let ran = formats.map(|(of, aspects)| assert_depth_arrives(gpu, of, aspects));
+    if ran.contains(&true) { Outcome::Ran } else { Outcome::DoesNotApply("the device has no depth buffers") }
+}
+
+const COLORS: [[u8; 4]; 2] = [[10, 20, 30, 255], [250, 0, 128, 64]];
+
+fn an_image_of_several_samples_is_copied_whole(gpu: &Vulkan) -> Outcome {
+    let color = vk::ImageAspectFlags::COLOR;
+    let desc_of =
+        |samples| desc(vk::Format::R8G8B8A8_UNORM, 1, samples, vk::ImageUsageFlags::COLOR_ATTACHMENT);
+    if gpu.device().image_requirements(&desc_of(4).into()).is_err() {
+        return Outcome::DoesNotApply("the device has no images of several samples");
+    }
+    let (from, to, resolved) = (gpu.image(desc_of(4)), gpu.image(desc_of(4)), gpu.image(desc_of(1)));
+    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let attached = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
+    let drawn = (attached, vk::AccessFlags::COLOR_ATTACHMENT_READ | vk::AccessFlags::COLOR_ATTACHMENT_WRITE);
+    run(gpu, &mut memory, |raw, commands| {
+        change(raw, commands, *from.raw(), color, [NEW, CLEARED]);
+        for (layer, value) in (0..).zip(COLORS) {
+            let float32 = value.map(|channel| f32::from(channel) / 255.0);
+            let range =
+                vk::ImageSubresourceRange { base_array_layer: layer, layer_count: 1, ..all_of(color) };
+            let value = vk::ClearColorValue { float32 };
+            // SAFETY: being recorded; the image is live and in this layout.
+            unsafe { raw.cmd_clear_color_image(commands, *from.raw(), CLEARED.0, &value, &[range]) };
+        }
+        change(raw, commands, *from.raw(), color, [CLEARED, drawn]);
+    });
+    copy_whole(gpu, &from, &to, desc_of(4), [attached, READ.0]).unwrap();
+    run(gpu, &mut memory, |raw, commands| {
+        change(raw, commands, *resolved.raw(), color, [NEW, CLEARED]);
+        let part = vk::ImageSubresourceLayers {
+            aspect_mask: color,
+            mip_level: 0,
+            base_array_layer: 0,
+            layer_count: 2,
+        };
+        let region = vk::ImageResolve {
+            src_subresource: part,
+            dst_subresource: part,
+            extent: vk::Extent3D { width: 24, height: 20, depth: 1 },
+            ..Default::default()
+        };
+        let (from, to) = (*to.raw(), *resolved.raw());
+        // SAFETY: being recorded; both are live and in these layouts.
+        unsafe { raw.cmd_resolve_image(commands, from, READ.0, to, CLEARED.0, &[region]) };
+    });
+    let down = gpu.buffer(gpu.readback_type(), 2 * 24 * 20 * 4);
+    let layer = |array_layer| TexelCopy::<VulkanFixture> {
+        buffer: down.raw(),
+        buffer_offset: u64::from(array_layer) * 24 * 20 * 4,
+        row_pitch: 24 * 4,
+        rows: 20,
+        image: resolved.raw(),
+        mip_level: 0,
+        array_layer,
+        origin: [0; 3],
+        extent: [24, 20, 1],
+        texel: TexelBlock::new(4),
+        direction: CopyDirection::OutOfImage,
+        before: CLEARED.0,
+        after: READ.0,
+    };
+    gpu.wait(gpu.submit_images(FIRST, &[], &[layer(0), layer(1)]));
+    let expected = COLORS.map(|color| color.repeat(24 * 20)).concat();
+    assert_same(&gpu.get(&down), &expected, "each sample of each layer");
+    Outcome::Ran
+}
+
+/// A copy from one new image to another, which both hold nothing.
+fn copied_between_new_ones(gpu: &Vulkan, states: [vk::ImageLayout; 2]) -> Result<(), DeviceError> {
+    let desc = desc(vk::Format::R8G8B8A8_UNORM, 1, 1, vk::ImageUsageFlags::empty());
+    copy_whole(gpu, &gpu.image(desc), &gpu.image(desc), desc, states)
+}
+
+fn an_image_that_holds_nothing_is_not_copied(gpu: &Vulkan) {
+    for nothing in [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED] {
+        let refused = copied_between_new_ones(gpu, [nothing, vk::ImageLayout::GENERAL]);
+        assert_eq!(refused, Err(DeviceError::Unsupported), "{nothing:?}");
+    }
+}
+
+fn an_image_is_not_left_in_no_layout(gpu: &Vulkan) {
+    for none in [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED] {
+        let refused = copied_between_new_ones(gpu, [vk::ImageLayout::GENERAL, none]);
+        assert_eq!(refused, Err(DeviceError::Unsupported), "{none:?}");
+    }
+}
+
+fn images_that_are_more_than_their_texels_are_not_copied_whole(gpu: &Vulkan) {
+    let both = vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST;
+    let plain = super::image_info(vk::ImageTiling::OPTIMAL).usage(both);
+    // SAFETY: never made; nothing is pointed at but what lives in this function.
+    let info = |raw: vk::ImageCreateInfo<'static>| unsafe { ImageInfo::from_raw(raw) };
+    let movable = |info: ImageInfo<'_>| gpu.device().is_copyable_image(&info);
+    let views = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::CUBE_COMPATIBLE;
+    for raw in [plain, plain.flags(views), plain.tiling(vk::ImageTiling::LINEAR)] {
+        assert!(movable(info(raw)), "{raw:?}");
+    }
+    let transient = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT | vk::ImageUsageFlags::COLOR_ATTACHMENT;
+    for raw in [
+        plain.usage(vk::ImageUsageFlags::TRANSFER_SRC),
+        plain.usage(vk::ImageUsageFlags::TRANSFER_DST),
+        plain.usage(both | transient),
+        plain.flags(vk::ImageCreateFlags::SPARSE_BINDING),
+        plain.flags(vk::ImageCreateFlags::DISJOINT),
+        plain.flags(vk::ImageCreateFlags::ALIAS),
+        plain.flags(vk::ImageCreateFlags::PROTECTED),
+        plain.format(vk::Format::G8_B8R8_2PLANE_420_UNORM),
+        plain.format(vk::Format::UNDEFINED),
+    ] {
+        assert!(!movable(info(raw)), "{raw:?}");
+    }
+    let mut formats = vk::ImageFormatListCreateInfo::default();
+    // SAFETY: never made; the chain lives.
+    let chained = unsafe { ImageInfo::from_raw(plain.push_next(&mut formats)) };
+    assert!(!movable(chained));
+    let shared = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
+    assert!(!movable(info(plain).shared_as(shared)));
+    let mut attachment = ImageDesc::new(8, 8, format(vk::Format::R8G8B8A8_UNORM));
+    attachment.usage = transient.as_raw().into();
+    assert!(!movable(attachment.into()));
+}
+
+fn buffers_that_are_more_than_their_bytes_are_not_moved(gpu: &Vulkan) {
+    let both = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
+    let plain = vk::BufferCreateInfo::default().size(64).usage(both);
+    // SAFETY: never made; nothing is pointed at.
+    let info = |raw: vk::BufferCreateInfo<'static>| unsafe { BufferInfo::from_raw(raw) };
+    let movable = |info: BufferInfo<'_>| gpu.device().is_copyable_buffer(&info);
+    let vertices = vk::BufferUsageFlags::VERTEX_BUFFER;
+    assert!(movable(info(plain)) && movable(info(plain.usage(both | vertices))));
+    assert!(movable(BufferDesc::new(64).with_usage(vertices.as_raw().into()).into()));
+    for raw in [
+        plain.usage(vk::BufferUsageFlags::TRANSFER_SRC),
+        plain.usage(vk::BufferUsageFlags::TRANSFER_DST),
+        plain.usage(both | vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR),
+        plain.flags(vk::BufferCreateFlags::SPARSE_BINDING),
+        plain.flags(vk::BufferCreateFlags::PROTECTED),
+    ] {
+        assert!(!movable(info(raw)), "{raw:?}");
+    }
+    assert!(!movable(info(plain).shared_as(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD)));
+}
