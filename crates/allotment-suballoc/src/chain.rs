@@ -29,6 +29,10 @@ use alloc::vec::Vec;
 /// The index that names no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// `link[1]` of a used node of which a move is open: what moves, and the place that is reserved for it. The
+/// algorithms whose ranges move have no mark of their own.
+pub(crate) const MOVING: u32 = 0;
+
 /// The most nodes that one operation of any algorithm can add: a buddy block that grows gets up to two
 /// cells an order.
 const MOST_NEW_NODES: usize = 128;
@@ -53,8 +57,8 @@ pub(crate) struct Node {
     pub(crate) before: u32,
     /// The neighbour at the higher address, or [`NONE`].
     pub(crate) after: u32,
-    /// Free: neighbours in the algorithm's free list. Used: its padding, and a mark of the algorithm.
-    /// Padding: its owner. Vacant: the next vacant node.
+    /// Free: neighbours in the algorithm's free list. Used: its padding, and a mark of the algorithm or
+    /// [`MOVING`]. Padding: its owner. Vacant: the next vacant node.
     pub(crate) link: [u32; 2],
     /// The serial number of the node's latest use, shifted up by two bits, and its [`State`].
     tag: u64,
@@ -179,6 +183,11 @@ impl Chain {
 
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    /// The serial number of the latest allocation.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
     }
 
     pub(crate) fn tally(&self) -> &Tally {

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::{Algorithm, Alignment, MAX_SIZE};
+use crate::{Algorithm, Alignment, MAX_SIZE, Move};
 
 /// Why a block was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,19 @@ pub enum AllocateError {
         /// The largest range that could be handed out now, at alignment 1 and on the lower side.
         largest_free: u64,
     },
+    /// No free region that ends early enough is large enough at this alignment; above the limit there
+    /// may be one. Only from [`allocate_below`](crate::VirtualBlock::allocate_below).
+    NoSpaceBelow {
+        /// The size that was asked for, in units.
+        size: u64,
+        /// The alignment that was asked for.
+        alignment: Alignment,
+        /// Where the range would have had to end.
+        limit: u64,
+    },
+    /// A place below a limit was asked of a linear block, whose ranges come and go in order and have no
+    /// choice of places. Only from [`allocate_below`](crate::VirtualBlock::allocate_below).
+    InOrder,
     /// [`Side::Upper`](crate::Side::Upper) was asked of an algorithm that has only one side.
     OneSided {
         /// The algorithm of the block.
@@ -74,6 +87,10 @@ impl fmt::Display for AllocateError {
                 f,
                 "no room for {size} units at alignment {alignment}: {free} are free, the largest range is {largest_free}"
             ),
+            Self::NoSpaceBelow { size, alignment, limit } => {
+                write!(f, "no room for {size} units at alignment {alignment} that ends at or below {limit}")
+            }
+            Self::InOrder => write!(f, "the ranges of a linear block come and go in order"),
             Self::OneSided { algorithm } => {
                 write!(f, "the {algorithm} algorithm has no upper side, only linear has")
             }
@@ -234,3 +251,89 @@ impl fmt::Display for GrowError {
 }
 
 impl Error for GrowError {}
+
+/// Why a run of moves does not go on. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompactionError {
+    /// The block is linear: its ranges come and go in order, so none can take another's place.
+    InOrder,
+    /// The [`Compaction`](crate::Compaction) was begun on another block. Begin one for each.
+    Foreign,
+    /// The block already has as many regions as 32 bits can name. Free something.
+    TooManyRegions,
+}
+
+impl fmt::Display for CompactionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InOrder => write!(f, "the ranges of a linear block come and go in order, so none can move"),
+            Self::Foreign => write!(f, "the compaction was begun on another block"),
+            Self::TooManyRegions => write!(f, "the block has as many regions as 32 bits can name"),
+        }
+    }
+}
+
+impl Error for CompactionError {}
+
+/// Why a move was not brought to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// The move belongs to another block.
+    Foreign,
+    /// The range was freed while it moved: there is nothing left to move. Cancel the move, which frees the
+    /// place.
+    SourceFreed,
+    /// The place was freed, by its handle, while it was reserved. The range is where it was; cancel the
+    /// move, so that it can be moved again.
+    PlaceFreed,
+    /// The range and its place no longer have the same size: one was resized. Cancel the move.
+    Resized {
+        /// The size of the range, in units.
+        from: u64,
+        /// The size of the place, in units.
+        to: u64,
+    },
+}
+
+impl fmt::Display for MoveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => write!(f, "the move belongs to another block"),
+            Self::SourceFreed => write!(f, "the range was freed while it moved"),
+            Self::PlaceFreed => write!(f, "the place that was reserved for the range was freed"),
+            Self::Resized { from, to } => {
+                write!(f, "the range has {from} units now, the place that was reserved for it {to}")
+            }
+        }
+    }
+}
+
+impl Error for MoveError {}
+
+/// A move that was not brought to its end, and why. Nothing has changed, and the move is still open.
+///
+/// Turns into the [`MoveError`] by itself where a `?` asks for one; the move is lost then, and its place
+/// stays in use.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Why.
+    pub error: MoveError,
+    /// To be given to [`cancel_move`](crate::VirtualBlock::cancel_move) of the block it belongs to.
+    pub moved: Move,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for Unfinished {}
+
+impl From<Unfinished> for MoveError {
+    fn from(unfinished: Unfinished) -> Self {
+        unfinished.error
+    }
+}

@@ -32,6 +32,9 @@
 //! powers of two; it is here because some hardware wants it and to be measured against. Linear is what
 //! an upload ring or a per-frame stack is made of.
 //!
+//! A block in which ranges have come and gone in any order has its free space in pieces. A [`Compaction`]
+//! says which range can move to which lower place, and the caller copies.
+//!
 //! # How it is built
 //!
 //! All three algorithms share one structure, the *chain*: every region of the block, used, free
@@ -51,6 +54,7 @@ extern crate alloc;
 mod algorithm;
 mod alignment;
 mod chain;
+mod compaction;
 mod error;
 mod handle;
 pub mod json;
@@ -61,7 +65,11 @@ mod virtual_block;
 
 pub use algorithm::Algorithm;
 pub use alignment::{Alignment, AlignmentError};
-pub use error::{AllocateError, CreateError, GrowError, HandleError, Refused, ResizeError};
+pub use compaction::{Compaction, Move};
+pub use error::{
+    AllocateError, CompactionError, CreateError, GrowError, HandleError, MoveError, Refused, ResizeError,
+    Unfinished,
+};
 pub use handle::Handle;
 pub use region::{Region, RegionKind, Regions};
 pub use request::{Request, Side, Strategy};

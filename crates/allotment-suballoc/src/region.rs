@@ -1,7 +1,6 @@
 //! A view of the block, region by region.
 
 use core::iter::FusedIterator;
-use core::num::NonZeroU64;
 
 use crate::chain::{NONE, State};
 use crate::{Handle, VirtualBlock};
@@ -44,7 +43,7 @@ pub struct Regions<'a, T> {
 
 impl<'a, T> Regions<'a, T> {
     pub(crate) fn new(block: &'a VirtualBlock<T>) -> Self {
-        Self { block, next: block.chain().first() }
+        Self { block, next: block.chain.first() }
     }
 }
 
@@ -54,7 +53,7 @@ impl<'a, T> Iterator for Regions<'a, T> {
     fn next(&mut self) -> Option<Region<'a, T>> {
         while self.next != NONE {
             let index = self.next;
-            let node = self.block.chain().node(index);
+            let node = self.block.chain.node(index);
             self.next = node.after;
             if node.size == 0 {
                 // The linear algorithm's gap, where the block is full.
@@ -62,8 +61,7 @@ impl<'a, T> Iterator for Regions<'a, T> {
             }
             let kind = match node.state() {
                 State::Used => {
-                    let serial = NonZeroU64::new(node.serial())?;
-                    let handle = Handle { serial, index, block: self.block.id() };
+                    let handle = self.block.handle_at(index);
                     RegionKind::Used { handle, data: self.block.data_at(index)? }
                 }
                 State::Padding => RegionKind::Padding,

@@ -10,7 +10,7 @@ use crate::handle::BlockId;
 use crate::json::{self, Object};
 use crate::{
     Algorithm, AllocateError, CreateError, DetailedStatistics, GrowError, Handle, HandleError, MAX_SIZE,
-    Refused, Region, RegionKind, Regions, Request, ResizeError, SizeRange, Statistics,
+    Refused, Region, RegionKind, Regions, Request, ResizeError, Side, SizeRange, Statistics,
 };
 
 /// The numbers `0..size`, of which ranges are handed out and taken back. `T` is kept with each of them.
@@ -36,11 +36,11 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct VirtualBlock<T> {
-    chain: Chain,
-    engine: Engine,
+    pub(crate) chain: Chain,
+    pub(crate) engine: Engine,
     /// Beside the chain, by the same index. Invariant: `Some` exactly where the node is used.
-    data: Vec<Option<T>>,
-    id: BlockId,
+    pub(crate) data: Vec<Option<T>>,
+    pub(crate) id: BlockId,
 }
 
 /// A range that was handed out.
@@ -90,14 +90,43 @@ impl<T> VirtualBlock<T> {
     /// [`Refused`] holds the reason, an [`AllocateError`], and gives `data` back. Nothing has changed.
     pub fn allocate(&mut self, request: Request, data: T) -> Result<Allocation, Refused<T>> {
         match self.place(&request) {
-            Ok((handle, offset)) => {
-                let index = handle.index as usize;
-                if index >= self.data.len() {
-                    self.data.resize_with(self.chain.capacity(), || None);
-                }
-                self.data[index] = Some(data);
-                Ok(Allocation { handle, offset, size: request.size })
-            }
+            Ok(index) => Ok(self.keep(index, data)),
+            Err(error) => Err(Refused { error, data }),
+        }
+    }
+
+    /// As [`allocate`](Self::allocate), but only where the range, and the padding behind it, ends at or
+    /// below `limit`: at the lowest such place. For moving ranges towards the start of the block.
+    ///
+    /// The request's strategy is ignored. Looks at every free region that is large enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`allocate`](Self::allocate), but [`NoSpaceBelow`](AllocateError::NoSpaceBelow) where there is
+    /// no such place, and [`InOrder`](AllocateError::InOrder) from a linear block, whose ranges have no
+    /// choice of places.
+    ///
+    /// ```
+    /// use allotment_suballoc::{Algorithm, AllocateError, Request, VirtualBlock};
+    ///
+    /// let mut block = VirtualBlock::new(100, Algorithm::Tlsf)?;
+    /// let low = block.allocate(Request::new(30), "low")?;
+    /// let high = block.allocate(Request::new(40), "high")?;
+    /// let refused = block.allocate_below(Request::new(10), high.offset, "none").unwrap_err();
+    /// assert!(matches!(refused.error, AllocateError::NoSpaceBelow { limit: 30, .. }));
+    ///
+    /// block.free(low.handle)?;
+    /// assert_eq!(block.allocate_below(Request::new(10), high.offset, "lower")?.offset, 0);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn allocate_below(
+        &mut self,
+        request: Request,
+        limit: u64,
+        data: T,
+    ) -> Result<Allocation, Refused<T>> {
+        match self.place_below(&request, limit) {
+            Ok(index) => Ok(self.keep(index, data)),
             Err(error) => Err(Refused { error, data }),
         }
     }
@@ -120,19 +149,53 @@ impl<T> VirtualBlock<T> {
         Some(self.chain.node(found).size)
     }
 
-    fn place(&mut self, request: &Request) -> Result<(Handle, u64), AllocateError> {
-        match request.size {
-            0 => return Err(AllocateError::ZeroSize),
-            size if size > MAX_SIZE => return Err(AllocateError::TooLarge { size }),
-            _ if self.chain.is_full() => return Err(AllocateError::TooManyRegions),
-            _ => {}
+    fn place(&mut self, request: &Request) -> Result<u32, AllocateError> {
+        self.check_at_the_door(request)?;
+        match self.engine.allocate(&mut self.chain, request)? {
+            Some(index) => Ok(index),
+            None => Err(self.no_space(request)),
         }
-        let Some(index) = self.engine.allocate(&mut self.chain, request)? else {
-            return Err(self.no_space(request));
-        };
+    }
+
+    fn place_below(&mut self, request: &Request, limit: u64) -> Result<u32, AllocateError> {
+        let algorithm = self.engine.algorithm();
+        if algorithm == Algorithm::Linear {
+            return Err(AllocateError::InOrder);
+        }
+        self.check_at_the_door(request)?;
+        if request.side == Side::Upper {
+            return Err(AllocateError::OneSided { algorithm });
+        }
+        let Request { size, alignment, .. } = *request;
+        match self.engine.find_below(&self.chain, request, limit) {
+            Some(place) => Ok(self.engine.take(&mut self.chain, place, request)),
+            None => Err(AllocateError::NoSpaceBelow { size, alignment, limit }),
+        }
+    }
+
+    fn check_at_the_door(&self, request: &Request) -> Result<(), AllocateError> {
+        match request.size {
+            0 => Err(AllocateError::ZeroSize),
+            size if size > MAX_SIZE => Err(AllocateError::TooLarge { size }),
+            _ if self.chain.is_full() => Err(AllocateError::TooManyRegions),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps `data` with the node `index`, which was just marked used.
+    pub(crate) fn keep(&mut self, index: u32, data: T) -> Allocation {
+        if index as usize >= self.data.len() {
+            self.data.resize_with(self.chain.capacity(), || None);
+        }
+        self.data[index as usize] = Some(data);
         let node = self.chain.node(index);
-        match NonZeroU64::new(node.serial()) {
-            Some(serial) => Ok((Handle { serial, index, block: self.id }, node.offset)),
+        Allocation { handle: self.handle_at(index), offset: node.offset, size: node.size }
+    }
+
+    /// The handle of the used node `index`.
+    pub(crate) fn handle_at(&self, index: u32) -> Handle {
+        match NonZeroU64::new(self.chain.node(index).serial()) {
+            Some(serial) => Handle { serial, index, block: self.id },
             None => unreachable!("serial numbers count from 1"),
         }
     }
@@ -147,7 +210,7 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    fn node(&self, handle: Handle) -> Result<&Node, HandleError> {
+    pub(crate) fn node(&self, handle: Handle) -> Result<&Node, HandleError> {
         if handle.block != self.id {
             return Err(HandleError::Foreign);
         }
@@ -253,14 +316,6 @@ impl<T> VirtualBlock<T> {
 
     pub(crate) fn data_at(&self, index: u32) -> Option<&T> {
         self.data.get(index as usize)?.as_ref()
-    }
-
-    pub(crate) fn chain(&self) -> &Chain {
-        &self.chain
-    }
-
-    pub(crate) fn id(&self) -> BlockId {
-        self.id
     }
 
     /// The algorithm that the block was created with.

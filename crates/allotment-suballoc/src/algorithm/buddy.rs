@@ -16,7 +16,8 @@
 //! # Cost
 //!
 //! O(log size) splits or merges. Where an alignment is larger than the cell, a bounded number of small
-//! cells is looked at before a larger one is split.
+//! cells is looked at before a larger one is split. The lowest cell below a limit is found by looking at
+//! every free cell that is large enough.
 
 use super::free_lists::FreeLists;
 use super::{Algorithm, Policy};
@@ -159,7 +160,30 @@ impl Policy for Buddy {
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm: Algorithm::Buddy });
         }
-        let Some(index) = self.search(chain, request) else { return Ok(None) };
+        let found = self.search(chain, request);
+        Ok(found.map(|index| self.take(chain, index, request)))
+    }
+
+    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
+        if request.side == Side::Lower { self.search(chain, request) } else { None }
+    }
+
+    fn find_below(&self, chain: &Chain, request: &Request, limit: u64) -> Option<u32> {
+        // A range stands at the front of its cell, whatever cell that is split from.
+        let cell = cell_for(request.size);
+        let orders = core::iter::successors(self.lists.first_from(order_of(cell)), |&order| {
+            self.lists.first_from(order + 1)
+        });
+        orders
+            .flat_map(|order| self.lists.iter(chain, order))
+            .filter(|&index| {
+                let offset = chain.node(index).offset;
+                request.alignment.is_aligned(offset) && offset + cell <= limit
+            })
+            .min_by_key(|&index| chain.node(index).offset)
+    }
+
+    fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32 {
         let cell = cell_for(request.size);
         self.remove(chain, index);
         while chain.node(index).size > cell {
@@ -168,11 +192,7 @@ impl Policy for Buddy {
             self.insert(chain, upper);
         }
         Self::occupy(chain, index, request.size);
-        Ok(Some(index))
-    }
-
-    fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
-        if request.side == Side::Lower { self.search(chain, request) } else { None }
+        index
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

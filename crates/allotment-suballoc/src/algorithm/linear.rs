@@ -49,26 +49,13 @@ impl Linear {
         (first != self.gap && chain.last() == self.gap && chain.node(first).is_free()).then_some(first)
     }
 
-    /// In which gap a request on the lower side would stand, and behind how much padding.
-    fn find_lower(&self, chain: &Chain, request: &Request) -> Option<(u32, u64)> {
-        let padding_in = |gap: u32| {
+    /// In which gap a request on the lower side would stand.
+    fn find_lower(&self, chain: &Chain, request: &Request) -> Option<u32> {
+        let fits = |&gap: &u32| {
             let node = chain.node(gap);
-            let start = request.alignment.align_up(node.offset);
-            (start + request.size <= node.end()).then(|| (gap, start - node.offset))
+            request.alignment.align_up(node.offset) + request.size <= node.end()
         };
-        padding_in(self.gap).or_else(|| padding_in(self.wrapped_gap(chain)?))
-    }
-
-    fn allocate_lower(&mut self, chain: &mut Chain, request: &Request) -> Option<u32> {
-        let (gap, padding) = self.find_lower(chain, request)?;
-        let old = core::mem::replace(&mut self.gap, gap);
-        if old != gap && chain.node(old).size == 0 {
-            chain.remove_empty(old);
-        }
-        let padding = (padding != 0).then(|| chain.split_front(gap, padding));
-        let index = chain.split_front(gap, request.size);
-        chain.mark_used_with(index, padding);
-        Some(index)
+        Some(self.gap).filter(fits).or_else(|| self.wrapped_gap(chain).filter(fits))
     }
 
     /// Where a request on the upper side would stand.
@@ -126,7 +113,7 @@ impl Linear {
 impl Policy for Linear {
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError> {
         match request.side {
-            Side::Lower => Ok(self.allocate_lower(chain, request)),
+            Side::Lower => Ok(self.find_lower(chain, request).map(|gap| self.take(chain, gap, request))),
             Side::Upper if self.is_ring(chain) => Err(AllocateError::RingInUse),
             Side::Upper => Ok(self.allocate_upper(chain, request)),
         }
@@ -134,10 +121,28 @@ impl Policy for Linear {
 
     fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
         match request.side {
-            Side::Lower => self.find_lower(chain, request).map(|(gap, _)| gap),
+            Side::Lower => self.find_lower(chain, request),
             Side::Upper if self.is_ring(chain) => None,
             Side::Upper => self.find_upper(chain, request).map(|_| self.gap),
         }
+    }
+
+    fn find_below(&self, _chain: &Chain, _request: &Request, _limit: u64) -> Option<u32> {
+        None
+    }
+
+    /// For the lower side: the front of the gap, which moves to the start of the block where it must.
+    fn take(&mut self, chain: &mut Chain, gap: u32, request: &Request) -> u32 {
+        let old = core::mem::replace(&mut self.gap, gap);
+        if old != gap && chain.node(old).size == 0 {
+            chain.remove_empty(old);
+        }
+        let offset = chain.node(gap).offset;
+        let padding = request.alignment.align_up(offset) - offset;
+        let padding = (padding != 0).then(|| chain.split_front(gap, padding));
+        let index = chain.split_front(gap, request.size);
+        chain.mark_used_with(index, padding);
+        index
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

@@ -53,6 +53,12 @@ pub(crate) trait Policy {
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError>;
     /// The free region in which [`allocate`](Self::allocate) would find room.
     fn find(&self, chain: &Chain, request: &Request) -> Option<u32>;
+    /// The lowest free region in which the request, and the padding behind it, would end at or below
+    /// `limit`. Linear has no choice of places and finds none.
+    fn find_below(&self, chain: &Chain, request: &Request, limit: u64) -> Option<u32>;
+    /// Carves the request out of the free region `index`, which one of the searches found for it, and marks
+    /// it used.
+    fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32;
     /// Makes the used region `index` and its padding free.
     fn free(&mut self, chain: &mut Chain, index: u32);
     /// Gives the used region `index` another size in place, or says the largest that it could have.
@@ -111,6 +117,14 @@ impl Policy for Engine {
 
     fn find(&self, chain: &Chain, request: &Request) -> Option<u32> {
         each!(self, policy => policy.find(chain, request))
+    }
+
+    fn find_below(&self, chain: &Chain, request: &Request, limit: u64) -> Option<u32> {
+        each!(self, policy => policy.find_below(chain, request, limit))
+    }
+
+    fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32 {
+        each!(self, policy => policy.take(chain, index, request))
     }
 
     fn free(&mut self, chain: &mut Chain, index: u32) {

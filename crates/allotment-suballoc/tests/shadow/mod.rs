@@ -9,20 +9,22 @@
 use std::collections::BTreeMap;
 
 use allotment_suballoc::{
-    Algorithm, Alignment, AllocateError, GrowError, Handle, HandleError, MAX_SIZE, RegionKind, Request,
-    ResizeError, Side, Strategy, VirtualBlock,
+    Algorithm, Alignment, AllocateError, Compaction, CompactionError, GrowError, Handle, HandleError,
+    MAX_SIZE, RegionKind, Request, ResizeError, Side, Strategy, VirtualBlock,
 };
 
 /// One operation. Numbers are folded into a useful range by [`Op::decode`], so that any bytes are a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Allocate { size: u64, alignment: u64, strategy: Strategy, side: Side },
+    AllocateBelow { size: u64, alignment: u64, limit: u64 },
     Free { which: usize },
     FreeAgain,
     FreeForeign,
     Resize { which: usize, size: u64 },
     Grow { by: u64 },
     Clear,
+    Compact { alignment: u64 },
 }
 
 impl Op {
@@ -51,7 +53,9 @@ impl Op {
             13 => Self::Grow { by: wide % 700 },
             14 if kind > 240 => Self::Clear,
             14 => Self::FreeAgain,
-            _ => Self::FreeForeign,
+            _ if kind < 64 => Self::FreeForeign,
+            _ if kind < 128 => Self::Compact { alignment: 1 << (a % 5) },
+            _ => Self::AllocateBelow { size, alignment: 1 << ((e / 8) % 10), limit: wide >> (c % 32) },
         }
     }
 }
@@ -108,6 +112,10 @@ impl Pair {
                 let alignment = Alignment::new(alignment).unwrap();
                 self.allocate(Request { size, alignment, strategy, side })
             }
+            Op::AllocateBelow { size, alignment, limit } => {
+                let alignment = Alignment::new(alignment).unwrap();
+                self.allocate_below(Request::new(size).aligned(alignment), limit)
+            }
             Op::Free { which } => self.free(which),
             Op::FreeAgain => {
                 let stale = self.stale;
@@ -135,6 +143,7 @@ impl Pair {
                 assert!(self.block.is_empty());
                 false
             }
+            Op::Compact { alignment } => self.compact(Alignment::new(alignment).unwrap()),
         };
         if failed {
             assert_eq!(self.picture(), before, "a refused call changes nothing: {op:?}");
@@ -215,6 +224,84 @@ impl Pair {
                 true
             }
         }
+    }
+
+    fn allocate_below(&mut self, request: Request, limit: u64) -> bool {
+        self.count += 1;
+        let data = self.count;
+        let lowest = self.lowest_below(&request, limit);
+        match self.block.allocate_below(request, limit, data) {
+            Ok(allocation) => {
+                assert_eq!((Some(allocation.offset), allocation.size), (lowest, request.size));
+                let live = Live { handle: allocation.handle, size: request.size, upper: false, data };
+                assert!(self.live.insert(allocation.offset, live).is_none());
+                false
+            }
+            Err(refused) => {
+                assert_eq!(refused.data, data);
+                let Request { size, alignment, .. } = request;
+                match refused.error {
+                    AllocateError::InOrder => assert_eq!(self.block.algorithm(), Algorithm::Linear),
+                    AllocateError::ZeroSize => assert_eq!(size, 0),
+                    AllocateError::TooLarge { .. } => assert!(size > MAX_SIZE),
+                    error => {
+                        assert_eq!(error, AllocateError::NoSpaceBelow { size, alignment, limit });
+                        assert_eq!(lowest, None);
+                    }
+                }
+                true
+            }
+        }
+    }
+
+    /// The lowest place of the request that ends at or below the limit, by a walk over the free regions.
+    fn lowest_below(&self, request: &Request, limit: u64) -> Option<u64> {
+        if request.size > self.size {
+            return None;
+        }
+        let cell = match self.block.algorithm() {
+            Algorithm::Buddy => request.size.next_power_of_two(),
+            _ => request.size,
+        };
+        self.block.regions().filter(|region| matches!(region.kind, RegionKind::Free)).find_map(|region| {
+            let place = request.alignment.align_up(region.offset);
+            let end = place + cell;
+            (end <= region.offset + region.size && end <= limit).then_some(place)
+        })
+    }
+
+    /// Runs until no range can go lower. True where the block refuses.
+    fn compact(&mut self, alignment: Alignment) -> bool {
+        if self.block.algorithm() == Algorithm::Linear {
+            let refused = self.block.next_move(&mut Compaction::new(), |_| Some(alignment));
+            assert_eq!(refused, Err(CompactionError::InOrder));
+            return true;
+        }
+        let at_best = self.block.largest_free_at_best();
+        loop {
+            let (mut run, mut moves) = (Compaction::new(), 0);
+            while let Some(step) = self.block.next_move(&mut run, |_| Some(alignment)).unwrap() {
+                let (from, to) = (step.from_offset(), step.to_offset());
+                assert!(to + step.size() <= from && alignment.is_aligned(to), "{step:?}");
+                self.block.check_invariants();
+                let live = self.live.remove(&from).unwrap();
+                assert_eq!((step.from(), step.size()), (live.handle, live.size));
+                self.stale = Some(live.handle);
+                let handle = self.block.finish_move(step).unwrap();
+                assert!(self.live.insert(to, Live { handle, ..live }).is_none());
+                moves += 1;
+            }
+            if moves == 0 {
+                break;
+            }
+        }
+        for (&offset, live) in &self.live {
+            let request = Request::new(live.size).aligned(alignment);
+            assert_eq!(self.lowest_below(&request, offset), None, "{live:?} at {offset} could go lower");
+        }
+        assert_eq!(self.block.largest_free_at_best(), at_best);
+        assert!(self.block.largest_free() <= at_best);
+        false
     }
 
     fn expected_offset(&self, request: &Request) -> Expected {
