@@ -39,6 +39,14 @@ impl<T: Send + 'static> Owned<T> {
         }
     }
 
+    /// What it owns, for changing it.
+    pub(crate) fn value_mut(&mut self) -> &mut T {
+        match &mut self.value {
+            Some(value) => value,
+            None => unreachable!("taken only by who consumes it"),
+        }
+    }
+
     /// What it owns, at once: nothing is retired.
     ///
     /// # Safety

@@ -266,7 +266,9 @@ impl fmt::Display for AccessError {
             Self::OutOfRange { offset, size, available } => {
                 write!(f, "{size} bytes at {offset} do not lie in the {available} bytes of the allocation")
             }
-            Self::Moving => write!(f, "the allocation is being moved by a pass of defragmentation, end that first"),
+            Self::Moving => {
+                write!(f, "the allocation is being moved by a pass of defragmentation, end that first")
+            }
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {
                 write!(f, "offset {offset} of the memory is no multiple of {alignment}")

@@ -47,6 +47,7 @@ mod heaps;
 mod inspect;
 mod leaks;
 mod mapped;
+mod movable;
 mod moves;
 mod owners;
 mod pool;
@@ -68,8 +69,8 @@ pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use block_set::Release;
 pub use choice::{Choice, Verdict};
 pub use defragmentation::{
-    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan, DefragmentationStatistics,
-    DefragmentationStrategy, Move, NextPass, Pass, PassLimits, PlannedBlock,
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
+    DefragmentationStatistics, DefragmentationStrategy, Move, NextPass, Pass, PassLimits, PlannedBlock,
 };
 pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Movability, Name};
 pub use error::{
@@ -81,6 +82,10 @@ pub use heaps::{DeviceCalls, HeapReport};
 pub use inspect::{BlockInfo, CategoryTotal};
 pub use leaks::{Leak, LeakHandler, LeakReport};
 pub use mapped::MappedBuffer;
+pub use movable::{
+    DefragmentationStep, Movable, MovableBuffer, MovableError, MovableImage, MovableSet, MovableSetDesc,
+    MoveError, StepOutcome,
+};
 pub use owners::{
     Held, HeldBuffer, HeldImage, HeldMemory, OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator,
 };

@@ -5,7 +5,7 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use super::allocator::{Allocation, Allocator};
-use super::resource::{Buffer, Buffers, Image, Images, ResourceError};
+use super::resource::{Buffer, Buffers, Class, Image, Images, Resource, ResourceError};
 use super::{AllocationDesc, AllocationError, Foreign};
 use crate::device::Device;
 use crate::lifetime::{DeferredDrop, Owned};
@@ -109,6 +109,18 @@ impl<D: Device, K: Kind<D>> Held<D, K> {
     pub fn into_inner(mut self) -> K::Token {
         match self.token.take() {
             Some(token) => token,
+            None => unreachable!("taken only by who consumes it"),
+        }
+    }
+
+    /// Gives the token another handle, whose memory it already names. What it was comes back, with the memory that it
+    /// was in.
+    pub(super) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> Resource<H>
+    where
+        K: Kind<D, Token = Resource<H>>,
+    {
+        match &mut self.token {
+            Some(token) => token.replace_handle(handle, old),
             None => unreachable!("taken only by who consumes it"),
         }
     }
@@ -263,6 +275,19 @@ impl<D: Device> OwningAllocator<D> {
     /// As for [`own_buffer`](Self::own_buffer).
     pub fn own_allocation(&self, allocation: Allocation) -> Result<OwnedAllocation<D>, Foreign<Allocation>> {
         Held::new(&self.allocator, allocation).map(|held| self.own(held))
+    }
+
+    /// Retires what is known to be of this allocator.
+    pub(super) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
+        drop(self.own_new::<K>(token));
+    }
+
+    /// The same of a resource in parts.
+    pub(super) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
+    where
+        K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
+    {
+        self.retire::<K>(Resource::of_parts(handle, size, memory));
     }
 
     fn own<K: Kind<D> + 'static>(&self, held: Held<D, K>) -> Owned<Held<D, K>> {

@@ -528,7 +528,10 @@ impl<D: Device> PoolState<D> {
         let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| detail.may_wait)?;
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
-        if detail.waiting || detail.moving || self.clock.is_about_to_tick() || !blocks.park(record, &detail.spot, detail.sizes)
+        if detail.waiting
+            || detail.moving
+            || self.clock.is_about_to_tick()
+            || !blocks.park(record, &detail.spot, detail.sizes)
         {
             return None;
         }
@@ -582,9 +585,7 @@ impl<D: Device> PoolState<D> {
         let block = self.sets[set].add(memory, role, now);
         let spot = self.sets[set].place_in(block, &fitted.request, fitted.sizes, record);
         match spot {
-            Ok(Some(spot)) => {
-                Ok(self.publish(slot, set, record, spot, fitted, desc))
-            }
+            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, fitted, desc)),
             refused => {
                 let memory = self.sets[set].remove(block);
                 let error = match refused {

@@ -36,6 +36,16 @@ impl<H> Resource<H> {
     pub fn allocation(&self) -> &Allocation {
         &self.allocation
     }
+
+    /// A resource whose memory is known to be its own.
+    pub(super) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
+        Self { handle, size, allocation }
+    }
+
+    /// Has another handle from now on. What it was comes back, with the memory that it was in.
+    pub(super) fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
+        Self { handle: core::mem::replace(&mut self.handle, handle), size: self.size, allocation: old }
+    }
 }
 
 /// A buffer and its memory.
@@ -77,13 +87,20 @@ impl Error for ResourceError {
 }
 
 /// What differs between buffers and images: which of the device's functions make them.
-pub(super) trait Class<D: Device> {
-    type Info<'a>;
-    type Handle;
+pub trait Class<D: Device> {
+    /// What the API wants to know of one.
+    type Info<'a>: Clone + fmt::Debug + Send + Sync;
+    /// The API's own handle.
+    type Handle: Clone + fmt::Debug + Send + Sync;
 
+    /// What kind of resource it is to memory.
     fn kind(device: &D, info: &Self::Info<'_>) -> ResourceKind;
+    /// Its bytes.
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
+    /// What memory it needs.
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
+    /// Makes one over memory.
+    ///
     /// # Safety
     ///
     /// As for [`Device::create_buffer`].
@@ -93,15 +110,20 @@ pub(super) trait Class<D: Device> {
         memory: D::Memory,
         offset: u64,
     ) -> Result<Self::Handle, DeviceError>;
+    /// Makes one together with memory for it alone.
     fn create_dedicated(
         device: &D,
         info: &Self::Info<'_>,
         memory: &MemoryDesc<'_, D::MemoryOptions>,
     ) -> Result<(D::Memory, Self::Handle), DeviceError>;
+    /// Destroys one.
+    ///
     /// # Safety
     ///
     /// As for [`Device::destroy_buffer`].
     unsafe fn destroy(device: &D, handle: Self::Handle);
+    /// Tells the API's own tools what it is called.
+    ///
     /// # Safety
     ///
     /// `handle` is live and from this device.

@@ -65,7 +65,12 @@ fn half_empty_blocks_become_the_least_number_of_full_ones_at_the_least_cost() {
             let after = rig.statistics();
             eprintln!(
                 "{strategy:?}: {} -> {} (ideal {}), moved {} ({} % of {}), bound {} ratio {:.3}, {planned:?} {took:?}, {done:?}",
-                before.blocks, after.blocks, plan.ideal_blocks, done.bytes_moved, done.bytes_moved * 100 / before.allocation_bytes, before.allocation_bytes,
+                before.blocks,
+                after.blocks,
+                plan.ideal_blocks,
+                done.bytes_moved,
+                done.bytes_moved * 100 / before.allocation_bytes,
+                before.allocation_bytes,
                 plan.lower_bound_bytes,
                 done.bytes_moved as f64 / plan.lower_bound_bytes as f64,
             );

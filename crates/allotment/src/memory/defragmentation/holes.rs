@@ -40,7 +40,8 @@ impl Holes {
 
     /// Cuts a place out of the smallest range that holds it.
     pub(super) fn cut(&mut self, size: u64, alignment: Alignment) -> Option<Cut> {
-        let fits = |&&(hole, _, offset): &&(u64, u32, u64)| alignment.align_up(offset) + size <= offset + hole;
+        let fits =
+            |&&(hole, _, offset): &&(u64, u32, u64)| alignment.align_up(offset) + size <= offset + hole;
         let close = self.by_size.range((size, 0, 0)..).take(LOOK).find(fits);
         let sure = || self.by_size.range((size + alignment.get() - 1, 0, 0)..).next();
         let &(hole, block, start) = close.or_else(sure)?;

@@ -48,8 +48,9 @@ pub use error::DefragmentationError;
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 
-use self::run::{Found, Run};
-use self::survey::Scope;
+pub(super) use self::pass::Left;
+pub(super) use self::run::{Found, Run};
+pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, Allocator};
 use super::pool::Pool;
 use crate::Algorithm;
@@ -77,6 +78,23 @@ pub struct DefragmentationStatistics {
     pub bytes_emptied: u64,
     /// Blocks that stayed though they were to be emptied, because of what changed meanwhile.
     pub blocks_kept: u32,
+}
+
+impl core::ops::Add for DefragmentationStatistics {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            passes: self.passes + other.passes,
+            moves: self.moves + other.moves,
+            bytes_moved: self.bytes_moved + other.bytes_moved,
+            ignored: self.ignored + other.ignored,
+            freed: self.freed + other.freed,
+            blocks_emptied: self.blocks_emptied + other.blocks_emptied,
+            bytes_emptied: self.bytes_emptied + other.bytes_emptied,
+            blocks_kept: self.blocks_kept + other.blocks_kept,
+        }
+    }
 }
 
 /// A defragmentation, from the first look to the last pass. Dropped, it is over: what is in a new place by then stays
@@ -171,7 +189,11 @@ impl<D: Device> Allocator<D> {
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
-    fn begin_run(&self, desc: DefragmentationDesc, scope: Scope) -> Result<Run, DefragmentationError> {
+    pub(super) fn begin_run(
+        &self,
+        desc: DefragmentationDesc,
+        scope: Scope,
+    ) -> Result<Run, DefragmentationError> {
         match scope {
             Scope::DefaultPools => {
                 if self.desc.algorithm == Algorithm::Linear {
@@ -196,7 +218,7 @@ impl<D: Device> Allocator<D> {
         Ok(Run::new(self, desc, scope))
     }
 
-    fn end_run(&self, run: &mut Run) {
+    pub(super) fn end_run(&self, run: &mut Run) {
         run.cancel(self);
         match run.scope() {
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
@@ -209,7 +231,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Frees what is known not to be foreign.
-    fn free_own(&self, allocation: Allocation) {
+    pub(super) fn free_own(&self, allocation: Allocation) {
         let freed = self.free(allocation);
         debug_assert!(freed.is_ok(), "it is this allocator's");
     }

@@ -171,15 +171,15 @@ pub struct Pass<'d, D: Device> {
 }
 
 /// What becomes of a place that a move leaves behind.
-pub(super) enum Left<'m, D: Device> {
+pub(in crate::memory) enum Left<'m, D: Device> {
     /// The old place of what was moved.
     Old(&'m Move<D>),
     /// The new place of what stayed or was freed.
-    New(&'m Move<D>),
+    New,
 }
 
 impl<'d, D: Device> Pass<'d, D> {
-    pub(super) fn new(
+    pub(in crate::memory) fn new(
         allocator: &'d Allocator<D>,
         run: &'d mut Run,
         moves: &'d mut Vec<Move<D>>,
@@ -244,17 +244,17 @@ impl<'d, D: Device> Pass<'d, D> {
         let allocator = self.allocator;
         self.finish(|left, place| match left {
             Left::Old(of) => retire(of, place),
-            Left::New(_) => allocator.free_own(place),
+            Left::New => allocator.free_own(place),
         });
     }
 
     /// Ends all moves that do not stay.
-    pub(super) fn finish(&mut self, leave: impl FnMut(Left<'_, D>, Allocation)) {
+    pub(in crate::memory) fn finish(&mut self, leave: impl FnMut(Left<'_, D>, Allocation)) {
         finish(self.allocator, self.run, self.moves, leave);
     }
 
     /// Leaves all moves undone.
-    pub(super) fn cancel(&mut self, leave: impl FnMut(Left<'_, D>, Allocation)) {
+    fn cancel(&mut self, leave: impl FnMut(Left<'_, D>, Allocation)) {
         self.moves.iter_mut().for_each(|one| one.stays = true);
         self.finish(leave);
     }
@@ -283,7 +283,7 @@ fn finish<D: Device>(
             let Some(place) = one.reserved.take() else { continue };
             match ended.outcome {
                 Outcome::Moved { .. } => leave(Left::Old(&one), place),
-                Outcome::Freed | Outcome::Stays => leave(Left::New(&one), place),
+                Outcome::Freed | Outcome::Stays => leave(Left::New, place),
             }
         }
     }

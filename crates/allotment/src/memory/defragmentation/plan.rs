@@ -138,9 +138,21 @@ pub(super) struct Planner {
 enum Stage {
     Selecting(Survey),
     /// Finding the free ranges of an arena's blocks: which arena, which of its blocks.
-    Measuring { survey: Survey, selected: Vec<Candidate>, at: (usize, usize), holes: Vec<Holes>, end: u64 },
+    Measuring {
+        survey: Survey,
+        selected: Vec<Candidate>,
+        at: (usize, usize),
+        holes: Vec<Holes>,
+        end: u64,
+    },
     /// Finding places for what is in a block: which of those that were selected.
-    Packing { survey: Survey, selected: Vec<Candidate>, holes: Vec<Holes>, at: usize, block: Packing },
+    Packing {
+        survey: Survey,
+        selected: Vec<Candidate>,
+        holes: Vec<Holes>,
+        at: usize,
+        block: Packing,
+    },
     Done,
 }
 
@@ -162,10 +174,7 @@ impl Planner {
     }
 
     /// Plans on. The plan, once it is made.
-    pub(super) fn step(
-        &mut self,
-        time: &mut Stopwatch,
-    ) -> Option<(DefragmentationPlan, Vec<Evacuation>)> {
+    pub(super) fn step(&mut self, time: &mut Stopwatch) -> Option<(DefragmentationPlan, Vec<Evacuation>)> {
         loop {
             match core::mem::replace(&mut self.stage, Stage::Done) {
                 Stage::Selecting(survey) => {
@@ -290,7 +299,8 @@ fn measure(
     while let Some(surveyed) = survey.arenas.get_mut(*arena) {
         let concerned = selected.iter().any(|candidate| candidate.arena == *arena);
         while let Some(found) = surveyed.blocks.get_mut(*block).filter(|_| concerned) {
-            let goes = selected.iter().any(|candidate| (candidate.arena, candidate.block) == (*arena, *block));
+            let goes =
+                selected.iter().any(|candidate| (candidate.arena, candidate.block) == (*arena, *block));
             // Of what goes the ranges are needed only if it stays after all.
             if found.may_take() && !goes {
                 while let Some(Reverse((offset, size))) = found.ranges.pop() {

@@ -40,7 +40,7 @@ const ROUNDS: u32 = 4;
 /// What a defragmentation knows between its passes. It holds no lock and borrows nothing, so whoever has an allocator
 /// in another way than by reference can keep it.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::memory) struct Run {
     desc: DefragmentationDesc,
     scope: Scope,
     stage: Stage,
@@ -56,7 +56,7 @@ pub(super) struct Run {
     changed: bool,
     /// Bytes that may still be copied.
     bytes_left: u64,
-    pub(super) statistics: DefragmentationStatistics,
+    pub(in crate::memory) statistics: DefragmentationStatistics,
 }
 
 #[derive(Debug)]
@@ -64,7 +64,10 @@ enum Stage {
     Surveying(Survey),
     Planning(Planner),
     /// The plan is there, and the blocks in it wait to be emptied.
-    Moving { waiting: VecDeque<Evacuation>, current: Option<Current> },
+    Moving {
+        waiting: VecDeque<Evacuation>,
+        current: Option<Current>,
+    },
     Over,
 }
 
@@ -117,7 +120,7 @@ struct Reserved {
 
 /// What came of looking for moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(in crate::memory) enum Found {
     /// There are some.
     Moves,
     /// Time was up.
@@ -147,7 +150,7 @@ impl Run {
     }
 
     /// What the passes from now on do at most. Allocations that are larger than its bytes stay from the next survey on.
-    pub(super) fn limit(&mut self, limits: PassLimits) {
+    pub(in crate::memory) fn limit(&mut self, limits: PassLimits) {
         self.desc.limits = limits;
     }
 
@@ -187,7 +190,7 @@ impl Run {
     }
 
     /// Looks for the next moves, within the limits of a pass.
-    pub(super) fn find<D: Device>(
+    pub(in crate::memory) fn find<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         found: &mut Vec<Move<D>>,
@@ -294,16 +297,6 @@ impl Run {
         false
     }
 
-    /// Looks around anew, for who goes on for ever.
-    pub(super) fn begin_again<D: Device>(&mut self, allocator: &Allocator<D>) {
-        self.rounds = 1;
-        self.changed = false;
-        self.ignored.clear();
-        self.departures.clear();
-        self.bytes_left = self.desc.strategy.bytes();
-        self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
-    }
-
     /// A block that everything has left counts.
     fn settle(&mut self, departure: usize) {
         let departure = &mut self.departures[departure];
@@ -379,7 +372,9 @@ pub(super) struct Ended {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Moved { copied: bool },
+    Moved {
+        copied: bool,
+    },
     /// Its owner freed it meanwhile.
     Freed,
     Stays,
@@ -561,7 +556,8 @@ impl Departure {
             let some = self.reserved.len().min(AT_ONCE);
             let given: Vec<_> = self.reserved.drain(..some).collect();
             for Reserved { from, .. } in &given {
-                if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation) {
+                if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation)
+                {
                     state.note_moving(slot, from.record, false);
                 }
             }

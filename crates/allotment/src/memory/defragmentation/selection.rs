@@ -204,7 +204,8 @@ mod tests {
     fn by_trying_all(candidates: &[Candidate], room: Room, bytes: u64) -> u64 {
         let sets = 0..1u32 << candidates.len();
         let worth = |set: u32| {
-            let taken = candidates.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1).map(|(_, block)| block);
+            let taken =
+                candidates.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1).map(|(_, block)| block);
             let (mut room, mut left, mut size) = (room, bytes, 0);
             for block in taken {
                 room = room.without(block)?;
@@ -236,7 +237,11 @@ mod tests {
                 candidates.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(block, _)| what(block)).sum()
             };
             assert!(of(|block| block.cost) <= bytes);
-            assert_eq!(of(|block| block.size), by_trying_all(&candidates, room, bytes), "{candidates:?} {bytes}");
+            assert_eq!(
+                of(|block| block.size),
+                by_trying_all(&candidates, room, bytes),
+                "{candidates:?} {bytes}"
+            );
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Arena {
 
 /// Which pools are defragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(in crate::memory) enum Scope {
     /// All default ones.
     DefaultPools,
     /// A custom one, by its index.
@@ -44,7 +44,9 @@ impl Scope {
         };
         match self {
             Self::DefaultPools => {
-                let pools = allocator.indexed_slots().take_while(|(index, _)| *index < allocator.default_pool_count());
+                let pools = allocator
+                    .indexed_slots()
+                    .take_while(|(index, _)| *index < allocator.default_pool_count());
                 pools.filter(|(_, slot)| slot.has_memory()).flat_map(sets).collect()
             }
             Self::Pool(index) => {

@@ -1,0 +1,489 @@
+//! A set of resources that are moved together, a few a frame.
+
+use core::fmt;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::error::{MovableError, MoveError};
+use super::resource::{Cell, Member, Members, Movable, MovableBuffer, MovableClass, MovableImage};
+use crate::device::{
+    BufferCopy, Device, MemoryProperties, QueueIndex, QueueKind, Submission, TimelinePoint, WholeImageCopy,
+};
+use crate::lifetime::Recording;
+use crate::memory::defragmentation::{Found, Left, Run, Scope};
+use crate::memory::resource::{Buffers, Class, Images};
+use crate::memory::statistics::Statistics;
+use crate::memory::{
+    AllocationDesc, DefragmentationDesc, DefragmentationStatistics, Movability, Move, OwningAllocator, Pass,
+    PassLimits, Place,
+};
+use crate::sync::locked;
+
+/// How a [`MovableSet`] works.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct MovableSetDesc {
+    /// What is worth moving, and what becomes of emptied blocks. The limits are those of each step.
+    pub defragmentation: DefragmentationDesc,
+    /// The queue that copies; unless said otherwise the first that can draw, else the first. On Vulkan an image belongs
+    /// to a queue family, and this must be one of it.
+    pub queue: Option<QueueIndex>,
+}
+
+impl MovableSetDesc {
+    /// By a strategy, with the defaults for everything else.
+    #[must_use]
+    pub fn new(defragmentation: DefragmentationDesc) -> Self {
+        Self { defragmentation, queue: None }
+    }
+
+    /// The same over a queue.
+    #[must_use]
+    pub const fn on_queue(mut self, queue: QueueIndex) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepOutcome {
+    /// Something was moved.
+    Moved,
+    /// Time was up; the next step goes on.
+    LimitReached,
+    /// There is nothing to gain at present.
+    Idle,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DefragmentationStep {
+    /// What it came to.
+    pub outcome: StepOutcome,
+    /// Resources that have another handle now.
+    pub moves: u32,
+    /// Bytes that the queue copies for it.
+    pub bytes: u64,
+    /// Where the copies are over. What uses moved resources on another queue than the set's waits for it.
+    pub copied_at: Option<TimelinePoint>,
+}
+
+impl DefragmentationStep {
+    const fn without_moves(outcome: StepOutcome) -> Self {
+        Self { outcome, moves: 0, bytes: 0, copied_at: None }
+    }
+}
+
+/// Steps without a look at the pools after there was nothing to gain: a survey takes a microsecond for every few
+/// allocations, and blocks do not empty from one frame to the next.
+const REST: u32 = 16;
+
+/// Buffers and images that are moved for their owners, so that the allocator's default pools stay in few blocks.
+///
+/// [`defragment_step`](Self::defragment_step) is called once a frame. It looks around, or plans, or moves a few
+/// resources, whatever is next, within its limits; mostly there is nothing to do. `Send + Sync`: resources are made and
+/// used on any thread.
+///
+/// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) stay.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use allotment::device::BufferDesc;
+/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+/// use allotment::memory::{
+///     BlockSizes, DefragmentationDesc, DefragmentationStrategy, MovableSet, MovableSetDesc, OwningAllocator,
+///     PassLimits, StepOutcome,
+/// };
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+///
+/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let tracker = SubmissionTracker::new(device.clone())?;
+/// let mut desc = AllocatorDesc::default();
+/// desc.block_sizes = BlockSizes::fixed(1 << 20);
+/// let allocator = Arc::new(Allocator::new(device, desc)?);
+/// let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+/// let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
+/// let set = MovableSet::new(&memory, MovableSetDesc::new(strategy))?;
+///
+/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("mesh");
+/// let mut meshes = Vec::new();
+/// for _ in 0..16 {
+///     meshes.push(set.create_buffer(BufferDesc::new(256 << 10), &desc)?);
+/// }
+/// let mut index = 0;
+/// meshes.retain(|_| (index % 4 == 0, index += 1).0); // one of each block is left
+/// for _frame in 0..100 {
+///     set.defragment_step(PassLimits::default())?;
+///     tracker.wait_idle(core::time::Duration::from_secs(1))?;
+///     memory.deferred().reclaim();
+/// }
+/// assert_eq!(allocator.statistics().blocks, 1);
+/// assert_eq!(meshes.iter().map(|mesh| mesh.moves()).sum::<u32>(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MovableSet<D: Device> {
+    memory: OwningAllocator<D>,
+    queue: QueueIndex,
+    desc: DefragmentationDesc,
+    members: Arc<Members<D>>,
+    state: Mutex<State<D>>,
+}
+
+struct State<D: Device> {
+    /// While there is something to do.
+    run: Option<Run>,
+    /// Room for the moves of a step.
+    moves: Vec<Move<D>>,
+    arrivals: Vec<Option<Arrival<D>>>,
+    /// Steps until the pools are looked at again.
+    rest: u32,
+    /// How the pools were when there was nothing to gain.
+    seen: Statistics,
+    statistics: DefragmentationStatistics,
+}
+
+/// A resource that was made in its new place.
+enum Arrival<D: Device> {
+    Buffer(New<D, Buffers>),
+    Image(New<D, Images>),
+}
+
+struct New<D: Device, C: MovableClass<D>> {
+    cell: Arc<Cell<D, C>>,
+    from: C::Handle,
+    to: C::Handle,
+    size: u64,
+    state: C::State,
+    copied: bool,
+}
+
+impl<D: Device> MovableSet<D> {
+    /// A set of resources of `memory`.
+    ///
+    /// # Errors
+    ///
+    /// [`MoveError::NoSuchQueue`]; [`MoveError::Foreign`] where `memory` retires what it makes by a tracker that is not
+    /// over the allocator's own device.
+    pub fn new(memory: &OwningAllocator<D>, desc: MovableSetDesc) -> Result<Self, MoveError> {
+        if !memory.deferred().tracker().is_over(memory.allocator().device()) {
+            return Err(MoveError::Foreign);
+        }
+        let queues = &memory.allocator().device().properties().queues;
+        let drawing = (0..).zip(queues).find(|(_, queue)| queue.kind == QueueKind::Graphics);
+        let queue = desc.queue.or(drawing.map(|(index, _)| QueueIndex(index))).unwrap_or(QueueIndex(0));
+        if usize::from(queue.0) >= queues.len() {
+            return Err(MoveError::NoSuchQueue);
+        }
+        let state = State {
+            run: None,
+            moves: Vec::new(),
+            arrivals: Vec::new(),
+            rest: 0,
+            seen: Statistics::default(),
+            statistics: DefragmentationStatistics::default(),
+        };
+        Ok(Self {
+            memory: memory.clone(),
+            queue,
+            desc: desc.defragmentation,
+            members: Arc::new(Mutex::new(HashMap::new())),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// What the resources are from.
+    #[must_use]
+    pub fn memory(&self) -> &OwningAllocator<D> {
+        &self.memory
+    }
+
+    /// What the steps did so far.
+    #[must_use]
+    pub fn statistics(&self) -> DefragmentationStatistics {
+        let state = locked(&self.state);
+        state.run.as_ref().map_or(state.statistics, |run| state.statistics + run.statistics)
+    }
+
+    /// As [`OwningAllocator::create_buffer`]; it may be moved. Of `desc`, [`Movability::Recreated`] says that its bytes
+    /// need not be copied; it moves either way.
+    ///
+    /// On Vulkan, a buffer that one queue family owns belongs to that of the set's queue.
+    ///
+    /// # Errors
+    ///
+    /// [`MovableError`].
+    pub fn create_buffer(
+        &self,
+        info: D::BufferInfo<'static>,
+        desc: &AllocationDesc,
+    ) -> Result<MovableBuffer<D>, MovableError> {
+        if !self.memory.allocator().device().is_copyable_buffer(&info) {
+            return Err(MovableError::NotCopyable);
+        }
+        let buffer = self.memory.create_buffer(&info, &movable(desc))?;
+        Ok(Movable::new(&self.members, info, buffer, ()))
+    }
+
+    /// As [`OwningAllocator::create_image`]; it may be moved, as [`create_buffer`](Self::create_buffer) says. While its
+    /// state is the one of an image that was just made, nothing is copied.
+    ///
+    /// # Errors
+    ///
+    /// [`MovableError`].
+    ///
+    /// # Safety
+    ///
+    /// Whenever a step is called, all of the image is in the state that was [said](MovableImage::set_state) last, or
+    /// will be when all that was submitted is done; nothing that is recorded and not submitted by then uses it on
+    /// another queue than the set's, nor leaves it in another state; and what uses it on another queue later waits for
+    /// [`copied_at`](DefragmentationStep::copied_at). On Vulkan it belongs to the family of the set's queue.
+    pub unsafe fn create_image(
+        &self,
+        info: D::ImageInfo<'static>,
+        desc: &AllocationDesc,
+    ) -> Result<MovableImage<D>, MovableError> {
+        if !self.memory.allocator().device().is_copyable_image(&info) {
+            return Err(MovableError::NotCopyable);
+        }
+        let image = self.memory.create_image(&info, &movable(desc))?;
+        Ok(Movable::new(&self.members, info, image, D::ImageState::default()))
+    }
+
+    /// Does a frame's part of defragmenting the default pools. The copies are submitted when it returns, after all that
+    /// queues were given before, and the moved resources have other handles.
+    ///
+    /// Call it where nothing is recorded and not submitted that writes to resources of the set: such a write would go
+    /// to where they were, and be lost. What reads them by their old handles may be open or in flight, on any queue.
+    /// Uploads to them are [submitted](crate::upload::Uploader::submit) before.
+    ///
+    /// Allocations that are movable and not of this set stay.
+    ///
+    /// # Errors
+    ///
+    /// [`MoveError`]. Everything stays where it was.
+    pub fn defragment_step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
+        let allocator = self.memory.allocator();
+        let mut guard = locked(&self.state);
+        let state = &mut *guard;
+        if state.run.is_none() {
+            if state.is_at_rest(|| allocator.statistics()) {
+                return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
+            }
+            let run = allocator.begin_run(self.desc, Scope::DefaultPools);
+            state.run = Some(run.map_err(MoveError::Defragmentation)?);
+        }
+        let Some(run) = &mut state.run else { unreachable!("begun above, if not before") };
+        run.limit(limits);
+        match run.find(allocator, &mut state.moves) {
+            Found::Moves => {
+                run.statistics.passes += 1;
+                let pass = Pass::new(allocator, run, &mut state.moves);
+                self.carry_out(pass, &mut state.arrivals)
+            }
+            Found::LimitReached => Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached)),
+            Found::Done => {
+                allocator.end_run(run);
+                state.statistics = state.statistics + run.statistics;
+                state.run = None;
+                (state.rest, state.seen) = (REST, allocator.statistics());
+                Ok(DefragmentationStep::without_moves(StepOutcome::Idle))
+            }
+        }
+    }
+
+    /// Makes everything in its new place, copies, and hands it over.
+    fn carry_out(
+        &self,
+        mut pass: Pass<'_, D>,
+        arrivals: &mut Vec<Option<Arrival<D>>>,
+    ) -> Result<DefragmentationStep, MoveError> {
+        debug_assert!(arrivals.is_empty(), "a step ends before the next begins");
+        for index in 0..pass.moves().len() {
+            let arrival = self.make(&pass.moves()[index]);
+            if arrival.is_none() {
+                pass.ignore(index);
+            }
+            arrivals.push(arrival);
+        }
+        let recording = self.memory.deferred().tracker().record("defragmentation");
+        let copied_at = match self.submit(recording, arrivals) {
+            Ok(point) => point,
+            Err(error) => {
+                // No queue has seen them.
+                let device = self.memory.allocator().device();
+                arrivals.drain(..).flatten().for_each(|arrival| arrival.unmake(device));
+                return Err(MoveError::Device(error));
+            }
+        };
+        let mut step = DefragmentationStep { outcome: StepOutcome::Moved, moves: 0, bytes: 0, copied_at };
+        let mut ended = arrivals.drain(..);
+        // They come in the same order.
+        pass.finish(|left, place| match (left, ended.next().flatten()) {
+            (Left::Old(_), Some(arrival)) => {
+                step.moves += 1;
+                step.bytes += arrival.bytes();
+                arrival.hand_over(&self.memory, place);
+            }
+            // Freed by its owner meanwhile: a queue may be writing to it.
+            (Left::New, Some(arrival)) => arrival.retire(&self.memory, place),
+            (_, None) => self.memory.allocator().free_own(place),
+        });
+        Ok(step)
+    }
+
+    /// Makes a resource of the set in its new place. `None` where it is none of the set's, or cannot be made there.
+    fn make(&self, moved: &Move<D>) -> Option<Arrival<D>> {
+        let device = self.memory.allocator().device();
+        let found = device.properties().memory_type(moved.to().memory_type)?;
+        let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
+        if found.properties.intersects(one_way) {
+            return None;
+        }
+        let copied = moved.contents() == Movability::Copied;
+        let members = locked(&self.members);
+        match members.get(&moved.id())? {
+            Member::Buffer(cell) => {
+                let cell = cell.upgrade()?;
+                drop(members);
+                New::make(device, cell, &moved.to(), copied).map(Arrival::Buffer)
+            }
+            Member::Image(cell) => {
+                let cell = cell.upgrade()?;
+                drop(members);
+                let new = New::make(device, cell, &moved.to(), copied)?;
+                let copied = new.copied && new.state != D::ImageState::default();
+                Some(Arrival::Image(New { copied, ..new }))
+            }
+        }
+    }
+
+    /// Submits the copies. `None` where there is nothing to copy.
+    fn submit(
+        &self,
+        recording: Recording,
+        arrivals: &[Option<Arrival<D>>],
+    ) -> Result<Option<TimelinePoint>, crate::device::DeviceError> {
+        let (mut copies, mut whole_images) = (Vec::new(), Vec::new());
+        for arrival in arrivals.iter().flatten() {
+            match arrival {
+                Arrival::Buffer(New { from, to, size, copied: true, .. }) => {
+                    copies.push(BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size });
+                }
+                Arrival::Image(New { cell, from, to, state, copied: true, .. }) => {
+                    whole_images.push(WholeImageCopy {
+                        from,
+                        to,
+                        info: &cell.info,
+                        before: *state,
+                        after: *state,
+                    });
+                }
+                Arrival::Buffer(_) | Arrival::Image(_) => {}
+            }
+        }
+        if copies.is_empty() && whole_images.is_empty() {
+            return Ok(None);
+        }
+        // What other queues wrote by then is there.
+        let waits: Vec<_> =
+            recording.tracker().submitted().points().filter(|it| it.queue != self.queue).collect();
+        let work = Submission {
+            waits: &waits,
+            copies: &copies,
+            whole_images: &whole_images,
+            ..Submission::default()
+        };
+        let device = self.memory.allocator().device();
+        let submitted = recording.submit(self.queue, |queue| {
+            // SAFETY: each new resource stands alone in its place and was made by the description of its old one, and
+            // the device said that such can be copied; the old ones live at least until this recording is over, as they
+            // are owners' or will be retired after it, and so do the new ones; what holds for images their maker
+            // promised.
+            unsafe { device.submit(queue, &work) }
+        });
+        submitted.map(Some).map_err(|refused| refused.error)
+    }
+}
+
+/// Whatever it says, it moves.
+fn movable(desc: &AllocationDesc) -> AllocationDesc {
+    let desc = desc.clone();
+    if desc.movability == Movability::Pinned { desc.movable(Movability::Copied) } else { desc }
+}
+
+impl<D: Device> State<D> {
+    /// Whether there is nothing to do in this step, since nothing changed or was looked at a moment ago.
+    fn is_at_rest(&mut self, statistics: impl FnOnce() -> Statistics) -> bool {
+        self.rest = self.rest.saturating_sub(1);
+        self.rest != 0 || statistics() == self.seen
+    }
+}
+
+impl<D: Device, C: MovableClass<D>> New<D, C> {
+    fn make(device: &D, cell: Arc<Cell<D, C>>, to: &Place<D>, copied: bool) -> Option<Self> {
+        let now = locked(&cell.now);
+        let (from, size, state) = (now.resource.handle().clone(), now.resource.size(), now.state);
+        drop(now);
+        // SAFETY: the place is reserved for it, of the size and alignment that its description needs, in memory that
+        // lives as long as the reservation.
+        let to = unsafe { C::create(device, &cell.info, to.memory, to.offset) }.ok()?;
+        Some(Self { cell, from, to, size, state, copied })
+    }
+}
+
+impl<D: Device> Arrival<D> {
+    /// Bytes that are copied.
+    fn bytes(&self) -> u64 {
+        let (size, copied) = match self {
+            Self::Buffer(New { size, copied, .. }) | Self::Image(New { size, copied, .. }) => {
+                (*size, *copied)
+            }
+        };
+        if copied { size } else { 0 }
+    }
+
+    fn hand_over(self, memory: &OwningAllocator<D>, old: crate::Allocation) {
+        match self {
+            Self::Buffer(New { cell, to, .. }) => cell.arrive(memory, to, old),
+            Self::Image(New { cell, to, .. }) => cell.arrive(memory, to, old),
+        }
+    }
+
+    /// Retires it with the place that it was made in.
+    fn retire(self, memory: &OwningAllocator<D>, place: crate::Allocation) {
+        match self {
+            Self::Buffer(New { to, size, .. }) => memory.retire_parts::<Buffers>(to, size, place),
+            Self::Image(New { to, size, .. }) => memory.retire_parts::<Images>(to, size, place),
+        }
+    }
+
+    /// Destroys it, whom no queue has seen.
+    fn unmake(self, device: &D) {
+        match self {
+            // SAFETY: made just now, and used by nobody.
+            Self::Buffer(New { to, .. }) => unsafe { <Buffers as Class<D>>::destroy(device, to) },
+            // SAFETY: as above.
+            Self::Image(New { to, .. }) => unsafe { <Images as Class<D>>::destroy(device, to) },
+        }
+    }
+}
+
+impl<D: Device> Drop for MovableSet<D> {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        state.run.iter_mut().for_each(|run| self.memory.allocator().end_run(run));
+    }
+}
+
+impl<D: Device> fmt::Debug for MovableSet<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MovableSet")
+            .field("members", &locked(&self.members).len())
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
+    }
+}
