@@ -97,6 +97,24 @@ impl core::ops::Add for DefragmentationStatistics {
     }
 }
 
+impl core::ops::Sub for DefragmentationStatistics {
+    type Output = Self;
+
+    /// What was done since `earlier`.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            passes: self.passes - earlier.passes,
+            moves: self.moves - earlier.moves,
+            bytes_moved: self.bytes_moved - earlier.bytes_moved,
+            ignored: self.ignored - earlier.ignored,
+            freed: self.freed - earlier.freed,
+            blocks_emptied: self.blocks_emptied - earlier.blocks_emptied,
+            bytes_emptied: self.bytes_emptied - earlier.bytes_emptied,
+            blocks_kept: self.blocks_kept - earlier.blocks_kept,
+        }
+    }
+}
+
 /// A defragmentation, from the first look to the last pass. Dropped, it is over: what is in a new place by then stays
 /// there, all else stays where it was.
 ///

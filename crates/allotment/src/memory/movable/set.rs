@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::{MovableError, MoveError};
 use super::resource::{Cell, Member, Members, Movable, MovableBuffer, MovableClass, MovableImage};
@@ -76,9 +76,12 @@ impl DefragmentationStep {
     }
 }
 
-/// Steps without a look at the pools after there was nothing to gain: a survey takes a microsecond for every few
-/// allocations, and blocks do not empty from one frame to the next.
+/// Steps without a look at the pools after there was nothing to gain, unless much was freed since: a survey takes a
+/// microsecond for every few allocations.
 const REST: u32 = 16;
+
+/// What part of an average block is much.
+const MUCH: u64 = 4;
 
 /// Buffers and images that are moved for their owners, so that the allocator's default pools stay in few blocks.
 ///
@@ -130,7 +133,10 @@ pub struct MovableSet<D: Device> {
     queue: QueueIndex,
     desc: DefragmentationDesc,
     members: Arc<Members<D>>,
-    state: Mutex<State<D>>,
+    /// `None` while somebody does a step.
+    state: Mutex<Option<State<D>>>,
+    /// Of all that is over.
+    statistics: Mutex<DefragmentationStatistics>,
 }
 
 struct State<D: Device> {
@@ -143,7 +149,6 @@ struct State<D: Device> {
     rest: u32,
     /// How the pools were when there was nothing to gain.
     seen: Statistics,
-    statistics: DefragmentationStatistics,
 }
 
 /// A resource that was made in its new place.
@@ -184,14 +189,14 @@ impl<D: Device> MovableSet<D> {
             arrivals: Vec::new(),
             rest: 0,
             seen: Statistics::default(),
-            statistics: DefragmentationStatistics::default(),
         };
         Ok(Self {
             memory: memory.clone(),
             queue,
             desc: desc.defragmentation,
             members: Arc::new(Mutex::new(HashMap::new())),
-            state: Mutex::new(state),
+            state: Mutex::new(Some(state)),
+            statistics: Mutex::default(),
         })
     }
 
@@ -204,8 +209,7 @@ impl<D: Device> MovableSet<D> {
     /// What the steps did so far.
     #[must_use]
     pub fn statistics(&self) -> DefragmentationStatistics {
-        let state = locked(&self.state);
-        state.run.as_ref().map_or(state.statistics, |run| state.statistics + run.statistics)
+        *locked(&self.statistics)
     }
 
     /// As [`OwningAllocator::create_buffer`]; it may be moved. Of `desc`, [`Movability::Recreated`] says that its bytes
@@ -260,39 +264,57 @@ impl<D: Device> MovableSet<D> {
     /// to where they were, and be lost. What reads them by their old handles may be open or in flight, on any queue.
     /// Uploads to them are [submitted](crate::upload::Uploader::submit) before.
     ///
-    /// Allocations that are movable and not of this set stay.
+    /// Allocations that are movable and not of this set stay. Where another thread is doing a step, this does nothing
+    /// and says [`LimitReached`](StepOutcome::LimitReached).
     ///
     /// # Errors
     ///
     /// [`MoveError`]. Everything stays where it was.
     pub fn defragment_step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
-        let allocator = self.memory.allocator();
-        let mut guard = locked(&self.state);
-        let state = &mut *guard;
-        if state.run.is_none() {
-            if state.is_at_rest(|| allocator.statistics()) {
-                return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
-            }
-            let run = allocator.begin_run(self.desc, Scope::DefaultPools);
-            state.run = Some(run.map_err(MoveError::Defragmentation)?);
+        // Taken out, so that no lock is held while the driver works.
+        let Some(state) = locked(&self.state).take() else {
+            return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+        };
+        let mut stepping = Stepping { set: self, state: Some(state) };
+        match &mut stepping.state {
+            Some(state) => self.step(state, limits),
+            None => unreachable!("taken when it goes"),
         }
-        let Some(run) = &mut state.run else { unreachable!("begun above, if not before") };
+    }
+
+    fn step(&self, state: &mut State<D>, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
+        let allocator = self.memory.allocator();
+        if state.run.is_none() && state.is_at_rest(allocator.statistics()) {
+            return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
+        }
+        let run = match &mut state.run {
+            Some(run) => run,
+            none => {
+                let run = allocator.begin_run(self.desc, Scope::DefaultPools);
+                none.insert(run.map_err(MoveError::Defragmentation)?)
+            }
+        };
         run.limit(limits);
-        match run.find(allocator, &mut state.moves) {
+        let before = run.statistics;
+        let found = run.find(allocator, &mut state.moves);
+        let done = match found {
             Found::Moves => {
                 run.statistics.passes += 1;
                 let pass = Pass::new(allocator, run, &mut state.moves);
                 self.carry_out(pass, &mut state.arrivals)
             }
             Found::LimitReached => Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached)),
-            Found::Done => {
-                allocator.end_run(run);
-                state.statistics = state.statistics + run.statistics;
-                state.run = None;
-                (state.rest, state.seen) = (REST, allocator.statistics());
-                Ok(DefragmentationStep::without_moves(StepOutcome::Idle))
-            }
+            Found::Done => Ok(DefragmentationStep::without_moves(StepOutcome::Idle)),
+        };
+        let mut all = locked(&self.statistics);
+        *all = *all + run.statistics - before;
+        drop(all);
+        if found == Found::Done {
+            allocator.end_run(run);
+            state.run = None;
+            (state.rest, state.seen) = (REST, allocator.statistics());
         }
+        done
     }
 
     /// Makes everything in its new place, copies, and hands it over.
@@ -409,6 +431,18 @@ impl<D: Device> MovableSet<D> {
     }
 }
 
+/// A step that is being done. What it took out of its set is put back when it ends, however it ends.
+struct Stepping<'a, D: Device> {
+    set: &'a MovableSet<D>,
+    state: Option<State<D>>,
+}
+
+impl<D: Device> Drop for Stepping<'_, D> {
+    fn drop(&mut self) {
+        *locked(&self.set.state) = self.state.take();
+    }
+}
+
 /// Whatever it says, it moves.
 fn movable(desc: &AllocationDesc) -> AllocationDesc {
     let desc = desc.clone();
@@ -417,9 +451,11 @@ fn movable(desc: &AllocationDesc) -> AllocationDesc {
 
 impl<D: Device> State<D> {
     /// Whether there is nothing to do in this step, since nothing changed or was looked at a moment ago.
-    fn is_at_rest(&mut self, statistics: impl FnOnce() -> Statistics) -> bool {
+    fn is_at_rest(&mut self, now: Statistics) -> bool {
         self.rest = self.rest.saturating_sub(1);
-        self.rest != 0 || statistics() == self.seen
+        let more_free = now.free().saturating_sub(self.seen.free());
+        let block = now.block_bytes / u64::from(now.blocks + now.dedicated).max(1);
+        now == self.seen || (self.rest != 0 && more_free < (block / MUCH).max(1))
     }
 }
 
@@ -474,8 +510,9 @@ impl<D: Device> Arrival<D> {
 
 impl<D: Device> Drop for MovableSet<D> {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        state.run.iter_mut().for_each(|run| self.memory.allocator().end_run(run));
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
+        runs.for_each(|run| self.memory.allocator().end_run(run));
     }
 }
 
