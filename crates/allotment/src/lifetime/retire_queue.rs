@@ -28,7 +28,7 @@ use std::time::Instant;
 
 use super::orphan::{Ending, LAST_WAIT, Orphan, finish};
 use super::registry::{Fate, RecordingId};
-use super::shard::{Run, Shard, Tie, Tied, move_front};
+use super::shard::{Run, Shard, Tie, Tied, make_room, move_front};
 use super::statistics::{Reclaimed, RetireStatistics};
 use super::sync_set::SyncSet;
 use super::tracker::{Reached, SubmissionTracker};
@@ -36,6 +36,14 @@ use super::wait_for::WaitFor;
 use crate::device::{DeviceError, TimelinePoint, Wait};
 use crate::sync::checked::{Mutex, locked};
 use crate::sync::shards::Shards;
+
+/// Runs that there is room for once there is one: three frames in flight, sealed a few times each, and some. There are
+/// more of them the later queues are. 2 KiB.
+const RUNS: usize = 16;
+
+/// Tied things that a shard has room for, where as many are known to wait. Who looks only when nothing is free gives
+/// back as many between two looks as there are, once queues are quick.
+const TIED: usize = 64;
 
 /// Keeps things until the GPU is done with them. `Send + Sync`; any thread retires, any thread reclaims.
 ///
@@ -193,10 +201,16 @@ impl<T: Send + 'static> RetireQueue<T> {
         let horizon = self.tracker.horizon();
         for mut shard in self.shards.each() {
             sealed.arrived.extend(shard.take_sealed(horizon, &mut sealed.items));
-            sealed.tied.append(&mut shard.tied);
+            if !shard.tied.is_empty() {
+                sealed.tied.append(&mut shard.tied);
+                shard.tied.reserve(sealed.tied.len().min(TIED));
+            }
         }
         if sealed.arrived.is_empty() {
             return sealed.ahead;
+        }
+        if sealed.runs.capacity() == 0 {
+            sealed.runs.reserve(RUNS);
         }
         // Read after the horizon: whatever recordings below it were submitted as is in there.
         let points = self.tracker.submitted();
@@ -218,6 +232,8 @@ impl<T: Send + 'static> RetireQueue<T> {
         let sealed = &mut *guard;
         let mut ready = mem::take(&mut sealed.ready);
         let mut reclaimed = Reclaimed::default();
+        // Of all that is pending, much or little may be ready at once: which, is not known before a queue is late.
+        let room = sealed.items.capacity() + sealed.tied.len();
         if !sealed.tied.is_empty() {
             self.untie(sealed, reached, &mut ready, &mut reclaimed);
         }
@@ -228,6 +244,9 @@ impl<T: Send + 'static> RetireQueue<T> {
             sealed.runs.pop_front();
         }
         reclaimed.count += count as u64;
+        if !ready.is_empty() {
+            make_room(&mut ready, room);
+        }
         move_front(&mut sealed.items, count, &mut ready);
         sealed.reclaimed += reclaimed;
         (ready, reclaimed)
@@ -243,6 +262,8 @@ impl<T: Send + 'static> RetireQueue<T> {
     ) {
         let Sealed { tied, still_tied, items, runs, ahead, .. } = sealed;
         *ahead = false;
+        // All of them may have to wait on.
+        still_tied.reserve(tied.len());
         // Asked for once a reclaim at most, and after the fates: what is unknown was submitted before.
         let mut points = None;
         self.tracker.with_fates(|fate| {
@@ -286,6 +307,11 @@ impl<T: Send + 'static> RetireQueue<T> {
             }
         });
         mem::swap(tied, still_tied);
+    }
+
+    /// Things that there is room to hand out at once: as many as were ever pending when some came back.
+    pub(crate) fn room(&self) -> usize {
+        locked(&self.sealed).ready.capacity()
     }
 
     /// What is pending. Walks everything, behind locks that are held for that long.

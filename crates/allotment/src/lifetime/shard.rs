@@ -130,17 +130,29 @@ impl<T> Shard<T> {
     }
 }
 
-/// Moves the first `count` items to the end of another queue, without touching each where all of them move and
-/// nothing stands there. Neither gives the other less room than it had, or it would allocate again.
+/// Moves the first `count` items to the end of another queue, without touching each where all of them move, nothing
+/// stands there, and there is no less room here. That queue has no less room than this one afterwards, and neither has
+/// less than it had: which way things go is a matter of how late queues are, and a change must not cost anything.
 pub(super) fn move_front<T>(from: &mut VecDeque<T>, count: usize, to: &mut VecDeque<T>) {
+    if count == 0 {
+        return;
+    }
+    if count == from.len() && to.is_empty() && from.capacity() >= to.capacity() {
+        core::mem::swap(from, to);
+        make_room(from, to.capacity());
+        return;
+    }
+    make_room(to, from.capacity());
     if count < from.len() {
         to.extend(from.drain(..count));
-    } else if !to.is_empty() {
-        to.append(from);
     } else {
-        core::mem::swap(from, to);
-        if from.capacity() < to.capacity() {
-            from.reserve_exact(to.capacity());
-        }
+        to.append(from);
+    }
+}
+
+/// Sees to room for so many items, those that are there included.
+pub(super) fn make_room<T>(items: &mut VecDeque<T>, room: usize) {
+    if items.capacity() < room {
+        items.reserve_exact(room - items.len());
     }
 }

@@ -3,7 +3,7 @@
 use core::num::NonZero;
 use core::time::Duration;
 
-use allotment::device::Wait;
+use allotment::device::{TimelineValue, Wait};
 use allotment::lifetime::{DeferredDrop, FramePacer, Recording, Recycler, RetireQueue};
 
 use crate::counting;
@@ -24,7 +24,7 @@ fn cost(rig: &Rig, mut frame: impl FnMut(usize)) -> u64 {
         }
         frame(i);
         for (queue, late) in [QUEUE, OTHER].into_iter().zip(&mut late) {
-            rig.timelines.complete(queue, allotment::device::TimelineValue(late[i % 2]));
+            rig.timelines.complete(queue, TimelineValue(late[i % 2]));
             late[i % 2] =
                 rig.tracker.submitted().points().find(|p| p.queue == queue).map_or(0, |p| p.value.0);
         }
@@ -122,6 +122,61 @@ fn recycling_and_pacing_allocate_nothing() {
         pacer.end();
     });
     assert_eq!(spent, 0);
+}
+
+/// What frames allocate once a queue has been three frames late, when it is quick for the first time, and then as late
+/// again as it was. `retire` retires something in a recording, and `reclaim` takes it back.
+fn cost_of_a_change(rig: &Rig, reclaim: impl Fn(), retire: impl Fn(&Recording)) -> u64 {
+    let frame = |late: u64| {
+        let recording = rig.tracker.record("a frame");
+        retire(&recording);
+        let done = rig.submit(recording, QUEUE);
+        rig.timelines.complete(QUEUE, TimelineValue(done.value.0.saturating_sub(late)));
+        reclaim();
+    };
+    (0..FIRST_FRAMES).for_each(|_| frame(3));
+    let before = counting::of_this_thread();
+    for late in [0, 3, 1, 2, 3, 0, 3] {
+        (0..10).for_each(|_| frame(late));
+    }
+    counting::of_this_thread() - before
+}
+
+#[test]
+fn a_queue_that_is_quick_for_once_and_late_again_makes_no_list_grow() {
+    let rig = Rig::new(1);
+    let released = RetireQueue::new(&rig.tracker);
+    let reclaim = || _ = released.reclaim(drop);
+    let spent = cost_of_a_change(&rig, reclaim, |_| (0..50).for_each(|item| released.retire(item)));
+    assert_eq!(spent, 0);
+}
+
+#[test]
+fn a_queue_that_is_quick_for_once_and_late_again_makes_no_list_of_what_is_tied_grow() {
+    let rig = Rig::new(1);
+    let released = RetireQueue::new(&rig.tracker);
+    let reclaim = || _ = released.reclaim(drop);
+    let spent = cost_of_a_change(&rig, reclaim, |recording| {
+        (0..50).for_each(|item| released.retire_with(recording.id(), item));
+    });
+    assert_eq!(spent, 0);
+}
+
+#[test]
+fn things_that_are_used_again_are_given_back_without_an_allocation_once_a_queue_is_quick() {
+    let rig = Rig::new(1);
+    let lists = Recycler::new(&rig.tracker, 16);
+    let frame = |late: u64| {
+        let list: Vec<u32> = lists.take().unwrap_or_default();
+        let done = rig.run(QUEUE);
+        rig.timelines.complete(QUEUE, TimelineValue(done.value.0.saturating_sub(late)));
+        lists.put_after(done, list);
+    };
+    (0..FIRST_FRAMES).for_each(|_| frame(10));
+    let before = counting::of_this_thread();
+    (0..40).for_each(|_| frame(0));
+    (0..40).for_each(|_| frame(10));
+    assert_eq!(counting::of_this_thread(), before);
 }
 
 #[test]
