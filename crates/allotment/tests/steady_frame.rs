@@ -15,9 +15,11 @@ use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, Device as _, HeapUse,
     MemoryTypeIndex, QueueIndex, ShaderKind, TimelinePoint, TimelineValue, Wait,
 };
-use allotment::lifetime::{ManualTimelines, SubmissionTracker};
-use allotment::memory::{BlockSizing, Dedicated, DeviceCalls, LeakHandler, Lifetime, MappedBuffer};
-use allotment::upload::{ReadbackRing, UploadPool, UploadPoolDesc, UploadRing};
+use allotment::lifetime::{DeferredDrop, ManualTimelines, SubmissionTracker};
+use allotment::memory::{
+    BlockSizing, Dedicated, DeviceCalls, LeakHandler, Lifetime, MappedBuffer, OwningAllocator,
+};
+use allotment::upload::{ReadbackRing, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc};
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
     Requirements, ResourceKind,
@@ -263,6 +265,81 @@ fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host
     assert_eq!(device.usage(), usage);
     assert_eq!(pool.statistics().made, made);
     assert_eq!((ring.statistics().failures, results.statistics().failures), (0, 0));
+    timelines.complete_all(QUEUE);
+}
+
+/// Things of which there is one for each submission in flight, at most of them.
+const MOST_IN_FLIGHT: usize = 12;
+
+#[test]
+fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory() {
+    let device = HostDevice::new(Profile::named("discrete-no-bar").unwrap());
+    let tracker = SubmissionTracker::new(device.clone()).unwrap();
+    let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+    let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
+    let buffer = |_| memory.create_buffer(&BufferDesc::new(4096).into(), &desc).unwrap();
+    let buffers: Vec<_> = (0..5).map(buffer).collect();
+    let mut batch = || {
+        buffers.iter().for_each(|buffer| uploader.update(buffer, 0, &[7; 64]).unwrap());
+        uploader.submit().unwrap()
+    };
+    for _ in 0..100 {
+        assert_eq!(tracker.wait_all(&batch(), Duration::from_secs(10)), Ok(Wait::Reached));
+    }
+    device.pause_queues();
+    let allocations = counting::of_this_thread();
+    (0..MOST_IN_FLIGHT).for_each(|_| _ = batch());
+    assert_eq!(counting::of_this_thread(), allocations);
+    device.resume_queues();
+}
+
+#[test]
+fn results_that_are_late_for_the_first_time_allocate_no_host_memory() {
+    const QUEUE: QueueIndex = QueueIndex(0);
+    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
+    let timelines = ManualTimelines::new(1);
+    let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+    let mut results = ReadbackRing::new(&allocator, &tracker, 16 * KIB).unwrap();
+    let mut frame = || {
+        drop(results.allocate(100, Alignment::ONE).unwrap());
+        results.close(TimelinePoint { queue: QUEUE, value: timelines.submit(QUEUE) });
+    };
+    for _ in 0..100 {
+        frame();
+        timelines.complete_all(QUEUE);
+    }
+    let allocations = counting::of_this_thread();
+    (0..MOST_IN_FLIGHT).for_each(|_| frame());
+    assert_eq!(counting::of_this_thread(), allocations);
+    timelines.complete_all(QUEUE);
+}
+
+#[test]
+fn pages_that_come_back_at_once_for_the_first_time_allocate_no_host_memory() {
+    const QUEUE: QueueIndex = QueueIndex(0);
+    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
+    let timelines = ManualTimelines::new(1);
+    let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
+    let pool = UploadPool::new(&allocator, &tracker, UploadPoolDesc::default());
+    let frame = |late: u64| {
+        let recording = tracker.record("a frame");
+        let mut arena = pool.arena(recording.id());
+        arena.allocate(100, Alignment::ONE).unwrap();
+        drop(arena);
+        let done = recording.submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
+        timelines.complete(QUEUE, TimelineValue(done.value.0.saturating_sub(late)));
+    };
+    let late = MOST_IN_FLIGHT as u64;
+    (0..200).for_each(|_| frame(late));
+    let (made, allocations) = (pool.statistics().made, counting::of_this_thread());
+    for late in [0, late, 1, late] {
+        (0..40).for_each(|_| frame(late));
+    }
+    assert_eq!((pool.statistics().made, counting::of_this_thread()), (made, allocations));
     timelines.complete_all(QUEUE);
 }
 

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use super::WaitFor;
 use super::error::{RingError, UploadError};
 use super::slice::UploadSlice;
+use super::tracked_ring::FRAMES;
 use super::upload_ring::UploadRing;
 use crate::Alignment;
 use crate::device::{
@@ -42,6 +43,11 @@ const STAGED_AT: u64 = 64;
 /// average, 25 KB of a full batch or a microsecond. A submission costs ten times that, and each has a thousand of them
 /// to share it.
 pub(super) const MAX_COPIES: usize = 1024;
+
+/// Buffers that the batches in flight write to, at most times. Room for as many, and for as many batches as the ring
+/// expects frames, is there from the start: how many are in flight at once is a matter of how late the queue is, and
+/// one that is late for the first time after an hour shall cost a frame nothing. 16 KiB.
+const TARGETS: usize = 1024;
 
 /// What is done when the ring is full of bytes on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,11 +291,12 @@ impl<D: Device> Lane<D> {
         loop {
             let ring = match &mut self.ring {
                 Some(ring) => ring,
-                none => none.insert(UploadRing::new(
-                    memory.allocator(),
-                    memory.deferred().tracker(),
-                    self.capacity,
-                )?),
+                none => {
+                    self.batches.reserve(FRAMES);
+                    self.targets.reserve(TARGETS);
+                    let tracker = memory.deferred().tracker();
+                    none.insert(UploadRing::new(memory.allocator(), tracker, self.capacity)?)
+                }
             };
             let (wait, refusal) = match ring.allocate(size, alignment) {
                 Ok(mut slice) => {

@@ -231,13 +231,18 @@ impl<D: Device> UploadPool<D> {
         let wanted = AllocationDesc::new(Requirements::new(0), desc.intent);
         let wanted = wanted.named("upload page").in_category("upload").living(lifetime);
         let made = MappedBuffer::new(allocator, &info, &wanted);
-        let statistics = &mut locked(state).statistics;
+        let State { free, statistics, .. } = &mut *locked(state);
         match made {
             Ok(page) => {
                 statistics.made += 1;
                 statistics.made_oversize += u64::from(size > desc.page_size);
                 statistics.bytes += page.size();
                 statistics.peak_bytes = statistics.peak_bytes.max(statistics.bytes);
+                if size == desc.page_size {
+                    // All that are kept may be free at once some day, when no list shall grow.
+                    let most = statistics.bytes.min(desc.kept_bytes) / size;
+                    free.reserve((most as usize).saturating_sub(free.len()));
+                }
                 Ok(page)
             }
             Err(error) => {

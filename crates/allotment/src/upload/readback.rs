@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use allotment_suballoc::Alignment;
 
-use super::tracked_ring::TrackedRing;
+use super::tracked_ring::{FRAMES, TrackedRing};
 use super::{ReadbackError, RingError, RingStatistics, WaitFor};
 use crate::device::{Device, DeviceError, TimelinePoint};
 use crate::lifetime::SubmissionTracker;
@@ -121,7 +121,9 @@ impl<D: Device> ReadbackRing<D> {
     }
 
     fn with(inner: TrackedRing<D>) -> Self {
-        Self { inner, frames: VecDeque::new(), first: 0, open: Arc::default(), spare: Vec::new() }
+        // Or a frame that finds none of those before it over, for the first time, would have to make another.
+        let spare = (0..FRAMES).map(|_| Arc::default()).collect();
+        Self { inner, frames: VecDeque::with_capacity(FRAMES), first: 0, open: Arc::default(), spare }
     }
 
     /// The buffer, for recording.

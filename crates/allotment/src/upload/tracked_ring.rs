@@ -10,7 +10,7 @@ use crate::lifetime::{RetireQueue, SubmissionTracker};
 use crate::memory::{AllocationDesc, Allocator, Intent, MappedBuffer, ResourceError};
 
 /// Frames that are pending at most times: three in flight of two or three submissions each, and some.
-const FRAMES: usize = 16;
+pub(super) const FRAMES: usize = 16;
 
 /// A ring over a buffer, which goes when queues are done with the frames.
 pub(super) struct TrackedRing<D: Device> {
