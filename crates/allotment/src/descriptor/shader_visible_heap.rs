@@ -655,6 +655,10 @@ impl<D: DescriptorDevice> Shared<D> {
         let mut kept = core::mem::take(&mut *locked(&self.kept));
         let reclaimed = reclaim(&mut |gone| kept.extend(self.come_back(gone)));
         kept.clear();
+        // More may come back at once some day, when queues were late. A destructor that came back here has no room.
+        if kept.capacity() > 0 {
+            kept.reserve(self.retired.room());
+        }
         // The room is used again.
         *locked(&self.kept) = kept;
         reclaimed

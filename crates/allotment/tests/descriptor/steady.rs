@@ -1,6 +1,7 @@
 //! What a steady frame costs: nothing.
 
 use allotment::descriptor::{Binding, BindingLayout, BindingSet};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::counting;
@@ -47,4 +48,30 @@ fn a_steady_frame_takes_nothing_from_the_heap_and_makes_no_heap_of_the_device() 
     }
     assert_eq!(cost, 0);
     assert_eq!(rig.device.usage().descriptor_heaps, heaps);
+}
+
+#[test]
+fn what_slots_kept_comes_back_at_once_for_the_first_time_without_an_allocation() {
+    const CHANGED: u32 = 300;
+    let rig = Rig::new();
+    let heap = rig.resources(8 * CHANGED, 0, 0);
+    let kept = Arc::new(7);
+    let mut slots: Vec<_> =
+        (0..CHANGED).map(|i| heap.insert(&rig.number(i % 64), Some(kept.clone())).unwrap()).collect();
+    // Three are open at a time, and what goes with the oldest comes back alone.
+    let mut open = VecDeque::with_capacity(8);
+    for frame in 0..50 {
+        open.push_back(rig.record());
+        for slot in &mut slots {
+            *slot = heap.replace(*slot, &rig.number(frame), Some(kept.clone())).unwrap();
+        }
+        if open.len() > 3 {
+            drop(open.pop_front());
+        }
+        heap.reclaim();
+    }
+    let before = counting::of_this_thread();
+    open.clear();
+    assert_eq!(heap.reclaim().count, 3 * u64::from(CHANGED));
+    assert_eq!(counting::of_this_thread(), before);
 }
