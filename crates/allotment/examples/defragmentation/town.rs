@@ -29,8 +29,8 @@ const BLOCK: u64 = 4 << 20;
 
 /// Bytes that live at most and at least; the town grows and shrinks from the one to the other and back in so many
 /// frames.
-const MOST: u64 = 160 << 20;
-const LEAST: u64 = 80 << 20;
+const MOST: u64 = 320 << 20;
+const LEAST: u64 = 160 << 20;
 const SEASON: u64 = 400;
 
 /// After so many frames the town is there, and its memory is measured.
@@ -41,7 +41,7 @@ const LOOKS: u64 = 4;
 
 /// What a frame may cost.
 const LIMITS: PassLimits =
-    PassLimits::NONE.with_bytes(4 << 20).with_moves(128).with_time(Duration::from_micros(500));
+    PassLimits::NONE.with_bytes(8 << 20).with_moves(128).with_time(Duration::from_micros(500));
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
