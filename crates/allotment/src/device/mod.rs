@@ -325,7 +325,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// Each [copy of a whole image](WholeImageCopy) does so too: both images were made from its description, all of
     /// `from` is in the state `before`, and `to` is as it was made. No image is in two of them, nor in one of them and
     /// in an image copy of the same submission, and the memory of the two does not overlap. Nothing else uses either
-    /// until the value is reached, and one of the queue's family owns them both.
+    /// until the value is reached, and of their owners the same is true as above.
     unsafe fn submit(
         &self,
         queue: QueueIndex,

@@ -3,6 +3,7 @@
 
 mod commands;
 mod descriptors;
+mod whole_images;
 
 use allotment::device::d3d12::{Device, DeviceDesc, MemoryOptions, ResourceInfo};
 use allotment::device::{
@@ -25,6 +26,7 @@ pub(crate) fn all() -> Vec<Test<D3d12Fixture>> {
     let mut all = own();
     all.extend(commands::all());
     all.extend(descriptors::all());
+    all.extend(whole_images::all());
     all
 }
 
