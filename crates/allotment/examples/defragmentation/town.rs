@@ -25,7 +25,7 @@ const QUEUE: QueueIndex = QueueIndex(0);
 /// Longer than anything takes that is not broken.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-const BLOCK: u64 = 4 << 20;
+const BLOCK: u64 = 2 << 20;
 
 /// Bytes that live at most and at least; the town grows and shrinks from the one to the other and back in so many
 /// frames.
@@ -41,7 +41,7 @@ const LOOKS: u64 = 4;
 
 /// What a frame may cost.
 const LIMITS: PassLimits =
-    PassLimits::NONE.with_bytes(8 << 20).with_moves(128).with_time(Duration::from_micros(500));
+    PassLimits::NONE.with_bytes(8 << 20).with_moves(128).with_time(Duration::from_millis(2));
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 

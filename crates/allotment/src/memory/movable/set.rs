@@ -81,7 +81,7 @@ impl DefragmentationStep {
 const REST: u32 = 16;
 
 /// What part of an average block is much.
-const MUCH: u64 = 4;
+const MUCH: u64 = 8;
 
 /// Buffers and images that are moved for their owners, so that the allocator's default pools stay in few blocks.
 ///
