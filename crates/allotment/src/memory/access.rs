@@ -217,10 +217,13 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation, or
-    /// the driver refuses to invalidate. `bytes` is as before.
+    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation, its bytes are on
+    /// their way to another place, or the driver refuses to invalidate. `bytes` is as before.
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold(allocation)?;
+        if place.arriving {
+            return Err(AccessError::Moving);
+        }
         let (at, range) = within(&place, offset, bytes.len())?;
         self.make_visible(&place, range, Visibility::Invalidate)?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.

@@ -220,8 +220,9 @@ pub enum AccessError {
     },
     /// Unmapped more often than mapped.
     NotMapped,
-    /// The allocation is being moved, and what is written to it now would be lost. Write before the pass begins or
-    /// after it ends, or make the allocation pinned.
+    /// The allocation is being moved, and what is written to it now would be lost; or its bytes are on their way to
+    /// where it is. Write before the pass begins or after it ends, wait for
+    /// [`copied_at`](super::DefragmentationStep::copied_at), or make the allocation pinned.
     Moving,
     /// A resource's place inside the allocation is not at a multiple of its alignment.
     Misaligned {
@@ -267,7 +268,7 @@ impl fmt::Display for AccessError {
                 write!(f, "{size} bytes at {offset} do not lie in the {available} bytes of the allocation")
             }
             Self::Moving => {
-                write!(f, "the allocation is being moved by a pass of defragmentation, end that first")
+                write!(f, "the allocation is being moved by defragmentation, wait until that is over")
             }
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {

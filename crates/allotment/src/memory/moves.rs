@@ -14,6 +14,7 @@ use allotment_suballoc::{Alignment, Request, Strategy};
 
 use super::block_set::{Release, Role, Sizes};
 use super::pool::{Fitted, PoolSlot, PoolState};
+use super::record::Record;
 use super::{AllocationDesc, Intent, Movability, Name};
 use crate::device::{Device, Requirements, ResourceKind};
 
@@ -146,8 +147,8 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Lets two allocations that were made for the same exchange their places: `record` is moved then, and
-    /// `reserved` stands for where it was.
-    pub(super) fn exchange(&mut self, slot: &PoolSlot<D>, record: u32, reserved: u32) {
+    /// `reserved` stands for where it was. `arriving` says that nobody finds its bytes there yet.
+    pub(super) fn exchange(&mut self, slot: &PoolSlot<D>, record: u32, reserved: u32, arriving: bool) {
         let (Some(one), Some(other)) = (self.detail(record).cloned(), self.detail(reserved).cloned()) else {
             return;
         };
@@ -162,6 +163,10 @@ impl<D: Device> PoolState<D> {
                 (detail.moving, detail.may_wait) = (false, may_wait);
             }
             self.write_place(slot, record, exclusive);
+        }
+        if arriving {
+            self.detail_mut(record).into_iter().for_each(|detail| detail.moving = true);
+            slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
     }
 }

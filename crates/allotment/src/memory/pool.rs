@@ -716,7 +716,8 @@ impl<D: Device> PoolState<D> {
                 memory_type: blocks.memory_type,
                 exclusive,
                 movable: detail.movability != Movability::Pinned,
-                moving: detail.moving,
+                moving: false,
+                arriving: false,
             });
         }
     }

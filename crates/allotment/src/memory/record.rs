@@ -47,12 +47,15 @@ pub(super) struct RawPlace {
     pub(super) movable: bool,
     /// It is being given one: nobody writes to it by the old place.
     pub(super) moving: bool,
+    /// It has the new place, and its bytes are on their way there: nobody reads it either.
+    pub(super) arriving: bool,
 }
 
 /// The bits of a record's kind that say so. The memory type is in the lowest eight.
 const EXCLUSIVE: u32 = 1 << 8;
 const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
+const ARRIVING: u32 = 1 << 11;
 
 impl Record {
     /// Writes the place. The pool's lock makes sure that there is one writer.
@@ -68,7 +71,10 @@ impl Record {
         let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
         self.address.store(address, Ordering::Relaxed);
         let bit = |is: bool, bit| if is { bit } else { 0 };
-        let kind = bit(place.exclusive, EXCLUSIVE) | bit(place.movable, MOVABLE) | bit(place.moving, MOVING);
+        let kind = bit(place.exclusive, EXCLUSIVE)
+            | bit(place.movable, MOVABLE)
+            | bit(place.moving, MOVING)
+            | bit(place.arriving, ARRIVING);
         self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
@@ -88,6 +94,7 @@ impl Record {
                 exclusive: kind & EXCLUSIVE != 0,
                 movable: kind & MOVABLE != 0,
                 moving: kind & MOVING != 0,
+                arriving: kind & ARRIVING != 0,
             };
             fence(Ordering::Acquire);
             if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
@@ -127,7 +134,14 @@ impl Record {
     /// Notes whether it is being given another place. The pool's lock makes sure that there is one writer.
     pub(super) fn set_moving(&self, moving: bool) {
         let kind = self.kind.load(Ordering::Relaxed);
-        self.kind.store(if moving { kind | MOVING } else { kind & !MOVING }, Ordering::Release);
+        let wanted = if moving { kind | MOVING } else { kind & !(MOVING | ARRIVING) };
+        self.kind.store(wanted, Ordering::Release);
+    }
+
+    /// Notes that its bytes are on their way to where it is.
+    pub(super) fn set_arriving(&self) {
+        let kind = self.kind.load(Ordering::Relaxed);
+        self.kind.store(kind | MOVING | ARRIVING, Ordering::Release);
     }
 
     pub(super) fn maps(&self) -> u32 {

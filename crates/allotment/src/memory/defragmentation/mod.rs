@@ -51,7 +51,7 @@ pub use plan::{DefragmentationPlan, PlannedBlock};
 pub(super) use self::pass::Left;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
-use super::allocator::{Allocation, Allocator};
+use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::Pool;
 use crate::Algorithm;
 use crate::device::Device;
@@ -246,6 +246,14 @@ impl<D: Device> Allocator<D> {
                 }
             }
         }
+    }
+
+    /// Notes that the bytes of an allocation are where it is.
+    pub(super) fn note_arrived(&self, id: AllocationId) {
+        let Some(slot) = self.pools.get(id.pool) else { return };
+        let mut guard = locked(&slot.state);
+        let same = slot.records.get(id.record).is_some_and(|record| record.generation() == id.generation);
+        guard.iter_mut().filter(|_| same).for_each(|state| state.note_moving(slot, id.record, false));
     }
 
     /// Frees what is known not to be foreign.

@@ -242,21 +242,28 @@ impl<'d, D: Device> Pass<'d, D> {
     /// `retire` does waits for them.
     pub fn end_with(mut self, mut retire: impl FnMut(&Move<D>, Allocation)) {
         let allocator = self.allocator;
-        self.finish(|left, place| match left {
-            Left::Old(of) => retire(of, place),
-            Left::New => allocator.free_own(place),
-        });
+        self.finish(
+            |_| false,
+            |left, place| match left {
+                Left::Old(of) => retire(of, place),
+                Left::New => allocator.free_own(place),
+            },
+        );
     }
 
-    /// Ends all moves that do not stay.
-    pub(in crate::memory) fn finish(&mut self, leave: impl FnMut(Left<'_, D>, Allocation)) {
-        finish(self.allocator, self.run, self.moves, leave);
+    /// Ends all moves that do not stay. `arriving` says whether the bytes of the one at this index are on their way.
+    pub(in crate::memory) fn finish(
+        &mut self,
+        arriving: impl Fn(usize) -> bool,
+        leave: impl FnMut(Left<'_, D>, Allocation),
+    ) {
+        finish(self.allocator, self.run, self.moves, arriving, leave);
     }
 
     /// Leaves all moves undone.
     fn cancel(&mut self, leave: impl FnMut(Left<'_, D>, Allocation)) {
         self.moves.iter_mut().for_each(|one| one.stays = true);
-        self.finish(leave);
+        self.finish(|_| false, leave);
     }
 }
 
@@ -264,8 +271,10 @@ fn finish<D: Device>(
     allocator: &Allocator<D>,
     run: &mut Run,
     moves: &mut Vec<Move<D>>,
+    arriving: impl Fn(usize) -> bool,
     mut leave: impl FnMut(Left<'_, D>, Allocation),
 ) {
+    let mut first = 0;
     let mut ended = Vec::with_capacity(moves.len().min(AT_ONCE));
     while !moves.is_empty() {
         let pool = moves[0].id.pool;
@@ -273,9 +282,10 @@ fn finish<D: Device>(
         let Some(slot) = allocator.pools.get(pool) else { return };
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
-        for one in &moves[..same] {
-            ended.push(one.end(guard.as_mut(), slot));
+        for (index, one) in (first..).zip(&moves[..same]) {
+            ended.push(one.end(guard.as_mut(), slot, arriving(index)));
         }
+        first += same;
         drop(guard);
         drop(alone);
         run.ended(allocator, ended.iter().copied());
@@ -290,7 +300,7 @@ fn finish<D: Device>(
 }
 
 impl<D: Device> Move<D> {
-    fn end(&self, state: Option<&mut PoolState<D>>, slot: &PoolSlot<D>) -> Ended {
+    fn end(&self, state: Option<&mut PoolState<D>>, slot: &PoolSlot<D>, arriving: bool) -> Ended {
         let live = |record: u32, generation| {
             slot.records.get(record).is_some_and(|record| record.generation() == generation)
         };
@@ -299,7 +309,7 @@ impl<D: Device> Move<D> {
         let reserved = self.reserved.as_ref().filter(|it| live(it.record, it.generation));
         let outcome = match (state, reserved) {
             (Some(state), Some(reserved)) if source && !self.stays => {
-                state.exchange(slot, self.id.record, reserved.record);
+                state.exchange(slot, self.id.record, reserved.record, arriving);
                 Outcome::Moved { copied: self.contents == Movability::Copied }
             }
             (Some(state), _) if source => {

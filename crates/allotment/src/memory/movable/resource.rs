@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::device::Device;
+use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
 use crate::memory::owners::{Held, Kind};
@@ -78,7 +78,10 @@ pub struct Cell<D: Device, C: MovableClass<D>> {
 
 pub(super) struct Now<D: Device, C: MovableClass<D>> {
     pub(super) resource: Owned<Held<D, C>>,
-    pub(super) state: C::State,
+    /// `None` of an image that nobody has said anything about since it was made.
+    pub(super) state: Option<C::State>,
+    /// Where its bytes have arrived, while the CPU may come too early.
+    pub(super) arrives: Option<TimelinePoint>,
 }
 
 impl<D: Device, C: MovableClass<D>> Movable<D, C> {
@@ -86,10 +89,10 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
         members: &Arc<Members<D>>,
         info: C::Info<'static>,
         resource: Owned<Held<D, C>>,
-        state: C::State,
+        state: Option<C::State>,
     ) -> Self {
         let id = resource.allocation().id();
-        let (now, moves) = (Mutex::new(Now { resource, state }), AtomicU32::new(0));
+        let (now, moves) = (Mutex::new(Now { resource, state, arrives: None }), AtomicU32::new(0));
         let cell = Arc::new(Cell { info, now, id, moves, members: Arc::downgrade(members) });
         locked(members).insert(id, C::member(Arc::downgrade(&cell)));
         Self { cell }
@@ -105,7 +108,9 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
     /// Does something with the resource, which is not moved meanwhile: writes to it by its allocation, gives it to an
     /// [`Uploader`](crate::upload::Uploader). Must not wait for a step of its set.
     pub fn with<T>(&self, work: impl FnOnce(&Owned<Held<D, C>>) -> T) -> T {
-        work(&locked(&self.cell.now).resource)
+        let mut now = locked(&self.cell.now);
+        now.settle();
+        work(&now.resource)
     }
 
     /// Names its allocation, whose place changes.
@@ -140,7 +145,7 @@ impl<D: Device> MovableImage<D> {
     /// What state all of the image is in between recordings, as its set was told last.
     #[must_use]
     pub fn state(&self) -> D::ImageState {
-        locked(&self.cell.now).state
+        locked(&self.cell.now).state.unwrap_or_default()
     }
 
     /// Says what state all of the image is in from now on, until a step.
@@ -150,18 +155,38 @@ impl<D: Device> MovableImage<D> {
     /// It is in this state when all that was submitted by the next step is done, and until that step nothing is
     /// recorded that leaves it in another.
     pub unsafe fn set_state(&self, state: D::ImageState) {
-        locked(&self.cell.now).state = state;
+        locked(&self.cell.now).state = Some(state);
     }
 }
 
 impl<D: Device, C: MovableClass<D>> Cell<D, C> {
     /// Hands over the new resource. What it was is retired, with `old`, the place that it leaves.
-    pub(super) fn arrive(&self, memory: &OwningAllocator<D>, handle: C::Handle, old: Allocation) {
+    pub(super) fn arrive(
+        &self,
+        memory: &OwningAllocator<D>,
+        handle: C::Handle,
+        old: Allocation,
+        arrives: Option<TimelinePoint>,
+    ) {
         let mut now = locked(&self.now);
+        now.arrives = arrives;
         let left = now.resource.value_mut().replace_handle(handle, old);
         self.moves.fetch_add(1, Ordering::Release);
         drop(now);
         memory.retire::<C>(left);
+    }
+}
+
+impl<D: Device, C: MovableClass<D>> Now<D, C> {
+    /// Lets the CPU at its bytes, if they have arrived. False where they have not.
+    pub(super) fn settle(&mut self) -> bool {
+        let Some(point) = self.arrives else { return true };
+        if !self.resource.tracker().is_reached(point) {
+            return false;
+        }
+        self.arrives = None;
+        self.resource.allocator().note_arrived(self.resource.allocation().id());
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::error::{MovableError, MoveError};
 use super::resource::{Cell, Member, Members, Movable, MovableBuffer, MovableClass, MovableImage};
@@ -145,6 +145,8 @@ struct State<D: Device> {
     /// Room for the moves of a step.
     moves: Vec<Move<D>>,
     arrivals: Vec<Option<Arrival<D>>>,
+    /// What the CPU is kept from until its bytes are there.
+    awaited: Vec<Awaited<D>>,
     /// Steps until the pools are looked at again.
     rest: u32,
     /// How the pools were when there was nothing to gain.
@@ -162,8 +164,16 @@ struct New<D: Device, C: MovableClass<D>> {
     from: C::Handle,
     to: C::Handle,
     size: u64,
-    state: C::State,
+    state: Option<C::State>,
     copied: bool,
+    /// The CPU reaches its bytes, and may come too early.
+    reached: bool,
+}
+
+/// A resource whose bytes are on their way.
+enum Awaited<D: Device> {
+    Buffer(Weak<Cell<D, Buffers>>),
+    Image(Weak<Cell<D, Images>>),
 }
 
 impl<D: Device> MovableSet<D> {
@@ -187,6 +197,7 @@ impl<D: Device> MovableSet<D> {
             run: None,
             moves: Vec::new(),
             arrivals: Vec::new(),
+            awaited: Vec::new(),
             rest: 0,
             seen: Statistics::default(),
         };
@@ -229,15 +240,15 @@ impl<D: Device> MovableSet<D> {
             return Err(MovableError::NotCopyable);
         }
         let buffer = self.memory.create_buffer(&info, &movable(desc))?;
-        Ok(Movable::new(&self.members, info, buffer, ()))
+        Ok(Movable::new(&self.members, info, buffer, None))
     }
 
-    /// As [`OwningAllocator::create_image`]; it may be moved, as [`create_buffer`](Self::create_buffer) says. While its
-    /// state is the one of an image that was just made, nothing is copied.
+    /// As [`OwningAllocator::create_image`]; it may be moved, as [`create_buffer`](Self::create_buffer) says. Until its
+    /// [state](MovableImage::set_state) is said nothing is copied, and the new one is as images are when they are made.
     ///
     /// # Errors
     ///
-    /// [`MovableError`].
+    /// [`MovableError`]; [`NotCopyable`](MovableError::NotCopyable), too, where the set's queue does not draw.
     ///
     /// # Safety
     ///
@@ -250,15 +261,22 @@ impl<D: Device> MovableSet<D> {
         info: D::ImageInfo<'static>,
         desc: &AllocationDesc,
     ) -> Result<MovableImage<D>, MovableError> {
-        if !self.memory.allocator().device().is_copyable_image(&info) {
+        let device = self.memory.allocator().device();
+        let queue = device.properties().queues.get(usize::from(self.queue.0));
+        // Others do not copy every image: those with several samples or depth, say.
+        let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
+        if !draws || !device.is_copyable_image(&info) {
             return Err(MovableError::NotCopyable);
         }
         let image = self.memory.create_image(&info, &movable(desc))?;
-        Ok(Movable::new(&self.members, info, image, D::ImageState::default()))
+        Ok(Movable::new(&self.members, info, image, None))
     }
 
     /// Does a frame's part of defragmenting the default pools. The copies are submitted when it returns, after all that
     /// queues were given before, and the moved resources have other handles.
+    ///
+    /// Where the CPU reaches a moved resource, it is kept from its bytes until they are there:
+    /// [`AccessError::Moving`](crate::memory::AccessError::Moving).
     ///
     /// Call it where nothing is recorded and not submitted that writes to resources of the set: such a write would go
     /// to where they were, and be lost. What reads them by their old handles may be open or in flight, on any queue.
@@ -284,6 +302,7 @@ impl<D: Device> MovableSet<D> {
 
     fn step(&self, state: &mut State<D>, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
         let allocator = self.memory.allocator();
+        state.awaited.retain(|resource| !resource.has_arrived());
         if state.run.is_none() && state.is_at_rest(allocator.statistics()) {
             return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
         }
@@ -301,7 +320,7 @@ impl<D: Device> MovableSet<D> {
             Found::Moves => {
                 run.statistics.passes += 1;
                 let pass = Pass::new(allocator, run, &mut state.moves);
-                self.carry_out(pass, &mut state.arrivals)
+                self.carry_out(pass, &mut state.arrivals, &mut state.awaited)
             }
             Found::LimitReached => Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached)),
             Found::Done => Ok(DefragmentationStep::without_moves(StepOutcome::Idle)),
@@ -322,6 +341,7 @@ impl<D: Device> MovableSet<D> {
         &self,
         mut pass: Pass<'_, D>,
         arrivals: &mut Vec<Option<Arrival<D>>>,
+        awaited: &mut Vec<Awaited<D>>,
     ) -> Result<DefragmentationStep, MoveError> {
         debug_assert!(arrivals.is_empty(), "a step ends before the next begins");
         for index in 0..pass.moves().len() {
@@ -342,18 +362,21 @@ impl<D: Device> MovableSet<D> {
             }
         };
         let mut step = DefragmentationStep { outcome: StepOutcome::Moved, moves: 0, bytes: 0, copied_at };
+        let arriving: Vec<_> =
+            arrivals.iter().map(|arrival| arrival.as_ref().is_some_and(Arrival::is_awaited)).collect();
         let mut ended = arrivals.drain(..);
         // They come in the same order.
-        pass.finish(|left, place| match (left, ended.next().flatten()) {
+        let leave = |left: Left<'_, D>, place| match (left, ended.next().flatten()) {
             (Left::Old(_), Some(arrival)) => {
                 step.moves += 1;
                 step.bytes += arrival.bytes();
-                arrival.hand_over(&self.memory, place);
+                awaited.extend(arrival.hand_over(&self.memory, place, copied_at));
             }
             // Freed by its owner meanwhile: a queue may be writing to it.
             (Left::New, Some(arrival)) => arrival.retire(&self.memory, place),
             (_, None) => self.memory.allocator().free_own(place),
-        });
+        };
+        pass.finish(|index| arriving[index], leave);
         Ok(step)
     }
 
@@ -366,18 +389,19 @@ impl<D: Device> MovableSet<D> {
             return None;
         }
         let copied = moved.contents() == Movability::Copied;
+        let reached = moved.to().address.is_some();
         let members = locked(&self.members);
         match members.get(&moved.id())? {
             Member::Buffer(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                New::make(device, cell, &moved.to(), copied).map(Arrival::Buffer)
+                New::make(device, cell, &moved.to(), [copied, reached]).map(Arrival::Buffer)
             }
             Member::Image(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                let new = New::make(device, cell, &moved.to(), copied)?;
-                let copied = new.copied && new.state != D::ImageState::default();
+                let new = New::make(device, cell, &moved.to(), [copied, reached])?;
+                let copied = new.copied && new.state.is_some();
                 Some(Arrival::Image(New { copied, ..new }))
             }
         }
@@ -395,7 +419,7 @@ impl<D: Device> MovableSet<D> {
                 Arrival::Buffer(New { from, to, size, copied: true, .. }) => {
                     copies.push(BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size });
                 }
-                Arrival::Image(New { cell, from, to, state, copied: true, .. }) => {
+                Arrival::Image(New { cell, from, to, state: Some(state), copied: true, .. }) => {
                     whole_images.push(WholeImageCopy {
                         from,
                         to,
@@ -460,14 +484,14 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device, C: MovableClass<D>> New<D, C> {
-    fn make(device: &D, cell: Arc<Cell<D, C>>, to: &Place<D>, copied: bool) -> Option<Self> {
+    fn make(device: &D, cell: Arc<Cell<D, C>>, to: &Place<D>, [copied, reached]: [bool; 2]) -> Option<Self> {
         let now = locked(&cell.now);
         let (from, size, state) = (now.resource.handle().clone(), now.resource.size(), now.state);
         drop(now);
         // SAFETY: the place is reserved for it, of the size and alignment that its description needs, in memory that
         // lives as long as the reservation.
         let to = unsafe { C::create(device, &cell.info, to.memory, to.offset) }.ok()?;
-        Some(Self { cell, from, to, size, state, copied })
+        Some(Self { cell, from, to, size, state, copied, reached })
     }
 }
 
@@ -482,11 +506,33 @@ impl<D: Device> Arrival<D> {
         if copied { size } else { 0 }
     }
 
-    fn hand_over(self, memory: &OwningAllocator<D>, old: crate::Allocation) {
+    /// Whether the CPU is kept from its bytes until they are there.
+    fn is_awaited(&self) -> bool {
         match self {
-            Self::Buffer(New { cell, to, .. }) => cell.arrive(memory, to, old),
-            Self::Image(New { cell, to, .. }) => cell.arrive(memory, to, old),
+            Self::Buffer(New { copied, reached, .. }) | Self::Image(New { copied, reached, .. }) => {
+                *copied && *reached
+            }
         }
+    }
+
+    fn hand_over(
+        self,
+        memory: &OwningAllocator<D>,
+        old: crate::Allocation,
+        copied_at: Option<TimelinePoint>,
+    ) -> Option<Awaited<D>> {
+        let arrives = copied_at.filter(|_| self.is_awaited());
+        let awaited = match self {
+            Self::Buffer(New { cell, to, .. }) => {
+                cell.arrive(memory, to, old, arrives);
+                Awaited::Buffer(Arc::downgrade(&cell))
+            }
+            Self::Image(New { cell, to, .. }) => {
+                cell.arrive(memory, to, old, arrives);
+                Awaited::Image(Arc::downgrade(&cell))
+            }
+        };
+        arrives.map(|_| awaited)
     }
 
     /// Retires it with the place that it was made in.
@@ -504,6 +550,16 @@ impl<D: Device> Arrival<D> {
             Self::Buffer(New { to, .. }) => unsafe { <Buffers as Class<D>>::destroy(device, to) },
             // SAFETY: as above.
             Self::Image(New { to, .. }) => unsafe { <Images as Class<D>>::destroy(device, to) },
+        }
+    }
+}
+
+impl<D: Device> Awaited<D> {
+    /// True as well where it is gone.
+    fn has_arrived(&self) -> bool {
+        match self {
+            Self::Buffer(cell) => cell.upgrade().is_none_or(|cell| locked(&cell.now).settle()),
+            Self::Image(cell) => cell.upgrade().is_none_or(|cell| locked(&cell.now).settle()),
         }
     }
 }

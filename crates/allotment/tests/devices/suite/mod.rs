@@ -14,6 +14,7 @@ mod images;
 mod lifetimes;
 mod mapping;
 mod memory;
+mod moves;
 mod properties;
 mod stage;
 mod timelines;
@@ -36,6 +37,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         timelines::all(),
         lifetimes::all(),
         uploads::all(),
+        moves::all(),
         allocator_bytes::all(),
         allocator_limits::all(),
         decisions::all(),

@@ -26,8 +26,13 @@ pub(super) struct Stage<'g, F: Fixture> {
 
 impl<'g, F: Fixture> Stage<'g, F> {
     pub(super) fn new(gpu: &'g Gpu<F>) -> Self {
+        Self::with(gpu, |_| {})
+    }
+
+    pub(super) fn with(gpu: &'g Gpu<F>, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
         let mut desc = AllocatorDesc::default();
         desc.on_leak = LeakHandler::Ignore;
+        change(&mut desc);
         let allocator = Arc::new(Allocator::new(gpu.device().clone(), desc).unwrap());
         let tracker = SubmissionTracker::new(gpu.device().clone()).unwrap();
         let deferred = DeferredDrop::new(&tracker);

@@ -1,0 +1,280 @@
+//! Buffers and images that are moved for their owners hold what they held, wherever they are.
+
+use allotment::Intent;
+use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
+use allotment::memory::{
+    BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, MovableBuffer, MovableImage,
+    MovableSet, MovableSetDesc, PassLimits, Retention, StepOutcome,
+};
+use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
+use allotment::{AllocationDesc, Requirements};
+
+use super::allocator::{KIB, MIB};
+use super::image_copies::{TEXEL, desc, state};
+use super::stage::{FIRST, Stage};
+use crate::fixture::{Fixture, Outcome, Test, tests};
+use crate::gpu::{Gpu, assert_same, pattern};
+
+pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
+    tests![F:
+        moved_buffers_hold_their_bytes_and_their_blocks_are_given_back,
+        moved_images_hold_their_texels,
+        what_was_recorded_by_the_old_handle_reads_what_is_there,
+        what_is_dropped_while_it_is_copied_goes_when_that_is_done,
+        what_need_not_be_copied_is_made_again_without_a_copy,
+        a_step_moves_no_more_than_its_limits,
+        a_set_that_is_dropped_half_way_leaves_everything_where_it_is,
+    ]
+}
+
+const SIZE: u64 = 60 * KIB;
+
+fn stage<F: Fixture>(gpu: &Gpu<F>) -> Stage<'_, F> {
+    Stage::with(gpu, |desc| {
+        desc.block_sizes = BlockSizes::fixed(MIB);
+        desc.retention = Retention::NONE;
+    })
+}
+
+fn wanted() -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(0), Intent::Device).named("of the set")
+}
+
+fn set<F: Fixture>(stage: &Stage<'_, F>) -> MovableSet<F::Device> {
+    let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    MovableSet::new(&stage.memory, MovableSetDesc::new(desc).on_queue(FIRST)).unwrap()
+}
+
+/// Every fourth of so many buffers that were made one after the other, with its bytes.
+fn scattered<F: Fixture>(
+    stage: &Stage<'_, F>,
+    set: &MovableSet<F::Device>,
+    desc: &AllocationDesc,
+    count: u64,
+) -> Vec<(MovableBuffer<F::Device>, Vec<u8>)> {
+    let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+    let mut all = Vec::new();
+    for i in 0..count {
+        let bytes = pattern(i, SIZE + i);
+        let buffer = set.create_buffer(BufferDesc::new(SIZE + i).into(), desc).unwrap();
+        buffer.with(|owned| uploader.initialize(owned, 0, &bytes)).unwrap();
+        all.push((buffer, bytes));
+    }
+    uploader.submit().unwrap();
+    stage.wait_idle();
+    drop(uploader);
+    let mut index = 0;
+    all.retain(|_| (index % 4 == 0, index += 1).0);
+    stage.deferred.reclaim();
+    all
+}
+
+/// Steps until there is nothing to gain. Returns how many resources were moved.
+fn run<F: Fixture>(stage: &Stage<'_, F>, set: &MovableSet<F::Device>) -> u32 {
+    let mut moves = 0;
+    for _ in 0..1000 {
+        let step = set.defragment_step(PassLimits::NONE).unwrap();
+        moves += step.moves;
+        assert_eq!(step.moves > 0, step.outcome == StepOutcome::Moved);
+        if step.outcome == StepOutcome::Idle {
+            stage.wait_idle();
+            stage.deferred.reclaim();
+            return moves;
+        }
+    }
+    panic!("there is no end");
+}
+
+fn assert_hold<F: Fixture>(stage: &Stage<'_, F>, buffers: &[(MovableBuffer<F::Device>, Vec<u8>)]) {
+    for (i, (buffer, bytes)) in buffers.iter().enumerate() {
+        buffer.with(|owned| stage.assert_holds(owned, bytes, i));
+    }
+}
+
+/// Memory objects that allocations share.
+fn blocks<F: Fixture>(stage: &Stage<'_, F>) -> u32 {
+    stage.memory.allocator().statistics().blocks
+}
+
+fn moved_buffers_hold_their_bytes_and_their_blocks_are_given_back<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let before = blocks(&stage);
+    assert!(before >= 4, "{before}");
+    let handles: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
+    let moves = run(&stage, &set);
+    assert!(moves > 0 && blocks(&stage) < before, "{moves} moved, {before} blocks are {}", blocks(&stage));
+    assert_eq!(set.statistics().moves, moves);
+    assert_eq!(buffers.iter().map(|(buffer, _)| buffer.moves()).sum::<u32>(), moves);
+    for ((buffer, _), old) in buffers.iter().zip(handles) {
+        let same = format!("{:?}", buffer.handle()) == format!("{old:?}");
+        assert!(buffer.moves() > 0 || same, "what did not move has its handle");
+    }
+    assert_hold(&stage, &buffers);
+    stage.memory.allocator().check_invariants();
+    // Nothing can be gained again.
+    assert_eq!(run(&stage, &set), 0);
+}
+
+fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let mut on_first = UploaderDesc::default();
+    on_first.image_queue = Some(FIRST);
+    let mut uploader = Uploader::new(&stage.memory, on_first).unwrap();
+    let extent = [128, 96, 1];
+    let desc = desc(gpu, extent);
+    let state = state(gpu);
+    let mut images: Vec<(MovableImage<F::Device>, Vec<u8>)> = Vec::new();
+    for i in 0..64 {
+        // SAFETY: it is used on the set's queue alone, and said to be in the state that it is in.
+        let image = unsafe { set.create_image(desc.into(), &wanted()) }.unwrap();
+        let bytes = pattern(i, u64::from(extent[0] * extent[1] * TEXEL.bytes));
+        let (origin, texel, before) = ([0; 3], TEXEL, image.state());
+        let write = ImageWrite { mip_level: 0, array_layer: 0, origin, extent, texel, before, after: state };
+        // SAFETY: the box is the image, which is in the state that a new one is in.
+        image.with(|owned| unsafe { uploader.write_image(owned, &write, &bytes) }).unwrap();
+        // SAFETY: the copy leaves it so, and is submitted below.
+        unsafe { image.set_state(state) };
+        images.push((image, bytes));
+    }
+    uploader.submit().unwrap();
+    stage.wait_idle();
+    drop(uploader);
+    let mut index = 0;
+    images.retain(|_| (index % 4 == 0, index += 1).0);
+    stage.deferred.reclaim();
+    let before = blocks(&stage);
+    let moves = run(&stage, &set);
+    // Where the driver wants images alone in their memory, there may be no block to go into.
+    assert!(before < 4 || moves > 0, "{before} blocks are {}", blocks(&stage));
+
+    let pitch = TEXEL.row_pitch(extent[0], &gpu.properties().limits);
+    let row = TEXEL.row_bytes(extent[0]) as usize;
+    let back = stage.buffer(pitch * u64::from(extent[1]), Intent::Readback);
+    for (i, (image, bytes)) in images.iter().enumerate() {
+        assert_eq!(image.state(), state);
+        let handle = image.handle();
+        let copies = [ImageCopy {
+            buffer: back.handle(),
+            buffer_offset: 0,
+            row_pitch: pitch,
+            rows: extent[1],
+            image: &handle,
+            mip_level: 0,
+            array_layer: 0,
+            origin: [0; 3],
+            extent,
+            texel: TEXEL,
+            direction: CopyDirection::OutOfImage,
+            before: state,
+            after: state,
+        }];
+        let work = Submission { image_copies: &copies, ..Submission::default() };
+        let recording = stage.tracker.record("reads an image");
+        // SAFETY: the buffer has room for all rows, the image is in this state, and both live until it is done.
+        let point = recording.submit(FIRST, |_| unsafe { gpu.device().submit(FIRST, &work) }).unwrap();
+        stage.wait(point);
+        let mut found = vec![0; (pitch * u64::from(extent[1])) as usize];
+        stage.memory.allocator().read(back.allocation(), 0, &mut found).unwrap();
+        for (y, (found, expected)) in found.chunks(pitch as usize).zip(bytes.chunks(row)).enumerate() {
+            assert_same(&found[..row], expected, (i, y));
+        }
+    }
+}
+
+fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let old: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
+    let recording = stage.tracker.record("recorded before");
+    let moves = (0..10).map(|_| set.defragment_step(PassLimits::NONE).unwrap().moves).sum::<u32>();
+    assert!(moves > 0);
+    let targets: Vec<_> =
+        buffers.iter().map(|(_, bytes)| stage.buffer(bytes.len() as u64, Intent::Readback)).collect();
+    // What was given back early would be these buffers' by now, with other bytes.
+    let others: Vec<_> = (0..16).map(|i| stage.source(&pattern(1000 + i, SIZE))).collect();
+    stage.wait_idle();
+    stage.deferred.reclaim();
+    let copies: Vec<_> = old
+        .iter()
+        .zip(&targets)
+        .map(|(from, to)| BufferCopy { from, from_offset: 0, to: to.handle(), to_offset: 0, size: to.size() })
+        .collect();
+    let work = Submission { copies: &copies, ..Submission::default() };
+    // SAFETY: the recording was open when they were moved, so what they were lives until it is over.
+    let point = recording.submit(FIRST, |_| unsafe { gpu.device().submit(FIRST, &work) }).unwrap();
+    stage.wait(point);
+    for (i, ((_, bytes), target)) in buffers.iter().zip(&targets).enumerate() {
+        stage.assert_holds(target, bytes, i);
+    }
+    stage.wait_idle();
+    assert_hold(&stage, &buffers);
+    drop(others);
+}
+
+fn what_is_dropped_while_it_is_copied_goes_when_that_is_done<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let mut buffers = scattered(&stage, &set, &wanted(), 64);
+    for _ in 0..100 {
+        if set.defragment_step(PassLimits::NONE.with_moves(2)).unwrap().outcome == StepOutcome::Moved {
+            // Perhaps one that is on its way.
+            buffers.pop();
+            stage.deferred.reclaim();
+        }
+    }
+    stage.wait_idle();
+    assert_hold(&stage, &buffers);
+    drop(buffers);
+    stage.deferred.reclaim();
+    assert_eq!(stage.memory.allocator().statistics().allocations, 0);
+}
+
+fn what_need_not_be_copied_is_made_again_without_a_copy<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let buffers = scattered(&stage, &set, &wanted().movable(Movability::Recreated), 64);
+    let before = blocks(&stage);
+    assert!(run(&stage, &set) > 0 && blocks(&stage) < before);
+    assert_eq!(set.statistics().bytes_moved, 0);
+    drop(buffers);
+}
+
+fn a_step_moves_no_more_than_its_limits<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let limits = PassLimits::NONE.with_moves(3).with_bytes(130 * KIB);
+    for _ in 0..200 {
+        let step = set.defragment_step(limits).unwrap();
+        assert!(step.moves <= 2 && step.bytes <= 130 * KIB, "{step:?}");
+        assert_eq!(step.copied_at.is_some(), step.moves > 0);
+    }
+    assert!(set.statistics().passes > 1);
+    stage.wait_idle();
+    assert_hold(&stage, &buffers);
+}
+
+fn a_set_that_is_dropped_half_way_leaves_everything_where_it_is<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    for steps in 0..6 {
+        let set = set(&stage);
+        let buffers = scattered(&stage, &set, &wanted(), 64);
+        for _ in 0..steps {
+            set.defragment_step(PassLimits::NONE.with_moves(1)).unwrap();
+        }
+        drop(set);
+        stage.wait_idle();
+        stage.deferred.reclaim();
+        assert_hold(&stage, &buffers);
+        stage.memory.allocator().check_invariants();
+        let other = MovableSet::new(&stage.memory, MovableSetDesc::default()).unwrap();
+        other.defragment_step(PassLimits::NONE).expect("nobody defragments any more");
+        drop((buffers, other));
+        stage.wait_idle();
+        stage.deferred.reclaim();
+    }
+}
