@@ -48,6 +48,8 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 struct House<D: Device> {
     number: u64,
     buffer: MovableBuffer<D>,
+    /// Bytes that it takes at least, as the device says: on Direct3D 12 whole pages of 64 KiB.
+    takes: u64,
 }
 
 /// What comes back of a frame: of which houses, and where.
@@ -66,6 +68,7 @@ pub(crate) struct Town<D: Device> {
     set: MovableSet<D>,
     defragmented: bool,
     houses: Vec<House<D>>,
+    /// Bytes that they take at least.
     live: u64,
     next: u64,
     random: u64,
@@ -182,11 +185,14 @@ impl<D: Device + Clone + Debug> Town<D> {
         let number = self.next;
         self.next += 1;
         let size = size_of(number);
-        let buffer = self.set.create_buffer(BufferDesc::new(size).into(), &wanted())?;
+        let desc = BufferDesc::new(size).into();
+        let requirements = self.memory.allocator().device().buffer_requirements(&desc)?;
+        let takes = requirements.alignment.align_up(requirements.size);
+        let buffer = self.set.create_buffer(desc, &wanted())?;
         fill(number, size, &mut self.bytes);
         buffer.with(|owned| self.uploader.initialize(owned, 0, &self.bytes))?;
-        self.live += size;
-        self.houses.push(House { number, buffer });
+        self.live += takes;
+        self.houses.push(House { number, buffer, takes });
         Ok(())
     }
 
@@ -197,7 +203,7 @@ impl<D: Device + Clone + Debug> Town<D> {
         }
         let at = self.below(self.houses.len() as u64);
         let house = self.houses.swap_remove(at as usize);
-        self.live -= size_of(house.number);
+        self.live -= house.takes;
         gone.push(house);
     }
 
