@@ -10,7 +10,7 @@
 //! all the time and tells the new place from then on; the other one stands for the old place, and is freed when nobody
 //! uses that any more.
 
-use allotment_suballoc::{Alignment, Request, Strategy};
+use allotment_suballoc::{Algorithm, Alignment, Request, Strategy};
 
 use super::block_set::{Release, Role, Sizes};
 use super::pool::{Fitted, PoolSlot, PoolState};
@@ -26,10 +26,14 @@ pub(super) struct Standing {
     pub(super) set: u8,
     pub(super) block: u32,
     pub(super) offset: u64,
-    /// Bytes that its range takes now.
-    pub(super) occupied: u64,
-    /// Bytes that another place for it would take.
+    /// Bytes of its block that its range takes now.
+    pub(super) taken: u64,
+    /// Bytes that another place for it has.
     pub(super) size: u64,
+    /// Bytes of a block that such a place takes, and what that is a multiple of: of buddies, a whole cell.
+    pub(super) needed: u64,
+    pub(super) needed_alignment: Alignment,
+    /// What the place must be a multiple of.
     pub(super) alignment: Alignment,
     /// Pinned, too, where it is mapped or being moved.
     pub(super) movability: Movability,
@@ -59,14 +63,22 @@ impl<D: Device> PoolState<D> {
         let entry = slot.records.get(record)?;
         let set = usize::from(detail.set);
         let free_to_move = !detail.moving && entry.maps() == 0;
+        let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
+        let needed = self.sets[set].least_block(size);
+        // The door lets no size through of which the next power of two is too large.
+        let cell = Alignment::new(needed).ok().filter(|_| self.rules.algorithm == Algorithm::Buddy);
+        let shared = self.sets[set].block(detail.spot.block).is_some_and(|block| block.role == Role::Shared);
+        let occupied = detail.sizes.occupied;
         Some(Standing {
             record,
             generation: entry.generation(),
             set: detail.set,
             block: detail.spot.block,
             offset: detail.spot.offset,
-            occupied: detail.sizes.occupied,
-            size: self.size_elsewhere(set, detail.kind, detail.sizes.requested),
+            taken: if shared { self.sets[set].least_block(occupied) } else { occupied },
+            size,
+            needed,
+            needed_alignment: cell.map_or(detail.alignment, |cell| cell.max(detail.alignment)),
             alignment: detail.alignment,
             movability: if free_to_move { detail.movability } else { Movability::Pinned },
         })

@@ -269,12 +269,12 @@ impl Packing {
             if time.is_over() {
                 return Packed::Interrupted;
             }
-            self.rest.push((arena.standings[item as usize].size, item));
+            self.rest.push((arena.standings[item as usize].needed, item));
             self.sorted += 1;
         }
         while let Some((_, item)) = self.rest.pop() {
-            let Standing { size, alignment, .. } = arena.standings[item as usize];
-            let Some(cut) = holes.cut(size, alignment) else {
+            let Standing { needed, needed_alignment, .. } = arena.standings[item as usize];
+            let Some(cut) = holes.cut(needed, needed_alignment) else {
                 self.placed.iter().rev().for_each(|(_, cut)| holes.undo(cut));
                 return Packed::Not;
             };

@@ -201,10 +201,10 @@ impl SurveyedArena {
         let Some(&at) = self.place_of.get(standing.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
         block.pinned |= stays || standing.movability == Movability::Pinned;
-        block.occupied += standing.occupied;
-        block.needed += standing.size;
+        block.occupied += standing.taken;
+        block.needed += standing.needed;
         block.cost += if standing.movability == Movability::Copied { standing.size } else { 0 };
-        block.ranges.push(Reverse((standing.offset, standing.occupied)));
+        block.ranges.push(Reverse((standing.offset, standing.taken)));
         block.standing.push(self.standings.len() as u32);
         self.standings.push(standing);
     }
