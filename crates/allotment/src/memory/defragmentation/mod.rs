@@ -272,9 +272,10 @@ impl<D: Device> Defragmentation<'_, D> {
         self.run.plan(self.allocator)
     }
 
-    /// Looks for the next allocations to be moved, within the limits.
+    /// Looks for the next allocations to be moved, within the limits. A pass that was forgotten is cancelled, as if it
+    /// had been dropped.
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
-        debug_assert!(self.moves.is_empty(), "a pass ends before the next begins");
+        self.cancel_forgotten();
         match self.run.find(self.allocator, &mut self.moves) {
             Found::Moves => {
                 self.run.statistics.passes += 1;
@@ -283,6 +284,11 @@ impl<D: Device> Defragmentation<'_, D> {
             Found::LimitReached => NextPass::LimitReached,
             Found::Done => NextPass::Done,
         }
+    }
+
+    /// Ends a pass that was forgotten rather than dropped.
+    fn cancel_forgotten(&mut self) {
+        drop(Pass::new(self.allocator, &mut self.run, &mut self.moves));
     }
 
     /// What it did so far.
@@ -294,8 +300,7 @@ impl<D: Device> Defragmentation<'_, D> {
 
 impl<D: Device> Drop for Defragmentation<'_, D> {
     fn drop(&mut self) {
-        // A pass that was forgotten rather than dropped.
-        drop(Pass::new(self.allocator, &mut self.run, &mut self.moves));
+        self.cancel_forgotten();
         self.allocator.end_run(&mut self.run);
     }
 }

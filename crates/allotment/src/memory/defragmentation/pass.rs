@@ -292,7 +292,7 @@ fn finish<D: Device>(
         for (mut one, ended) in moves.drain(..same).zip(ended.drain(..)) {
             let Some(place) = one.reserved.take() else { continue };
             match ended.outcome {
-                Outcome::Moved { .. } => leave(Left::Old(&one), place),
+                Outcome::Moved => leave(Left::Old(&one), place),
                 Outcome::Freed | Outcome::Stays => leave(Left::New, place),
             }
         }
@@ -310,7 +310,7 @@ impl<D: Device> Move<D> {
         let outcome = match (state, reserved) {
             (Some(state), Some(reserved)) if source && !self.stays => {
                 state.exchange(slot, self.id.record, reserved.record, arriving);
-                Outcome::Moved { copied: self.contents == Movability::Copied }
+                Outcome::Moved
             }
             (Some(state), _) if source => {
                 state.note_moving(slot, self.id.record, false);
@@ -318,7 +318,8 @@ impl<D: Device> Move<D> {
             }
             _ => Outcome::Freed,
         };
-        Ended { departure: self.departure, id: self.id, bytes: self.size, outcome }
+        let copied = if self.contents == Movability::Copied { self.size } else { 0 };
+        Ended { departure: self.departure, id: self.id, copied, outcome }
     }
 }
 

@@ -121,6 +121,8 @@ pub(super) struct Evacuation {
     pub(super) arena: Arena,
     pub(super) block: u32,
     pub(super) size: u64,
+    /// Bytes that are copied for it.
+    pub(super) cost: u64,
     /// The largest first.
     pub(super) moves: Vec<PlannedMove>,
 }
@@ -236,7 +238,8 @@ impl Planner {
                     let planned =
                         PlannedBlock { size, bytes_moved: candidate.cost, moves: moves.len() as u32 };
                     self.plan.steps.push(planned);
-                    self.evacuations.push(Evacuation { arena: arena.arena, block, size, moves });
+                    let (arena, cost) = (arena.arena, candidate.cost);
+                    self.evacuations.push(Evacuation { arena, block, size, cost, moves });
                 }
                 Packed::Not => {
                     // It stays, and others can use what is free in it.

@@ -16,7 +16,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::PoisonError;
 
-use super::desc::DefragmentationDesc;
+use super::desc::{DefragmentationDesc, DefragmentationStrategy};
 use super::pass::Move;
 use super::plan::{DefragmentationPlan, Evacuation, PlannedMove, Planner};
 use super::stopwatch::Stopwatch;
@@ -99,6 +99,8 @@ struct Departure {
     reserved: VecDeque<Reserved>,
     /// Handed out and not ended.
     out: u32,
+    /// Bytes that are to be copied for it, as far as that has not ended.
+    uncopied: u64,
     state: DepartureState,
 }
 
@@ -226,9 +228,10 @@ impl Run {
         let Stage::Moving { waiting, current, .. } = &mut self.stage else { return false };
         let Some(now) = current else {
             match waiting.pop_front() {
-                Some(Evacuation { arena, block, size, moves }) => {
+                Some(Evacuation { arena, block, size, cost, moves }) => {
                     let (reserved, state) = (VecDeque::new(), DepartureState::Going);
-                    self.departures.push(Departure { arena, block, size, reserved, out: 0, state });
+                    let uncopied = cost;
+                    self.departures.push(Departure { arena, block, size, reserved, out: 0, uncopied, state });
                     let departure = self.departures.len() - 1;
                     *current = Some(Current { departure, moves: moves.into(), phase: Phase::Closing });
                 }
@@ -236,13 +239,20 @@ impl Run {
             }
             return true;
         };
+        let others = self.departures.iter().enumerate().filter(|&(at, _)| at != now.departure);
+        let promised = others.map(|(_, other)| other.uncopied).sum();
         let departure = &mut self.departures[now.departure];
         let Some(slot) = allocator.pools.get(departure.arena.pool) else { return false };
         let done = match &mut now.phase {
             Phase::Closing => departure.close(slot, &self.desc, now),
             Phase::Listing(first) => {
                 let first = *first;
-                departure.list(slot, now, first)
+                let worth = Worth {
+                    strategy: self.desc.strategy.with_bytes_left(self.bytes_left.saturating_sub(promised)),
+                    largest: self.desc.limits.bytes,
+                    ignored: &self.ignored,
+                };
+                departure.list(allocator, slot, now, first, &worth)
             }
             Phase::Reserving => {
                 let waiting = &*waiting;
@@ -256,6 +266,7 @@ impl Run {
                     HandedOut::All => Step::Over,
                     HandedOut::Some => Step::On,
                     HandedOut::Limit => return false,
+                    HandedOut::Refused => Step::Stays,
                 }
             }
         };
@@ -265,7 +276,7 @@ impl Run {
                 departure.state = DepartureState::Leaving;
                 let index = now.departure;
                 *current = None;
-                self.settle(index);
+                self.settle(allocator, index);
             }
             Step::Gone => {
                 departure.give_up(allocator, slot);
@@ -297,13 +308,24 @@ impl Run {
         false
     }
 
-    /// A block that everything has left counts.
-    fn settle(&mut self, departure: usize) {
+    /// A block that everything has left counts, unless somebody needed it at last.
+    fn settle<D: Device>(&mut self, allocator: &Allocator<D>, departure: usize) {
         let departure = &mut self.departures[departure];
-        if departure.state == DepartureState::Leaving && departure.out == 0 {
+        if departure.state != DepartureState::Leaving || departure.out != 0 {
+            return;
+        }
+        departure.uncopied = 0;
+        let left = |slot: &PoolSlot<D>| {
+            let guard = locked(&slot.state);
+            guard.as_ref().is_none_or(|state| departure.is_closed(state) || departure.is_gone(state))
+        };
+        if allocator.pools.get(departure.arena.pool).is_none_or(left) {
             departure.state = DepartureState::Gone;
             self.statistics.blocks_emptied += 1;
             self.statistics.bytes_emptied += departure.size;
+        } else {
+            departure.state = DepartureState::Stays;
+            self.statistics.blocks_kept += 1;
         }
     }
 
@@ -313,14 +335,14 @@ impl Run {
         allocator: &Allocator<D>,
         moves: impl IntoIterator<Item = Ended>,
     ) {
-        for Ended { departure, id, bytes, outcome } in moves {
+        for Ended { departure, id, copied, outcome } in moves {
             let index = departure;
             let Some(departure) = self.departures.get_mut(index) else { continue };
             departure.out -= 1;
+            departure.uncopied = departure.uncopied.saturating_sub(copied);
             match outcome {
-                Outcome::Moved { copied } => {
+                Outcome::Moved => {
                     self.statistics.moves += 1;
-                    let copied = if copied { bytes } else { 0 };
                     self.statistics.bytes_moved += copied;
                     self.bytes_left = self.bytes_left.saturating_sub(copied);
                 }
@@ -337,7 +359,7 @@ impl Run {
                     self.forget_current(index);
                 }
             }
-            self.settle(index);
+            self.settle(allocator, index);
         }
     }
 
@@ -366,15 +388,14 @@ impl Run {
 pub(super) struct Ended {
     pub(super) departure: usize,
     pub(super) id: AllocationId,
-    pub(super) bytes: u64,
+    /// Bytes that were to be copied for it.
+    pub(super) copied: u64,
     pub(super) outcome: Outcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Moved {
-        copied: bool,
-    },
+    Moved,
     /// Its owner freed it meanwhile.
     Freed,
     Stays,
@@ -391,10 +412,19 @@ enum Step {
     Stays,
 }
 
+/// What a block may cost, and what in it stays.
+struct Worth<'a> {
+    strategy: DefragmentationStrategy,
+    largest: u64,
+    ignored: &'a HashSet<AllocationId>,
+}
+
 enum HandedOut {
     All,
     Some,
     Limit,
+    /// The block stays: somebody needed it, or mapped what is in it.
+    Refused,
 }
 
 impl Departure {
@@ -434,24 +464,38 @@ impl Departure {
     }
 
     /// Looks for what is in the block, planned or not. Nothing comes in any more, so one look at each record is enough.
-    fn list<D: Device>(&mut self, slot: &PoolSlot<D>, now: &mut Current, first: u32) -> Step {
+    fn list<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        now: &mut Current,
+        first: u32,
+        worth: &Worth<'_>,
+    ) -> Step {
         if first == 0 {
             now.moves.clear();
+            self.uncopied = 0;
         }
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return Step::Stays };
-        let mut pinned = false;
+        let (mut stays, mut cost) = (false, 0);
+        let (pool, allocator) = (self.arena.pool, allocator.id);
         state.standings(slot, first, RECORDS_AT_ONCE, |standing| {
             if (usize::from(standing.set), standing.block) == (self.set(), self.block) {
-                pinned |= standing.movability == Movability::Pinned;
                 let (record, generation) = (standing.record, standing.generation);
+                stays |= standing.movability == Movability::Pinned || standing.size > worth.largest;
+                stays |= worth.ignored.contains(&AllocationId { allocator, pool, record, generation });
+                cost += if standing.movability == Movability::Copied { standing.size } else { 0 };
                 // Where it goes is seen when a place is reserved.
                 now.moves.push_back(PlannedMove { record, generation, to: u32::MAX });
             }
         });
         let next = first.saturating_add(RECORDS_AT_ONCE);
         now.phase = if next < state.records() { Phase::Listing(next) } else { Phase::Reserving };
-        if pinned { Step::Stays } else { Step::On }
+        self.uncopied += cost;
+        // It was worth emptying with what was in it when it was planned.
+        let dear = !worth.strategy.is_worth(self.uncopied, self.size) || self.uncopied > worth.strategy.bytes();
+        if stays || dear { Step::Stays } else { Step::On }
     }
 
     /// Reserves places for the next allocations.
@@ -515,8 +559,14 @@ impl Departure {
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return HandedOut::All };
+        let is_live = |from: AllocationId| {
+            slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation)
+        };
+        if !self.is_closed(state) && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
+            return HandedOut::Refused;
+        }
         let mut unneeded = Vec::new();
-        let mut limit = false;
+        let (mut limit, mut refused) = (false, false);
         for _ in 0..AT_ONCE {
             let Some(Reserved { from, to }) = self.reserved.pop_front() else { break };
             let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
@@ -528,7 +578,9 @@ impl Departure {
             let size = record.read().size;
             let many = found.len() as u64 >= u64::from(limits.moves.max(1));
             limit = many || (!found.is_empty() && *bytes + size > limits.bytes);
-            if limit {
+            // Nobody maps it from here on until the pass ends; before, it had a place reserved and nobody knew.
+            refused = record.maps() != 0;
+            if limit || refused {
                 self.reserved.push_front(Reserved { from, to });
                 break;
             }
@@ -541,6 +593,7 @@ impl Departure {
         drop(alone);
         unneeded.into_iter().for_each(|to| allocator.free_own(to));
         match (self.reserved.is_empty(), limit) {
+            _ if refused => HandedOut::Refused,
             (true, _) => HandedOut::All,
             (false, true) => HandedOut::Limit,
             (false, false) => HandedOut::Some,
@@ -550,6 +603,9 @@ impl Departure {
     /// The block stays: what is reserved is given back.
     fn give_up<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
         self.state = DepartureState::Stays;
+        if self.out == 0 {
+            self.uncopied = 0;
+        }
         while !self.reserved.is_empty() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { break };
