@@ -4,4 +4,7 @@
 #[allow(dead_code, reason = "not all of it is used here")]
 mod rig;
 
+mod cancelled;
 mod gains;
+mod matrix;
+mod model;

@@ -1,0 +1,239 @@
+//! Stopped at every point at which it can be: nothing is lost, nothing stays reserved or closed.
+
+use core::time::Duration;
+
+use allotment::device::host::HostDevice;
+use allotment::memory::{
+    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits, Release,
+    Retention,
+};
+use allotment::{Algorithm, AllocationError};
+
+use crate::model::{HOST, Model, copy, movable, movable_aligned};
+use crate::rig::{DISCRETE, KIB, Rig, fixed_pool, profile, wanted_in};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Ended,
+    Dropped,
+    Forgotten,
+    /// All of them are freed by their owner while the pass is open.
+    Freed,
+}
+
+/// All that is free can be used, and nothing is closed.
+fn check_open(model: &Model<'_>, block_size: u64) {
+    // Larger than any hole, so that no block is opened for it, and told what is free in those that are open.
+    let desc = wanted_in(block_size, HOST).without_growth();
+    let refused = match model.pools.first() {
+        Some(pool) => model.rig.allocate_in(pool, &desc),
+        None => model.rig.allocate(&desc),
+    };
+    let Err(AllocationError::WouldGrow { free, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(free, model.rig.statistics().free(), "no block stays closed");
+}
+
+/// Three calls of `next_pass` do the least that they can.
+fn small_steps(strategy: DefragmentationStrategy) -> DefragmentationDesc {
+    DefragmentationDesc::new(strategy)
+        .with_limits(PassLimits::NONE.with_moves(3).with_time(Duration::ZERO))
+}
+
+/// Goes on for `calls` calls, the last of which ends as told. True where it was done before.
+fn go_on(
+    model: &mut Model<'_>,
+    defragmentation: &mut Defragmentation<'_, HostDevice>,
+    calls: usize,
+    last: End,
+) -> bool {
+    for call in 1..=calls {
+        let end = if call == calls { last } else { End::Ended };
+        match defragmentation.next_pass() {
+            NextPass::Moves(pass) => {
+                model.check_moves(&pass);
+                pass.moves().iter().for_each(copy);
+                match end {
+                    End::Ended => pass.end(),
+                    End::Dropped => drop(pass),
+                    End::Forgotten => core::mem::forget(pass),
+                    End::Freed => {
+                        let ids: Vec<_> = pass.moves().iter().map(|one| one.id()).collect();
+                        for id in ids {
+                            model.free(model.position(id).unwrap());
+                        }
+                        pass.end();
+                    }
+                }
+            }
+            NextPass::LimitReached => {}
+            NextPass::Done => return true,
+        }
+    }
+    false
+}
+
+fn cancel_everywhere(algorithm: Algorithm, strategy: DefragmentationStrategy, custom: bool, last: End) {
+    let block_size = 32 * KIB;
+    let mut calls = 0;
+    loop {
+        let rig = Rig::with(profile(DISCRETE), |desc| {
+            (desc.algorithm, desc.retention, desc.shards) = (algorithm, Retention::NONE, 1);
+            desc.block_sizes = BlockSizes::fixed(block_size);
+        });
+        let mut pool = fixed_pool(HOST, block_size);
+        (pool.algorithm, pool.retention) = (algorithm, Retention::NONE);
+        let pools: Vec<_> = custom.then(|| rig.create_pool(pool).unwrap()).into_iter().collect();
+        let home = custom.then_some(0);
+        let mut model = Model::new(&rig, &pools, 11);
+        for _ in 0..40 {
+            // Powers of two, so that nothing is lost to rounding.
+            let size = 512 << model.random.below(5);
+            model.allocate(home, &movable_aligned(size, 256));
+        }
+        model.thin_out(60);
+        rig.trim();
+        let before = model.check_alone();
+        let desc = small_steps(strategy);
+        let mut defragmentation = match pools.first() {
+            Some(pool) => rig.defragmentation_in(pool, desc).unwrap(),
+            None => rig.defragmentation(desc).unwrap(),
+        };
+        let done = go_on(&mut model, &mut defragmentation, calls, last);
+        drop(defragmentation);
+        let after = model.check_alone();
+        assert!(after.blocks <= before.blocks);
+        assert_eq!(after.blocks, model.objects_in_use(), "what is empty is given back");
+        check_open(&model, block_size);
+        // What is free can be used, to the last byte.
+        let free = rig.statistics().free();
+        let filler = wanted_in(512, HOST).without_growth();
+        for _ in 0..free / 512 {
+            model.allocate(home, &filler);
+        }
+        assert_eq!((rig.statistics().free(), rig.statistics().blocks), (0, after.blocks));
+        model.check_alone();
+        model.finish();
+        pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
+        if done {
+            assert!(calls > 10, "{calls}");
+            break;
+        }
+        calls += 1;
+    }
+}
+
+#[test]
+fn dropped_after_any_number_of_passes_it_leaves_nothing_behind() {
+    for strategy in [DefragmentationStrategy::Full, DefragmentationStrategy::Fast] {
+        for custom in [false, true] {
+            cancel_everywhere(Algorithm::Tlsf, strategy, custom, End::Ended);
+        }
+    }
+    cancel_everywhere(Algorithm::Buddy, DefragmentationStrategy::Full, false, End::Ended);
+}
+
+#[test]
+fn dropped_with_its_last_pass_dropped_it_leaves_nothing_behind() {
+    cancel_everywhere(Algorithm::Tlsf, DefragmentationStrategy::Full, false, End::Dropped);
+    cancel_everywhere(Algorithm::Buddy, DefragmentationStrategy::Full, true, End::Dropped);
+}
+
+#[test]
+fn dropped_with_its_last_pass_forgotten_it_leaves_nothing_behind() {
+    cancel_everywhere(Algorithm::Tlsf, DefragmentationStrategy::Full, true, End::Forgotten);
+    cancel_everywhere(Algorithm::Buddy, DefragmentationStrategy::Full, false, End::Forgotten);
+}
+
+#[test]
+fn dropped_after_its_last_pass_was_freed_it_leaves_nothing_behind() {
+    cancel_everywhere(Algorithm::Tlsf, DefragmentationStrategy::Full, false, End::Freed);
+    cancel_everywhere(Algorithm::Buddy, DefragmentationStrategy::Full, true, End::Freed);
+}
+
+/// Sixteen of twenty-four allocations in three blocks.
+fn holes(rig: &Rig) -> Model<'_> {
+    let mut model = Model::new(rig, &[], 5);
+    (0..24).for_each(|_| model.allocate(None, &movable(4 * KIB)));
+    for at in [23, 21, 20, 18, 17, 13, 12, 10, 9, 8, 5, 3, 2] {
+        model.free(at);
+    }
+    rig.trim();
+    model
+}
+
+fn small_rig() -> Rig {
+    Rig::with(profile(DISCRETE), |desc| {
+        (desc.retention, desc.shards) = (Retention::NONE, 1);
+        desc.block_sizes = BlockSizes::fixed(32 * KIB);
+    })
+}
+
+#[test]
+fn a_pass_that_was_forgotten_is_cancelled_by_the_next() {
+    let rig = small_rig();
+    let mut model = holes(&rig);
+    let mut defragmentation = rig.defragmentation(small_steps(DefragmentationStrategy::Full)).unwrap();
+    let mut forgotten = Vec::new();
+    loop {
+        match defragmentation.next_pass() {
+            NextPass::Moves(pass) => {
+                let ids: Vec<_> = pass.moves().iter().map(|one| one.id()).collect();
+                assert!(ids.iter().all(|id| !forgotten.contains(id)), "what was cancelled stays");
+                if forgotten.is_empty() {
+                    core::mem::forget(pass);
+                    forgotten = ids;
+                } else {
+                    pass.moves().iter().for_each(copy);
+                    pass.end();
+                }
+            }
+            NextPass::LimitReached => {}
+            NextPass::Done => break,
+        }
+    }
+    assert_eq!(defragmentation.statistics().ignored as usize, forgotten.len());
+    drop(defragmentation);
+    model.check_alone();
+    check_open(&model, 32 * KIB);
+    let at = model.position(forgotten[0]).unwrap();
+    model.fill(at);
+    model.check_alone();
+    model.finish();
+}
+
+#[test]
+fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
+    for release in [Release::AtOnce, Release::ByRetention] {
+        let rig = small_rig();
+        let model = holes(&rig);
+        let before = model.check_alone();
+        let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_release(release);
+        let mut defragmentation = rig.defragmentation(desc.with_limits(PassLimits::NONE)).unwrap();
+        let mut retired = Vec::new();
+        loop {
+            match defragmentation.next_pass() {
+                NextPass::Moves(pass) => {
+                    pass.moves().iter().for_each(copy);
+                    pass.end_with(|one, old| {
+                        let place = rig.place(&old).unwrap();
+                        assert_eq!((place.memory, place.offset), (one.from().memory, one.from().offset));
+                        retired.push(old);
+                    });
+                    model.check();
+                }
+                NextPass::LimitReached => {}
+                NextPass::Done => break,
+            }
+        }
+        let done = defragmentation.statistics();
+        assert_eq!((done.blocks_emptied, done.moves as usize), (1, retired.len()));
+        drop(defragmentation);
+        model.check();
+        assert_eq!(rig.statistics().blocks, before.blocks, "it is still in use");
+        assert_eq!(rig.statistics().allocations as usize, model.live.len() + retired.len());
+        rig.free_all(retired);
+        model.check_alone();
+        assert_eq!(rig.statistics().blocks, before.blocks - 1);
+        model.finish();
+    }
+}

@@ -1,0 +1,233 @@
+//! A second, naive picture of what is allocated, with all its bytes, that a defragmentation is held against.
+
+use std::collections::{BTreeSet, HashMap};
+
+use allotment::device::host::HostDevice;
+use allotment::device::{MemoryHandle, MemoryTypeIndex};
+use allotment::memory::{
+    AccessError, AllocationId, Defragmentation, Move, Movability, NextPass, Pass, Statistics,
+};
+use allotment::{Allocation, AllocationDesc, Pool};
+
+use crate::gains::Random;
+use crate::rig::{Rig, aligned, wanted_in};
+
+/// Coherent host memory of [`DISCRETE`](crate::rig::DISCRETE).
+pub(crate) const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
+
+/// A live allocation and its bytes.
+pub(crate) struct Held {
+    pub(crate) token: Allocation,
+    pub(crate) pool: Option<usize>,
+    pub(crate) desc: AllocationDesc,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) maps: u32,
+    /// The how manieth it was.
+    pub(crate) serial: u32,
+}
+
+/// What is live, and where a pass is open, what it moves.
+pub(crate) struct Model<'a> {
+    pub(crate) rig: &'a Rig,
+    pub(crate) pools: &'a [Pool],
+    pub(crate) live: Vec<Held>,
+    pub(crate) random: Random,
+    serial: u32,
+}
+
+/// A movable buffer in host memory.
+pub(crate) fn movable(size: u64) -> AllocationDesc {
+    wanted_in(size, HOST).movable(Movability::Copied)
+}
+
+pub(crate) fn movable_aligned(size: u64, alignment: u64) -> AllocationDesc {
+    let mut desc = movable(size);
+    let memory_types = desc.requirements.memory_types;
+    desc.requirements = aligned(size, alignment);
+    desc.requirements.memory_types = memory_types;
+    desc
+}
+
+/// Does what a queue would do for a move.
+pub(crate) fn copy(one: &Move<HostDevice>) {
+    let (from, to) = (one.from(), one.to());
+    let (source, target) = (from.address.unwrap(), to.address.unwrap());
+    // SAFETY: both are mapped until the pass ends, nobody writes to the one and nobody knows the other.
+    unsafe { target.copy_from_nonoverlapping(source, one.size() as usize) };
+}
+
+impl<'a> Model<'a> {
+    pub(crate) fn new(rig: &'a Rig, pools: &'a [Pool], seed: u64) -> Self {
+        Self { rig, pools, live: Vec::new(), random: Random(seed), serial: 0 }
+    }
+
+    /// Allocates and fills it; false where there is no room.
+    pub(crate) fn try_allocate(&mut self, pool: Option<usize>, desc: &AllocationDesc) -> bool {
+        let got = match pool {
+            Some(at) => self.rig.allocate_in(&self.pools[at], desc),
+            None => self.rig.allocate(desc),
+        };
+        let Ok(token) = got else { return false };
+        let bytes = vec![0; desc.requirements.size as usize];
+        self.serial += 1;
+        self.live.push(Held { token, pool, desc: desc.clone(), bytes, maps: 0, serial: self.serial });
+        self.fill(self.live.len() - 1);
+        true
+    }
+
+    pub(crate) fn allocate(&mut self, pool: Option<usize>, desc: &AllocationDesc) {
+        assert!(self.try_allocate(pool, desc), "{desc:?}");
+    }
+
+    /// Other bytes for an allocation. Refused where it is being moved.
+    pub(crate) fn fill(&mut self, at: usize) {
+        let seed = self.random.below(1 << 32);
+        let held = &mut self.live[at];
+        let byte = |i: usize| (seed.wrapping_mul(2 * i as u64 + 1) >> 13) as u8 ^ i as u8;
+        let bytes: Vec<u8> = (0..held.bytes.len()).map(byte).collect();
+        match self.rig.write(&held.token, 0, &bytes) {
+            Ok(()) => held.bytes = bytes,
+            Err(AccessError::Moving) => assert!(self.rig.info(held.token.id()).unwrap().moving),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(crate) fn free(&mut self, at: usize) {
+        let held = self.live.swap_remove(at);
+        self.rig.free(held.token).unwrap();
+    }
+
+    /// Frees so many of a hundred.
+    pub(crate) fn thin_out(&mut self, percent: u64) {
+        for at in (0..self.live.len()).rev() {
+            if self.random.below(100) < percent {
+                self.free(at);
+            }
+        }
+    }
+
+    pub(crate) fn position(&self, id: AllocationId) -> Option<usize> {
+        self.live.iter().position(|held| held.token.id() == id)
+    }
+
+    /// What must hold of the moves of a pass, before anything is done about them.
+    pub(crate) fn check_moves(&self, pass: &Pass<'_, HostDevice>) {
+        let mut taken = self.ranges();
+        for one in pass.moves() {
+            let held = &self.live[self.position(one.id()).expect("what is moved is live")];
+            let info = self.rig.info(one.id()).unwrap();
+            let (from, to, now) = (one.from(), one.to(), self.rig.place(&held.token).unwrap());
+            assert_eq!((from.memory, from.offset, from.size), (now.memory, now.offset, now.size));
+            assert!(info.moving && held.maps == 0, "what is mapped stays");
+            assert_eq!((to.size, one.size()), (now.size, held.bytes.len() as u64));
+            assert_eq!((from.memory_type, to.memory_type), (now.memory_type, now.memory_type));
+            assert_eq!((one.contents(), one.kind()), (held.desc.movability, held.desc.kind));
+            assert!(held.desc.requirements.alignment.is_aligned(to.offset));
+            assert_ne!(from.memory, to.memory, "what moves leaves its block");
+            assert!(held.desc.movability != Movability::Pinned);
+            assert_eq!(self.rig.write(&held.token, 0, &[1]), Err(AccessError::Moving));
+            assert_eq!(self.rig.map(&held.token), Err(AccessError::Moving));
+            taken.push((to.memory.to_raw(), to.offset, to.offset + to.size));
+        }
+        check_apart(taken);
+    }
+
+    /// Ranges of memory objects that live allocations take.
+    fn ranges(&self) -> Vec<(u64, u64, u64)> {
+        let range = |held: &Held| {
+            let place = self.rig.place(&held.token).unwrap();
+            (place.memory.to_raw(), place.offset, place.offset + place.size)
+        };
+        self.live.iter().map(range).collect()
+    }
+
+    /// Memory objects in which something is allocated.
+    pub(crate) fn objects_in_use(&self) -> u32 {
+        let objects: BTreeSet<_> = self.ranges().into_iter().map(|(memory, ..)| memory).collect();
+        objects.len() as u32
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.live.iter().map(|held| held.bytes.len() as u64).sum()
+    }
+
+    /// All bytes of all allocations are theirs.
+    pub(crate) fn check_bytes(&self) {
+        let mut bytes = Vec::new();
+        for held in &self.live {
+            bytes.resize(held.bytes.len(), 0);
+            self.rig.read(&held.token, 0, &mut bytes).unwrap();
+            assert!(bytes == held.bytes, "the bytes of {:?}", self.rig.info(held.token.id()));
+        }
+    }
+
+    /// What must hold while no pass is open.
+    pub(crate) fn check(&self) -> Statistics {
+        self.rig.check_invariants();
+        check_apart(self.ranges());
+        self.check_bytes();
+        for held in &self.live {
+            let info = self.rig.info(held.token.id()).unwrap();
+            assert_eq!((info.size, info.maps, info.moving), (held.bytes.len() as u64, held.maps, false));
+            assert!(held.desc.requirements.alignment.is_aligned(self.rig.place(&held.token).unwrap().offset));
+        }
+        let statistics = self.rig.statistics();
+        assert_eq!((statistics.blocks + statistics.dedicated, statistics.block_bytes), {
+            let usage = self.rig.device.usage();
+            (usage.memory_objects, usage.memory_bytes)
+        });
+        statistics
+    }
+
+    /// The same, where nothing but the model's is allocated either.
+    pub(crate) fn check_alone(&self) -> Statistics {
+        let statistics = self.check();
+        assert_eq!(statistics.allocations as usize, self.live.len(), "no place stays reserved");
+        assert_eq!(statistics.allocation_bytes, self.bytes());
+        for (at, pool) in self.pools.iter().enumerate() {
+            let of_pool = self.live.iter().filter(|held| held.pool == Some(at)).count();
+            assert_eq!(self.rig.pool_statistics(pool).unwrap().allocations as usize, of_pool);
+        }
+        statistics
+    }
+
+    /// After a pass: what was to be made anew is.
+    pub(crate) fn make_anew(&mut self, recreated: &[AllocationId]) {
+        for &id in recreated {
+            if let Some(at) = self.position(id) {
+                self.fill(at);
+            }
+        }
+    }
+
+    /// Runs all passes that there are, with copies, and checks after each.
+    pub(crate) fn run(&mut self, defragmentation: &mut Defragmentation<'_, HostDevice>) {
+        let mut moved: HashMap<AllocationId, u32> = HashMap::new();
+        loop {
+            match defragmentation.next_pass() {
+                NextPass::Moves(pass) => {
+                    self.check_moves(&pass);
+                    pass.moves().iter().for_each(copy);
+                    pass.moves().iter().for_each(|one| *moved.entry(one.id()).or_default() += 1);
+                    pass.end();
+                    self.check();
+                }
+                NextPass::LimitReached => {}
+                NextPass::Done => break,
+            }
+        }
+        assert!(moved.values().all(|&times| times == 1), "nothing is moved twice where nobody interferes");
+    }
+
+    pub(crate) fn finish(mut self) {
+        self.rig.free_all(self.live.drain(..).map(|held| held.token));
+    }
+}
+
+/// Nobody stands in anybody's place.
+fn check_apart(mut ranges: Vec<(u64, u64, u64)>) {
+    ranges.sort_unstable();
+    for pair in ranges.windows(2) {
+        assert!(pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1, "{pair:?} overlap");
+    }
+}
