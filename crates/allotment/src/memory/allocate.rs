@@ -498,6 +498,11 @@ impl<D: Device> Allocator<D> {
             drop(name);
             return Ok(());
         }
+        if let Some(name) = state.free_later(slot, allocation.record) {
+            drop(guard);
+            drop(name);
+            return Ok(());
+        }
         let Freed { memory, more, name } = state.free(slot, allocation.record);
         drop(guard);
         drop(name);

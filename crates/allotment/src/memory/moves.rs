@@ -158,6 +158,26 @@ impl<D: Device> PoolState<D> {
         }
     }
 
+    /// Takes an allocation back whose bytes are on their way to another place: nobody has it any more, and its range is
+    /// nobody else's until the move ends. `None` where it is not being moved; else its name, to be dropped after the
+    /// lock.
+    pub(super) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
+        let entry = slot.records.get(record).filter(|entry| entry.read().moving)?;
+        let detail = self.detail_mut(record).filter(|detail| detail.moving)?;
+        detail.left = true;
+        entry.retire();
+        Some(self.label_mut(record).and_then(|label| label.name.take()))
+    }
+
+    /// Notes that the move of an allocation ended that was freed meanwhile. True where it was, and can be freed.
+    pub(super) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
+        let left = self.detail_mut(record).is_some_and(|detail| core::mem::take(&mut detail.left));
+        if left {
+            self.note_moving(slot, record, false);
+        }
+        left
+    }
+
     /// Lets two allocations that were made for the same exchange their places: `record` is moved then, and
     /// `reserved` stands for where it was. `arriving` says that nobody finds its bytes there yet.
     pub(super) fn exchange(&mut self, slot: &PoolSlot<D>, record: u32, reserved: u32, arriving: bool) {

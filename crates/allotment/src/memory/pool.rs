@@ -199,6 +199,8 @@ pub(super) struct Detail {
     pub(super) movability: Movability,
     /// Another place is reserved for it.
     pub(super) moving: bool,
+    /// Its owner freed it while it was being moved: it stands where it does until that ends.
+    pub(super) left: bool,
 }
 
 /// What a person or a program calls an allocation. Apart from the rest, since most have none.
@@ -686,6 +688,7 @@ impl<D: Device> PoolState<D> {
             alignment: fitted.request.alignment,
             movability: if stays { Movability::Pinned } else { desc.movability },
             moving: false,
+            left: false,
         };
         if self.vacant.pop().is_none() {
             self.details.push(None);

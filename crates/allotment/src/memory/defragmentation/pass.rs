@@ -160,8 +160,9 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
 /// where it was. What is copied into the new places must be over by then, either way.
 ///
 /// While it is open, other threads allocate, free and ask as always. An allocation of the pass may be freed as well:
-/// its place and the one reserved for it are free then, the latter when the pass ends. What is written to one by its
-/// token meanwhile is refused ([`AccessError::Moving`](crate::memory::AccessError::Moving)), as it would be lost.
+/// its place and the one reserved for it are free when the pass ends, so that whoever copies the one to the other need
+/// not know. What is written to one by its token meanwhile is refused
+/// ([`AccessError::Moving`](crate::memory::AccessError::Moving)), as it would be lost.
 #[must_use = "a pass that is dropped is cancelled"]
 pub struct Pass<'d, D: Device> {
     allocator: &'d Allocator<D>,
@@ -293,13 +294,22 @@ fn finish<D: Device>(
             let Some(place) = one.reserved.take() else { continue };
             match ended.outcome {
                 Outcome::Moved => leave(Left::Old(&one), place),
-                Outcome::Freed | Outcome::Stays => leave(Left::New, place),
+                Outcome::Freed { .. } | Outcome::Stays => leave(Left::New, place),
+            }
+            if ended.outcome == (Outcome::Freed { holds_its_place: true }) {
+                allocator.free_own(one.source_left());
             }
         }
     }
 }
 
 impl<D: Device> Move<D> {
+    /// What stands for the old place of an allocation that was freed while it was being moved.
+    fn source_left(&self) -> Allocation {
+        let AllocationId { allocator, pool, record, generation } = self.id;
+        Allocation { allocator, pool, record, generation: generation.wrapping_add(1) }
+    }
+
     fn end(&self, state: Option<&mut PoolState<D>>, slot: &PoolSlot<D>, arriving: bool) -> Ended {
         let live = |record: u32, generation| {
             slot.records.get(record).is_some_and(|record| record.generation() == generation)
@@ -316,7 +326,12 @@ impl<D: Device> Move<D> {
                 state.note_moving(slot, self.id.record, false);
                 Outcome::Stays
             }
-            _ => Outcome::Freed,
+            (Some(state), _) => {
+                // After a reset of the pool the record may be somebody else's.
+                let stands = live(self.id.record, self.source_left().generation);
+                Outcome::Freed { holds_its_place: stands && state.is_left(slot, self.id.record) }
+            }
+            (None, _) => Outcome::Freed { holds_its_place: false },
         };
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
         Ended { departure: self.departure, id: self.id, copied, outcome }

@@ -346,7 +346,7 @@ impl Run {
                     self.statistics.bytes_moved += copied;
                     self.bytes_left = self.bytes_left.saturating_sub(copied);
                 }
-                Outcome::Freed => self.statistics.freed += 1,
+                Outcome::Freed { .. } => self.statistics.freed += 1,
                 Outcome::Stays => {
                     self.statistics.ignored += 1;
                     self.ignored.insert(id);
@@ -396,8 +396,8 @@ pub(super) struct Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Moved,
-    /// Its owner freed it meanwhile.
-    Freed,
+    /// Its owner freed it meanwhile. Where it holds its place, that is to be freed now.
+    Freed { holds_its_place: bool },
     Stays,
 }
 
