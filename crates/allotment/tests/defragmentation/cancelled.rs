@@ -237,3 +237,42 @@ fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
         model.finish();
     }
 }
+
+#[test]
+fn a_pool_that_is_reset_while_a_pass_is_open_has_nothing_reserved_and_what_came_after_stays() {
+    for freed in [false, true] {
+        let rig = small_rig();
+        let pools = [rig.create_pool(fixed_pool(HOST, 32 * KIB)).unwrap()];
+        let mut model = Model::new(&rig, &pools, 5);
+        (0..24).for_each(|_| model.allocate(Some(0), &movable(4 * KIB)));
+        model.thin_out(60);
+        let desc = small_steps(DefragmentationStrategy::Full);
+        let mut defragmentation = rig.defragmentation_in(&pools[0], desc).unwrap();
+        let pass = loop {
+            match defragmentation.next_pass() {
+                NextPass::Moves(pass) => break pass,
+                NextPass::LimitReached => {}
+                NextPass::Done => panic!("there is something to gain"),
+            }
+        };
+        if freed {
+            let at = model.position(pass.moves()[0].id()).unwrap();
+            model.free(at);
+        }
+        rig.reset_pool(&pools[0]).unwrap();
+        assert_eq!(rig.statistics().allocations, 0);
+        let stale = core::mem::take(&mut model.live);
+        (0..20).for_each(|_| model.allocate(Some(0), &movable(3 * KIB)));
+        pass.end();
+        model.check_alone();
+        rig.free_all(stale.into_iter().map(|held| held.token));
+        model.check_alone();
+        let done = go_on(&mut model, &mut defragmentation, 10_000, End::Ended);
+        assert!(done);
+        drop(defragmentation);
+        model.check_alone();
+        check_open(&model, 32 * KIB);
+        model.finish();
+        pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
+    }
+}

@@ -5,6 +5,9 @@
 mod rig;
 
 mod cancelled;
+mod faults;
 mod gains;
+mod generated;
 mod matrix;
 mod model;
+mod threads;

@@ -1,0 +1,231 @@
+//! Generated operations on several pools, some of which are defragmented meanwhile, against a model of all bytes.
+
+use core::time::Duration;
+
+use allotment::device::host::HostDevice;
+use allotment::memory::{
+    AllocationId, BlockSizes, BlockSizing, Defragmentation, DefragmentationDesc, DefragmentationStrategy,
+    Movability, NextPass, Pass, PassLimits, Release, Retention,
+};
+use allotment::{Algorithm, PoolDesc};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::model::{HOST, Model, copy, movable_aligned};
+use crate::rig::{DISCRETE, KIB, Rig, fixed_pool, profile, retention, small_blocks, wanted_in};
+
+/// Five bytes are one operation.
+type Op = [u8; 5];
+
+const POOLS: usize = 3;
+
+fn defragmentation_desc([_, a, b, c, d]: Op) -> DefragmentationDesc {
+    let strategy = match a % 4 {
+        0 => DefragmentationStrategy::Fast,
+        1 => DefragmentationStrategy::WithinBytes(u64::from(b) * 64),
+        _ => DefragmentationStrategy::Full,
+    };
+    let mut limits = PassLimits::NONE.with_moves(1 + u32::from(c % 16));
+    if c >= 128 {
+        limits = limits.with_time(Duration::ZERO);
+    }
+    if d % 8 == 0 {
+        limits = limits.with_bytes(u64::from(d) * 16);
+    }
+    let release = if d % 3 == 0 { Release::ByRetention } else { Release::AtOnce };
+    DefragmentationDesc::new(strategy).with_limits(limits).with_release(release)
+}
+
+impl Model<'_> {
+    fn pick(&self, a: u8, b: u8) -> Option<usize> {
+        usize::from(u16::from_le_bytes([a, b])).checked_rem(self.live.len())
+    }
+
+    /// What may be done whether or not a pass is open.
+    fn step(&mut self, [kind, a, b, c, d]: Op) {
+        let at = self.pick(a, b);
+        match (kind % 16, at) {
+            (0..6, _) => {
+                let home = usize::from(a) % (POOLS + 2);
+                let home = (home < POOLS).then_some(home);
+                let size = 1 + u64::from(b) * [1, 4, 12, 40][usize::from(c % 4)];
+                let alignment = 1 << (d % 10);
+                let desc = match c / 4 % 8 {
+                    0 => wanted_in(size, HOST),
+                    1 => movable_aligned(size, alignment).movable(Movability::Recreated),
+                    _ => movable_aligned(size, alignment),
+                };
+                self.try_allocate(home, &desc);
+            }
+            (6..10, Some(at)) => self.free(at),
+            (10, Some(at)) => self.fill(at),
+            (11, Some(at)) => {
+                if self.rig.map(&self.live[at].token).is_ok() {
+                    self.live[at].maps += 1;
+                }
+            }
+            (12 | 13, Some(at)) => {
+                let unmapped = self.rig.unmap(&self.live[at].token).is_ok();
+                assert_eq!(unmapped, self.live[at].maps > 0);
+                self.live[at].maps -= u32::from(unmapped);
+            }
+            (14, _) => (0..1 + a % 4).for_each(|_| self.rig.end_frame()),
+            (15, _) if a % 4 == 0 => {
+                self.rig.trim();
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what comes until a pass is to end, and ends it.
+    fn in_pass(&mut self, mut pass: Pass<'_, HostDevice>, ops: &mut core::slice::Iter<'_, Op>) {
+        self.check_moves(&pass);
+        pass.moves().iter().for_each(copy);
+        let recreated: Vec<AllocationId> = pass
+            .moves()
+            .iter()
+            .filter(|one| one.contents() == Movability::Recreated)
+            .map(|one| one.id())
+            .collect();
+        while let Some(&op) = ops.next() {
+            let [kind, a, b, ..] = op;
+            let which = usize::from(b) % pass.moves().len();
+            match (kind / 16, a % 8) {
+                (0..4, 0..3) => {
+                    pass.end();
+                    return self.after_pass(&recreated);
+                }
+                (0..4, 3) => {
+                    drop(pass);
+                    return self.after_pass(&recreated);
+                }
+                (0..4, 4) => {
+                    core::mem::forget(pass);
+                    return;
+                }
+                (4, _) => pass.ignore(which),
+                (5, _) => {
+                    if let Some(at) = self.position(pass.moves()[which].id()) {
+                        let token = self.live.swap_remove(at).token;
+                        pass.destroy(which, token).unwrap();
+                    }
+                }
+                _ => self.step(op),
+            }
+            self.rig.check_invariants();
+        }
+        pass.end();
+        self.after_pass(&recreated);
+    }
+
+    fn after_pass(&mut self, recreated: &[AllocationId]) {
+        self.make_anew(recreated);
+        self.check_bytes();
+        self.rig.check_invariants();
+    }
+}
+
+fn run(ops: &[Op], algorithm: Algorithm, kept: Retention) {
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        (desc.algorithm, desc.retention, desc.shards) = (algorithm, kept, 1);
+        desc.block_sizes = small_blocks(4 * KIB, 32 * KIB);
+        desc.block_sizes.growth_divisor = 4;
+    });
+    let mut growing = PoolDesc::new([HOST]);
+    growing.sizing = Some(BlockSizing::Growing(BlockSizes::fixed(8 * KIB)));
+    let mut fixed = fixed_pool(HOST, 12 * KIB);
+    (fixed.min_blocks, fixed.max_blocks) = (2, 6);
+    let mut buddies = fixed_pool(HOST, 8 * KIB);
+    buddies.algorithm = Algorithm::Buddy;
+    let pools = [growing, fixed, buddies].map(|mut desc| {
+        desc.retention = kept;
+        rig.create_pool(desc).unwrap()
+    });
+    let mut model = Model::new(&rig, &pools, 1);
+    let mut running: Option<(Defragmentation<'_, HostDevice>, bool)> = None;
+    let mut rest = ops.iter();
+    while let Some(&op) = rest.next() {
+        let [kind, a, ..] = op;
+        match (kind / 16, &mut running) {
+            (10, None) => {
+                let desc = defragmentation_desc(op);
+                let begun = match usize::from(kind % 16) % (POOLS + 1) {
+                    0 => rig.defragmentation(desc),
+                    at => rig.defragmentation_in(&pools[at - 1], desc),
+                };
+                running = Some((begun.unwrap(), false));
+            }
+            (10..14, Some((defragmentation, planned))) => {
+                if a % 8 == 0 && !*planned {
+                    defragmentation.plan();
+                    *planned = true;
+                }
+                let done = match defragmentation.next_pass() {
+                    NextPass::Moves(pass) => {
+                        model.in_pass(pass, &mut rest);
+                        false
+                    }
+                    NextPass::LimitReached => false,
+                    NextPass::Done => true,
+                };
+                if done {
+                    running = None;
+                }
+            }
+            (14, Some(_)) if a % 4 == 0 => {
+                running = None;
+                model.check_alone();
+            }
+            _ => model.step(op),
+        }
+        rig.check_invariants();
+    }
+    drop(running);
+    model.check_alone();
+    // To the end.
+    for at in 0..=POOLS {
+        let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE.with_moves(9));
+        let mut defragmentation = match at {
+            0 => rig.defragmentation(desc).unwrap(),
+            at => rig.defragmentation_in(&pools[at - 1], desc).unwrap(),
+        };
+        let planned = defragmentation.plan().clone();
+        loop {
+            match defragmentation.next_pass() {
+                NextPass::Moves(pass) => {
+                    model.check_moves(&pass);
+                    pass.moves().iter().for_each(copy);
+                    pass.end();
+                }
+                NextPass::LimitReached => panic!("time was not limited"),
+                NextPass::Done => break,
+            }
+        }
+        let done = defragmentation.statistics();
+        assert_eq!((done.blocks_kept, done.moves), (0, planned.moves()), "{planned:?} {done:?}");
+        drop(defragmentation);
+        model.check_alone();
+    }
+    model.finish();
+    pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
+}
+
+/// One test a combination, so that a failure names it.
+macro_rules! loses_nothing {
+    ($($name:ident: $algorithm:ident, $retention:expr;)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+            $(#[test]
+            fn $name(ops in vec(any::<Op>(), 0..160)) {
+                run(&ops, Algorithm::$algorithm, $retention);
+            })*
+        }
+    };
+}
+
+loses_nothing! {
+    over_tlsf_whatever_happens_no_byte_is_lost: Tlsf, retention(20, 16 << 10);
+    over_tlsf_that_keeps_nothing_whatever_happens_no_byte_is_lost: Tlsf, Retention::NONE;
+    over_buddy_whatever_happens_no_byte_is_lost: Buddy, Retention::NONE;
+}

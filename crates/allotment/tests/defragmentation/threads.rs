@@ -1,0 +1,265 @@
+//! Threads that allocate, write, read and free, while another defragments under them.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::scope;
+
+use allotment::device::host::HostDevice;
+use allotment::memory::{
+    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass, PassLimits,
+    Release, Retention,
+};
+use allotment::{Algorithm, Allocation, AllocationDesc, Pool};
+
+use crate::gains::Random;
+use crate::model::{HOST, copy, movable};
+use crate::rig::{DISCRETE, KIB, Rig, fixed_pool, profile, wanted_in};
+
+const THREADS: u64 = 3;
+
+/// How much of the usual work is done, in percent: less where everything takes ten times as long.
+fn percent() -> u64 {
+    std::env::var("ALLOTMENT_PERCENT").map_or(100, |percent| percent.parse().expect("a number of percent"))
+}
+
+/// Tells other threads to stop, even when the one that works panics.
+struct StopWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Held {
+    token: Allocation,
+    desc: AllocationDesc,
+    byte: u8,
+    recreated: bool,
+}
+
+/// Where one thread allocates.
+#[derive(Clone, Copy)]
+struct Home<'a> {
+    rig: &'a Rig,
+    pool: Option<&'a Pool>,
+}
+
+impl Home<'_> {
+    fn allocate(self, desc: &AllocationDesc) -> Allocation {
+        match self.pool {
+            Some(pool) => self.rig.allocate_in(pool, desc).unwrap(),
+            None => self.rig.allocate(desc).unwrap(),
+        }
+    }
+
+    /// Writes all bytes. False where it is being moved.
+    fn fill(self, held: &mut Held, byte: u8) -> bool {
+        let bytes = vec![byte; held.desc.requirements.size as usize];
+        match self.rig.write(&held.token, 0, &bytes) {
+            Ok(()) => {
+                held.byte = byte;
+                true
+            }
+            Err(AccessError::Moving) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn check(self, held: &Held) {
+        let mut bytes = vec![0; held.desc.requirements.size as usize];
+        self.rig.read(&held.token, 0, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|&found| found == held.byte), "somebody else's bytes");
+    }
+}
+
+fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
+    let rig = home.rig;
+    let mut random = Random(thread * 7919 + 3);
+    let mut live: Vec<Held> = Vec::new();
+    for round in 0..rounds {
+        let byte = (thread * 41 + round) as u8;
+        match random.below(10) {
+            0..4 if live.len() < 40 => {
+                let most = if random.below(20) == 0 { 12 * KIB } else { 2 * KIB };
+                let size = 1 + random.below(most);
+                let desc = match random.below(4) {
+                    0 if pinned => wanted_in(size, HOST),
+                    _ => movable(size),
+                };
+                let token = home.allocate(&desc);
+                let mut held = Held { token, desc, byte: 0, recreated: false };
+                // What nobody else has written to yet can be on its way already.
+                held.recreated = !home.fill(&mut held, byte);
+                live.push(held);
+            }
+            // In waves, so that there is something to gain.
+            4 if round % 97 > 70 => {
+                for at in (0..live.len()).rev().filter(|at| at % 3 != 0) {
+                    let held = live.swap_remove(at);
+                    rig.free(held.token).unwrap();
+                }
+            }
+            at => {
+                let Some(which) = (random.below(1 << 20) as usize).checked_rem(live.len()) else { continue };
+                let held = &mut live[which];
+                if held.recreated {
+                    held.recreated = !home.fill(held, byte);
+                    continue;
+                }
+                home.check(held);
+                match at {
+                    4 | 5 => {
+                        let held = live.swap_remove(which);
+                        rig.free(held.token).unwrap();
+                    }
+                    6 => {
+                        home.fill(held, byte);
+                    }
+                    7 => match rig.map(&held.token) {
+                        Ok(address) => {
+                            assert_eq!(rig.place(&held.token).unwrap().address, Some(address), "mapped, it stays");
+                            home.check(held);
+                            assert_eq!(rig.place(&held.token).unwrap().address, Some(address), "mapped, it stays");
+                            rig.unmap(&held.token).unwrap();
+                        }
+                        Err(AccessError::Moving) => {}
+                        Err(error) => panic!("{error}"),
+                    },
+                    _ => {
+                        let info = rig.info(held.token.id()).unwrap();
+                        assert_eq!(info.size, held.desc.requirements.size);
+                        assert!(rig.statistics().allocations > 0);
+                    }
+                }
+            }
+        }
+    }
+    for held in live {
+        if !held.recreated {
+            home.check(&held);
+        }
+        rig.free(held.token).unwrap();
+    }
+}
+
+/// Begins one defragmentation after the other and ends each pass in one way or another. Returns how many allocations
+/// it moved.
+fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
+    let mut random = Random(seed);
+    let mut moves = 0;
+    while !done.load(Ordering::Relaxed) {
+        let strategy = match random.below(3) {
+            0 => DefragmentationStrategy::Fast,
+            1 => DefragmentationStrategy::Full,
+            _ => DefragmentationStrategy::WithinBytes(random.below(64 * KIB)),
+        };
+        let release = [Release::AtOnce, Release::ByRetention][random.below(2) as usize];
+        let limits = PassLimits::default().with_moves(1 + random.below(20) as u32);
+        let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_release(release);
+        let mut defragmentation = match home.pool {
+            Some(pool) => home.rig.defragmentation_in(pool, desc).unwrap(),
+            None => home.rig.defragmentation(desc).unwrap(),
+        };
+        while let NextPass::Moves(mut pass) = defragmentation.next_pass() {
+            if random.below(8) == 0 {
+                pass.ignore(0);
+            }
+            pass.moves().iter().for_each(copy);
+            match random.below(10) {
+                0 => drop(pass),
+                1 => {
+                    let mut old = Vec::new();
+                    pass.end_with(|_, place| old.push(place));
+                    std::thread::yield_now();
+                    home.rig.free_all(old);
+                }
+                _ => pass.end(),
+            }
+        }
+        moves += defragmentation.statistics().moves;
+        drop(defragmentation);
+        std::thread::yield_now();
+    }
+    moves
+}
+
+fn torment(algorithm: Algorithm, retention: Retention, custom: bool, pinned: bool) {
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        (desc.algorithm, desc.retention, desc.shards) = (algorithm, retention, 2);
+        desc.block_sizes = BlockSizes::fixed(16 * KIB);
+    });
+    let mut desc = fixed_pool(HOST, 16 * KIB);
+    (desc.algorithm, desc.retention, desc.min_blocks) = (algorithm, retention, 2);
+    let pool = rig.create_pool(desc).unwrap();
+    let home = Home { rig: &rig, pool: custom.then_some(&pool) };
+    let done = AtomicBool::new(false);
+    let (at_work, moves) = (AtomicU32::new(THREADS as u32), AtomicU32::new(0));
+    scope(|scope| {
+        let (done, at_work, moves) = (&done, &at_work, &moves);
+        scope.spawn(move || moves.store(defragment(home, done, 17), Ordering::Relaxed));
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                let stop = StopWhenDropped(done);
+                work(thread, 400 * percent(), home, pinned);
+                if at_work.fetch_sub(1, Ordering::Relaxed) != 1 {
+                    core::mem::forget(stop);
+                }
+            });
+        }
+    });
+    assert!(moves.into_inner() > 0, "something was moved");
+    rig.check_invariants();
+    assert_eq!(rig.statistics().allocations, 0);
+    rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
+fn three_threads_do_what_they_like_while_a_fourth_defragments_default_pools() {
+    torment(Algorithm::Tlsf, Retention::NONE, false, true);
+    torment(Algorithm::Tlsf, Retention::default(), false, false);
+    torment(Algorithm::Buddy, Retention::NONE, false, false);
+}
+
+#[test]
+fn three_threads_do_what_they_like_while_a_fourth_defragments_a_custom_pool() {
+    torment(Algorithm::Tlsf, Retention::NONE, true, false);
+    torment(Algorithm::Buddy, Retention::default(), true, true);
+}
+
+/// What is freed by one thread while another copies it stays where it is until the pass ends.
+#[test]
+fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        (desc.retention, desc.shards) = (Retention::NONE, 1);
+        desc.block_sizes = BlockSizes::fixed(16 * KIB);
+    });
+    let mut tokens: Vec<_> =
+        [4, 12, 8].into_iter().map(|kib| Some(rig.allocate(&movable(kib * KIB).movable(Movability::Copied)).unwrap())).collect();
+    rig.free(tokens[1].take().unwrap()).unwrap();
+    let mut defragmentation = rig
+        .defragmentation(DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE))
+        .unwrap();
+    let NextPass::Moves(pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
+    let blocks = rig.statistics().blocks;
+    let id = tokens[0].as_ref().unwrap().id();
+    rig.free(tokens[0].take().unwrap()).unwrap();
+    assert_eq!(rig.info(id).err(), Some(AccessError::Stale));
+    assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as somebody may copy from it");
+    // Nor does anybody else get the place.
+    let refused = rig.allocate(&wanted_in(16 * KIB, HOST).without_growth());
+    assert!(refused.is_err());
+    rig.check_invariants();
+    pass.moves().iter().for_each(copy);
+    pass.end();
+    assert_eq!((rig.statistics().blocks, rig.statistics().allocations), (blocks - 1, 1));
+    assert_eq!((defragmentation.statistics().freed, defragmentation.statistics().moves), (1, 0));
+    drop(defragmentation);
+    rig.check_invariants();
+    rig.free_all(tokens.into_iter().flatten());
+}
+
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Rig>();
+    shared::<HostDevice>();
+};
