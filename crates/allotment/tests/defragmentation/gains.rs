@@ -4,12 +4,13 @@ use allotment::device::host::HostDevice;
 use allotment::memory::{
     AccessError, AllocationId, BlockSizes, BlockSizing, Defragmentation, DefragmentationDesc,
     DefragmentationStatistics, DefragmentationStrategy, Lifetime, Movability, NextPass, PassLimits, Retention,
+    Upkeep, Watermark,
 };
 use allotment::{Allocation, AllocationDesc, Intent, PoolDesc, ResourceKind};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
 use crate::rig::{
-    COARSE, DISCRETE, FINE, KIB, MIB, Rig, aligned, fixed_pool, profile, small_blocks, wanted, wanted_in,
+    COARSE, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, profile, small_blocks, wanted, wanted_in,
 };
 
 /// Ends every pass that there is, and copies nothing.
@@ -630,4 +631,103 @@ fn growing_blocks_of_many_sizes_become_fewer_bytes() {
         model.finish();
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
     }
+}
+
+#[test]
+fn memory_that_is_not_coherent_is_flushed_at_its_new_place() {
+    let rig = small_rig(MOBILE);
+    let mut model = Model::new(&rig, &[], 6);
+    for _ in 0..400 {
+        let size = 1 + model.random.below(3 * KIB);
+        model.allocate(None, &movable(size));
+    }
+    model.thin_out(60);
+    rig.trim();
+    let limits = PassLimits::NONE.with_moves(7);
+    let mut defragmentation = rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
+    let planned = defragmentation.plan().blocks_freed();
+    assert!(planned > 1);
+    loop {
+        match defragmentation.next_pass() {
+            NextPass::Moves(pass) => {
+                model.check_moves(&pass);
+                // What the CPU sees is what was written last, since nothing but the CPU wrote.
+                pass.moves().iter().for_each(copy);
+                let ids: Vec<_> = pass.moves().iter().map(|one| one.id()).collect();
+                pass.end();
+                for held in model.live.iter().filter(|held| ids.contains(&held.token.id())) {
+                    rig.flush(&held.token, 0..held.bytes.len() as u64).unwrap();
+                    let atom = profile(MOBILE).limits.non_coherent_atom_size;
+                    assert!(atom.is_aligned(rig.place(&held.token).unwrap().offset));
+                }
+                model.check();
+            }
+            NextPass::LimitReached => {}
+            NextPass::Done => break,
+        }
+    }
+    assert_eq!(defragmentation.statistics().blocks_emptied, planned);
+    drop(defragmentation);
+    model.check_alone();
+    model.finish();
+}
+
+#[test]
+fn another_allocation_than_that_of_the_move_is_not_destroyed_in_its_place() {
+    let rig = small_rig(DISCRETE);
+    let mut model = Model::new(&rig, &[], 1);
+    one_a_block(&mut model, &[10, 20]);
+    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let NextPass::Moves(mut pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
+    let at = model.live.iter().position(|held| held.token.id() != pass.moves()[0].id()).unwrap();
+    let mut other = model.live.swap_remove(at);
+    other.token = pass.destroy(0, other.token).unwrap_err().0;
+    model.live.push(other);
+    pass.ignore(0);
+    assert!(pass.moves()[0].is_ignored() && pass.bytes() == 0);
+    pass.end();
+    assert_eq!(defragmentation.statistics().ignored, 1);
+    assert!(matches!(defragmentation.next_pass(), NextPass::Done));
+    drop(defragmentation);
+    model.check_alone();
+    model.finish();
+}
+
+/// A block that is given back is given back by upkeep, where that is somebody else's.
+#[test]
+fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(BLOCK), Retention::NONE, 1);
+        desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+    });
+    let mut model = Model::new(&rig, &[], 1);
+    for _ in 0..300 {
+        let size = 1 + model.random.below(6 * KIB);
+        model.allocate(None, &movable(size));
+    }
+    model.thin_out(75);
+    rig.keep_up();
+    let objects = rig.objects();
+    let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
+    let planned = defragmentation.plan().clone();
+    loop {
+        match defragmentation.next_pass() {
+            NextPass::Moves(pass) => {
+                pass.moves().iter().for_each(copy);
+                pass.end();
+                model.check_bytes();
+            }
+            NextPass::LimitReached => {}
+            NextPass::Done => break,
+        }
+    }
+    let done = defragmentation.statistics();
+    assert!(done.blocks_emptied > 0 && done.blocks_emptied == planned.blocks_freed(), "{planned:?} {done:?}");
+    drop(defragmentation);
+    assert_eq!(rig.objects(), objects, "nobody waits for the driver");
+    // None is got in place of those, as room for the watermark was left.
+    assert_eq!(rig.keep_up().blocks, 0);
+    assert!(rig.objects() <= objects - done.blocks_emptied);
+    model.check_alone();
+    model.finish();
 }
