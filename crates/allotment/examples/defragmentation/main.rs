@@ -77,7 +77,11 @@ fn both<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
     row("moved", without.moves.to_string(), with.moves.to_string());
     row("copied for it", mib(without.bytes_moved), mib(with.bytes_moved));
     row("blocks emptied", without.blocks_emptied.to_string(), with.blocks_emptied.to_string());
-    row("longest step, by the wall", format!("{:.1?}", without.longest_step), format!("{:.1?}", with.longest_step));
+    row(
+        "longest step, by the wall",
+        format!("{:.1?}", without.longest_step),
+        format!("{:.1?}", with.longest_step),
+    );
     if with.most_idle >= 0.1 {
         return Err(format!("{} of the memory was idle at most", percent(with.most_idle)).into());
     }

@@ -13,7 +13,7 @@
 use allotment_suballoc::{Algorithm, Alignment, Request, Strategy};
 
 use super::block_set::{Release, Role, Sizes};
-use super::pool::{Fitted, PoolSlot, PoolState};
+use super::pool::{Fitted, PoolSlot, PoolState, Travel};
 use super::record::Record;
 use super::{AllocationDesc, Intent, Movability, Name};
 use crate::device::{Device, Requirements, ResourceKind};
@@ -62,7 +62,7 @@ impl<D: Device> PoolState<D> {
         let detail = self.detail(record)?;
         let entry = slot.records.get(record)?;
         let set = usize::from(detail.set);
-        let free_to_move = !detail.moving && entry.maps() == 0;
+        let free_to_move = detail.travel == Travel::Rests && entry.maps() == 0;
         let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
         let needed = self.sets[set].least_block(size);
         // The door lets no size through of which the next power of two is too large.
@@ -151,7 +151,7 @@ impl<D: Device> PoolState<D> {
     /// Notes whether an allocation has a place reserved for it.
     pub(super) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
         if let Some(detail) = self.detail_mut(record) {
-            detail.moving = moving;
+            detail.travel = if moving { Travel::Moves } else { Travel::Rests };
         }
         if !moving {
             slot.records.get(record).into_iter().for_each(|entry| entry.set_moving(false));
@@ -162,16 +162,21 @@ impl<D: Device> PoolState<D> {
     /// nobody else's until the move ends. `None` where it is not being moved; else its name, to be dropped after the
     /// lock.
     pub(super) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
-        let entry = slot.records.get(record).filter(|entry| entry.read().moving)?;
-        let detail = self.detail_mut(record).filter(|detail| detail.moving)?;
-        detail.left = true;
+        let detail = self.detail_mut(record).filter(|detail| detail.travel == Travel::Moves)?;
+        let entry = slot.records.get(record)?;
+        let place = entry.read();
+        // What is only reserved for can go, and what is arriving is where it is: its move has ended.
+        if !place.moving || place.arriving {
+            return None;
+        }
+        detail.travel = Travel::Left;
         entry.retire();
         Some(self.label_mut(record).and_then(|label| label.name.take()))
     }
 
     /// Notes that the move of an allocation ended that was freed meanwhile. True where it was, and can be freed.
     pub(super) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
-        let left = self.detail_mut(record).is_some_and(|detail| core::mem::take(&mut detail.left));
+        let left = self.detail(record).is_some_and(|detail| detail.travel == Travel::Left);
         if left {
             self.note_moving(slot, record, false);
         }
@@ -192,12 +197,12 @@ impl<D: Device> PoolState<D> {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
             if let Some(detail) = self.detail_mut(record) {
                 (detail.spot, detail.sizes) = (place.spot, place.sizes);
-                (detail.moving, detail.may_wait) = (false, may_wait);
+                (detail.travel, detail.may_wait) = (Travel::Rests, may_wait);
             }
             self.write_place(slot, record, exclusive);
         }
         if arriving {
-            self.detail_mut(record).into_iter().for_each(|detail| detail.moving = true);
+            self.detail_mut(record).into_iter().for_each(|detail| detail.travel = Travel::Moves);
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
     }

@@ -197,10 +197,22 @@ pub(super) struct Detail {
     /// What its place must be a multiple of, its pool's wishes included.
     pub(super) alignment: Alignment,
     pub(super) movability: Movability,
-    /// Another place is reserved for it.
-    pub(super) moving: bool,
+    pub(super) travel: Travel,
+}
+
+// A cache line. There is one for each allocation that there has been at once.
+const _: () = assert!(size_of::<Option<Detail>>() == 64, "details are as large as they may be");
+
+/// Whether an allocation is on its way to another place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Travel {
+    /// It is where it is.
+    #[default]
+    Rests,
+    /// Another place is reserved for it, or its bytes are on their way to where it is now.
+    Moves,
     /// Its owner freed it while it was being moved: it stands where it does until that ends.
-    pub(super) left: bool,
+    Left,
 }
 
 /// What a person or a program calls an allocation. Apart from the rest, since most have none.
@@ -531,7 +543,7 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(detail.set);
         let blocks = self.sets.get_mut(set)?;
         if detail.waiting
-            || detail.moving
+            || detail.travel != Travel::Rests
             || self.clock.is_about_to_tick()
             || !blocks.park(record, &detail.spot, detail.sizes)
         {
@@ -687,8 +699,7 @@ impl<D: Device> PoolState<D> {
             may_wait: self.sets[set].may_wait(&spot, sizes),
             alignment: fitted.request.alignment,
             movability: if stays { Movability::Pinned } else { desc.movability },
-            moving: false,
-            left: false,
+            travel: Travel::Rests,
         };
         if self.vacant.pop().is_none() {
             self.details.push(None);

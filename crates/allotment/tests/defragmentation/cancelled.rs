@@ -35,8 +35,7 @@ fn check_open(model: &Model<'_>, block_size: u64) {
 
 /// Three calls of `next_pass` do the least that they can.
 fn small_steps(strategy: DefragmentationStrategy) -> DefragmentationDesc {
-    DefragmentationDesc::new(strategy)
-        .with_limits(PassLimits::NONE.with_moves(3).with_time(Duration::ZERO))
+    DefragmentationDesc::new(strategy).with_limits(PassLimits::NONE.with_moves(3).with_time(Duration::ZERO))
 }
 
 /// Goes on for `calls` calls, the last of which ends as told. True where it was done before.

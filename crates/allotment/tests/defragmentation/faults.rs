@@ -29,8 +29,12 @@ fn desc() -> DefragmentationDesc {
 /// Between any two steps others ask for memory that the driver refuses them.
 #[test]
 fn whichever_call_fails_while_blocks_are_emptied_nothing_leaks() {
-    const ERRORS: [DeviceError; 4] =
-        [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::MapFailed, DeviceError::Lost];
+    const ERRORS: [DeviceError; 4] = [
+        DeviceError::OutOfDeviceMemory,
+        DeviceError::OutOfHostMemory,
+        DeviceError::MapFailed,
+        DeviceError::Lost,
+    ];
     for error in ERRORS {
         for k in 1..12 {
             for for_good in [false, true] {

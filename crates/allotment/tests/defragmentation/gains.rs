@@ -3,14 +3,15 @@
 use allotment::device::host::HostDevice;
 use allotment::memory::{
     AccessError, AllocationId, BlockSizes, BlockSizing, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, Lifetime, Movability, NextPass, PassLimits, Retention,
-    Upkeep, Watermark,
+    DefragmentationStatistics, DefragmentationStrategy, Lifetime, Movability, NextPass, PassLimits,
+    Retention, Upkeep, Watermark,
 };
 use allotment::{Allocation, AllocationDesc, Intent, PoolDesc, ResourceKind};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
 use crate::rig::{
-    COARSE, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, profile, small_blocks, wanted, wanted_in,
+    COARSE, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, profile, small_blocks, wanted,
+    wanted_in,
 };
 
 /// Ends every pass that there is, and copies nothing.
@@ -178,8 +179,9 @@ fn what_is_mapped_after_it_was_planned_and_reserved_stays() {
         }
     }
     rig.trim();
-    let mut defragmentation =
-        rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(PassLimits::NONE.with_moves(1))).unwrap();
+    let mut defragmentation = rig
+        .defragmentation(DefragmentationDesc::new(FULL).with_limits(PassLimits::NONE.with_moves(1)))
+        .unwrap();
     let NextPass::Moves(pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let first = pass.moves()[0].id();
     pass.moves().iter().for_each(copy);
@@ -245,7 +247,8 @@ fn no_more_bytes_are_copied_than_were_allowed_in_all_passes_and_rounds() {
         let mut model = Model::new(&rig, &[], 1);
         one_a_block(&mut model, &[1, 2, 3, 4, 5, 6, 7]);
         rig.trim();
-        let done = run_with_copies(&mut model, unlimited(DefragmentationStrategy::WithinBytes(allowed * KIB)));
+        let done =
+            run_with_copies(&mut model, unlimited(DefragmentationStrategy::WithinBytes(allowed * KIB)));
         assert!(done.bytes_moved <= allowed * KIB, "{done:?}");
         let sums = [0, 1, 3, 6, 10, 15, 21];
         let best = sums.iter().rposition(|&sum| sum <= allowed).unwrap();
@@ -282,7 +285,9 @@ fn what_came_after_the_plan_counts_too() {
 
 #[test]
 fn a_pass_has_no_more_moves_and_bytes_than_its_limits() {
-    for (moves, bytes) in [(1, u64::MAX), (3, u64::MAX), (u32::MAX, 4 * KIB), (u32::MAX, 9 * KIB), (2, 5 * KIB)] {
+    for (moves, bytes) in
+        [(1, u64::MAX), (3, u64::MAX), (u32::MAX, 4 * KIB), (u32::MAX, 9 * KIB), (2, 5 * KIB)]
+    {
         let rig = small_rig(DISCRETE);
         let mut model = Model::new(&rig, &[], 3);
         (0..200).for_each(|_| {
@@ -292,7 +297,8 @@ fn a_pass_has_no_more_moves_and_bytes_than_its_limits() {
         model.thin_out(70);
         rig.trim();
         let limits = PassLimits::NONE.with_moves(moves).with_bytes(bytes);
-        let mut defragmentation = rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
+        let mut defragmentation =
+            rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
         let planned = defragmentation.plan().clone();
         assert!(planned.blocks_freed() > 2);
         loop {
@@ -326,7 +332,8 @@ fn what_is_larger_than_a_pass_may_move_stays_and_so_does_its_block() {
     model.finish();
     let mut model = Model::new(&rig, &[], 1);
     one_a_block(&mut model, &[9, 30]);
-    let mut defragmentation = rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
+    let mut defragmentation =
+        rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
     assert_eq!(defragmentation.plan().moves(), 1);
     model.allocate(None, &movable(34 * KIB));
     model.allocate(None, &movable(24 * KIB));
@@ -358,8 +365,12 @@ fn alignments_and_granularity_are_kept() {
         let granularity = profile(name).limits.buffer_image_granularity;
         let mut random = Random(9);
         let mut live: Vec<(Allocation, AllocationDesc)> = Vec::new();
-        let kinds =
-            [ResourceKind::Buffer, ResourceKind::OptimalImage, ResourceKind::LinearImage, ResourceKind::Unknown];
+        let kinds = [
+            ResourceKind::Buffer,
+            ResourceKind::OptimalImage,
+            ResourceKind::LinearImage,
+            ResourceKind::Unknown,
+        ];
         for _ in 0..600 {
             let mut desc = wanted(0, Intent::Device).movable(Movability::Copied);
             desc.requirements = aligned(1 + random.below(30 * KIB), 1 << random.below(14));
@@ -378,7 +389,10 @@ fn alignments_and_granularity_are_kept() {
         assert!(done.blocks_emptied > 2, "{done:?}");
         rig.check_invariants();
         let after = rig.statistics();
-        assert_eq!((before.allocations, before.allocation_bytes), (after.allocations, after.allocation_bytes));
+        assert_eq!(
+            (before.allocations, before.allocation_bytes),
+            (after.allocations, after.allocation_bytes)
+        );
         let mut places = Vec::new();
         for ((token, desc), was) in live.iter().zip(types) {
             let place = rig.place(token).unwrap();
@@ -429,7 +443,8 @@ fn nothing_goes_to_another_pool_or_memory_type() {
     rig.trim();
     let of = |pool: &allotment::Pool| rig.pool_statistics(pool).unwrap();
     let seen = || {
-        let mut sums: Vec<_> = rig.detailed_statistics().iter().map(|one| one.brief.allocation_bytes).collect();
+        let mut sums: Vec<_> =
+            rig.detailed_statistics().iter().map(|one| one.brief.allocation_bytes).collect();
         sums.extend(pools.iter().map(|pool| of(pool).allocation_bytes));
         sums
     };
@@ -644,7 +659,8 @@ fn memory_that_is_not_coherent_is_flushed_at_its_new_place() {
     model.thin_out(60);
     rig.trim();
     let limits = PassLimits::NONE.with_moves(7);
-    let mut defragmentation = rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
+    let mut defragmentation =
+        rig.defragmentation(DefragmentationDesc::new(FULL).with_limits(limits)).unwrap();
     let planned = defragmentation.plan().blocks_freed();
     assert!(planned > 1);
     loop {

@@ -190,7 +190,8 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: Retention) {
     model.check_alone();
     // To the end.
     for at in 0..=POOLS {
-        let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE.with_moves(9));
+        let desc = DefragmentationDesc::new(DefragmentationStrategy::Full)
+            .with_limits(PassLimits::NONE.with_moves(9));
         let mut defragmentation = match at {
             0 => rig.defragmentation(desc).unwrap(),
             at => rig.defragmentation_in(&pools[at - 1], desc).unwrap(),

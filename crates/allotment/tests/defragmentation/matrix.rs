@@ -164,7 +164,11 @@ impl Case {
                 rig.check_invariants();
             }
             drops |= self.act == Act::Mixed && model.random.below(8) == 0;
-            if drops { drop(pass) } else { pass.end() }
+            if drops {
+                drop(pass)
+            } else {
+                pass.end()
+            }
             model.make_anew(&recreated);
             recreated.clear();
             model.check();
@@ -192,7 +196,10 @@ impl Case {
         if moves_all {
             assert_eq!((done.blocks_kept, done.ignored), (0, 0), "{planned:?} {done:?}");
             assert_eq!((done.blocks_emptied, done.moves), (planned.blocks_freed(), planned.moves()));
-            assert_eq!((done.bytes_emptied, done.bytes_moved), (planned.bytes_freed(), planned.bytes_moved()));
+            assert_eq!(
+                (done.bytes_emptied, done.bytes_moved),
+                (planned.bytes_freed(), planned.bytes_moved())
+            );
         }
         if let DefragmentationStrategy::WithinBytes(bytes) = self.strategy {
             assert!(done.bytes_moved <= bytes, "{done:?}");

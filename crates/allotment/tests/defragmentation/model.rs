@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use allotment::device::host::HostDevice;
 use allotment::device::{MemoryHandle, MemoryTypeIndex};
 use allotment::memory::{
-    AccessError, AllocationId, Defragmentation, Move, Movability, NextPass, Pass, Statistics,
+    AccessError, AllocationId, Defragmentation, Movability, Move, NextPass, Pass, Statistics,
 };
 use allotment::{Allocation, AllocationDesc, Pool};
 

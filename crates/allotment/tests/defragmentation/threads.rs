@@ -117,9 +117,17 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                     }
                     7 => match rig.map(&held.token) {
                         Ok(address) => {
-                            assert_eq!(rig.place(&held.token).unwrap().address, Some(address), "mapped, it stays");
+                            assert_eq!(
+                                rig.place(&held.token).unwrap().address,
+                                Some(address),
+                                "mapped, it stays"
+                            );
                             home.check(held);
-                            assert_eq!(rig.place(&held.token).unwrap().address, Some(address), "mapped, it stays");
+                            assert_eq!(
+                                rig.place(&held.token).unwrap().address,
+                                Some(address),
+                                "mapped, it stays"
+                            );
                             rig.unmap(&held.token).unwrap();
                         }
                         Err(AccessError::Moving) => {}
@@ -233,11 +241,15 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
         (desc.retention, desc.shards) = (Retention::NONE, 1);
         desc.block_sizes = BlockSizes::fixed(16 * KIB);
     });
-    let mut tokens: Vec<_> =
-        [4, 12, 8].into_iter().map(|kib| Some(rig.allocate(&movable(kib * KIB).movable(Movability::Copied)).unwrap())).collect();
+    let mut tokens: Vec<_> = [4, 12, 8]
+        .into_iter()
+        .map(|kib| Some(rig.allocate(&movable(kib * KIB).movable(Movability::Copied)).unwrap()))
+        .collect();
     rig.free(tokens[1].take().unwrap()).unwrap();
     let mut defragmentation = rig
-        .defragmentation(DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE))
+        .defragmentation(
+            DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE),
+        )
         .unwrap();
     let NextPass::Moves(pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
     let blocks = rig.statistics().blocks;

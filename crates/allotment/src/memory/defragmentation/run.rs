@@ -397,7 +397,9 @@ pub(super) struct Ended {
 pub(super) enum Outcome {
     Moved,
     /// Its owner freed it meanwhile. Where it holds its place, that is to be freed now.
-    Freed { holds_its_place: bool },
+    Freed {
+        holds_its_place: bool,
+    },
     Stays,
 }
 
@@ -494,7 +496,8 @@ impl Departure {
         now.phase = if next < state.records() { Phase::Listing(next) } else { Phase::Reserving };
         self.uncopied += cost;
         // It was worth emptying with what was in it when it was planned.
-        let dear = !worth.strategy.is_worth(self.uncopied, self.size) || self.uncopied > worth.strategy.bytes();
+        let dear =
+            !worth.strategy.is_worth(self.uncopied, self.size) || self.uncopied > worth.strategy.bytes();
         if stays || dear { Step::Stays } else { Step::On }
     }
 

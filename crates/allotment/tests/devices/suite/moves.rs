@@ -3,8 +3,8 @@
 use allotment::Intent;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, MovableBuffer, MovableImage,
-    MovableSet, MovableSetDesc, PassLimits, Retention, StepOutcome,
+    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, MovableBuffer,
+    MovableImage, MovableSet, MovableSetDesc, PassLimits, Retention, StepOutcome,
 };
 use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
 use allotment::{AllocationDesc, Requirements};
@@ -21,6 +21,8 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         moved_images_hold_their_texels,
         what_was_recorded_by_the_old_handle_reads_what_is_there,
         what_is_dropped_while_it_is_copied_goes_when_that_is_done,
+        what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind,
+        the_cpu_is_kept_from_bytes_that_are_on_their_way,
         what_need_not_be_copied_is_made_again_without_a_copy,
         a_step_moves_no_more_than_its_limits,
         a_set_that_is_dropped_half_way_leaves_everything_where_it_is,
@@ -231,6 +233,53 @@ fn what_is_dropped_while_it_is_copied_goes_when_that_is_done<F: Fixture>(gpu: &G
     drop(buffers);
     stage.deferred.reclaim();
     assert_eq!(stage.memory.allocator().statistics().allocations, 0);
+}
+
+fn what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let buffers = scattered(&stage, &set, &wanted(), 64);
+    while set.defragment_step(PassLimits::NONE).unwrap().outcome != StepOutcome::Moved {}
+    drop((buffers, set));
+    stage.wait_idle();
+    stage.deferred.reclaim();
+    assert_eq!(stage.memory.allocator().statistics().allocations, 0);
+    assert_eq!(blocks(&stage), 0);
+}
+
+fn the_cpu_is_kept_from_bytes_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let buffers = scattered(&stage, &set, &wanted(), 64);
+    while set.defragment_step(PassLimits::NONE).unwrap().outcome != StepOutcome::Moved {}
+    let mut early = 0;
+    for (i, (buffer, bytes)) in buffers.iter().enumerate() {
+        buffer.with(|owned| {
+            let allocator = stage.memory.allocator();
+            let mut found = vec![0; bytes.len()];
+            match allocator.read(owned.allocation(), 0, &mut found) {
+                Ok(()) => assert_same(&found, bytes, i),
+                Err(AccessError::Moving) => {
+                    early += 1;
+                    let written = allocator.write(owned.allocation(), 0, &[1]);
+                    assert!(matches!(written, Ok(()) | Err(AccessError::Moving)), "{written:?}");
+                }
+                Err(AccessError::NotHostVisible { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+        });
+    }
+    stage.wait_idle();
+    // Whoever comes now finds the bytes there; one of those above may have come between.
+    if early == 0 {
+        assert_hold(&stage, &buffers);
+    }
+    for (buffer, bytes) in &buffers {
+        let allocator = stage.memory.allocator();
+        let written = buffer.with(|owned| allocator.write(owned.allocation(), 0, &bytes[..1]));
+        assert!(matches!(written, Ok(()) | Err(AccessError::NotHostVisible { .. })), "{written:?}");
+    }
+    assert_hold(&stage, &buffers);
 }
 
 fn what_need_not_be_copied_is_made_again_without_a_copy<F: Fixture>(gpu: &Gpu<F>) {
