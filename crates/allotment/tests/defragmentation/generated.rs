@@ -26,7 +26,7 @@ fn defragmentation_desc([_, a, b, c, d]: Op) -> DefragmentationDesc {
         _ => DefragmentationStrategy::Full,
     };
     let mut limits = PassLimits::NONE.with_moves(1 + u32::from(c % 16));
-    if c >= 128 {
+    if c >= 224 {
         limits = limits.with_time(Duration::ZERO);
     }
     if d % 8 == 0 {
@@ -50,9 +50,9 @@ impl Model<'_> {
                 let home = (home < POOLS).then_some(home);
                 let size = 1 + u64::from(b) * [1, 4, 12, 40][usize::from(c % 4)];
                 let alignment = 1 << (d % 10);
-                let desc = match c / 4 % 8 {
+                let desc = match c / 4 % 32 {
                     0 => wanted_in(size, HOST),
-                    1 => movable_aligned(size, alignment).movable(Movability::Recreated),
+                    1..5 => movable_aligned(size, alignment).movable(Movability::Recreated),
                     _ => movable_aligned(size, alignment),
                 };
                 let forecast = home.is_none().then(|| self.rig.would_grow(&desc));
@@ -148,12 +148,18 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: Retention) {
         rig.create_pool(desc).unwrap()
     });
     let mut model = Model::new(&rig, &pools, 1);
+    // Something to gain from the start.
+    for _ in 0..80 {
+        let [a, b, c, d] = [0; 4].map(|_: u8| model.random.below(256) as u8);
+        model.step([0, a, b, c, d]);
+    }
+    model.thin_out(60);
     let mut running: Option<(Defragmentation<'_, HostDevice>, bool)> = None;
     let mut rest = ops.iter();
     while let Some(&op) = rest.next() {
         let [kind, a, ..] = op;
         match (kind / 16, &mut running) {
-            (10, None) => {
+            (9..14, None) => {
                 let desc = defragmentation_desc(op);
                 let begun = match usize::from(kind % 16) % (POOLS + 1) {
                     0 => rig.defragmentation(desc),
@@ -161,7 +167,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: Retention) {
                 };
                 running = Some((begun.unwrap(), false));
             }
-            (10..14, Some((defragmentation, planned))) => {
+            (9..14, Some((defragmentation, planned))) => {
                 if a % 8 == 0 && !*planned {
                     defragmentation.plan();
                     *planned = true;
