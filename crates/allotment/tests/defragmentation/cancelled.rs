@@ -21,7 +21,7 @@ enum End {
     Freed,
 }
 
-/// All that is free can be used, and nothing is closed.
+/// No block is closed.
 fn check_open(model: &Model<'_>, block_size: u64) {
     // Larger than any hole, so that no block is opened for it, and told what is free in those that are open.
     let desc = wanted_in(block_size, HOST).without_growth();
@@ -33,7 +33,7 @@ fn check_open(model: &Model<'_>, block_size: u64) {
     assert_eq!(free, model.rig.statistics().free(), "no block stays closed");
 }
 
-/// Three calls of `next_pass` do the least that they can.
+/// Every call of `next_pass` does the least that it can, and no pass has more than three moves.
 fn small_steps(strategy: DefragmentationStrategy) -> DefragmentationDesc {
     DefragmentationDesc::new(strategy).with_limits(PassLimits::NONE.with_moves(3).with_time(Duration::ZERO))
 }
@@ -149,7 +149,7 @@ fn dropped_after_its_last_pass_was_freed_it_leaves_nothing_behind() {
     cancel_everywhere(Algorithm::Buddy, DefragmentationStrategy::Full, true, End::Freed);
 }
 
-/// Sixteen of twenty-four allocations in three blocks.
+/// What is left of twenty-four allocations in three blocks.
 fn holes(rig: &Rig) -> Model<'_> {
     let mut model = Model::new(rig, &[], 5);
     (0..24).for_each(|_| model.allocate(None, &movable(4 * KIB)));

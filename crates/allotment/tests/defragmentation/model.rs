@@ -22,11 +22,11 @@ pub(crate) struct Held {
     pub(crate) desc: AllocationDesc,
     pub(crate) bytes: Vec<u8>,
     pub(crate) maps: u32,
-    /// The how manieth it was.
+    /// In which order they were made.
     pub(crate) serial: u32,
 }
 
-/// What is live, and where a pass is open, what it moves.
+/// What is live.
 pub(crate) struct Model<'a> {
     pub(crate) rig: &'a Rig,
     pub(crate) pools: &'a [Pool],

@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::scope;
 
-use allotment::device::host::HostDevice;
 use allotment::memory::{
     AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass, PassLimits,
     Release, Retention,
@@ -269,9 +268,3 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     rig.check_invariants();
     rig.free_all(tokens.into_iter().flatten());
 }
-
-const _: fn() = || {
-    fn shared<T: Send + Sync>() {}
-    shared::<Rig>();
-    shared::<HostDevice>();
-};
