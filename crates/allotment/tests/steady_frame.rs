@@ -279,7 +279,7 @@ fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory(
     let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
     let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
-    let buffer = |_| memory.create_buffer(&BufferDesc::new(4096).into(), &desc).unwrap();
+    let buffer = |_| memory.create_buffer(&BufferDesc::new(4096), &desc).unwrap();
     let buffers: Vec<_> = (0..5).map(buffer).collect();
     let mut batch = || {
         buffers.iter().for_each(|buffer| uploader.update(buffer, 0, &[7; 64]).unwrap());

@@ -93,7 +93,7 @@ impl Model<'_> {
             .filter(|one| one.contents() == Movability::Recreated)
             .map(|one| one.id())
             .collect();
-        while let Some(&op) = ops.next() {
+        for &op in ops.by_ref() {
             let [kind, a, b, ..] = op;
             let which = usize::from(b) % pass.moves().len();
             match (kind / 16, a % 8) {

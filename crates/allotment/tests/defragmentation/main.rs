@@ -1,5 +1,7 @@
 //! Defragmentation: what it gains, what it costs, and that nothing is lost by it.
 
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
 #[path = "../allocator/rig.rs"]
 #[allow(dead_code, reason = "not all of it is used here")]
 mod rig;

@@ -165,9 +165,9 @@ impl Case {
             }
             drops |= self.act == Act::Mixed && model.random.below(8) == 0;
             if drops {
-                drop(pass)
+                drop(pass);
             } else {
-                pass.end()
+                pass.end();
             }
             model.make_anew(&recreated);
             recreated.clear();
