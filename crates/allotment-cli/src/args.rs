@@ -1,10 +1,13 @@
 //! What can be asked for on the command line.
 
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
 use std::path::PathBuf;
 
-use allotment::Algorithm;
 use allotment::device::host::Profile;
-use allotment::memory::{BlockSizes, Retention};
+use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, PassLimits, Retention};
+use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
@@ -26,6 +29,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Replay a trace under every algorithm and several block sizes
     Compare(CompareArgs),
+    /// Replay a trace up to a frame, defragment what is there with real bytes in it, and show before, moves and after
+    Defragment(DefragmentArgs),
     /// Show a device's heaps, memory types and limits, and what would be chosen for each intent and why
     Info(InfoArgs),
     /// List the machines that the simulated device can be
@@ -144,6 +149,24 @@ pub(crate) enum Bytes {
     None,
 }
 
+/// How the allocator works.
+#[derive(Clone, Debug, Default, Parser)]
+struct BlockArgs {
+    /// How blocks find room
+    #[arg(long, value_enum, default_value_t)]
+    algorithm: AlgorithmArg,
+    /// Bytes of every block, a power of two, with an optional K, M or G [default: blocks grow with use]
+    #[arg(long, value_parser = parse_size)]
+    block_size: Option<u64>,
+}
+
+impl BlockArgs {
+    fn setup(&self) -> Setup {
+        let block_sizes = self.block_size.map_or_else(BlockSizes::default, BlockSizes::fixed);
+        Setup { algorithm: self.algorithm.into(), block_sizes, retention: Retention::default() }
+    }
+}
+
 #[derive(Debug, Parser)]
 pub(crate) struct ReplayArgs {
     /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
@@ -153,12 +176,8 @@ pub(crate) struct ReplayArgs {
     /// Run under Vulkan's validation layer or Direct3D 12's debug layer, and fail at any warning or error
     #[arg(long)]
     pub(crate) validate: bool,
-    /// How blocks find room
-    #[arg(long, value_enum, default_value_t)]
-    algorithm: AlgorithmArg,
-    /// Bytes of every block, a power of two, with an optional K, M or G [default: blocks grow with use]
-    #[arg(long, value_parser = parse_size)]
-    block_size: Option<u64>,
+    #[command(flatten)]
+    blocks: BlockArgs,
     /// How much of each resource is filled and verified
     #[arg(long, value_enum, default_value_t)]
     pub(crate) bytes: Bytes,
@@ -182,8 +201,7 @@ impl Default for ReplayArgs {
             trace: None,
             device: DeviceArgs::default(),
             validate: false,
-            algorithm: AlgorithmArg::Tlsf,
-            block_size: None,
+            blocks: BlockArgs::default(),
             bytes: Bytes::All,
             report: DEFAULT_REPORT.into(),
             dump: None,
@@ -205,6 +223,82 @@ pub(crate) struct CompareArgs {
     /// Print one JSON object on standard output and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct DefragmentArgs {
+    /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
+    pub(crate) trace: Option<PathBuf>,
+    /// Replay so many frames first; of a trace without frames, so many events [default: those after which most memory
+    /// lies idle]
+    #[arg(long, value_name = "FRAME")]
+    pub(crate) at: Option<u64>,
+    /// What is worth moving: `fast` (blocks that give back two bytes for one that is copied), `full` (all that can be
+    /// emptied), or `bytes=N` (the best for so many bytes)
+    #[arg(long, default_value = "fast")]
+    pub(crate) strategy: StrategyArg,
+    /// The machine that the simulated device shall be (see `allotment profiles`)
+    #[arg(long, default_value = DEFAULT_PROFILE)]
+    pub(crate) profile: String,
+    #[command(flatten)]
+    blocks: BlockArgs,
+    /// Bytes that a pass moves at most, with an optional K, M or G [default: 64M]
+    #[arg(long, value_name = "N", value_parser = parse_bytes)]
+    pass_bytes: Option<u64>,
+    /// Allocations that a pass moves at most [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pass_moves: Option<u32>,
+    /// Microseconds for which a pass is looked for at most [default: 500]
+    #[arg(long, value_name = "N")]
+    pass_time_us: Option<u64>,
+    /// Where to write the report
+    #[arg(long, default_value = "allotment-defragmentation.html")]
+    pub(crate) report: PathBuf,
+    /// Print one JSON object on standard output and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl DefragmentArgs {
+    pub(crate) fn setup(&self) -> Setup {
+        self.blocks.setup()
+    }
+
+    pub(crate) fn desc(&self) -> DefragmentationDesc {
+        let default = PassLimits::default();
+        let limits = default
+            .with_bytes(self.pass_bytes.unwrap_or(default.bytes))
+            .with_moves(self.pass_moves.unwrap_or(default.moves))
+            .with_time(self.pass_time_us.map_or(default.time, Duration::from_micros));
+        DefragmentationDesc::new(self.strategy.0).with_limits(limits)
+    }
+}
+
+/// A strategy as it is written on the command line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StrategyArg(pub(crate) DefragmentationStrategy);
+
+impl FromStr for StrategyArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("bytes=")) {
+            ("fast", _) => Ok(Self(DefragmentationStrategy::Fast)),
+            ("full", _) => Ok(Self(DefragmentationStrategy::Full)),
+            (_, Some(bytes)) => parse_bytes(bytes).map(DefragmentationStrategy::WithinBytes).map(Self),
+            _ => Err("there are fast, full and bytes=N".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for StrategyArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            DefragmentationStrategy::Fast => f.write_str("fast"),
+            DefragmentationStrategy::Full => f.write_str("full"),
+            DefragmentationStrategy::WithinBytes(bytes) => write!(f, "bytes={bytes}"),
+        }
+    }
 }
 
 #[derive(Debug, Parser)]
@@ -238,8 +332,16 @@ impl ReplayArgs {
     }
 
     pub(crate) fn setup(&self) -> Setup {
-        let block_sizes = self.block_size.map_or_else(BlockSizes::default, BlockSizes::fixed);
-        Setup { algorithm: self.algorithm.into(), block_sizes, retention: Retention::default() }
+        self.blocks.setup()
+    }
+}
+
+impl Setup {
+    pub(crate) fn allocator(&self) -> AllocatorDesc {
+        let mut desc = AllocatorDesc::default();
+        desc.algorithm = self.algorithm;
+        (desc.block_sizes, desc.retention) = (self.block_sizes, self.retention);
+        desc
     }
 }
 
@@ -253,6 +355,15 @@ pub(crate) fn profile(name: &str) -> Result<Profile, Failure> {
 
 /// A power of two, as in `33554432`, `32M` or `32MiB`.
 fn parse_size(text: &str) -> Result<u64, String> {
+    let size = parse_bytes(text)?;
+    if size > 1 << 48 {
+        return Err("a block has at most 2^48 bytes".to_owned());
+    }
+    if size.is_power_of_two() { Ok(size) } else { Err(format!("{size} is no power of two")) }
+}
+
+/// A number of bytes, as in `1000`, `32M` or `32MiB`.
+fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match &text[digits.len()..] {
         "" => 0,
@@ -262,7 +373,5 @@ fn parse_size(text: &str) -> Result<u64, String> {
         unit => return Err(format!("\"{unit}\" is none of K, M and G")),
     };
     let number: u64 = digits.parse().map_err(|_| format!("\"{digits}\" is no whole number"))?;
-    let size = number.checked_mul(1 << shift).filter(|&size| size <= 1 << 48);
-    let size = size.ok_or("a block has at most 2^48 bytes")?;
-    if size.is_power_of_two() { Ok(size) } else { Err(format!("{size} is no power of two")) }
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than there is"))
 }

@@ -2,16 +2,17 @@
 //! bytes went. `allotment --help` lists what it does.
 //!
 //! ```text
-//!   args       what can be asked for
-//!   target/    the devices, and what a recorded resource becomes on each
-//!   source     which trace: the one that is built in, or a file
-//!   replay/    a trace through an allocator, with every byte uploaded and verified
-//!   report/    what was seen, as one page that opens in any browser
-//!   summary    what was seen, as a table and as JSON
-//!   compare    one trace under every algorithm and several block sizes
-//!   info/      what a device has, and what would be chosen for each intent
-//!   profiles   the machines that the simulated device can be
-//!   output     standard output that may end early
+//!   args         what can be asked for
+//!   target/      the devices, and what a recorded resource becomes on each
+//!   source       which trace: the one that is built in, or a file
+//!   replay/      a trace through an allocator, with every byte uploaded and verified
+//!   report/      what was seen, as one page that opens in any browser
+//!   summary      what was seen, as a table and as JSON
+//!   compare      one trace under every algorithm and several block sizes
+//!   defragment/  what a defragmentation does at one moment of a trace
+//!   info/        what a device has, and what would be chosen for each intent
+//!   profiles     the machines that the simulated device can be
+//!   output       standard output that may end early
 //! ```
 
 #[macro_use]
@@ -19,6 +20,7 @@ mod output;
 
 mod args;
 mod compare;
+mod defragment;
 mod failure;
 mod info;
 mod profiles;
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         None => summary::run(&ReplayArgs::default()),
         Some(Command::Replay(args)) => summary::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Defragment(args)) => defragment::run(&args),
         Some(Command::Info(args)) => info::run(&args),
         Some(Command::Profiles(args)) => profiles::run(&args),
     };

@@ -14,7 +14,7 @@
 
 mod history;
 mod live;
-mod pattern;
+pub(crate) mod pattern;
 mod roles;
 mod steady;
 #[cfg(test)]
@@ -23,22 +23,21 @@ mod timing;
 
 use allotment::device::{Device, QueueIndex};
 use allotment::memory::{DeviceCalls, Place, ResourceError, Statistics, Transfer, TransferError};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Requirements};
+use allotment::{AllocationDesc, Allocator, Requirements};
 use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
 use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
-use crate::target::{Plan, Target};
+use crate::target::{Plan, Target, close_after};
 pub(crate) use history::{Block, History, Sample};
 use live::Live;
 use pattern::Pattern;
-pub(crate) use roles::display_name;
-use roles::roles;
+pub(crate) use roles::{display_name, roles};
 use steady::SteadyFrames;
 pub(crate) use timing::{Percentiles, Stopwatch};
 
 /// Bytes of each of the two staging buffers.
-const STAGING: u64 = 8 << 20;
+pub(crate) const STAGING: u64 = 8 << 20;
 
 /// What to do beside allocating and freeing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,14 +101,7 @@ pub(crate) fn replay<T: Target>(
     progress: impl FnMut(usize),
 ) -> Result<Outcome, Failure> {
     let outcome = replay_on(target.device(), trace, &target, setup, options, progress);
-    // Asked when the allocator has gone, so that what it does at the end is looked at too; and what the
-    // device saw is the likely reason of a failure.
-    let complaints = target.close();
-    match outcome {
-        outcome if complaints.is_empty() => outcome,
-        Ok(_) => Err(Failure::Complaints { complaints, failure: None }),
-        Err(failure) => Err(Failure::Complaints { complaints, failure: Some(failure.into()) }),
-    }
+    close_after(target, outcome)
 }
 
 fn replay_on<T: Target>(
@@ -120,13 +112,8 @@ fn replay_on<T: Target>(
     options: Options,
     progress: impl FnMut(usize),
 ) -> Result<Outcome, Failure> {
-    let mut desc = AllocatorDesc::default();
-    desc.algorithm = setup.algorithm;
-    (desc.block_sizes, desc.retention) = (setup.block_sizes, setup.retention);
-    let allocator = Allocator::new(device, desc)?;
-    // Copies go to the last queue, which is the one for transfers where there is one.
-    let queue = QueueIndex(allocator.device().properties().queues.len().saturating_sub(1) as u8);
-    let transfer = Transfer::new(&allocator, queue, STAGING)
+    let allocator = Allocator::new(device, setup.allocator())?;
+    let transfer = Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)
         .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?
         .with_usage(target.overlay_usage())
         .through_the_queue();
@@ -145,6 +132,11 @@ fn replay_on<T: Target>(
         outcome: Outcome { history: History::hiding(&allocator.blocks()), ..Outcome::default() },
     };
     run.all(progress)
+}
+
+/// The last queue, which is the one for transfers where there is one.
+pub(crate) fn copy_queue(device: &impl Device) -> QueueIndex {
+    QueueIndex(device.properties().queues.len().saturating_sub(1) as u8)
 }
 
 /// What was there before the trace began: the staging buffers.
@@ -392,6 +384,6 @@ fn known(known: bool) -> Result<(), Failure> {
 }
 
 /// A refusal of the library that a sound replay never sees.
-fn unexpected(error: impl core::fmt::Display) -> Failure {
+pub(crate) fn unexpected(error: impl core::fmt::Display) -> Failure {
     Failure::Unexpected(error.to_string())
 }

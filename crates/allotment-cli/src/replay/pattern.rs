@@ -6,7 +6,7 @@ use core::ops::Range;
 const CHUNK: u64 = 4 << 20;
 
 /// Cuts a range of a resource into what is moved at once, at multiples of the chunk.
-pub(super) fn chunks(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+pub(crate) fn chunks(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut start = range.start;
     core::iter::from_fn(move || {
         let end = (start / CHUNK + 1).saturating_mul(CHUNK).min(range.end);
@@ -18,20 +18,20 @@ pub(super) fn chunks(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 
 /// Makes the bytes, in buffers that are kept.
 #[derive(Debug, Default)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     expected: Vec<u8>,
     back: Vec<u8>,
 }
 
 impl Pattern {
     /// The bytes of a part of a resource.
-    pub(super) fn bytes(&mut self, resource: u64, part: Range<u64>) -> &[u8] {
+    pub(crate) fn bytes(&mut self, resource: u64, part: Range<u64>) -> &[u8] {
         fill(&mut self.expected, resource, part);
         &self.expected
     }
 
     /// The bytes of a part of a resource, and as much room for what comes back.
-    pub(super) fn bytes_and_room(&mut self, resource: u64, part: Range<u64>) -> (&[u8], &mut [u8]) {
+    pub(crate) fn bytes_and_room(&mut self, resource: u64, part: Range<u64>) -> (&[u8], &mut [u8]) {
         fill(&mut self.expected, resource, part);
         // What was here before must not pass for what should come back.
         self.back.clear();

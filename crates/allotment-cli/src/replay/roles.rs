@@ -38,7 +38,7 @@ pub(crate) fn display_name(resource: &Resource) -> String {
 ///
 /// A buffer's usage tells: one that is only copied from is how a program uploads, one that is only copied
 /// to is how it reads back.
-pub(super) fn roles(resource: &Resource) -> (ResourceKind, Intent, &'static str) {
+pub(crate) fn roles(resource: &Resource) -> (ResourceKind, Intent, &'static str) {
     match resource.kind() {
         RecordedKind::Image => (ResourceKind::OptimalImage, Intent::Device, "image"),
         RecordedKind::Buffer { usage } => match usage {

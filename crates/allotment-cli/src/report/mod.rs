@@ -2,6 +2,8 @@
 //!
 //! The page is `assets/report.html`; this writes the data into it.
 
+pub(crate) mod defragmentation;
+
 use std::path::Path;
 
 use serde::Serialize;

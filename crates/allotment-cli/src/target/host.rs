@@ -21,6 +21,12 @@ impl Host {
         let device = HostDevice::new(profile);
         Self { machine: Machine::new(&device, "host", Some(name), |_| about), device }
     }
+
+    /// What memory a recorded resource needs.
+    pub(crate) fn needs(&self, recorded: &Resource, kind: ResourceKind) -> Result<Requirements, Failure> {
+        let own = Requirements::new(recorded.size()).aligned(Alignment::new(recorded.alignment())?);
+        Ok(self.device.requirements(kind, own))
+    }
 }
 
 impl Target for Host {
@@ -34,9 +40,8 @@ impl Target for Host {
         self.device.clone()
     }
 
-    fn plan(&self, device: &HostDevice, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure> {
-        let own = Requirements::new(recorded.size()).aligned(Alignment::new(recorded.alignment())?);
-        Ok(Plan::Memory { requirements: device.requirements(kind, own), kind })
+    fn plan(&self, _: &HostDevice, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure> {
+        Ok(Plan::Memory { requirements: self.needs(recorded, kind)?, kind })
     }
 
     fn overlay_usage(&self) -> u64 {

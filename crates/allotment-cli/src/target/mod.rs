@@ -47,6 +47,19 @@ pub(crate) trait Target {
     fn close(self) -> Vec<String>;
 }
 
+/// What came of something that was done on a device, which is closed: a failure where its checks found anything.
+///
+/// To be asked when the allocator has gone, so that what it does at the end is looked at too; and what the device saw
+/// is the likely reason of a failure.
+pub(crate) fn close_after<T>(target: impl Target, outcome: Result<T, Failure>) -> Result<T, Failure> {
+    let complaints = target.close();
+    match outcome {
+        outcome if complaints.is_empty() => outcome,
+        Ok(_) => Err(Failure::Complaints { complaints, failure: None }),
+        Err(failure) => Err(Failure::Complaints { complaints, failure: Some(failure.into()) }),
+    }
+}
+
 /// Something to do on a device, whichever it is.
 pub(crate) trait Task {
     fn run(self, target: impl Target) -> Result<(), Failure>;

@@ -1,0 +1,118 @@
+//! Carries out the moves of a pass: a queue copies between buffers that are laid over the old places and the new ones.
+
+use core::time::Duration;
+
+use allotment::Allocator;
+use allotment::device::host::HostDevice;
+use allotment::device::{
+    BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Submission,
+    TimelinePoint, Wait,
+};
+use allotment::memory::{Move, Pass, Place};
+
+use crate::failure::Failure;
+use crate::replay::copy_queue;
+
+pub(super) struct Carrier<'a> {
+    device: &'a HostDevice,
+    queue: QueueIndex,
+}
+
+/// Buffers over the two places of a move.
+struct Pair {
+    from: <HostDevice as Device>::Buffer,
+    to: <HostDevice as Device>::Buffer,
+    size: u64,
+}
+
+impl<'a> Carrier<'a> {
+    pub(super) fn new(allocator: &'a Allocator<HostDevice>) -> Self {
+        let device = allocator.device();
+        Self { device, queue: copy_queue(device) }
+    }
+
+    /// Copies what the pass moves, and waits for it. What nobody can copy stays.
+    pub(super) fn carry(&self, pass: &mut Pass<'_, HostDevice>) -> Result<(), Failure> {
+        let mut pairs = Vec::new();
+        let carried = self.carry_with(pass, &mut pairs);
+        for Pair { from, to, .. } in pairs {
+            // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
+            unsafe { self.device.destroy_buffer(from) };
+            // SAFETY: as above.
+            unsafe { self.device.destroy_buffer(to) };
+        }
+        carried.map_err(|error| Failure::Unexpected(format!("moving: {error}")))
+    }
+
+    fn carry_with(&self, pass: &mut Pass<'_, HostDevice>, pairs: &mut Vec<Pair>) -> Result<(), DeviceError> {
+        for index in 0..pass.moves().len() {
+            let moved = &pass.moves()[index];
+            let (from, to) = (moved.from(), moved.to());
+            if self.is_open_to_queues(from.memory_type) {
+                pairs.push(self.pair(&from, &to)?);
+            } else if !copy_by_cpu(moved) {
+                pass.ignore(index);
+            }
+        }
+        self.copy(pairs)
+    }
+
+    /// False for memory that queues only read or only write.
+    fn is_open_to_queues(&self, memory_type: MemoryTypeIndex) -> bool {
+        let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
+        let found = self.device.properties().memory_type(memory_type);
+        found.is_some_and(|found| !found.properties.intersects(one_way))
+    }
+
+    fn pair(&self, from: &Place<HostDevice>, to: &Place<HostDevice>) -> Result<Pair, DeviceError> {
+        let size = from.size;
+        let from = self.buffer_over(from)?;
+        match self.buffer_over(to) {
+            Ok(to) => Ok(Pair { from, to, size }),
+            Err(error) => {
+                // SAFETY: made just now, and used by nobody.
+                unsafe { self.device.destroy_buffer(from) };
+                Err(error)
+            }
+        }
+    }
+
+    fn buffer_over(&self, place: &Place<HostDevice>) -> Result<<HostDevice as Device>::Buffer, DeviceError> {
+        let desc = BufferDesc::new(place.size).with_usage(HostDevice::ANYWHERE);
+        // SAFETY: the place is an allocation's or reserved for one until the pass ends, which is after the buffer is
+        // destroyed; and such a buffer may stand anywhere.
+        unsafe { self.device.create_buffer(&desc.into(), place.memory, place.offset) }
+    }
+
+    fn copy(&self, pairs: &[Pair]) -> Result<(), DeviceError> {
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let copies: Vec<_> = pairs
+            .iter()
+            .map(|Pair { from, to, size }| BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size })
+            .collect();
+        let submission = Submission { copies: &copies, ..Submission::default() };
+        // SAFETY: both ends are as large as what is copied; old and new places do not overlap, as both are taken; queues
+        // read and write this memory; and the buffers live until the wait is over, or the device is lost.
+        let value = unsafe { self.device.submit(self.queue, &submission) }?;
+        let point = TimelinePoint { queue: self.queue, value };
+        loop {
+            match self.device.wait(point, Duration::from_secs(1)) {
+                Ok(Wait::Reached) => return Ok(()),
+                Err(DeviceError::Lost) => return Err(DeviceError::Lost),
+                Ok(Wait::TimedOut) | Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Copies in memory that the CPU sees: upload and readback memory of Direct3D 12, which is coherent. False where it does
+/// not see it.
+fn copy_by_cpu(moved: &Move<HostDevice>) -> bool {
+    let (Some(from), Some(to)) = (moved.from().address, moved.to().address) else { return false };
+    // SAFETY: both places are mapped and of this size, they do not overlap, as both are taken, and nobody else uses them
+    // until the pass ends.
+    unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };
+    true
+}

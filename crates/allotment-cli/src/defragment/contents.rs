@@ -1,0 +1,52 @@
+//! Bytes of its own in everything that lives, and whether they are still there.
+
+use allotment::device::host::HostDevice;
+use allotment::memory::Transfer;
+
+use super::playback::{Living, Playback};
+use crate::failure::Failure;
+use crate::replay::pattern::{Pattern, chunks};
+use crate::replay::{STAGING, copy_queue, unexpected};
+
+/// Fills everything.
+pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
+    let mut transfer = transfer(playback)?;
+    let mut pattern = Pattern::default();
+    for Living { recorded, allocation, .. } in playback.living() {
+        let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
+        for chunk in chunks(0..size) {
+            let sent = transfer.upload(allocation, chunk.start, pattern.bytes(id, chunk));
+            sent.map_err(|error| Failure::Transfer { id, error })?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads everything back and compares. How many bytes that were.
+pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
+    let mut transfer = transfer(playback)?;
+    let mut pattern = Pattern::default();
+    let mut verified = 0;
+    for Living { recorded, allocation, .. } in playback.living() {
+        let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
+        for chunk in chunks(0..size) {
+            let (expected, back) = pattern.bytes_and_room(id, chunk.clone());
+            let received = transfer.download(allocation, chunk.start, back);
+            received.map_err(|error| Failure::Transfer { id, error })?;
+            if expected != back {
+                let at = expected.iter().zip(back.iter()).take_while(|(a, b)| a == b).count();
+                return Err(Failure::Corrupt { id, offset: chunk.start + at as u64 });
+            }
+            verified += chunk.end - chunk.start;
+        }
+    }
+    Ok(verified)
+}
+
+/// Made for the time that it is needed: its staging buffers are no part of what is defragmented.
+fn transfer<'a>(playback: &Playback<'a>) -> Result<Transfer<'a, HostDevice>, Failure> {
+    let allocator = playback.allocator;
+    let transfer = Transfer::new(allocator, copy_queue(allocator.device()), STAGING);
+    let transfer = transfer.map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?;
+    Ok(transfer.with_usage(HostDevice::ANYWHERE))
+}

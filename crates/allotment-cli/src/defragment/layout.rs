@@ -1,0 +1,93 @@
+//! What lies where: every block, and in it every allocation.
+
+use std::collections::HashMap;
+
+use allotment::device::MemoryHandle;
+use allotment_trace::ResourceIndex;
+
+use super::playback::{Living, Playback};
+use crate::failure::Failure;
+use crate::replay::unexpected;
+
+/// Everything, at one moment.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) blocks: Vec<Block>,
+    /// In the order of allocation.
+    pub(crate) standing: Vec<Standing>,
+}
+
+/// A memory object.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    memory: u64,
+    pub(crate) memory_type: u8,
+    pub(crate) pool: String,
+    pub(crate) size: u64,
+    pub(crate) dedicated: bool,
+}
+
+/// An allocation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) resource: ResourceIndex,
+    pub(crate) category: &'static str,
+    pub(crate) memory: u64,
+    pub(crate) offset: u64,
+    /// Bytes that were asked for.
+    pub(crate) requested: u64,
+    /// Bytes that it takes.
+    pub(crate) occupied: u64,
+}
+
+impl Layout {
+    pub(super) fn of(playback: &Playback<'_>) -> Result<Self, Failure> {
+        let mut blocks: Vec<_> = playback
+            .allocator
+            .blocks()
+            .into_iter()
+            .map(|block| Block {
+                memory: block.memory.to_raw(),
+                memory_type: block.memory_type.0,
+                pool: block.pool.to_string(),
+                size: block.ranges.size,
+                dedicated: block.dedicated,
+            })
+            .collect();
+        blocks.sort_by(|a, b| {
+            let key = |block: &Block| (block.memory_type, block.dedicated, block.memory);
+            a.pool.cmp(&b.pool).then(key(a).cmp(&key(b)))
+        });
+        let mut standing = Vec::new();
+        for Living { index, allocation, .. } in playback.living() {
+            let place = playback.allocator.place(allocation).map_err(unexpected)?;
+            let info = playback.allocator.info(allocation.id()).map_err(unexpected)?;
+            standing.push(Standing {
+                resource: index,
+                category: info.category,
+                memory: place.memory.to_raw(),
+                offset: place.offset,
+                requested: info.size,
+                occupied: info.occupied,
+            });
+        }
+        Ok(Self { blocks, standing })
+    }
+
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| block.size).sum()
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.standing.iter().map(|standing| standing.requested).sum()
+    }
+
+    /// The index of the block of each memory object.
+    pub(crate) fn by_memory(&self) -> HashMap<u64, usize> {
+        self.blocks.iter().enumerate().map(|(index, block)| (block.memory, index)).collect()
+    }
+
+    pub(crate) fn has(&self, block: &Block) -> bool {
+        self.blocks.iter().any(|other| other.memory == block.memory)
+    }
+}

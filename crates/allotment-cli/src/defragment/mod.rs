@@ -1,0 +1,70 @@
+//! `allotment defragment`: a trace up to a moment, what lives then filled with bytes of its own, defragmented, verified,
+//! and shown before and after.
+//!
+//! ```text
+//!   moment     when: after which frame
+//!   playback   the trace up to there, through an allocator
+//!   contents   bytes of its own in everything, and whether they are still there
+//!   layout     what lies where
+//!   passes     the defragmentation itself, with a clock beside it
+//!   carrier    what a pass moves, copied by a queue
+//!   summary    what came of it, as a table and as JSON
+//! ```
+
+mod carrier;
+mod contents;
+mod layout;
+mod moment;
+mod passes;
+mod playback;
+mod summary;
+
+use crate::args::{DefragmentArgs, profile};
+use crate::failure::Failure;
+use crate::report::defragmentation as report;
+use crate::source::Source;
+use crate::target::{Host, Target};
+pub(crate) use layout::{Layout, Standing};
+pub(crate) use moment::Moment;
+pub(crate) use passes::Done;
+use playback::with_playback;
+use summary::Summary;
+
+/// What was seen.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) moment: Moment,
+    pub(crate) before: Layout,
+    pub(crate) done: Done,
+    /// What lives is the same, in the same order.
+    pub(crate) after: Layout,
+    pub(crate) bytes_verified: u64,
+}
+
+pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
+    let (profile, setup, desc) = (profile(&args.profile)?, args.setup(), args.desc());
+    let source = Source::open(args.trace.as_deref())?;
+    let trace = &source.trace;
+    let machine = Host::new(profile.clone()).machine().clone();
+    let moment = Moment::new(trace, &profile, &setup, args.at)?;
+    let outcome = with_playback(trace, &profile, &setup, |playback| {
+        trace.events()[..moment.events(trace)].iter().try_for_each(|event| playback.play(event))?;
+        contents::fill(playback)?;
+        // What is empty already is nothing to gain.
+        playback.allocator.trim();
+        let before = Layout::of(playback)?;
+        let done = passes::defragment(playback.allocator, desc)?;
+        playback.allocator.trim();
+        let after = Layout::of(playback)?;
+        let bytes_verified = contents::verify(playback)?;
+        Ok(Outcome { moment, before, done, after, bytes_verified })
+    })?;
+    let summary = Summary::new(&source, &machine, args, &outcome);
+    report::write(&args.report, &source, &machine, &summary.rows(), &summary.verdict(), args, &outcome)?;
+    if args.json {
+        say!("{}", serde_json::to_string(&summary)?);
+    } else {
+        summary.print(&machine.about);
+    }
+    Ok(())
+}

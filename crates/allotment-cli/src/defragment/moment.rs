@@ -1,0 +1,103 @@
+//! When: after which frame of a trace, or after which event of one without frames.
+
+use allotment::Allocator;
+use allotment::device::host::{HostDevice, Profile};
+use allotment_trace::{Op, Trace};
+use serde::Serialize;
+
+use super::playback::with_playback;
+use crate::args::Setup;
+use crate::failure::Failure;
+
+/// In what a trace's time is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unit {
+    Frame,
+    /// Of traces without frames.
+    Event,
+}
+
+/// A moment of a trace: that at which so many of them are over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) unit: Unit,
+    pub(crate) at: u64,
+    /// How many there are.
+    pub(crate) of: u64,
+}
+
+impl Unit {
+    fn of(trace: &Trace) -> Self {
+        if trace.frames() == 0 { Self::Event } else { Self::Frame }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Frame => "frame",
+            Self::Event => "event",
+        }
+    }
+
+    fn ends_with(self, op: Op) -> bool {
+        self == Self::Event || op == Op::FrameEnd
+    }
+}
+
+impl Moment {
+    /// The moment that was asked for, or the one at which most memory lies idle.
+    pub(super) fn new(
+        trace: &Trace,
+        profile: &Profile,
+        setup: &Setup,
+        at: Option<u64>,
+    ) -> Result<Self, Failure> {
+        let unit = Unit::of(trace);
+        let of = match unit {
+            Unit::Frame => trace.frames() as u64,
+            Unit::Event => trace.events().len() as u64,
+        };
+        let at = match at {
+            Some(at) if at > of => {
+                let unit = unit.name();
+                return Err(Failure::Usage(format!("--at {at} is after the last {unit} of the trace, {of}")));
+            }
+            Some(at) => at,
+            None => most_idle(trace, profile, setup, unit)?,
+        };
+        Ok(Self { unit, at, of })
+    }
+
+    /// How many events are over by then.
+    pub(super) fn events(self, trace: &Trace) -> usize {
+        let ends = trace.events().iter().enumerate().filter(|(_, event)| self.unit.ends_with(event.op));
+        let last = ends.take(usize::try_from(self.at).unwrap_or(usize::MAX)).last();
+        last.map_or(0, |(index, _)| index + 1)
+    }
+}
+
+/// The first moment at which most bytes of blocks are nobody's.
+fn most_idle(trace: &Trace, profile: &Profile, setup: &Setup, unit: Unit) -> Result<u64, Failure> {
+    with_playback(trace, profile, setup, |playback| {
+        let (mut at, mut most) = (0, (0, 0));
+        for event in trace.events() {
+            playback.play(event)?;
+            if unit.ends_with(event.op) {
+                at += 1;
+                let idle = idle(playback.allocator);
+                if idle > most.0 {
+                    most = (idle, at);
+                }
+            }
+        }
+        Ok(most.1)
+    })
+}
+
+/// Bytes that are nobody's in blocks that hold something. Empty blocks do not count: they go back to the driver without
+/// anything being moved.
+fn idle(allocator: &Allocator<HostDevice>) -> u64 {
+    let blocks = allocator.blocks();
+    let held = blocks.iter().filter(|block| block.ranges.allocation_count != 0);
+    held.map(|block| block.ranges.size).sum::<u64>() - allocator.statistics().allocation_bytes
+}

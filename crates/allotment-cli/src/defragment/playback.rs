@@ -1,0 +1,91 @@
+//! A trace through an allocator, with nothing in its memory: allocations and frees alone, all of them movable.
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment::memory::Movability;
+use allotment::{Allocation, AllocationDesc, Allocator};
+use allotment_trace::{Event, Op, Resource, ResourceIndex, Trace};
+
+use crate::args::Setup;
+use crate::failure::Failure;
+use crate::replay::{roles, unexpected};
+use crate::target::{Host, Target, close_after};
+
+/// An allocator, and what of a trace lives in it.
+pub(super) struct Playback<'a> {
+    trace: &'a Trace,
+    host: &'a Host,
+    pub(super) allocator: &'a Allocator<HostDevice>,
+    /// By resource index; `None` where it is not made yet, or freed.
+    slots: Vec<Option<Allocation>>,
+}
+
+/// A resource that lives.
+#[derive(Clone, Copy)]
+pub(super) struct Living<'a> {
+    pub(super) index: ResourceIndex,
+    pub(super) recorded: &'a Resource,
+    pub(super) allocation: &'a Allocation,
+}
+
+/// Does something with a trace on a new simulated device, and leaves nothing behind.
+pub(super) fn with_playback<T>(
+    trace: &Trace,
+    profile: &Profile,
+    setup: &Setup,
+    work: impl FnOnce(&mut Playback<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let host = Host::new(profile.clone());
+    let allocator = Allocator::new(host.device(), setup.allocator())?;
+    let slots = trace.resources().iter().map(|_| None).collect();
+    let mut playback = Playback { trace, host: &host, allocator: &allocator, slots };
+    let outcome = work(&mut playback);
+    let freed = playback.end();
+    drop(allocator);
+    close_after(host, outcome.and_then(|outcome| freed.map(|()| outcome)))
+}
+
+impl Playback<'_> {
+    pub(super) fn play(&mut self, event: &Event) -> Result<(), Failure> {
+        match event.op {
+            Op::Allocate(resource) => self.allocate(event.line, resource),
+            Op::Free(resource) => {
+                let freed = self.slots[resource.as_usize()].take().map(|it| self.allocator.free(it));
+                freed.transpose().map_err(unexpected).map(|_| ())
+            }
+            Op::FrameEnd => {
+                self.allocator.end_frame();
+                Ok(())
+            }
+        }
+    }
+
+    fn allocate(&mut self, line: u64, index: ResourceIndex) -> Result<(), Failure> {
+        let recorded = self.trace.resource(index);
+        let (kind, intent, category) = roles(recorded);
+        let mut desc = AllocationDesc::new(self.host.needs(recorded, kind)?, intent)
+            .of_kind(kind)
+            .in_category(category)
+            .movable(Movability::Copied);
+        desc.user_data = index.as_usize() as u64;
+        let refused = |error| Failure::Allocation { line, id: recorded.id(), error };
+        self.slots[index.as_usize()] = Some(self.allocator.allocate(&desc).map_err(refused)?);
+        Ok(())
+    }
+
+    /// What lives now, in the order of allocation.
+    pub(super) fn living(&self) -> impl Iterator<Item = Living<'_>> {
+        let made = self.trace.events().iter().filter_map(|event| match event.op {
+            Op::Allocate(index) => Some(index),
+            _ => None,
+        });
+        made.filter_map(|index| {
+            let allocation = self.slots[index.as_usize()].as_ref()?;
+            Some(Living { index, recorded: self.trace.resource(index), allocation })
+        })
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        let mut left = self.slots.iter_mut().filter_map(Option::take);
+        left.try_for_each(|allocation| self.allocator.free(allocation).map_err(unexpected))
+    }
+}

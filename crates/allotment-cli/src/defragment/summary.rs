@@ -1,0 +1,168 @@
+//! What came of a defragmentation, for people and for machines.
+
+use serde::Serialize;
+
+use super::moment::Unit;
+use super::{Moment, Outcome};
+use crate::args::DefragmentArgs;
+use crate::source::Source;
+use crate::target::Machine;
+use crate::units::{bytes, count, nanoseconds, percent};
+
+/// The figures. Sizes in bytes.
+#[derive(Serialize)]
+pub(super) struct Summary<'a> {
+    trace: &'a str,
+    profile: Option<&'static str>,
+    algorithm: String,
+    /// In what `at` and `of` count.
+    unit: Unit,
+    at: u64,
+    of: u64,
+    strategy: String,
+    allocations: u64,
+    live_bytes: u64,
+    blocks_before: u64,
+    blocks_after: u64,
+    /// The fewest blocks that would hold as much, could everything be moved and were nothing lost between.
+    ideal_blocks: u64,
+    block_bytes_before: u64,
+    block_bytes_after: u64,
+    moves: u32,
+    bytes_moved: u64,
+    /// What the best of all planners would copy to get to the ideal number of blocks.
+    lower_bound_bytes: u64,
+    /// Bytes moved for a byte of the lower bound; nothing where that is 0.
+    ratio: Option<f64>,
+    passes: u32,
+    /// The longest time for which a pass was looked for.
+    longest_pass_us: f64,
+    /// How long the whole plan took, in one go.
+    plan_us: f64,
+    /// Blocks that were to be emptied and stayed.
+    blocks_kept: u32,
+    /// What `full` would give back, and copy for it.
+    possible_bytes: u64,
+    possible_bytes_moved: u64,
+    bytes_verified: u64,
+    report: String,
+}
+
+impl<'a> Summary<'a> {
+    pub(super) fn new(
+        source: &'a Source,
+        machine: &Machine,
+        args: &DefragmentArgs,
+        outcome: &Outcome,
+    ) -> Self {
+        let Outcome { moment: Moment { unit, at, of }, before, done, after, bytes_verified } = outcome;
+        let (plan, full, statistics) = (&done.plan, &done.full, &done.statistics);
+        let ratio = statistics.bytes_moved as f64 / plan.lower_bound_bytes as f64;
+        let microseconds = |time: core::time::Duration| time.as_nanos() as f64 / 1e3;
+        Self {
+            trace: &source.title,
+            profile: machine.profile,
+            algorithm: args.setup().algorithm.to_string(),
+            unit: *unit,
+            at: *at,
+            of: *of,
+            strategy: args.strategy.to_string(),
+            allocations: before.standing.len() as u64,
+            live_bytes: before.live_bytes(),
+            blocks_before: before.blocks.len() as u64,
+            blocks_after: after.blocks.len() as u64,
+            ideal_blocks: plan.ideal_blocks.into(),
+            block_bytes_before: before.block_bytes(),
+            block_bytes_after: after.block_bytes(),
+            moves: statistics.moves,
+            bytes_moved: statistics.bytes_moved,
+            lower_bound_bytes: plan.lower_bound_bytes,
+            ratio: Some(ratio).filter(|ratio| ratio.is_finite()),
+            passes: statistics.passes,
+            longest_pass_us: microseconds(done.longest),
+            plan_us: microseconds(done.planned_in),
+            blocks_kept: statistics.blocks_kept,
+            possible_bytes: full.bytes_freed(),
+            possible_bytes_moved: full.bytes_moved(),
+            bytes_verified: *bytes_verified,
+            report: args.report.display().to_string(),
+        }
+    }
+
+    /// The figures for people: on the terminal and at the top of the report.
+    pub(super) fn rows(&self) -> Vec<(String, String)> {
+        let row = |label: &str, value: String| (label.to_owned(), value);
+        let given_back = self.block_bytes_before - self.block_bytes_after;
+        let time = |microseconds: f64| nanoseconds((microseconds * 1e3) as u64);
+        let mut rows = vec![
+            row("Live", format!("{} in {} allocations", bytes(self.live_bytes), count(self.allocations))),
+            row("Blocks before", format!("{}, {}", self.blocks_before, bytes(self.block_bytes_before))),
+            row("Blocks after", format!("{}, {}", self.blocks_after, bytes(self.block_bytes_after))),
+            row("Blocks, ideally", count(self.ideal_blocks)),
+            row(
+                "Given back",
+                format!("{} ({})", bytes(given_back), percent(given_back, self.block_bytes_before)),
+            ),
+            row(
+                "Bytes moved",
+                format!(
+                    "{} ({} of live)",
+                    bytes(self.bytes_moved),
+                    percent(self.bytes_moved, self.live_bytes)
+                ),
+            ),
+            row("… at least, for the ideal", bytes(self.lower_bound_bytes)),
+            row("Allocations moved", count(self.moves.into())),
+            row("Passes", count(self.passes.into())),
+            row("Longest search for a pass", time(self.longest_pass_us)),
+            row("Plan, in one go", time(self.plan_us)),
+            row(
+                "Bytes verified",
+                format!("{} ({})", bytes(self.bytes_verified), percent(self.bytes_verified, self.live_bytes)),
+            ),
+        ];
+        if self.blocks_kept != 0 {
+            rows.insert(5, row("Blocks that could not be left", count(self.blocks_kept.into())));
+        }
+        rows
+    }
+
+    /// What came of it, in a sentence.
+    pub(super) fn verdict(&self) -> String {
+        let gone = self.blocks_before - self.blocks_after;
+        let given_back = bytes(self.block_bytes_before - self.block_bytes_after);
+        let price = || {
+            let (bytes_back, moved) = (bytes(self.possible_bytes), bytes(self.possible_bytes_moved));
+            format!("{bytes_back} for {moved} copied")
+        };
+        if gone != 0 {
+            let blocks = if gone == 1 { "block is" } else { "blocks are" };
+            let moved = bytes(self.bytes_moved);
+            format!("{gone} {blocks} given back, {given_back}, for {moved} copied.")
+        } else if self.possible_bytes != 0 {
+            format!(
+                "Nothing is gained: no block is worth it by the strategy {}. --strategy full would give back {}.",
+                self.strategy,
+                price()
+            )
+        } else if self.blocks_before == self.ideal_blocks {
+            "Nothing can be gained: there are as few blocks as can hold this.".to_owned()
+        } else {
+            "Nothing can be gained: no block's allocations fit the holes of the others.".to_owned()
+        }
+    }
+
+    pub(super) fn print(&self, machine: &str) {
+        let rows = self.rows();
+        let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+        let (unit, at, of) = (self.unit.name(), count(self.at), count(self.of));
+        say!("{} after {unit} {at} of {of}, {}, on {machine}", self.trace, self.strategy);
+        say!();
+        for (label, value) in &rows {
+            say!("  {label:width$}  {value}");
+        }
+        say!();
+        say!("{}", self.verdict());
+        say!("The report is in {}: open it in a browser.", self.report);
+    }
+}

@@ -1,0 +1,200 @@
+//! The page of a defragmentation: before, the moves, and after, in one file as the other report's is.
+//!
+//! The page is `assets/defragmentation.html`; its looks are the other page's.
+
+use std::path::Path;
+
+use allotment::memory::{DefragmentationPlan, PlannedBlock};
+use serde::Serialize;
+
+use super::{PAGE, PLACE, intern};
+use crate::args::DefragmentArgs;
+use crate::defragment::{Done, Outcome, Standing};
+use crate::failure::Failure;
+use crate::replay::{display_name, unexpected};
+use crate::source::Source;
+use crate::target::Machine;
+
+const THIS_PAGE: &str = include_str!("../../assets/defragmentation.html");
+
+/// What the page has in place of the other's style.
+const STYLE_PLACE: &str = "/*ALLOTMENT_REPORT_STYLE*/";
+
+#[derive(Serialize)]
+struct Data<'a> {
+    format: u32,
+    title: &'a str,
+    device_name: &'a str,
+    profile: Option<&'static str>,
+    algorithm: String,
+    strategy: String,
+    unit: &'static str,
+    at: u64,
+    of: u64,
+    verdict: &'a str,
+    summary: &'a [(String, String)],
+    live_bytes: u64,
+    ideal_blocks: u32,
+    blocks: Vec<BlockRow<'a>>,
+    allocations: Allocations,
+    names: Vec<String>,
+    categories: Vec<&'static str>,
+    passes: Vec<PassRow>,
+    /// What was planned, and what `full` would plan: block by block, bytes given back and bytes moved.
+    steps: Vec<(u64, u64)>,
+    full_steps: Vec<(u64, u64)>,
+}
+
+#[derive(Serialize)]
+struct BlockRow<'a> {
+    pool: String,
+    memory_type: u8,
+    name: &'a str,
+    size: u64,
+    dedicated: bool,
+    /// Whether it is still there after.
+    stays: bool,
+}
+
+/// The allocations, column by column. A block is an index.
+#[derive(Default, Serialize)]
+struct Allocations {
+    id: Vec<u64>,
+    name: Vec<usize>,
+    category: Vec<usize>,
+    requested: Vec<u64>,
+    size: Vec<u64>,
+    block: Vec<usize>,
+    offset: Vec<u64>,
+    to_block: Vec<usize>,
+    to_offset: Vec<u64>,
+    /// In which pass it moved; -1 where it stayed.
+    pass: Vec<i64>,
+}
+
+#[derive(Serialize)]
+struct PassRow {
+    moves: u32,
+    bytes: u64,
+    blocks_emptied: u32,
+    bytes_emptied: u64,
+    found_ns: u64,
+}
+
+/// Writes the page.
+pub(crate) fn write(
+    path: &Path,
+    source: &Source,
+    machine: &Machine,
+    summary: &[(String, String)],
+    verdict: &str,
+    args: &DefragmentArgs,
+    outcome: &Outcome,
+) -> Result<(), Failure> {
+    let (mut names, mut categories) = (Vec::new(), Vec::new());
+    let allocations = allocations(source, outcome, &mut names, &mut categories)?;
+    let Outcome { moment, before, done, after, .. } = outcome;
+    let blocks = before.blocks.iter().map(|block| {
+        let properties = machine.properties.memory_types[usize::from(block.memory_type)].properties;
+        BlockRow {
+            pool: format!("type {} ({properties}), {}", block.memory_type, block.pool),
+            memory_type: block.memory_type,
+            name: &block.pool,
+            size: block.size,
+            dedicated: block.dedicated,
+            stays: after.has(block),
+        }
+    });
+    let data = Data {
+        format: 1,
+        title: &source.title,
+        device_name: &machine.properties.name,
+        profile: machine.profile,
+        algorithm: args.setup().algorithm.to_string(),
+        strategy: args.strategy.to_string(),
+        unit: moment.unit.name(),
+        at: moment.at,
+        of: moment.of,
+        verdict,
+        summary,
+        live_bytes: before.live_bytes(),
+        ideal_blocks: done.plan.ideal_blocks,
+        blocks: blocks.collect(),
+        allocations,
+        names,
+        categories,
+        passes: passes(done),
+        steps: steps(&done.plan),
+        full_steps: steps(&done.full),
+    };
+    // A script element ends at the first `</script`, whatever it is part of.
+    let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
+    let page = THIS_PAGE.replacen(STYLE_PLACE, style(), 1).replacen(PLACE, &json, 1);
+    std::fs::write(path, page).map_err(|error| Failure::Write { path: path.to_owned(), error })
+}
+
+/// The other page's style.
+fn style() -> &'static str {
+    let (_, rest) = PAGE.split_once("<style>").unwrap_or_default();
+    rest.split_once("</style>").unwrap_or_default().0
+}
+
+fn allocations(
+    source: &Source,
+    outcome: &Outcome,
+    names: &mut Vec<String>,
+    categories: &mut Vec<&'static str>,
+) -> Result<Allocations, Failure> {
+    let Outcome { before, done, after, .. } = outcome;
+    // No block is new: what moves goes where there is room.
+    let blocks = before.by_memory();
+    let block = |standing: &Standing| {
+        let found = blocks.get(&standing.memory).copied();
+        found.ok_or_else(|| unexpected("an allocation moved to a block that was not there"))
+    };
+    let mut passes = vec![-1; source.trace.resources().len()];
+    for moved in &done.moved {
+        passes[moved.user_data as usize] = moved.pass as i64;
+    }
+    let mut columns = Allocations::default();
+    for (old, new) in before.standing.iter().zip(&after.standing) {
+        let resource = source.trace.resource(old.resource);
+        columns.id.push(resource.id());
+        columns.name.push(intern(names, display_name(resource)));
+        columns.category.push(intern(categories, old.category));
+        columns.requested.push(old.requested);
+        columns.size.push(old.occupied);
+        columns.block.push(block(old)?);
+        columns.offset.push(old.offset);
+        columns.to_block.push(block(new)?);
+        columns.to_offset.push(new.offset);
+        columns.pass.push(passes[old.resource.as_usize()]);
+    }
+    Ok(columns)
+}
+
+fn passes(done: &Done) -> Vec<PassRow> {
+    let rows = done.passes.iter().map(|pass| PassRow {
+        moves: pass.moves,
+        bytes: pass.bytes,
+        blocks_emptied: pass.blocks_emptied,
+        bytes_emptied: pass.bytes_emptied,
+        found_ns: pass.found_in.as_nanos() as u64,
+    });
+    rows.collect()
+}
+
+fn steps(plan: &DefragmentationPlan) -> Vec<(u64, u64)> {
+    plan.steps.iter().map(|PlannedBlock { size, bytes_moved, .. }| (*size, *bytes_moved)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_place_for_its_data_and_for_the_other_pages_style() {
+        assert_eq!((THIS_PAGE.matches(PLACE).count(), THIS_PAGE.matches(STYLE_PLACE).count()), (1, 1));
+        assert!(style().contains("--card") && !style().contains("</"));
+    }
+}
