@@ -81,7 +81,7 @@ impl<'a> Carrier<'a> {
         let desc = BufferDesc::new(place.size).with_usage(HostDevice::ANYWHERE);
         // SAFETY: the place is an allocation's or reserved for one until the pass ends, which is after the buffer is
         // destroyed; and such a buffer may stand anywhere.
-        unsafe { self.device.create_buffer(&desc.into(), place.memory, place.offset) }
+        unsafe { self.device.create_buffer(&desc, place.memory, place.offset) }
     }
 
     fn copy(&self, pairs: &[Pair]) -> Result<(), DeviceError> {

@@ -92,37 +92,26 @@ impl<'a> Summary<'a> {
     /// The figures for people: on the terminal and at the top of the report.
     pub(super) fn rows(&self) -> Vec<(String, String)> {
         let row = |label: &str, value: String| (label.to_owned(), value);
+        let from_to = |from: String, to: String| format!("{from} → {to}");
         let given_back = self.block_bytes_before - self.block_bytes_after;
-        let time = |microseconds: f64| nanoseconds((microseconds * 1e3) as u64);
         let mut rows = vec![
-            row("Live", format!("{} in {} allocations", bytes(self.live_bytes), count(self.allocations))),
-            row("Blocks before", format!("{}, {}", self.blocks_before, bytes(self.block_bytes_before))),
-            row("Blocks after", format!("{}, {}", self.blocks_after, bytes(self.block_bytes_after))),
-            row("Blocks, ideally", count(self.ideal_blocks)),
-            row(
-                "Given back",
-                format!("{} ({})", bytes(given_back), percent(given_back, self.block_bytes_before)),
-            ),
-            row(
-                "Bytes moved",
-                format!(
-                    "{} ({} of live)",
-                    bytes(self.bytes_moved),
-                    percent(self.bytes_moved, self.live_bytes)
-                ),
-            ),
-            row("… at least, for the ideal", bytes(self.lower_bound_bytes)),
+            row("Live", bytes(self.live_bytes)),
+            row("Allocations", count(self.allocations)),
+            row("Blocks", from_to(count(self.blocks_before), count(self.blocks_after))),
+            row("… fewest that could hold it", count(self.ideal_blocks)),
+            row("Bytes in blocks", from_to(bytes(self.block_bytes_before), bytes(self.block_bytes_after))),
+            row("… given back", percent(given_back, self.block_bytes_before)),
             row("Allocations moved", count(self.moves.into())),
+            row("Bytes moved", bytes(self.bytes_moved)),
+            row("… of those live", percent(self.bytes_moved, self.live_bytes)),
+            row("… least for fewest blocks", bytes(self.lower_bound_bytes)),
             row("Passes", count(self.passes.into())),
-            row("Longest search for a pass", time(self.longest_pass_us)),
-            row("Plan, in one go", time(self.plan_us)),
-            row(
-                "Bytes verified",
-                format!("{} ({})", bytes(self.bytes_verified), percent(self.bytes_verified, self.live_bytes)),
-            ),
+            row("Longest search for a pass", nanoseconds((self.longest_pass_us * 1e3) as u64)),
+            row("Bytes verified", bytes(self.bytes_verified)),
+            row("… of those live", percent(self.bytes_verified, self.live_bytes)),
         ];
         if self.blocks_kept != 0 {
-            rows.insert(5, row("Blocks that could not be left", count(self.blocks_kept.into())));
+            rows.push(row("Blocks that could not be left", count(self.blocks_kept.into())));
         }
         rows
     }
