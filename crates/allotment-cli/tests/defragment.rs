@@ -76,6 +76,25 @@ fn every_profile_moves_without_losing_a_byte() {
 }
 
 #[test]
+fn upload_and_readback_memory_moves_too_even_where_no_queue_may_copy_there() {
+    let folder = folder();
+    const UPLOAD: u32 = 1;
+    const READBACK: u32 = 2;
+    for usage in [UPLOAD, READBACK] {
+        let mut lines = String::new();
+        (0..40).for_each(|id| lines += &format!("a,{id},500000,256,buffer,{usage}\n"));
+        (0..40).filter(|id| id % 8 != 0).for_each(|id| lines += &format!("f,{id},,,,\n"));
+        let path = written(&folder, &lines);
+        for profile in ["d3d12-tier-1", "d3d12-tier-2", "discrete-no-bar", "mobile"] {
+            let args = ["defragment", &path, "--json", "--block-size", "4M", "--profile", profile];
+            let summary = json(&allotment(&folder, &args));
+            assert_eq!((number(&summary, "moves"), number(&summary, "blocks_after")), (4, 1), "{summary}");
+            assert_eq!(number(&summary, "bytes_verified"), number(&summary, "live_bytes"), "{profile}");
+        }
+    }
+}
+
+#[test]
 fn small_passes_come_to_the_same_as_one_large_one() {
     let folder = folder();
     let whole = defragmented(&folder, &[]);

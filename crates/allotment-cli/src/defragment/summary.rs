@@ -32,7 +32,8 @@ pub(super) struct Summary<'a> {
     bytes_moved: u64,
     /// What the best of all planners would copy to get to the ideal number of blocks.
     lower_bound_bytes: u64,
-    /// Bytes moved for a byte of the lower bound; nothing where that is 0.
+    /// Bytes moved for a byte of the lower bound: below 1 where more blocks stay than the fewest. Nothing where the
+    /// bound is 0.
     ratio: Option<f64>,
     passes: u32,
     /// The longest time for which a pass was looked for.

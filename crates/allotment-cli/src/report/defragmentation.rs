@@ -33,9 +33,7 @@ struct Data<'a> {
     of: u64,
     verdict: &'a str,
     summary: &'a [(String, String)],
-    live_bytes: u64,
-    ideal_blocks: u32,
-    blocks: Vec<BlockRow<'a>>,
+    blocks: Vec<BlockRow>,
     allocations: Allocations,
     names: Vec<String>,
     categories: Vec<&'static str>,
@@ -46,10 +44,8 @@ struct Data<'a> {
 }
 
 #[derive(Serialize)]
-struct BlockRow<'a> {
+struct BlockRow {
     pool: String,
-    memory_type: u8,
-    name: &'a str,
     size: u64,
     dedicated: bool,
     /// Whether it is still there after.
@@ -98,8 +94,6 @@ pub(crate) fn write(
         let properties = machine.properties.memory_types[usize::from(block.memory_type)].properties;
         BlockRow {
             pool: format!("type {} ({properties}), {}", block.memory_type, block.pool),
-            memory_type: block.memory_type,
-            name: &block.pool,
             size: block.size,
             dedicated: block.dedicated,
             stays: after.has(block),
@@ -117,8 +111,6 @@ pub(crate) fn write(
         of: moment.of,
         verdict,
         summary,
-        live_bytes: before.live_bytes(),
-        ideal_blocks: done.plan.ideal_blocks,
         blocks: blocks.collect(),
         allocations,
         names,
