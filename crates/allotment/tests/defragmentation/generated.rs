@@ -66,9 +66,8 @@ impl Model<'_> {
             (6..10, Some(at)) => self.free(at),
             (10, Some(at)) => self.fill(at),
             (11, Some(at)) => {
-                if self.rig.map(&self.live[at].token).is_ok() {
-                    self.live[at].maps += 1;
-                }
+                let mapped = self.rig.map(&self.live[at].token).is_ok();
+                self.live[at].maps += u32::from(mapped);
             }
             (12 | 13, Some(at)) => {
                 let unmapped = self.rig.unmap(&self.live[at].token).is_ok();
