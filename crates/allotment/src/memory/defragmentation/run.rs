@@ -50,6 +50,8 @@ pub(in crate::memory) struct Run {
     ignored: HashSet<AllocationId>,
     /// Blocks that are being emptied or were.
     departures: Vec<Departure>,
+    /// All blocks of the plan: nothing is moved into them.
+    planned: HashSet<(Arena, u32)>,
     /// Surveys so far.
     rounds: u32,
     /// A block could not be emptied because of what changed since the survey.
@@ -140,6 +142,7 @@ impl Run {
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
             departures: Vec::new(),
+            planned: HashSet::new(),
             rounds: 1,
             changed: false,
             bytes_left: desc.strategy.bytes(),
@@ -184,6 +187,7 @@ impl Run {
             Stage::Planning(planner) => {
                 if let Some((plan, evacuations)) = planner.step(time) {
                     self.plan = plan;
+                    self.planned = evacuations.iter().map(|one| (one.arena, one.block)).collect();
                     self.stage = Stage::Moving { waiting: evacuations.into(), current: None };
                 }
             }
@@ -255,9 +259,9 @@ impl Run {
                 departure.list(allocator, slot, now, first, &worth)
             }
             Phase::Reserving => {
-                let waiting = &*waiting;
                 let arena = departure.arena;
-                let stays = |block| !waiting.iter().any(|next| next.arena == arena && next.block == block);
+                let planned = &self.planned;
+                let stays = |block| !planned.contains(&(arena, block));
                 departure.reserve(allocator, slot, now, stays, time)
             }
             Phase::HandingOut => {
@@ -520,13 +524,18 @@ impl Departure {
             let Some(planned) = now.moves.pop_front() else { break };
             if is_live(slot, &planned) {
                 let to = Some(planned.to).filter(|&to| to != u32::MAX);
-                let Some(to) = state.reserve_place(slot, planned.record, to, &stays) else {
+                let Some(to_record) = state.reserve_place(slot, planned.record, to, &stays) else {
                     return Step::Stays;
                 };
                 let PlannedMove { record, generation, .. } = planned;
                 let pool = self.arena.pool;
                 let from = AllocationId { allocator: allocator.id, pool, record, generation };
-                self.reserved.push_back(Reserved { from, to: allocator.token(pool, to, slot) });
+                self.reserved.push_back(Reserved { from, to: allocator.token(pool, to_record, slot) });
+                // All blocks may have been searched for it, which takes as long as all else here.
+                let found = state.detail(to_record).map(|detail| detail.spot.block);
+                if found != Some(planned.to) {
+                    break;
+                }
             }
             if time.is_over() {
                 break;

@@ -20,7 +20,7 @@ use crate::sync::locked;
 const AT_ONCE: u32 = 512;
 
 /// One memory type of one pool: within it, allocations move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Arena {
     pub(super) pool: u32,
     pub(super) set: u8,
