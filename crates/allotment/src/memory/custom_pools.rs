@@ -125,7 +125,8 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Frees everything in a pool at once; its empty blocks are given back by its own rules.
+    /// Frees everything in a pool at once; its empty blocks are given back by its own rules. Places that a pass of a
+    /// [defragmentation](super::Defragmentation) has reserved are free as well: nobody may be copying into them.
     ///
     /// The tokens of what was in it stand for nothing any more; giving them to [`free`](Self::free) later
     /// is allowed and does nothing.

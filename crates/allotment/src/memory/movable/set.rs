@@ -89,6 +89,18 @@ const MUCH: u64 = 8;
 /// resources, whatever is next, within its limits; mostly there is nothing to do. `Send + Sync`: resources are made and
 /// used on any thread.
 ///
+/// ```text
+///   frame n     recordings use the old buffer
+///   step        new buffer in the reserved place ── copy ──► submitted; handle() is the new one
+///   frame n+1   recordings use the new buffer
+///   later       the GPU is done with frame n and the copy: the old buffer and its place go, and
+///               with the last one of a block the block
+/// ```
+///
+/// Nothing waits: the copy is work like any other, and what was is retired like any other
+/// ([`lifetime`](crate::lifetime)). Descriptors that name a moved resource are written again by whoever wrote them:
+/// [`Movable::moves`](super::Movable::moves) says when.
+///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) stay.
 ///
 /// ```
