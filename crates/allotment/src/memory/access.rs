@@ -104,12 +104,21 @@ impl<D: Device> Allocator<D> {
     }
 
     /// The same, for who changes the bytes there: they would be lost while they are on their way to another place.
-    fn hold_for_writing(
+    pub(super) fn hold_for_writing(
         &self,
         allocation: &Allocation,
     ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
         let held = self.hold(allocation)?;
         if held.0.moving { Err(AccessError::Moving) } else { Ok(held) }
+    }
+
+    /// The same, for who looks at the bytes there.
+    pub(super) fn hold_for_reading(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<(RawPlace, Option<RwLockReadGuard<'_, ()>>), AccessError> {
+        let held = self.hold(allocation)?;
+        if held.0.arriving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
@@ -220,10 +229,7 @@ impl<D: Device> Allocator<D> {
     /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation, its bytes are on
     /// their way to another place, or the driver refuses to invalidate. `bytes` is as before.
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
-        let (place, _held) = self.hold(allocation)?;
-        if place.arriving {
-            return Err(AccessError::Moving);
-        }
+        let (place, _held) = self.hold_for_reading(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
         self.make_visible(&place, range, Visibility::Invalidate)?;
         // SAFETY: the range lies in mapped memory that the token and the guard keep alive.

@@ -10,7 +10,7 @@
 //! all the time and tells the new place from then on; the other one stands for the old place, and is freed when nobody
 //! uses that any more.
 
-use allotment_suballoc::{Algorithm, Alignment, Request, Strategy};
+use allotment_suballoc::{Algorithm, Alignment, Request};
 
 use super::block_set::{Release, Role, Sizes};
 use super::pool::{Fitted, PoolSlot, PoolState, Travel};
@@ -37,10 +37,12 @@ pub(super) struct Standing {
     pub(super) alignment: Alignment,
     /// Pinned, too, where it is mapped or being moved.
     pub(super) movability: Movability,
+    /// Only a set of movable resources moves it.
+    pub(super) of_a_set: bool,
 }
 
 /// How many waiting ranges are given back at once, so that the lock is held for microseconds.
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 64;
 
 impl<D: Device> PoolState<D> {
     /// What stands where, of up to `count` records from `first` on.
@@ -81,6 +83,7 @@ impl<D: Device> PoolState<D> {
             needed_alignment: cell.map_or(detail.alignment, |cell| cell.max(detail.alignment)),
             alignment: detail.alignment,
             movability: if free_to_move { detail.movability } else { Movability::Pinned },
+            of_a_set: entry.read().of_a_set,
         })
     }
 
@@ -133,7 +136,7 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(found.set);
         let (kind, requested) = self.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
         let destination = self.next_record(slot).ok()?;
-        let request = Request::new(found.size).aligned(found.alignment).with_strategy(Strategy::LeastMemory);
+        let request = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
         let spot = self.sets[set].place_for_good(planned, allowed, &request, sizes, destination)?;
         let fitted =
@@ -192,14 +195,16 @@ impl<D: Device> PoolState<D> {
         debug_assert_eq!((one.set, one.sizes.requested), (other.set, other.sizes.requested));
         let set = usize::from(one.set);
         self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
-        let exclusive = slot.records.get(record).is_some_and(|entry| entry.read().exclusive);
-        for (record, place, exclusive) in [(record, other, false), (reserved, one, exclusive)] {
+        let was = slot.records.get(record).map(Record::read);
+        let [exclusive, of_a_set] = was.map_or([false; 2], |was| [was.exclusive, was.of_a_set]);
+        let moved = (record, other, false, of_a_set);
+        for (record, place, exclusive, of_a_set) in [moved, (reserved, one, exclusive, false)] {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
             if let Some(detail) = self.detail_mut(record) {
                 (detail.spot, detail.sizes) = (place.spot, place.sizes);
                 (detail.travel, detail.may_wait) = (Travel::Rests, may_wait);
             }
-            self.write_place(slot, record, exclusive);
+            self.write_place(slot, record, exclusive, of_a_set);
         }
         if arriving {
             self.detail_mut(record).into_iter().for_each(|detail| detail.travel = Travel::Moves);

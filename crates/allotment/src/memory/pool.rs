@@ -709,7 +709,7 @@ impl<D: Device> PoolState<D> {
         }
         self.details[record as usize] = Some(detail);
         self.labels[record as usize] = Label::of(desc);
-        self.write_place(slot, record, exclusive);
+        self.write_place(slot, record, exclusive, false);
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
@@ -717,7 +717,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Tells whoever reads the record where its allocation is.
-    pub(super) fn write_place(&self, slot: &PoolSlot<D>, record: u32, exclusive: bool) {
+    pub(super) fn write_place(&self, slot: &PoolSlot<D>, record: u32, exclusive: bool, of_a_set: bool) {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.spot.block)) {
@@ -732,6 +732,7 @@ impl<D: Device> PoolState<D> {
                 movable: detail.movability != Movability::Pinned,
                 moving: false,
                 arriving: false,
+                of_a_set,
             });
         }
     }

@@ -49,6 +49,8 @@ pub(super) struct RawPlace {
     pub(super) moving: bool,
     /// It has the new place, and its bytes are on their way there: nobody reads it either.
     pub(super) arriving: bool,
+    /// Only the set that it is of moves it, since that alone knows its resource.
+    pub(super) of_a_set: bool,
 }
 
 /// The bits of a record's kind that say so. The memory type is in the lowest eight.
@@ -56,6 +58,7 @@ const EXCLUSIVE: u32 = 1 << 8;
 const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
 const ARRIVING: u32 = 1 << 11;
+const OF_A_SET: u32 = 1 << 12;
 
 impl Record {
     /// Writes the place. The pool's lock makes sure that there is one writer.
@@ -74,7 +77,8 @@ impl Record {
         let kind = bit(place.exclusive, EXCLUSIVE)
             | bit(place.movable, MOVABLE)
             | bit(place.moving, MOVING)
-            | bit(place.arriving, ARRIVING);
+            | bit(place.arriving, ARRIVING)
+            | bit(place.of_a_set, OF_A_SET);
         self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
@@ -95,6 +99,7 @@ impl Record {
                 movable: kind & MOVABLE != 0,
                 moving: kind & MOVING != 0,
                 arriving: kind & ARRIVING != 0,
+                of_a_set: kind & OF_A_SET != 0,
             };
             fence(Ordering::Acquire);
             if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
@@ -125,7 +130,8 @@ impl Record {
     pub(super) fn refit(&self, size: u64, movable: bool) {
         self.size.store(size, Ordering::Release);
         let kind = self.kind.load(Ordering::Relaxed);
-        let wanted = if movable { kind | MOVABLE } else { kind & !MOVABLE };
+        let kept = kind & !(MOVABLE | OF_A_SET);
+        let wanted = if movable { kept | MOVABLE } else { kept };
         if wanted != kind {
             self.kind.store(wanted, Ordering::Release);
         }
@@ -136,6 +142,11 @@ impl Record {
         let kind = self.kind.load(Ordering::Relaxed);
         let wanted = if moving { kind | MOVING } else { kind & !(MOVING | ARRIVING) };
         self.kind.store(wanted, Ordering::Release);
+    }
+
+    /// Notes that only a set moves it. The pool's lock makes sure that there is one writer.
+    pub(super) fn set_of_a_set(&self) {
+        self.kind.fetch_or(OF_A_SET, Ordering::Release);
     }
 
     /// Notes that its bytes are on their way to where it is.

@@ -300,8 +300,11 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         size: u64,
     ) -> Result<(), TransferError> {
-        // Until the copy is over nobody may give the memory back under it.
-        let (held, _guard) = self.allocator.hold(place.allocation)?;
+        // Until the copy is over nobody may give the memory back under it, or move it.
+        let (held, _guard) = match direction {
+            Direction::Up => self.allocator.hold_for_writing(place.allocation)?,
+            Direction::Down => self.allocator.hold_for_reading(place.allocation)?,
+        };
         if let Some(buffer) = place.buffer {
             return self.copy_buffer(direction, buffer.handle(), offset, size);
         }

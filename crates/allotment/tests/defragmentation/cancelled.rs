@@ -213,9 +213,11 @@ fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
             match defragmentation.next_pass() {
                 NextPass::Moves(pass) => {
                     pass.moves().iter().for_each(copy);
-                    pass.end_with(|one, old| {
-                        let place = rig.place(&old).unwrap();
-                        assert_eq!((place.memory, place.offset), (one.from().memory, one.from().offset));
+                    let places: Vec<_> = pass.moves().iter().map(|one| one.from()).collect();
+                    let mut places = places.iter();
+                    pass.end_with(|old| {
+                        let (place, from) = (rig.place(&old).unwrap(), places.next().unwrap());
+                        assert_eq!((place.memory, place.offset), (from.memory, from.offset));
                         retired.push(old);
                     });
                     model.check();
@@ -235,6 +237,34 @@ fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
         assert_eq!(rig.statistics().blocks, before.blocks - 1);
         model.finish();
     }
+}
+
+#[test]
+fn both_places_of_what_is_freed_or_ignored_in_a_pass_wait_for_whoever_copies_later() {
+    let rig = small_rig();
+    let mut model = holes(&rig);
+    let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+    let mut defragmentation = rig.defragmentation(desc).unwrap();
+    let NextPass::Moves(mut pass) = defragmentation.next_pass() else { panic!("there is something to gain") };
+    assert!(pass.moves().len() >= 2);
+    let ends = |index: usize| [pass.moves()[index].from(), pass.moves()[index].to()];
+    let (freed, ignored) = (ends(0), ends(1));
+    let at = model.position(pass.moves()[0].id()).unwrap();
+    model.free(at);
+    pass.ignore(1);
+    // As if the copies were still on their way.
+    pass.moves().iter().for_each(copy);
+    let mut left = Vec::new();
+    pass.end_with(|place| left.push(place));
+    let kept: Vec<_> = left.iter().map(|place| rig.place(place).unwrap()).collect();
+    for place in [freed[0], freed[1], ignored[1]] {
+        let is_kept = kept.iter().any(|kept| (kept.memory, kept.offset) == (place.memory, place.offset));
+        assert!(is_kept, "{place:?} is nobody else's");
+    }
+    rig.free_all(left);
+    drop(defragmentation);
+    model.check_alone();
+    model.finish();
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
                 0 => drop(pass),
                 1 => {
                     let mut old = Vec::new();
-                    pass.end_with(|_, place| old.push(place));
+                    pass.end_with(|place| old.push(place));
                     std::thread::yield_now();
                     home.rig.free_all(old);
                 }

@@ -15,7 +15,8 @@ pub enum DefragmentationStrategy {
     /// takes a third to a half of all copying, and this leaves it.
     #[default]
     Fast,
-    /// All blocks that can be emptied: the fewest that hold what is there. Memory of its own, too, that fits a block.
+    /// All blocks that can be emptied, by price: where they are of one size, the fewest are left that hold what is
+    /// there. Memory of its own, too, that fits a block.
     Full,
     /// The blocks that give back most for so many bytes copied in all.
     WithinBytes(u64),
@@ -51,7 +52,8 @@ impl DefragmentationStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassLimits {
-    /// Bytes that are moved. An allocation that is larger stays where it is, and the blocks of such are not emptied.
+    /// Bytes that are moved, whether they are copied or recreated. An allocation that is larger stays where it is, and
+    /// the blocks of such are not emptied.
     pub bytes: u64,
     /// Allocations that are moved; at least one.
     pub moves: u32,

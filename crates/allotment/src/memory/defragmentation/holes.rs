@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 use allotment_suballoc::Alignment;
 
+use super::stopwatch::Stopwatch;
+
 /// The free ranges of the blocks that stay.
 #[derive(Debug, Default)]
 pub(super) struct Holes {
@@ -32,6 +34,16 @@ impl Holes {
         if size != 0 {
             self.by_size.insert((size, block, offset));
         }
+    }
+
+    /// Takes all ranges out, as far as there is time. True once there are none.
+    pub(super) fn clear(&mut self, time: &mut Stopwatch) -> bool {
+        while self.by_size.pop_first().is_some() {
+            if time.is_over() {
+                return false;
+            }
+        }
+        true
     }
 
     fn remove(&mut self, block: u32, offset: u64, size: u64) {

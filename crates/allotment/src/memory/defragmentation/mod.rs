@@ -38,6 +38,7 @@ pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::Pool;
+use super::record::Record;
 use crate::Algorithm;
 use crate::device::Device;
 use crate::sync::locked;
@@ -113,6 +114,8 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///    stay](Pass::ignore), or frees it.
 /// 4. [`end`](Pass::end): the tokens tell the new places, the old ones are free.
 ///
+/// A defragmentation that is forgotten (`mem::forget`) never ends, and no other begins in its pools.
+///
 /// Steps 2 to 4 are repeated until there is nothing more to gain. Only what was allocated as
 /// [movable](super::AllocationDesc::movable) moves, within its pool and memory type. What is dropped is cancelled, and
 /// every allocation is then in one place or in the other. [`MovableSet`](super::MovableSet) does all of this for buffers
@@ -121,8 +124,8 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// # Cost
 ///
 /// Looking at n allocations and planning takes some 0.5 µs for each, in as many passes as the limit of time wants;
-/// reserving a place 0.3 µs, ending a move 0.2 µs. No lock of the allocator is held for longer than some tens of
-/// microseconds. 150 bytes of host memory an allocation while it is planned, and 100 for each that is to be moved.
+/// reserving a place 0.3 µs, ending a move 0.2 µs. The allocator's locks are held for a batch at a time, some tens of
+/// microseconds. Whoever reads or writes a movable allocation by its token keeps the pool's moves waiting as long. 150 bytes of host memory an allocation while it is planned, and 100 for each that is to be moved.
 ///
 /// # Example
 ///
@@ -184,7 +187,8 @@ pub struct Defragmentation<'a, D: Device> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Begins to defragment all default pools, each memory type by itself.
+    /// Begins to defragment all default pools, each memory type by itself. Resources of a
+    /// [`MovableSet`](super::MovableSet) stay: only their set knows them.
     ///
     /// # Errors
     ///
@@ -193,7 +197,7 @@ impl<D: Device> Allocator<D> {
         &self,
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'_, D>, DefragmentationError> {
-        let run = self.begin_run(desc, Scope::DefaultPools)?;
+        let run = self.begin_run(desc, Scope::DefaultPools, false)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
@@ -211,7 +215,7 @@ impl<D: Device> Allocator<D> {
         if pool.allocator != self.id {
             return Err(DefragmentationError::ForeignPool);
         }
-        let run = self.begin_run(desc, Scope::Pool(pool.index))?;
+        let run = self.begin_run(desc, Scope::Pool(pool.index), false)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
@@ -219,6 +223,7 @@ impl<D: Device> Allocator<D> {
         &self,
         desc: DefragmentationDesc,
         scope: Scope,
+        of_a_set: bool,
     ) -> Result<Run, DefragmentationError> {
         match scope {
             Scope::DefaultPools => {
@@ -241,7 +246,7 @@ impl<D: Device> Allocator<D> {
                 }
             }
         }
-        Ok(Run::new(self, desc, scope))
+        Ok(Run::new(self, desc, scope, of_a_set))
     }
 
     pub(super) fn end_run(&self, run: &mut Run) {
@@ -254,6 +259,13 @@ impl<D: Device> Allocator<D> {
                 }
             }
         }
+    }
+
+    /// Notes that only a set moves an allocation.
+    pub(super) fn note_of_a_set(&self, id: AllocationId) {
+        let Some(slot) = self.pools.get(id.pool) else { return };
+        let _guard = locked(&slot.state);
+        slot.records.get(id.record).into_iter().for_each(Record::set_of_a_set);
     }
 
     /// Notes that the bytes of an allocation are where it is.

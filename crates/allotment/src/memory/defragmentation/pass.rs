@@ -118,6 +118,11 @@ impl<D: Device> Move<D> {
         self.place(self.to)
     }
 
+    /// Whether it leaves the same block as another one: all of that block goes, or none of it is worth copying.
+    pub(in crate::memory) fn leaves_with(&self, other: &Self) -> bool {
+        self.departure == other.departure
+    }
+
     /// Whether it was [told to stay](Pass::ignore).
     #[must_use]
     pub fn is_ignored(&self) -> bool {
@@ -172,11 +177,13 @@ pub struct Pass<'d, D: Device> {
 }
 
 /// What becomes of a place that a move leaves behind.
-pub(in crate::memory) enum Left<'m, D: Device> {
+pub(in crate::memory) enum Left {
     /// The old place of what was moved.
-    Old(&'m Move<D>),
+    Old,
     /// The new place of what stayed or was freed.
     New,
+    /// The old place of what was freed. Comes after its new one.
+    Freed,
 }
 
 impl<'d, D: Device> Pass<'d, D> {
@@ -194,14 +201,14 @@ impl<'d, D: Device> Pass<'d, D> {
         self.moves
     }
 
-    /// Bytes that are to be copied.
+    /// Bytes that are to be copied: not those of what is [recreated](Movability::Recreated), which the limit counts.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let copied = self.moves.iter().filter(|one| one.contents == Movability::Copied && !one.stays);
         copied.map(Move::size).sum()
     }
 
-    /// Leaves the move at this index undone. The allocation stays where it is for the rest of the defragmentation, and
+    /// Leaves the move at this index undone; if it is being copied, that is over when the pass ends. The allocation stays where it is for the rest of the defragmentation, and
     /// so does its block, whatever else has left it.
     ///
     /// # Panics
@@ -233,36 +240,30 @@ impl<'d, D: Device> Pass<'d, D> {
     /// All copies must be over, and nothing uses the old places any more.
     pub fn end(self) {
         let allocator = self.allocator;
-        self.end_with(|_, old| allocator.free_own(old));
+        self.end_with(|left| allocator.free_own(left));
     }
 
-    /// Ends the pass as [`end`](Self::end) does, and gives the old places to `retire`, as allocations to be freed when
-    /// nothing uses them any more.
+    /// Ends the pass as [`end`](Self::end) does, and gives the places that are left to `retire`, as allocations to be
+    /// freed when nothing uses them any more: the old places of what was moved, the new ones of what stays, and both of
+    /// what was freed meanwhile.
     ///
     /// The copies may still be on their way, as long as everything that uses the new places comes after them, and what
-    /// `retire` does waits for them.
-    pub fn end_with(mut self, mut retire: impl FnMut(&Move<D>, Allocation)) {
-        let allocator = self.allocator;
-        self.finish(
-            |_| false,
-            |left, place| match left {
-                Left::Old(of) => retire(of, place),
-                Left::New => allocator.free_own(place),
-            },
-        );
+    /// `retire` does waits for them. Should it panic, the places that it was not given yet are never freed.
+    pub fn end_with(mut self, mut retire: impl FnMut(Allocation)) {
+        self.finish(|_| false, |_, place| retire(place));
     }
 
     /// Ends all moves that do not stay. `arriving` says whether the bytes of the one at this index are on their way.
     pub(in crate::memory) fn finish(
         &mut self,
         arriving: impl Fn(usize) -> bool,
-        leave: impl FnMut(Left<'_, D>, Allocation),
+        leave: impl FnMut(Left, Allocation),
     ) {
         finish(self.allocator, self.run, self.moves, arriving, leave);
     }
 
     /// Leaves all moves undone.
-    fn cancel(&mut self, leave: impl FnMut(Left<'_, D>, Allocation)) {
+    fn cancel(&mut self, leave: impl FnMut(Left, Allocation)) {
         self.moves.iter_mut().for_each(|one| one.stays = true);
         self.finish(|_| false, leave);
     }
@@ -273,7 +274,7 @@ fn finish<D: Device>(
     run: &mut Run,
     moves: &mut Vec<Move<D>>,
     arriving: impl Fn(usize) -> bool,
-    mut leave: impl FnMut(Left<'_, D>, Allocation),
+    mut leave: impl FnMut(Left, Allocation),
 ) {
     let mut first = 0;
     let mut ended = Vec::with_capacity(moves.len().min(AT_ONCE));
@@ -293,11 +294,11 @@ fn finish<D: Device>(
         for (mut one, ended) in moves.drain(..same).zip(ended.drain(..)) {
             let Some(place) = one.reserved.take() else { continue };
             match ended.outcome {
-                Outcome::Moved => leave(Left::Old(&one), place),
+                Outcome::Moved => leave(Left::Old, place),
                 Outcome::Freed { .. } | Outcome::Stays => leave(Left::New, place),
             }
             if ended.outcome == (Outcome::Freed { holds_its_place: true }) {
-                allocator.free_own(one.source_left());
+                leave(Left::Freed, one.source_left());
             }
         }
     }

@@ -14,16 +14,16 @@
 //! # Cost
 //!
 //! A survey of n allocations and the plan take O(n log n), some 0.5 µs an allocation, 150 bytes an allocation while it
-//! is made. All of it can be interrupted.
+//! is made. All of it can be interrupted, but for what is done once for all blocks: sorting and choosing among them.
 
 use core::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use super::desc::DefragmentationStrategy;
 use super::holes::{Cut, Holes};
 use super::selection::{Candidate, candidates, select};
 use super::stopwatch::Stopwatch;
-use super::survey::{Arena, Survey, SurveyedArena};
+use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
 use crate::memory::moves::Standing;
 
 /// What a defragmentation would gain, as far as could be seen when it was planned.
@@ -41,8 +41,8 @@ pub struct DefragmentationPlan {
     /// The least number of bytes in so many blocks that without them those that are left are the ideal number, as far
     /// as blocks can be emptied: what the best of all planners would have to copy for it.
     pub lower_bound_bytes: u64,
-    /// What is emptied, block by block in the order in which that is done: any first part of the list is the best for
-    /// as many bytes as it copies.
+    /// What is emptied, block by block in the order in which that is done: by price. Where blocks are of one size, any
+    /// first part of the list is the best for as many bytes as it copies.
     pub steps: Vec<PlannedBlock>,
 }
 
@@ -143,6 +143,7 @@ enum Stage {
     Measuring {
         survey: Survey,
         selected: Vec<Candidate>,
+        going: HashSet<(usize, usize)>,
         at: (usize, usize),
         holes: Vec<Holes>,
         end: u64,
@@ -155,6 +156,8 @@ enum Stage {
         at: usize,
         block: Packing,
     },
+    /// Taking down what was needed, which takes its time as well.
+    Clearing(Vec<Holes>),
     Done,
 }
 
@@ -166,6 +169,10 @@ struct Packing {
     /// By size, the largest on top.
     rest: BinaryHeap<(u64, u32)>,
     placed: Vec<(u32, Cut)>,
+    /// One of them found no place.
+    stays: bool,
+    /// Where the next free range of the block begins at the least, when it stays.
+    end: u64,
 }
 
 impl Planner {
@@ -186,22 +193,30 @@ impl Planner {
                     self.stage = if selected.is_empty() {
                         Stage::Done
                     } else {
-                        Stage::Measuring { survey, selected, at: (0, 0), holes, end: 0 }
+                        let going = selected.iter().map(|it| (it.arena, it.block)).collect();
+                        Stage::Measuring { survey, selected, going, at: (0, 0), holes, end: 0 }
                     };
                 }
-                Stage::Measuring { mut survey, selected, mut at, mut holes, mut end } => {
-                    if measure(&mut survey, &selected, &mut at, &mut holes, &mut end, time) {
+                Stage::Measuring { mut survey, selected, going, mut at, mut holes, mut end } => {
+                    if measure_all(&mut survey, &going, &mut at, &mut holes, &mut end, time) {
                         self.stage =
                             Stage::Packing { survey, selected, holes, at: 0, block: Packing::default() };
                     } else {
-                        self.stage = Stage::Measuring { survey, selected, at, holes, end };
+                        self.stage = Stage::Measuring { survey, selected, going, at, holes, end };
                         return None;
                     }
                 }
-                Stage::Packing { survey, selected, mut holes, mut at, mut block } => {
-                    let done = self.pack(&survey, &selected, &mut holes, &mut at, &mut block, time);
+                Stage::Packing { mut survey, selected, mut holes, mut at, mut block } => {
+                    let done = self.pack(&mut survey, &selected, &mut holes, &mut at, &mut block, time);
                     if !done {
                         self.stage = Stage::Packing { survey, selected, holes, at, block };
+                        return None;
+                    }
+                    self.stage = Stage::Clearing(holes);
+                }
+                Stage::Clearing(mut holes) => {
+                    if !holes.iter_mut().all(|holes| holes.clear(time)) {
+                        self.stage = Stage::Clearing(holes);
                         return None;
                     }
                 }
@@ -215,7 +230,7 @@ impl Planner {
     /// Finds places for what is in the selected blocks. True once all were gone through.
     fn pack(
         &mut self,
-        survey: &Survey,
+        survey: &mut Survey,
         selected: &[Candidate],
         holes: &mut [Holes],
         at: &mut usize,
@@ -223,9 +238,8 @@ impl Planner {
         time: &mut Stopwatch,
     ) -> bool {
         while let Some(candidate) = selected.get(*at) {
-            let arena = &survey.arenas[candidate.arena];
-            let holes = &mut holes[candidate.arena];
-            match packing.step(arena, candidate, holes, time) {
+            let arena = &mut survey.arenas[candidate.arena];
+            match packing.step(arena, candidate, &mut holes[candidate.arena], time) {
                 Packed::Interrupted => return false,
                 Packed::Whole => {
                     let placed = core::mem::take(packing).placed;
@@ -241,11 +255,7 @@ impl Planner {
                     let (arena, cost) = (arena.arena, candidate.cost);
                     self.evacuations.push(Evacuation { arena, block, size, cost, moves });
                 }
-                Packed::Not => {
-                    // It stays, and others can use what is free in it.
-                    *packing = Packing::default();
-                    add_holes(arena, candidate.block, holes);
-                }
+                Packed::Not => *packing = Packing::default(),
             }
             *at += 1;
         }
@@ -262,11 +272,14 @@ enum Packed {
 impl Packing {
     fn step(
         &mut self,
-        arena: &SurveyedArena,
+        arena: &mut SurveyedArena,
         candidate: &Candidate,
         holes: &mut Holes,
         time: &mut Stopwatch,
     ) -> Packed {
+        if self.stays {
+            return self.leave(arena, candidate, holes, time);
+        }
         let block = &arena.blocks[candidate.block];
         for &item in &block.standing[self.sorted..] {
             if time.is_over() {
@@ -278,8 +291,8 @@ impl Packing {
         while let Some((_, item)) = self.rest.pop() {
             let Standing { needed, needed_alignment, .. } = arena.standings[item as usize];
             let Some(cut) = holes.cut(needed, needed_alignment) else {
-                self.placed.iter().rev().for_each(|(_, cut)| holes.undo(cut));
-                return Packed::Not;
+                self.stays = true;
+                return self.leave(arena, candidate, holes, time);
             };
             self.placed.push((item, cut));
             if time.is_over() && !self.rest.is_empty() {
@@ -288,51 +301,66 @@ impl Packing {
         }
         Packed::Whole
     }
+
+    /// The block stays: its allocations need no places, and others can use what is free in it.
+    fn leave(
+        &mut self,
+        arena: &mut SurveyedArena,
+        candidate: &Candidate,
+        holes: &mut Holes,
+        time: &mut Stopwatch,
+    ) -> Packed {
+        while let Some((_, cut)) = self.placed.pop() {
+            holes.undo(&cut);
+            if time.is_over() {
+                return Packed::Interrupted;
+            }
+        }
+        let block = &mut arena.blocks[candidate.block];
+        if block.may_take() && !measure(block, holes, &mut self.end, time) {
+            return Packed::Interrupted;
+        }
+        Packed::Not
+    }
 }
 
 /// Finds the free ranges of the blocks that stay. True once all were gone through.
-fn measure(
+fn measure_all(
     survey: &mut Survey,
-    selected: &[Candidate],
+    going: &HashSet<(usize, usize)>,
     (arena, block): &mut (usize, usize),
     holes: &mut [Holes],
     end: &mut u64,
     time: &mut Stopwatch,
 ) -> bool {
     while let Some(surveyed) = survey.arenas.get_mut(*arena) {
-        let concerned = selected.iter().any(|candidate| candidate.arena == *arena);
+        let concerned = going.iter().any(|(going, _)| going == arena);
         while let Some(found) = surveyed.blocks.get_mut(*block).filter(|_| concerned) {
-            let goes =
-                selected.iter().any(|candidate| (candidate.arena, candidate.block) == (*arena, *block));
             // Of what goes the ranges are needed only if it stays after all.
-            if found.may_take() && !goes {
-                while let Some(Reverse((offset, size))) = found.ranges.pop() {
-                    holes[*arena].add(found.index, *end, offset.saturating_sub(*end));
-                    *end = (*end).max(offset + size);
-                    if time.is_over() {
-                        return false;
-                    }
-                }
-                holes[*arena].add(found.index, *end, found.size.saturating_sub(*end));
+            let stays = found.may_take() && !going.contains(&(*arena, *block));
+            if stays && !measure(found, &mut holes[*arena], end, time) {
+                return false;
             }
             *end = 0;
             *block += 1;
+            if time.is_over() {
+                return false;
+            }
         }
         (*arena, *block) = (*arena + 1, 0);
     }
     true
 }
 
-/// Adds the free ranges of a block that was to be emptied.
-fn add_holes(arena: &SurveyedArena, block: usize, holes: &mut Holes) {
-    let found = &arena.blocks[block];
-    if !found.may_take() {
-        return;
+/// Adds the free ranges of a block from `end` on. True once all were.
+fn measure(found: &mut SurveyedBlock, holes: &mut Holes, end: &mut u64, time: &mut Stopwatch) -> bool {
+    while let Some(Reverse((offset, size))) = found.ranges.pop() {
+        holes.add(found.index, *end, offset.saturating_sub(*end));
+        *end = (*end).max(offset + size);
+        if time.is_over() {
+            return false;
+        }
     }
-    let mut end = 0;
-    for Reverse((offset, size)) in found.ranges.clone().into_sorted_vec().into_iter().rev() {
-        holes.add(found.index, end, offset.saturating_sub(end));
-        end = end.max(offset + size);
-    }
-    holes.add(found.index, end, found.size.saturating_sub(end));
+    holes.add(found.index, *end, found.size.saturating_sub(*end));
+    true
 }

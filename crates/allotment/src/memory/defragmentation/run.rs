@@ -13,7 +13,7 @@
 //! reserved for everything in it; only then the first byte is copied. Whoever needs room meanwhile and finds none opens
 //! it again, before the driver is asked for more: then what is reserved is given back, and the block stays.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::PoisonError;
 
 use super::desc::{DefragmentationDesc, DefragmentationStrategy};
@@ -43,6 +43,8 @@ const ROUNDS: u32 = 4;
 pub(in crate::memory) struct Run {
     desc: DefragmentationDesc,
     scope: Scope,
+    /// It moves what is of a set, or else all other allocations.
+    of_a_set: bool,
     stage: Stage,
     /// The latest.
     plan: DefragmentationPlan,
@@ -50,6 +52,8 @@ pub(in crate::memory) struct Run {
     ignored: HashSet<AllocationId>,
     /// Blocks that are being emptied or were.
     departures: Vec<Departure>,
+    /// Which of them stays, and gives back what was reserved for it.
+    giving_up: Option<usize>,
     /// All blocks of the plan: nothing is moved into them.
     planned: HashSet<(Arena, u32)>,
     /// Surveys so far.
@@ -79,6 +83,8 @@ struct Current {
     /// Which of the departures it is.
     departure: usize,
     moves: VecDeque<PlannedMove>,
+    /// By its record, what was planned, while the block is looked through for more.
+    known: HashMap<u32, PlannedMove>,
     phase: Phase,
 }
 
@@ -134,14 +140,21 @@ pub(in crate::memory) enum Found {
 }
 
 impl Run {
-    pub(super) fn new<D: Device>(allocator: &Allocator<D>, desc: DefragmentationDesc, scope: Scope) -> Self {
+    pub(super) fn new<D: Device>(
+        allocator: &Allocator<D>,
+        desc: DefragmentationDesc,
+        scope: Scope,
+        of_a_set: bool,
+    ) -> Self {
         Self {
             desc,
             scope,
+            of_a_set,
             stage: Stage::Surveying(Survey::new(scope.arenas(allocator), desc.limits.bytes)),
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
             departures: Vec::new(),
+            giving_up: None,
             planned: HashSet::new(),
             rounds: 1,
             changed: false,
@@ -172,11 +185,11 @@ impl Run {
     fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
         match &mut self.stage {
             Stage::Surveying(survey) => {
-                let ignored = &self.ignored;
+                let (ignored, of_a_set) = (&self.ignored, self.of_a_set);
                 let stays = |pool, standing: &crate::memory::moves::Standing| {
                     let (record, generation) = (standing.record, standing.generation);
                     let id = AllocationId { allocator: allocator.id, pool, record, generation };
-                    !ignored.is_empty() && ignored.contains(&id)
+                    standing.of_a_set != of_a_set || (!ignored.is_empty() && ignored.contains(&id))
                 };
                 if survey.step(allocator, stays, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
@@ -229,6 +242,14 @@ impl Run {
         bytes: &mut u64,
         time: &mut Stopwatch,
     ) -> bool {
+        if let Some(index) = self.giving_up {
+            let departure = &mut self.departures[index];
+            let slot = allocator.pools.get(departure.arena.pool);
+            if slot.is_none_or(|slot| departure.give_up_some(allocator, slot)) {
+                self.giving_up = None;
+            }
+            return true;
+        }
         let Stage::Moving { waiting, current, .. } = &mut self.stage else { return false };
         let Some(now) = current else {
             match waiting.pop_front() {
@@ -237,7 +258,8 @@ impl Run {
                     let uncopied = cost;
                     self.departures.push(Departure { arena, block, size, reserved, out: 0, uncopied, state });
                     let departure = self.departures.len() - 1;
-                    *current = Some(Current { departure, moves: moves.into(), phase: Phase::Closing });
+                    let (moves, known) = (moves.into(), HashMap::new());
+                    *current = Some(Current { departure, moves, known, phase: Phase::Closing });
                 }
                 None => return self.begin_another_round(allocator, !found.is_empty()),
             }
@@ -255,6 +277,7 @@ impl Run {
                     strategy: self.desc.strategy.with_bytes_left(self.bytes_left.saturating_sub(promised)),
                     largest: self.desc.limits.bytes,
                     ignored: &self.ignored,
+                    of_a_set: self.of_a_set,
                 };
                 departure.list(allocator, slot, now, first, &worth)
             }
@@ -287,7 +310,9 @@ impl Run {
                 *current = None;
             }
             Step::Stays => {
-                departure.give_up(allocator, slot);
+                self.giving_up = Some(now.departure);
+                departure.state = DepartureState::Stays;
+                self.planned.remove(&(departure.arena, departure.block));
                 self.changed = true;
                 self.statistics.blocks_kept += 1;
                 *current = None;
@@ -377,7 +402,7 @@ impl Run {
     /// Gives back all that is reserved, and opens what is not empty yet.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
         for departure in &mut self.departures {
-            if departure.state == DepartureState::Going {
+            if departure.state == DepartureState::Going || !departure.reserved.is_empty() {
                 if let Some(slot) = allocator.pools.get(departure.arena.pool) {
                     departure.give_up(allocator, slot);
                 }
@@ -423,6 +448,7 @@ struct Worth<'a> {
     strategy: DefragmentationStrategy,
     largest: u64,
     ignored: &'a HashSet<AllocationId>,
+    of_a_set: bool,
 }
 
 enum HandedOut {
@@ -479,7 +505,8 @@ impl Departure {
         worth: &Worth<'_>,
     ) -> Step {
         if first == 0 {
-            now.moves.clear();
+            // What was planned for goes where that says.
+            now.known = now.moves.drain(..).map(|planned| (planned.record, planned)).collect();
             self.uncopied = 0;
         }
         let guard = locked(&slot.state);
@@ -490,10 +517,13 @@ impl Departure {
             if (usize::from(standing.set), standing.block) == (self.set(), self.block) {
                 let (record, generation) = (standing.record, standing.generation);
                 stays |= standing.movability == Movability::Pinned || standing.size > worth.largest;
+                stays |= standing.of_a_set != worth.of_a_set;
                 stays |= worth.ignored.contains(&AllocationId { allocator, pool, record, generation });
                 cost += if standing.movability == Movability::Copied { standing.size } else { 0 };
-                // Where it goes is seen when a place is reserved.
-                now.moves.push_back(PlannedMove { record, generation, to: u32::MAX });
+                let known = now.known.get(&record).filter(|known| known.generation == generation);
+                // Where the others go is seen when a place is reserved.
+                let to = known.map_or(u32::MAX, |known| known.to);
+                now.moves.push_back(PlannedMove { record, generation, to });
             }
         });
         let next = first.saturating_add(RECORDS_AT_ONCE);
@@ -514,6 +544,7 @@ impl Departure {
         stays: impl Fn(u32) -> bool,
         time: &mut Stopwatch,
     ) -> Step {
+        self.reserved.reserve(AT_ONCE);
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Step::Stays };
         if !self.is_closed(state) {
@@ -567,6 +598,7 @@ impl Departure {
         limits: &PassLimits,
         bytes: &mut u64,
     ) -> HandedOut {
+        found.reserve(AT_ONCE);
         // Whoever writes to one of these by its place has ended before, and finds it moving afterwards.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let guard = locked(&slot.state);
@@ -614,27 +646,32 @@ impl Departure {
 
     /// The block stays: what is reserved is given back.
     fn give_up<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
+        while !self.give_up_some(allocator, slot) {}
+    }
+
+    /// The same, as much as is done at once. True once it is all.
+    fn give_up_some<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
         self.state = DepartureState::Stays;
         if self.out == 0 {
             self.uncopied = 0;
         }
-        while !self.reserved.is_empty() {
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { break };
-            let some = self.reserved.len().min(AT_ONCE);
-            let given: Vec<_> = self.reserved.drain(..some).collect();
-            for Reserved { from, .. } in &given {
-                if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation)
-                {
-                    state.note_moving(slot, from.record, false);
-                }
+        let some = self.reserved.len().min(AT_ONCE);
+        let mut given = Vec::with_capacity(some);
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return true };
+        given.extend(self.reserved.drain(..some));
+        for Reserved { from, .. } in &given {
+            if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation) {
+                state.note_moving(slot, from.record, false);
             }
-            drop(guard);
-            given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
         }
-        if let Some(state) = locked(&slot.state).as_mut() {
+        let all = self.reserved.is_empty();
+        if all {
             state.reopen(self.set(), self.block);
         }
+        drop(guard);
+        given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
+        all
     }
 }
 

@@ -14,6 +14,7 @@ use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
 use crate::memory::moves::Standing;
 use crate::memory::pool::PoolSlot;
+use crate::memory::statistics::Counters;
 use crate::sync::locked;
 
 /// Records that are copied under the lock at once: 64 bytes each, some ten microseconds.
@@ -151,6 +152,9 @@ impl Survey {
 impl SurveyedArena {
     fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>) {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
+        let there = slot.counters.get(usize::from(self.arena.set)).map(Counters::load).unwrap_or_default();
+        self.blocks.reserve((there.blocks + there.dedicated) as usize);
+        self.standings.reserve(there.allocations as usize);
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return };
         let first = self.arena.set == 0;

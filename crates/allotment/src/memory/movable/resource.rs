@@ -106,7 +106,8 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
     }
 
     /// Does something with the resource, which is not moved meanwhile: writes to it by its allocation, gives it to an
-    /// [`Uploader`](crate::upload::Uploader). Must not wait for a step of its set.
+    /// [`Uploader`](crate::upload::Uploader). It holds the resource's own lock: a step waits for it, and asking this
+    /// resource for anything else meanwhile never ends.
     pub fn with<T>(&self, work: impl FnOnce(&Owned<Held<D, C>>) -> T) -> T {
         let mut now = locked(&self.cell.now);
         now.settle();
@@ -167,9 +168,14 @@ impl<D: Device, C: MovableClass<D>> Cell<D, C> {
         handle: C::Handle,
         old: Allocation,
         arrives: Option<TimelinePoint>,
+        copied: bool,
     ) {
         let mut now = locked(&self.now);
         now.arrives = arrives;
+        if !copied {
+            // It is as it was made.
+            now.state = None;
+        }
         let left = now.resource.value_mut().replace_handle(handle, old);
         self.moves.fetch_add(1, Ordering::Release);
         drop(now);

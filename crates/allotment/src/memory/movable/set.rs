@@ -7,15 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::error::{MovableError, MoveError};
 use super::resource::{Cell, Member, Members, Movable, MovableBuffer, MovableClass, MovableImage};
 use crate::device::{
-    BufferCopy, Device, MemoryProperties, QueueIndex, QueueKind, Submission, TimelinePoint, WholeImageCopy,
+    BufferCopy, Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, Submission, TimelinePoint,
+    WholeImageCopy,
 };
 use crate::lifetime::Recording;
 use crate::memory::defragmentation::{Found, Left, Run, Scope};
+use crate::memory::owners::Memory;
 use crate::memory::resource::{Buffers, Class, Images};
 use crate::memory::statistics::Statistics;
 use crate::memory::{
-    AllocationDesc, DefragmentationDesc, DefragmentationStatistics, Movability, Move, OwningAllocator, Pass,
-    PassLimits, Place,
+    AllocationDesc, DefragmentationDesc, DefragmentationStatistics, Movability, Move, Name, OwningAllocator,
+    Pass, PassLimits, Place,
 };
 use crate::sync::locked;
 
@@ -50,7 +52,7 @@ impl MovableSetDesc {
 pub enum StepOutcome {
     /// Something was moved.
     Moved,
-    /// Time was up; the next step goes on.
+    /// Time was up, or what was to be moved could not be; the next step goes on.
     LimitReached,
     /// There is nothing to gain at present.
     Idle,
@@ -79,6 +81,9 @@ impl DefragmentationStep {
 /// Steps without a look at the pools after there was nothing to gain, unless much was freed since: a survey takes a
 /// microsecond for every few allocations.
 const REST: u32 = 16;
+
+/// The same where the sums are what they were.
+const LONG_REST: u32 = 256;
 
 /// What part of an average block is much.
 const MUCH: u64 = 8;
@@ -252,6 +257,7 @@ impl<D: Device> MovableSet<D> {
             return Err(MovableError::NotCopyable);
         }
         let buffer = self.memory.create_buffer(&info, &movable(desc))?;
+        self.memory.allocator().note_of_a_set(buffer.allocation().id());
         Ok(Movable::new(&self.members, info, buffer, None))
     }
 
@@ -281,11 +287,15 @@ impl<D: Device> MovableSet<D> {
             return Err(MovableError::NotCopyable);
         }
         let image = self.memory.create_image(&info, &movable(desc))?;
+        self.memory.allocator().note_of_a_set(image.allocation().id());
         Ok(Movable::new(&self.members, info, image, None))
     }
 
     /// Does a frame's part of defragmenting the default pools. The copies are submitted when it returns, after all that
     /// queues were given before, and the moved resources have other handles.
+    ///
+    /// Between the steps of one run places are reserved, and nobody else begins to defragment the default pools;
+    /// [`stop`](Self::stop) ends it.
     ///
     /// Where the CPU reaches a moved resource, it is kept from its bytes until they are there:
     /// [`AccessError::Moving`](crate::memory::AccessError::Moving).
@@ -321,7 +331,7 @@ impl<D: Device> MovableSet<D> {
         let run = match &mut state.run {
             Some(run) => run,
             none => {
-                let run = allocator.begin_run(self.desc, Scope::DefaultPools);
+                let run = allocator.begin_run(self.desc, Scope::DefaultPools, true);
                 none.insert(run.map_err(MoveError::Defragmentation)?)
             }
         };
@@ -343,9 +353,18 @@ impl<D: Device> MovableSet<D> {
         if found == Found::Done {
             allocator.end_run(run);
             state.run = None;
-            (state.rest, state.seen) = (REST, allocator.statistics());
+            (state.rest, state.seen) = (LONG_REST, allocator.statistics());
         }
         done
+    }
+
+    /// Ends what the steps are at: nothing is reserved any more, and others may defragment the default pools. The next
+    /// step begins anew. For who does no step for a while. Does nothing while another thread does a step.
+    pub fn stop(&self) {
+        if let Some(mut state) = locked(&self.state).take() {
+            state.run.take().into_iter().for_each(|mut run| self.memory.allocator().end_run(&mut run));
+            *locked(&self.state) = Some(state);
+        }
     }
 
     /// Makes everything in its new place, copies, and hands it over.
@@ -356,19 +375,23 @@ impl<D: Device> MovableSet<D> {
         awaited: &mut Vec<Awaited<D>>,
     ) -> Result<DefragmentationStep, MoveError> {
         debug_assert!(arrivals.is_empty(), "a step ends before the next begins");
-        for index in 0..pass.moves().len() {
-            let arrival = self.make(&pass.moves()[index]);
-            if arrival.is_none() {
-                pass.ignore(index);
+        let device = self.memory.allocator().device();
+        arrivals.extend(pass.moves().iter().map(|one| self.make(one)));
+        leave_with_their_blocks(device, &mut pass, arrivals);
+        let record = || self.memory.deferred().tracker().record("defragmentation");
+        let mut submitted = self.submit(record(), arrivals);
+        if submitted == Err(DeviceError::Unsupported) && arrivals.iter().flatten().any(Arrival::is_image) {
+            // One image that cannot be copied in its state must not keep everything else where it is.
+            for arrival in arrivals.iter_mut() {
+                arrival.take_if(|arrival| arrival.is_image()).into_iter().for_each(|it| it.unmake(device));
             }
-            arrivals.push(arrival);
+            leave_with_their_blocks(device, &mut pass, arrivals);
+            submitted = self.submit(record(), arrivals);
         }
-        let recording = self.memory.deferred().tracker().record("defragmentation");
-        let copied_at = match self.submit(recording, arrivals) {
+        let copied_at = match submitted {
             Ok(point) => point,
             Err(error) => {
                 // No queue has seen them.
-                let device = self.memory.allocator().device();
                 arrivals.drain(..).flatten().for_each(|arrival| arrival.unmake(device));
                 return Err(MoveError::Device(error));
             }
@@ -378,17 +401,26 @@ impl<D: Device> MovableSet<D> {
             arrivals.iter().map(|arrival| arrival.as_ref().is_some_and(Arrival::is_awaited)).collect();
         let mut ended = arrivals.drain(..);
         // They come in the same order.
-        let leave = |left: Left<'_, D>, place| match (left, ended.next().flatten()) {
-            (Left::Old(_), Some(arrival)) => {
-                step.moves += 1;
-                step.bytes += arrival.bytes();
-                awaited.extend(arrival.hand_over(&self.memory, place, copied_at));
+        let leave = |left: Left, place| {
+            // Freed by its owner meanwhile: a queue may be reading it.
+            if matches!(left, Left::Freed) {
+                return self.memory.retire::<Memory>(place);
             }
-            // Freed by its owner meanwhile: a queue may be writing to it.
-            (Left::New, Some(arrival)) => arrival.retire(&self.memory, place),
-            (_, None) => self.memory.allocator().free_own(place),
+            match (left, ended.next().flatten()) {
+                (Left::Old, Some(arrival)) => {
+                    step.moves += 1;
+                    step.bytes += arrival.bytes();
+                    awaited.extend(arrival.hand_over(&self.memory, place, copied_at));
+                }
+                // As above; a queue may be writing to it.
+                (_, Some(arrival)) => arrival.retire(&self.memory, place),
+                (_, None) => self.memory.allocator().free_own(place),
+            }
         };
         pass.finish(|index| arriving[index], leave);
+        if step.moves == 0 {
+            step.outcome = StepOutcome::LimitReached;
+        }
         Ok(step)
     }
 
@@ -402,17 +434,19 @@ impl<D: Device> MovableSet<D> {
         }
         let copied = moved.contents() == Movability::Copied;
         let reached = moved.to().address.is_some();
+        let name = self.memory.allocator().info(moved.id()).ok().and_then(|info| info.name);
+        let name = name.as_ref().map(Name::as_str);
         let members = locked(&self.members);
         match members.get(&moved.id())? {
             Member::Buffer(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                New::make(device, cell, &moved.to(), [copied, reached]).map(Arrival::Buffer)
+                New::make(device, cell, &moved.to(), [copied, reached], name).map(Arrival::Buffer)
             }
             Member::Image(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                let new = New::make(device, cell, &moved.to(), [copied, reached])?;
+                let new = New::make(device, cell, &moved.to(), [copied, reached], name)?;
                 let copied = new.copied && new.state.is_some();
                 Some(Arrival::Image(New { copied, ..new }))
             }
@@ -424,7 +458,7 @@ impl<D: Device> MovableSet<D> {
         &self,
         recording: Recording,
         arrivals: &[Option<Arrival<D>>],
-    ) -> Result<Option<TimelinePoint>, crate::device::DeviceError> {
+    ) -> Result<Option<TimelinePoint>, DeviceError> {
         let (mut copies, mut whole_images) = (Vec::new(), Vec::new());
         for arrival in arrivals.iter().flatten() {
             match arrival {
@@ -479,6 +513,25 @@ impl<D: Device> Drop for Stepping<'_, D> {
     }
 }
 
+/// Leaves undone what leaves its block together with something that cannot be moved: the block stays anyway.
+fn leave_with_their_blocks<D: Device>(
+    device: &D,
+    pass: &mut Pass<'_, D>,
+    arrivals: &mut [Option<Arrival<D>>],
+) {
+    for stays in 0..arrivals.len() {
+        if arrivals[stays].is_some() || pass.moves()[stays].is_ignored() {
+            continue;
+        }
+        for index in 0..arrivals.len() {
+            if pass.moves()[index].leaves_with(&pass.moves()[stays]) {
+                pass.ignore(index);
+                arrivals[index].take().into_iter().for_each(|arrival| arrival.unmake(device));
+            }
+        }
+    }
+}
+
 /// Whatever it says, it moves.
 fn movable(desc: &AllocationDesc) -> AllocationDesc {
     let desc = desc.clone();
@@ -491,18 +544,31 @@ impl<D: Device> State<D> {
         self.rest = self.rest.saturating_sub(1);
         let more_free = now.free().saturating_sub(self.seen.free());
         let block = now.block_bytes / u64::from(now.blocks + now.dedicated).max(1);
-        now == self.seen || (self.rest != 0 && more_free < (block / MUCH).max(1))
+        let much_was_freed = more_free >= (block / MUCH).max(1);
+        // Where nothing seems to have changed, other things of the same sizes may be there.
+        let rested = if now == self.seen { self.rest == 0 } else { self.rest <= LONG_REST - REST };
+        !much_was_freed && !rested
     }
 }
 
 impl<D: Device, C: MovableClass<D>> New<D, C> {
-    fn make(device: &D, cell: Arc<Cell<D, C>>, to: &Place<D>, [copied, reached]: [bool; 2]) -> Option<Self> {
+    fn make(
+        device: &D,
+        cell: Arc<Cell<D, C>>,
+        to: &Place<D>,
+        [copied, reached]: [bool; 2],
+        name: Option<&str>,
+    ) -> Option<Self> {
         let now = locked(&cell.now);
         let (from, size, state) = (now.resource.handle().clone(), now.resource.size(), now.state);
         drop(now);
         // SAFETY: the place is reserved for it, of the size and alignment that its description needs, in memory that
         // lives as long as the reservation.
         let to = unsafe { C::create(device, &cell.info, to.memory, to.offset) }.ok()?;
+        if let Some(name) = name {
+            // SAFETY: made just now.
+            unsafe { C::name(device, &to, name) };
+        }
         Some(Self { cell, from, to, size, state, copied, reached })
     }
 }
@@ -516,6 +582,10 @@ impl<D: Device> Arrival<D> {
             }
         };
         if copied { size } else { 0 }
+    }
+
+    fn is_image(&self) -> bool {
+        matches!(self, Self::Image(_))
     }
 
     /// Whether the CPU is kept from its bytes until they are there.
@@ -535,12 +605,12 @@ impl<D: Device> Arrival<D> {
     ) -> Option<Awaited<D>> {
         let arrives = copied_at.filter(|_| self.is_awaited());
         let awaited = match self {
-            Self::Buffer(New { cell, to, .. }) => {
-                cell.arrive(memory, to, old, arrives);
+            Self::Buffer(New { cell, to, copied, .. }) => {
+                cell.arrive(memory, to, old, arrives, copied);
                 Awaited::Buffer(Arc::downgrade(&cell))
             }
-            Self::Image(New { cell, to, .. }) => {
-                cell.arrive(memory, to, old, arrives);
+            Self::Image(New { cell, to, copied, .. }) => {
+                cell.arrive(memory, to, old, arrives, copied);
                 Awaited::Image(Arc::downgrade(&cell))
             }
         };

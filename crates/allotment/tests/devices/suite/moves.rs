@@ -1,12 +1,15 @@
 //! Buffers and images that are moved for their owners hold what they held, wherever they are.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use allotment::Intent;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, MovableBuffer,
-    MovableImage, MovableSet, MovableSetDesc, PassLimits, Retention, StepOutcome,
+    AccessError, BlockSizes, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Movability,
+    MovableBuffer, MovableImage, MovableSet, MovableSetDesc, MoveError, NextPass, OwnedBuffer, PassLimits,
+    Retention, StepOutcome,
 };
-use allotment::upload::{ImageWrite, Uploader, UploaderDesc};
+use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 use allotment::{AllocationDesc, Requirements};
 
 use super::allocator::{KIB, MIB};
@@ -23,6 +26,9 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         what_is_dropped_while_it_is_copied_goes_when_that_is_done,
         what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind,
         the_cpu_is_kept_from_bytes_that_are_on_their_way,
+        what_is_of_a_set_is_moved_by_nobody_else,
+        what_is_movable_and_not_of_the_set_stays_and_costs_nothing,
+        threads_make_read_and_drop_buffers_while_they_are_moved,
         what_need_not_be_copied_is_made_again_without_a_copy,
         a_step_moves_no_more_than_its_limits,
         a_set_that_is_dropped_half_way_leaves_everything_where_it_is,
@@ -280,6 +286,87 @@ fn the_cpu_is_kept_from_bytes_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
         assert!(matches!(written, Ok(()) | Err(AccessError::NotHostVisible { .. })), "{written:?}");
     }
     assert_hold(&stage, &buffers);
+}
+
+fn what_is_of_a_set_is_moved_by_nobody_else<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+    let mut by_hand = stage.memory.allocator().defragmentation(desc).unwrap();
+    assert_eq!(by_hand.plan().moves(), 0);
+    assert!(matches!(by_hand.next_pass(), NextPass::Done));
+    let busy = set.defragment_step(PassLimits::NONE);
+    assert_eq!(busy, Err(MoveError::Defragmentation(DefragmentationError::AlreadyRunning)));
+    drop(by_hand);
+    assert!(run(&stage, &set) > 0);
+    assert_hold(&stage, &buffers);
+}
+
+fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    // One of the application's own among those of each block.
+    let desc = wanted().movable(Movability::Copied);
+    let mut own = Vec::new();
+    let mut buffers = Vec::new();
+    for i in 0..64u64 {
+        buffers.push(set.create_buffer(BufferDesc::new(SIZE).into(), &wanted()).unwrap());
+        if i % 8 == 0 {
+            own.push(stage.memory.create_buffer(&BufferDesc::new(SIZE).into(), &desc).unwrap());
+        }
+    }
+    let mut index = 0;
+    buffers.retain(|_| (index % 4 == 0, index += 1).0);
+    stage.deferred.reclaim();
+    let places = |own: &[OwnedBuffer<F::Device>]| -> Vec<u64> {
+        own.iter().map(|it| stage.memory.allocator().place(it.allocation()).unwrap().offset).collect()
+    };
+    let before = places(&own);
+    assert_eq!((run(&stage, &set), set.statistics().bytes_moved), (0, 0), "each block has one that stays");
+    assert_eq!(places(&own), before);
+}
+
+fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu<F>) {
+    let stage = stage(gpu);
+    let set = set(&stage);
+    let done = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let (stage, set, done) = (&stage, &set, &done);
+            scope.spawn(move || {
+                let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
+                let mut live: Vec<(MovableBuffer<F::Device>, Vec<u8>)> = Vec::new();
+                for i in 0..150u64 {
+                    let bytes = pattern(thread << 32 | i, SIZE / 2 + i);
+                    let desc = BufferDesc::new(SIZE / 2 + i).into();
+                    let buffer = set.create_buffer(desc, &wanted()).unwrap();
+                    // It may be on its way already: then its bytes come after those that are copied.
+                    let put = |uploader: &mut Uploader<F::Device>| {
+                        buffer.with(|owned| uploader.initialize(owned, 0, &bytes))
+                    };
+                    while let Err(UploadError::Access(AccessError::Moving)) = put(&mut uploader) {
+                        stage.wait_idle();
+                    }
+                    uploader.submit().unwrap();
+                    live.push((buffer, bytes));
+                    if live.len() > 20 {
+                        drop(live.swap_remove((i * 7 % 20) as usize));
+                        stage.deferred.reclaim();
+                    }
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+                drop(live);
+            });
+        }
+        while done.load(Ordering::Relaxed) < 2 {
+            set.defragment_step(PassLimits::default()).unwrap();
+            stage.deferred.reclaim();
+        }
+    });
+    stage.wait_idle();
+    stage.deferred.reclaim();
+    stage.memory.allocator().check_invariants();
 }
 
 fn what_need_not_be_copied_is_made_again_without_a_copy<F: Fixture>(gpu: &Gpu<F>) {
