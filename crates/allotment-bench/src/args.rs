@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Lifetime(LifetimeArgs),
     /// Time to hand out descriptors, to copy them, and to bind them. Needs no Vulkan
     Descriptor(DescriptorArgs),
+    /// Blocks given back by defragmentation, bytes copied for it, and how long it keeps others waiting
+    Defrag(DefragArgs),
 }
 
 /// What every command takes.
@@ -164,6 +166,30 @@ pub(crate) struct DescriptorArgs {
     /// Slots that each thread has while others come and go
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(crate) live: u32,
+}
+
+#[derive(Debug, Parser)]
+pub(crate) struct DefragArgs {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// How often each state is made and defragmented; times are medians
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Allocations of the first state, half of which are freed. The others follow; `many` has ten times as many
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1000..=100_000))]
+    pub(crate) allocations: u32,
+    /// Only states whose name begins like this, and neither how long passes take nor who waits for them
+    #[arg(long, value_name = "NAME")]
+    pub(crate) state: Option<String>,
+    /// How many allocations are live while passes are looked for
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
+    pub(crate) live: u32,
+    /// How often a pass is looked for, with each limit
+    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) calls: u32,
+    /// For how many milliseconds another thread allocates meanwhile
+    #[arg(long, value_name = "MS", default_value_t = 3000)]
+    pub(crate) beside_ms: u32,
 }
 
 impl StreamingArgs {

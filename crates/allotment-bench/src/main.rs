@@ -13,6 +13,7 @@
 //!   measure/     the device, its budgets, and all of the above in one text
 //!   lifetime/    what it costs to keep things until the GPU is done with them, without a GPU
 //!   descriptor/  what it costs to hand out descriptors and to copy them, without a GPU
+//!   defrag/      what defragmentation gains and copies, and how long it keeps others waiting
 //!   race/        contenders in turns, and a row for each
 //!   team, gate   threads that do what they are told, and start together
 //!   host_heap    counts what each thread allocates on the host
@@ -26,6 +27,7 @@ mod args;
 mod bandwidth;
 mod clock;
 mod contender;
+mod defrag;
 mod descriptor;
 mod device;
 mod failure;
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run(args),
         Command::Lifetime(args) => lifetime::run(args),
         Command::Descriptor(args) => descriptor::run(args),
+        Command::Defrag(args) => defrag::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

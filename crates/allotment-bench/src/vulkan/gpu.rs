@@ -10,6 +10,7 @@ use ash::vk;
 use serde::Serialize;
 
 use super::Meter;
+use super::granularity::with_granularity_of;
 use super::heap::with_heaps_of;
 use crate::args::Common;
 use crate::failure::Failure;
@@ -113,6 +114,11 @@ impl Gpu {
         // since `headless` enabled it; no queue is named.
         unsafe { vulkan::Device::new(desc) }
             .map_err(|error| Failure::Setup { contender: "allotment", error: error.to_string() })
+    }
+
+    /// The instance, by which all devices have this granularity from now on.
+    pub(crate) fn instance_with_granularity(&self, bytes: u64) -> ash::Instance {
+        with_granularity_of(bytes, &self.instance)
     }
 
     /// Extensions that the library may use on [`metered`](Self::metered) where it is not compared with

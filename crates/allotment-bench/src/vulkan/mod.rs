@@ -1,6 +1,7 @@
 //! The Vulkan device that all contenders share, and what is needed to measure it by itself.
 
 mod gpu;
+mod granularity;
 mod heap;
 mod meter;
 mod resource;

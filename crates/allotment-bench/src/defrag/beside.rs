@@ -1,0 +1,258 @@
+//! How long somebody waits who allocates while others are being moved.
+//!
+//! The pool's lock cannot be looked at from outside. A thread that allocates and frees all the time sees it: an
+//! operation takes as long as the lock is held by the other, and beyond that as long as its thread takes to wake up.
+//!
+//! ```text
+//!   who waits      ─op─op─op─────────op─op─
+//!   who moves      ───┤lock├─┤ lock ├──────
+//! ```
+//!
+//! On a machine that others use, either thread may lose its processor, in the middle of an operation or while it holds
+//! the lock. Such operations are known by the system's count of these events, and kept apart.
+
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::time::Duration;
+use std::time::Instant;
+
+use allotment::device::host::HostDevice;
+use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits};
+use allotment::{Allocator, Pool};
+use serde::Serialize;
+
+use super::churn::{Churn, some};
+use super::ours::{movable, refused};
+use super::times::{micros, quantile, share_within};
+use crate::clock::thread_cpu_time;
+use crate::failure::Failure;
+use crate::rng::Rng;
+
+/// What the other thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Other {
+    Sleeps,
+    /// Allocates and frees as well.
+    Allocates,
+    /// Looks for passes and ends them, as fast as it can.
+    Defragments,
+}
+
+/// All operations beside one of these. An operation is an allocation and its free, which take the lock once each.
+#[derive(Debug, Serialize)]
+pub(super) struct BesideRow {
+    other: Other,
+    operations: usize,
+    cpu_p999_us: f64,
+    cpu_longest_us: f64,
+    wall_p999_us: f64,
+    wall_longest_us: f64,
+    /// Of the operations during which neither thread lost its processor.
+    undisturbed: usize,
+    undisturbed_p999_us: f64,
+    undisturbed_longest_us: f64,
+    /// Of these, the share that took at most 200 µs.
+    undisturbed_within_200us: f64,
+    /// Of these, those that did not sleep either, so that no waking up is in it.
+    awake_longest_us: f64,
+}
+
+/// An operation, and how its thread was switched meanwhile.
+#[derive(Clone, Copy)]
+struct Operation {
+    start: Instant,
+    wall: Duration,
+    cpu: Duration,
+    /// Its thread lost its processor.
+    lost: bool,
+    slept: bool,
+}
+
+/// How often a thread gave up its processor by itself, and how often it lost it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Switches {
+    slept: i64,
+    lost: i64,
+}
+
+impl Switches {
+    /// Of the calling thread so far.
+    fn now() -> Self {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the pointer is to a struct of our own, which the call may write.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+        // SAFETY: every bit pattern is a `rusage`, zeros too.
+        let usage = unsafe { usage.assume_init() };
+        Self { slept: usage.ru_nvcsw, lost: usage.ru_nivcsw }
+    }
+}
+
+/// Measures for so long beside each of them, while there are so many allocations.
+pub(super) fn rows(live: u32, time: Duration) -> Result<Vec<BesideRow>, Failure> {
+    let mut churn = Churn::new(live)?;
+    let mut rows = Vec::new();
+    for other in [Other::Sleeps, Other::Allocates, Other::Defragments] {
+        rows.push(beside(&mut churn, other, time)?);
+    }
+    churn.free_all()?;
+    Ok(rows)
+}
+
+fn beside(churn: &mut Churn, other: Other, time: Duration) -> Result<BesideRow, Failure> {
+    let Churn { allocator, pool, traffic } = churn;
+    let (allocator, pool) = (&*allocator, &*pool);
+    // The pool is not scattered while it is measured, since that would get blocks from the device.
+    let (begun, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let mut all = Vec::new();
+    let mut disturbed = Vec::new();
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        begun.store(false, Relaxed);
+        over.store(false, Relaxed);
+        let (operations, spans) = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| operate(allocator, pool, &begun, &over));
+            while !begun.load(Relaxed) && !waiting.is_finished() {
+                std::thread::yield_now();
+            }
+            let spans = match other {
+                Other::Sleeps => {
+                    std::thread::sleep(time / 4);
+                    Ok(Vec::new())
+                }
+                Other::Allocates => watched(|| (0..500).try_for_each(|_| traffic.go_on(allocator, pool))),
+                Other::Defragments => defragment(allocator, pool),
+            };
+            over.store(true, Relaxed);
+            (waiting.join().map_err(|_| Failure::Thread), spans)
+        });
+        all.extend(operations??);
+        disturbed.extend(spans?);
+        if other == Other::Defragments {
+            traffic.scatter(allocator, pool)?;
+        }
+    }
+    Ok(row(other, &all, &disturbed))
+}
+
+/// From when to when a thread was at something during which it lost its processor.
+type Span = (Instant, Instant);
+
+/// Does something, and says when it was disturbed.
+fn watched(what: impl FnOnce() -> Result<(), Failure>) -> Result<Vec<Span>, Failure> {
+    let (start, before) = (Instant::now(), Switches::now());
+    what()?;
+    let disturbed = Switches::now().lost != before.lost;
+    Ok(if disturbed { vec![(start, Instant::now())] } else { Vec::new() })
+}
+
+fn defragment(allocator: &Allocator<HostDevice>, pool: &Pool) -> Result<Vec<Span>, Failure> {
+    let limits = PassLimits::default().with_bytes(u64::MAX).with_moves(super::planning::MOVES);
+    let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
+    let mut defragmentation = allocator.defragmentation_in(pool, desc).map_err(refused)?;
+    let mut spans = Vec::new();
+    let mut done = false;
+    while !done {
+        spans.extend(watched(|| {
+            match defragmentation.next_pass() {
+                NextPass::Moves(pass) => pass.end(),
+                NextPass::LimitReached => {}
+                NextPass::Done => done = true,
+            }
+            Ok(())
+        })?);
+    }
+    Ok(spans)
+}
+
+/// Allocates and frees until it is over.
+fn operate(
+    allocator: &Allocator<HostDevice>,
+    pool: &Pool,
+    begun: &AtomicBool,
+    over: &AtomicBool,
+) -> Result<Vec<Operation>, Failure> {
+    let mut rng = Rng::new(4);
+    let mut all = Vec::with_capacity(1 << 20);
+    let mut before = Switches::now();
+    while !over.load(Relaxed) {
+        let desc = movable(some(&mut rng))?;
+        let (start, cpu) = (Instant::now(), thread_cpu_time());
+        let allocation = allocator.allocate_in(pool, &desc).map_err(refused)?;
+        allocator.free(allocation).map_err(refused)?;
+        let (wall, cpu) = (start.elapsed(), thread_cpu_time() - cpu);
+        let after = Switches::now();
+        let (lost, slept) = (after.lost != before.lost, after.slept != before.slept);
+        all.push(Operation { start, wall, cpu, lost, slept });
+        before = after;
+        begun.store(true, Relaxed);
+    }
+    Ok(all)
+}
+
+fn row(other: Other, all: &[Operation], disturbed: &[Span]) -> BesideRow {
+    let sorted = |times: &mut dyn Iterator<Item = Duration>| {
+        let mut times: Vec<_> = times.collect();
+        times.sort_unstable();
+        times
+    };
+    let cpu = sorted(&mut all.iter().map(|one| one.cpu));
+    let wall = sorted(&mut all.iter().map(|one| one.wall));
+    let meets = |one: &Operation, &(start, end): &Span| one.start < end && start < one.start + one.wall;
+    // What took a moment was not disturbed, and there are too many to look.
+    let moment = Duration::from_micros(5);
+    let fine =
+        |one: &&Operation| !one.lost && (one.wall < moment || !disturbed.iter().any(|span| meets(one, span)));
+    let undisturbed: Vec<_> = all.iter().filter(fine).collect();
+    let awake = undisturbed.iter().filter(|one| !one.slept).map(|one| one.wall).max();
+    let undisturbed = sorted(&mut undisturbed.iter().map(|one| one.wall));
+    BesideRow {
+        other,
+        operations: all.len(),
+        cpu_p999_us: micros(quantile(&cpu, 0.999)),
+        cpu_longest_us: micros(quantile(&cpu, 1.0)),
+        wall_p999_us: micros(quantile(&wall, 0.999)),
+        wall_longest_us: micros(quantile(&wall, 1.0)),
+        undisturbed: undisturbed.len(),
+        undisturbed_p999_us: micros(quantile(&undisturbed, 0.999)),
+        undisturbed_longest_us: micros(quantile(&undisturbed, 1.0)),
+        undisturbed_within_200us: share_within(&undisturbed, Duration::from_micros(200)),
+        awake_longest_us: micros(awake.unwrap_or_default()),
+    }
+}
+
+impl BesideRow {
+    pub(super) fn print_head() {
+        say!(
+            "  {:12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} {:>10}",
+            "other thread",
+            "operations",
+            "cpu p99.9",
+            "longest",
+            "wall p99.9",
+            "longest",
+            "undisturbed",
+            "p99.9",
+            "longest",
+            "≤ 200 µs",
+            "awake"
+        );
+    }
+
+    pub(super) fn print(&self) {
+        say!(
+            "  {:12} {:>10} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>11} {:>10.1} {:>10.1} {:>9.4}% {:>10.1}",
+            format!("{:?}", self.other).to_lowercase(),
+            self.operations,
+            self.cpu_p999_us,
+            self.cpu_longest_us,
+            self.wall_p999_us,
+            self.wall_longest_us,
+            self.undisturbed,
+            self.undisturbed_p999_us,
+            self.undisturbed_longest_us,
+            self.undisturbed_within_200us * 100.0,
+            self.awake_longest_us
+        );
+    }
+}

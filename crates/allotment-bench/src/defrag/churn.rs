@@ -1,0 +1,86 @@
+//! A pool in use: what is live in it comes and goes.
+
+use allotment::device::host::HostDevice;
+use allotment::{Allocation, Allocator, Pool};
+
+use super::ours::{Ours, movable, refused};
+use super::state::Wanted;
+use crate::failure::Failure;
+use crate::rng::Rng;
+
+/// Bytes that no allocation exceeds, so that 10^5 of them are 450 MiB.
+const LARGEST: u32 = 9 << 10;
+
+/// Allocations that come and go between two passes.
+const BETWEEN: u32 = 100;
+
+pub(super) struct Churn {
+    pub(super) allocator: Allocator<HostDevice>,
+    pub(super) pool: Pool,
+    pub(super) traffic: Traffic,
+}
+
+/// What comes and goes.
+pub(super) struct Traffic {
+    live: Vec<Allocation>,
+    rng: Rng,
+}
+
+/// A buffer of some size.
+pub(super) fn some(rng: &mut Rng) -> Wanted {
+    Wanted { size: 16 + u64::from(rng.below(LARGEST)), optimal: false }
+}
+
+impl Churn {
+    /// With so many allocations, in blocks half of which is in use.
+    pub(super) fn new(live: u32) -> Result<Self, Failure> {
+        let Ours { allocator, pool, live: none } = Ours::empty(1, 0)?;
+        let mut made = Self { allocator, pool, traffic: Traffic { live: none, rng: Rng::new(3) } };
+        made.traffic.allocate(&made.allocator, &made.pool, live)?;
+        made.traffic.scatter(&made.allocator, &made.pool)?;
+        Ok(made)
+    }
+
+    pub(super) fn free_all(self) -> Result<(), Failure> {
+        for allocation in self.traffic.live {
+            self.allocator.free(allocation).map_err(refused)?;
+        }
+        self.allocator.destroy_pool(self.pool).map_err(refused)
+    }
+}
+
+impl Traffic {
+    fn allocate(
+        &mut self,
+        allocator: &Allocator<HostDevice>,
+        pool: &Pool,
+        count: u32,
+    ) -> Result<(), Failure> {
+        for _ in 0..count {
+            let desc = movable(some(&mut self.rng))?;
+            self.live.push(allocator.allocate_in(pool, &desc).map_err(refused)?);
+        }
+        Ok(())
+    }
+
+    fn free(&mut self, allocator: &Allocator<HostDevice>, count: u32) -> Result<(), Failure> {
+        for _ in 0..count {
+            let gone = self.rng.below(self.live.len() as u32) as usize;
+            allocator.free(self.live.swap_remove(gone)).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// As many come as there are, and half of all goes.
+    pub(super) fn scatter(&mut self, allocator: &Allocator<HostDevice>, pool: &Pool) -> Result<(), Failure> {
+        let count = self.live.len() as u32;
+        self.allocate(allocator, pool, count)?;
+        self.free(allocator, count)
+    }
+
+    /// What happens between two passes.
+    pub(super) fn go_on(&mut self, allocator: &Allocator<HostDevice>, pool: &Pool) -> Result<(), Failure> {
+        self.free(allocator, BETWEEN.min(self.live.len() as u32))?;
+        self.allocate(allocator, pool, BETWEEN)
+    }
+}

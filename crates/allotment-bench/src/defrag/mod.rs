@@ -1,0 +1,106 @@
+//! `defrag`: what defragmentation gains, what it copies for that, and how long it keeps others waiting.
+//!
+//! Nothing is copied: each move is ended at once.
+//!
+//! ```text
+//!   state      what is allocated, and what of it is freed
+//!   contents   what is in the blocks then, and what must be copied at least
+//!   ours       the library, on a simulated device
+//!   vma        the peer, on the Vulkan device
+//!   outcome    what either did
+//!   churn      memory in use, for what follows
+//!   planning   how well passes keep to their limit of time
+//!   beside     how long others wait for the lock
+//!   times      durations in numbers
+//!   report     rows, as tables and as JSON
+//! ```
+
+mod beside;
+mod churn;
+mod contents;
+mod ours;
+mod outcome;
+mod planning;
+mod report;
+mod state;
+#[cfg(test)]
+mod tests;
+mod times;
+mod vma;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use allotment::memory::DefragmentationStrategy;
+
+use crate::args::DefragArgs;
+use crate::failure::Failure;
+use crate::vulkan::Gpu;
+use outcome::Outcome;
+use report::{Report, Row};
+use state::{State, states};
+use vma::Algorithm;
+
+/// Moves of a pass where they are limited.
+const MOVES: u32 = planning::MOVES;
+
+pub(crate) fn run(args: &DefragArgs) -> Result<(), Failure> {
+    measure(args)?.print(args.common.json)
+}
+
+fn measure(args: &DefragArgs) -> Result<Report, Failure> {
+    let mut report = Report::new(args);
+    // Without a device there is no peer, and the rest is good all the same.
+    let gpu = match Gpu::open(&args.common) {
+        Ok(gpu) => Some(gpu),
+        Err(why) => {
+            report.notes.push(format!("vma is left out: {why}"));
+            None
+        }
+    };
+    report.notes.extend(gpu.iter().flat_map(|gpu| gpu.info.notes()));
+    let wanted = |state: &State| args.state.as_ref().is_none_or(|name| state.name.starts_with(name.as_str()));
+    for state in states(args.allocations).into_iter().filter(wanted) {
+        let limits: &[_] = if state.name == "half" { &[None, Some(MOVES)] } else { &[None] };
+        for &moves in limits {
+            add_ours(&mut report, &state, moves)?;
+            if let Some(gpu) = &gpu {
+                add_vma(&mut report, gpu, &state, moves)?;
+            }
+        }
+    }
+    if args.state.is_none() {
+        report.planning = planning::rows(args.live, args.calls)?;
+        report.beside = beside::rows(args.live, Duration::from_millis(args.beside_ms.into()))?;
+    }
+    Ok(report)
+}
+
+fn add_ours(report: &mut Report, state: &State, moves: Option<u32>) -> Result<(), Failure> {
+    let repetitions = report.repetitions;
+    let mut add = |name, strategy| {
+        let outcomes = repeat(repetitions, || ours::run(state, strategy, moves))?;
+        report.rows.push(Row::new(state, name, ours::NAME, moves, &outcomes));
+        Ok::<_, Failure>(outcomes.first().map_or(0, |outcome| outcome.bytes_moved))
+    };
+    add("fast", DefragmentationStrategy::Fast)?;
+    let all = add("full", DefragmentationStrategy::Full)?;
+    add("within-quarter", DefragmentationStrategy::WithinBytes(all / 4))?;
+    Ok(())
+}
+
+fn add_vma(report: &mut Report, gpu: &Arc<Gpu>, state: &State, moves: Option<u32>) -> Result<(), Failure> {
+    for algorithm in Algorithm::ALL {
+        if let Some(why) = algorithm.refuses(state) {
+            report.notes.push(why.to_owned());
+            continue;
+        }
+        let outcomes = repeat(report.repetitions, || vma::run(gpu, state, algorithm, moves))?;
+        report.rows.push(Row::new(state, algorithm.name(), vma::NAME, moves, &outcomes));
+    }
+    Ok(())
+}
+
+fn repeat(times: u32, mut what: impl FnMut() -> Result<Outcome, Failure>) -> Result<Vec<Outcome>, Failure> {
+    (0..times).map(|_| what()).collect()
+}

@@ -1,0 +1,43 @@
+//! A granularity that is not the device's.
+//!
+//! What an allocator does about it can be measured on any device, as long as nothing is bound to the memory.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::OnceLock;
+
+use ash::vk;
+
+/// Bytes, as told to who asks from now on.
+static GRANULARITY: AtomicU64 = AtomicU64::new(1);
+
+/// The loader's own function. It serves any instance of the process.
+static REAL: OnceLock<vk::PFN_vkGetPhysicalDeviceProperties> = OnceLock::new();
+
+/// The instance, with a function table by which devices have this granularity. Of all that were made so, the last one
+/// says which.
+pub(super) fn with_granularity_of(bytes: u64, instance: &ash::Instance) -> ash::Instance {
+    let mut functions = instance.fp_v1_0().clone();
+    REAL.get_or_init(|| functions.get_physical_device_properties);
+    GRANULARITY.store(bytes, Relaxed);
+    functions.get_physical_device_properties = properties;
+    ash::Instance::from_parts_1_3(
+        instance.handle(),
+        functions,
+        instance.fp_v1_1().clone(),
+        instance.fp_v1_3().clone(),
+    )
+}
+
+/// # Safety
+///
+/// As for `vkGetPhysicalDeviceProperties`.
+unsafe extern "system" fn properties(
+    physical: vk::PhysicalDevice,
+    properties: *mut vk::PhysicalDeviceProperties,
+) {
+    let Some(real) = REAL.get() else { return };
+    // SAFETY: the arguments are the caller's, who promised what the function asks for.
+    unsafe { real(physical, properties) };
+    // SAFETY: the caller promised a valid pointer, and what it points to has just been written.
+    unsafe { (*properties).limits.buffer_image_granularity = GRANULARITY.load(Relaxed) };
+}
