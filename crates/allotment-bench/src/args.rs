@@ -178,9 +178,9 @@ pub(crate) struct DefragArgs {
     /// Allocations of the first state, half of which are freed. The others follow; `many` has ten times as many
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1000..=100_000))]
     pub(crate) allocations: u32,
-    /// Only states whose name begins like this, and neither how long passes take nor who waits for them
+    /// Only the states and parts whose name begins like this; parts are `planning` and `beside`
     #[arg(long, value_name = "NAME")]
-    pub(crate) state: Option<String>,
+    pub(crate) only: Option<String>,
     /// How many allocations are live while passes are looked for
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
     pub(crate) live: u32,

@@ -21,7 +21,7 @@ use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, 
 use allotment::{Allocator, Pool};
 use serde::Serialize;
 
-use super::churn::{Churn, some};
+use super::churn::{Churn, Sizes};
 use super::ours::{movable, refused};
 use super::times::{micros, quantile, share_within};
 use crate::clock::thread_cpu_time;
@@ -42,6 +42,7 @@ pub(super) enum Other {
 /// All operations beside one of these. An operation is an allocation and its free, which take the lock once each.
 #[derive(Debug, Serialize)]
 pub(super) struct BesideRow {
+    sizes: Sizes,
     other: Other,
     operations: usize,
     cpu_p999_us: f64,
@@ -90,16 +91,18 @@ impl Switches {
 
 /// Measures for so long beside each of them, while there are so many allocations.
 pub(super) fn rows(live: u32, time: Duration) -> Result<Vec<BesideRow>, Failure> {
-    let mut churn = Churn::new(live)?;
     let mut rows = Vec::new();
-    for other in [Other::Sleeps, Other::Allocates, Other::Defragments] {
-        rows.push(beside(&mut churn, other, time)?);
+    for sizes in Sizes::ALL {
+        let mut churn = Churn::new(live, sizes)?;
+        for other in [Other::Sleeps, Other::Allocates, Other::Defragments] {
+            rows.push(beside(&mut churn, sizes, other, time)?);
+        }
+        churn.free_all()?;
     }
-    churn.free_all()?;
     Ok(rows)
 }
 
-fn beside(churn: &mut Churn, other: Other, time: Duration) -> Result<BesideRow, Failure> {
+fn beside(churn: &mut Churn, sizes: Sizes, other: Other, time: Duration) -> Result<BesideRow, Failure> {
     let Churn { allocator, pool, traffic } = churn;
     let (allocator, pool) = (&*allocator, &*pool);
     // The pool is not scattered while it is measured, since that would get blocks from the device.
@@ -111,7 +114,7 @@ fn beside(churn: &mut Churn, other: Other, time: Duration) -> Result<BesideRow, 
         begun.store(false, Relaxed);
         over.store(false, Relaxed);
         let (operations, spans) = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| operate(allocator, pool, &begun, &over));
+            let waiting = scope.spawn(|| operate(allocator, pool, sizes, &begun, &over));
             while !begun.load(Relaxed) && !waiting.is_finished() {
                 std::thread::yield_now();
             }
@@ -132,7 +135,7 @@ fn beside(churn: &mut Churn, other: Other, time: Duration) -> Result<BesideRow, 
             traffic.scatter(allocator, pool)?;
         }
     }
-    Ok(row(other, &all, &disturbed))
+    Ok(row(sizes, other, &all, &disturbed))
 }
 
 /// From when to when a thread was at something during which it lost its processor.
@@ -169,6 +172,7 @@ fn defragment(allocator: &Allocator<HostDevice>, pool: &Pool) -> Result<Vec<Span
 fn operate(
     allocator: &Allocator<HostDevice>,
     pool: &Pool,
+    sizes: Sizes,
     begun: &AtomicBool,
     over: &AtomicBool,
 ) -> Result<Vec<Operation>, Failure> {
@@ -176,7 +180,7 @@ fn operate(
     let mut all = Vec::with_capacity(1 << 20);
     let mut before = Switches::now();
     while !over.load(Relaxed) {
-        let desc = movable(some(&mut rng))?;
+        let desc = movable(sizes.one(&mut rng))?;
         let (start, cpu) = (Instant::now(), thread_cpu_time());
         let allocation = allocator.allocate_in(pool, &desc).map_err(refused)?;
         allocator.free(allocation).map_err(refused)?;
@@ -190,7 +194,7 @@ fn operate(
     Ok(all)
 }
 
-fn row(other: Other, all: &[Operation], disturbed: &[Span]) -> BesideRow {
+fn row(sizes: Sizes, other: Other, all: &[Operation], disturbed: &[Span]) -> BesideRow {
     let sorted = |times: &mut dyn Iterator<Item = Duration>| {
         let mut times: Vec<_> = times.collect();
         times.sort_unstable();
@@ -207,6 +211,7 @@ fn row(other: Other, all: &[Operation], disturbed: &[Span]) -> BesideRow {
     let awake = undisturbed.iter().filter(|one| !one.slept).map(|one| one.wall).max();
     let undisturbed = sorted(&mut undisturbed.iter().map(|one| one.wall));
     BesideRow {
+        sizes,
         other,
         operations: all.len(),
         cpu_p999_us: micros(quantile(&cpu, 0.999)),
@@ -224,7 +229,8 @@ fn row(other: Other, all: &[Operation], disturbed: &[Span]) -> BesideRow {
 impl BesideRow {
     pub(super) fn print_head() {
         say!(
-            "  {:12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} {:>10}",
+            "  {:8} {:12} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10} {:>10}",
+            "sizes",
             "other thread",
             "operations",
             "cpu p99.9",
@@ -241,7 +247,8 @@ impl BesideRow {
 
     pub(super) fn print(&self) {
         say!(
-            "  {:12} {:>10} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>11} {:>10.1} {:>10.1} {:>9.4}% {:>10.1}",
+            "  {:8} {:12} {:>10} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>11} {:>10.1} {:>10.1} {:>9.4}% {:>10.1}",
+            self.sizes.name(),
             format!("{:?}", self.other).to_lowercase(),
             self.operations,
             self.cpu_p999_us,

@@ -2,9 +2,10 @@
 
 use allotment::device::host::HostDevice;
 use allotment::{Allocation, Allocator, Pool};
+use serde::Serialize;
 
 use super::ours::{Ours, movable, refused};
-use super::state::Wanted;
+use super::state::{ALIGNMENT, Wanted};
 use crate::failure::Failure;
 use crate::rng::Rng;
 
@@ -22,20 +23,44 @@ pub(super) struct Churn {
 
 /// What comes and goes.
 pub(super) struct Traffic {
+    sizes: Sizes,
     live: Vec<Allocation>,
     rng: Rng,
 }
 
-/// A buffer of some size.
-pub(super) fn some(rng: &mut Rng) -> Wanted {
-    Wanted { size: 16 + u64::from(rng.below(LARGEST)), optimal: false }
+/// Which sizes come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Sizes {
+    /// Multiples of the alignment, as drivers ask for.
+    Aligned,
+    /// Any number of bytes, so that behind almost every allocation a few bytes are free that nobody can use.
+    Any,
+}
+
+impl Sizes {
+    pub(super) const ALL: [Self; 2] = [Self::Aligned, Self::Any];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Aligned => "aligned",
+            Self::Any => "any",
+        }
+    }
+
+    /// A buffer of some size.
+    pub(super) fn one(self, rng: &mut Rng) -> Wanted {
+        let size = 16 + u64::from(rng.below(LARGEST));
+        let multiple = if self == Self::Aligned { ALIGNMENT } else { 1 };
+        Wanted { size: size.next_multiple_of(multiple), optimal: false }
+    }
 }
 
 impl Churn {
     /// With so many allocations, in blocks half of which is in use.
-    pub(super) fn new(live: u32) -> Result<Self, Failure> {
+    pub(super) fn new(live: u32, sizes: Sizes) -> Result<Self, Failure> {
         let Ours { allocator, pool, live: none } = Ours::empty(1, 0)?;
-        let mut made = Self { allocator, pool, traffic: Traffic { live: none, rng: Rng::new(3) } };
+        let mut made = Self { allocator, pool, traffic: Traffic { sizes, live: none, rng: Rng::new(3) } };
         made.traffic.allocate(&made.allocator, &made.pool, live)?;
         made.traffic.scatter(&made.allocator, &made.pool)?;
         Ok(made)
@@ -57,7 +82,7 @@ impl Traffic {
         count: u32,
     ) -> Result<(), Failure> {
         for _ in 0..count {
-            let desc = movable(some(&mut self.rng))?;
+            let desc = movable(self.sizes.one(&mut self.rng))?;
             self.live.push(allocator.allocate_in(pool, &desc).map_err(refused)?);
         }
         Ok(())

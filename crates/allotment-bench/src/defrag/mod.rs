@@ -59,8 +59,8 @@ fn measure(args: &DefragArgs) -> Result<Report, Failure> {
         }
     };
     report.notes.extend(gpu.iter().flat_map(|gpu| gpu.info.notes()));
-    let wanted = |state: &State| args.state.as_ref().is_none_or(|name| state.name.starts_with(name.as_str()));
-    for state in states(args.allocations).into_iter().filter(wanted) {
+    let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
+    for state in states(args.allocations).into_iter().filter(|state| wanted(state.name)) {
         let limits: &[_] = if state.name == "half" { &[None, Some(MOVES)] } else { &[None] };
         for &moves in limits {
             add_ours(&mut report, &state, moves)?;
@@ -69,8 +69,10 @@ fn measure(args: &DefragArgs) -> Result<Report, Failure> {
             }
         }
     }
-    if args.state.is_none() {
+    if wanted("planning") {
         report.planning = planning::rows(args.live, args.calls)?;
+    }
+    if wanted("beside") {
         report.beside = beside::rows(args.live, Duration::from_millis(args.beside_ms.into()))?;
     }
     Ok(report)
@@ -92,7 +94,9 @@ fn add_ours(report: &mut Report, state: &State, moves: Option<u32>) -> Result<()
 fn add_vma(report: &mut Report, gpu: &Arc<Gpu>, state: &State, moves: Option<u32>) -> Result<(), Failure> {
     for algorithm in Algorithm::ALL {
         if let Some(why) = algorithm.refuses(state) {
-            report.notes.push(why.to_owned());
+            if !report.notes.iter().any(|note| note == why) {
+                report.notes.push(why.to_owned());
+            }
             continue;
         }
         let outcomes = repeat(report.repetitions, || vma::run(gpu, state, algorithm, moves))?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits};
 use serde::Serialize;
 
-use super::churn::Churn;
+use super::churn::{Churn, Sizes};
 use super::ours::refused;
 use super::times::{micros, quantile, share_within};
 use crate::clock::thread_cpu_time;
@@ -22,6 +22,7 @@ pub(super) const MOVES: u32 = 64;
 /// All calls with one limit.
 #[derive(Debug, Serialize)]
 pub(super) struct PlanningRow {
+    sizes: Sizes,
     limit_us: u32,
     calls: usize,
     /// Of all calls, by processor time: as long as the limit, or a tenth longer.
@@ -59,10 +60,14 @@ struct Calls {
 /// Looks for passes that often with each limit, while there are so many allocations, some of which come and go in
 /// between. When there is nothing more to gain, memory is scattered anew.
 pub(super) fn rows(live: u32, calls: u32) -> Result<Vec<PlanningRow>, Failure> {
-    let mut churn = Churn::new(live)?;
-    let rows = LIMITS_US.iter().map(|&limit| Ok(row(limit, look(&mut churn, limit, calls as usize)?)));
-    let rows = rows.collect::<Result<_, Failure>>()?;
-    churn.free_all()?;
+    let mut rows = Vec::new();
+    for sizes in Sizes::ALL {
+        let mut churn = Churn::new(live, sizes)?;
+        for limit in LIMITS_US {
+            rows.push(row(sizes, limit, look(&mut churn, limit, calls as usize)?));
+        }
+        churn.free_all()?;
+    }
     Ok(rows)
 }
 
@@ -105,11 +110,12 @@ fn look(churn: &mut Churn, limit_us: u32, wanted: usize) -> Result<Calls, Failur
     Ok(calls)
 }
 
-fn row(limit_us: u32, mut calls: Calls) -> PlanningRow {
+fn row(sizes: Sizes, limit_us: u32, mut calls: Calls) -> PlanningRow {
     let limit = Duration::from_micros(limit_us.into());
     let longest = |times: &[Duration]| times.iter().max().copied().map_or(0.0, micros);
     calls.cpu.sort_unstable();
     PlanningRow {
+        sizes,
         limit_us,
         calls: calls.cpu.len(),
         within_share: share_within(&calls.cpu, limit),
@@ -131,7 +137,8 @@ fn row(limit_us: u32, mut calls: Calls) -> PlanningRow {
 impl PlanningRow {
     pub(super) fn print_head() {
         say!(
-            "  {:>8} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10} {:>9} {:>9} {:>8} {:>5}",
+            "  {:8} {:>8} {:>6} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>10} {:>9} {:>9} {:>8} {:>5}",
+            "sizes",
             "limit µs",
             "calls",
             "within",
@@ -150,7 +157,8 @@ impl PlanningRow {
 
     pub(super) fn print(&self) {
         say!(
-            "  {:>8} {:>6} {:>7.2}% {:>7.2}% {:>8.1} {:>8.1} {:>8.1} {:>9.2}% {:>10.1} {:>9.1} {:>9.1} {:>8.1} {:>5}",
+            "  {:8} {:>8} {:>6} {:>7.2}% {:>7.2}% {:>8.1} {:>8.1} {:>8.1} {:>9.2}% {:>10.1} {:>9.1} {:>9.1} {:>8.1} {:>5}",
+            self.sizes.name(),
             self.limit_us,
             self.calls,
             self.within_share * 100.0,
