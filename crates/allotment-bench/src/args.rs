@@ -185,10 +185,10 @@ pub(crate) struct DefragArgs {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
     pub(crate) live: u32,
     /// How often a pass is looked for, with each limit
-    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) calls: u32,
     /// For how many milliseconds another thread allocates meanwhile
-    #[arg(long, value_name = "MS", default_value_t = 3000)]
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
     pub(crate) beside_ms: u32,
 }
 

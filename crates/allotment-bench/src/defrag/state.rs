@@ -13,9 +13,6 @@ pub(super) const ALIGNMENT: u64 = 256;
 /// Bytes that hardly an allocation exceeds: 10,000 of them are 451 MiB then, as in the case that VMA was measured in.
 const LARGEST: u64 = 94 * KIB;
 
-/// The state with most allocations.
-pub(super) const MANY: &str = "many";
-
 /// A state, as the steps that lead there. All contenders take the same.
 #[derive(Debug)]
 pub(super) struct State {
@@ -46,7 +43,7 @@ pub(super) fn states(allocations: u32) -> Vec<State> {
         uneven(allocations),
         full(allocations),
         State { min_blocks: 1 + allocations / 350, ..of("empty", Vec::new(), Vec::new()) },
-        aligned(half(MANY, allocations * 10, LARGEST / 10)),
+        aligned(half("many", allocations * 10, LARGEST / 10)),
     ]
 }
 

@@ -56,7 +56,7 @@ fn all_states_come_out_with_all_contenders_and_nobody_beats_the_bound() {
     let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
     assert!(peer || !required.split(',').any(|one| one == "vulkan"), "{}", json["notes"]);
     if peer {
-        let of_vma = [("half", 6), ("half-granularity-1024", 3), ("uneven", 3), ("full", 3), ("many", 1)];
+        let of_vma = [("half", 6), ("half-granularity-1024", 3), ("uneven", 3), ("full", 3), ("many", 3)];
         wanted.extend(of_vma.map(|(state, rows)| ((state, "vma"), rows)));
         wanted.insert(("empty", "vma"), 2);
     } else {

@@ -17,7 +17,7 @@ use vk_mem::{
 
 use super::contents::Contents;
 use super::outcome::Outcome;
-use super::state::{ALIGNMENT, BLOCK, MANY, State};
+use super::state::{ALIGNMENT, BLOCK, State};
 use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
 use crate::vulkan::{API_VERSION, Gpu};
@@ -47,15 +47,9 @@ impl Algorithm {
 
     /// Why it is not asked for a state.
     pub(super) fn refuses(self, state: &State) -> Option<&'static str> {
-        match self {
-            Self::Balanced if state.wanted.is_empty() => Some(
-                "vma balanced is not run on blocks that are all empty: it divides by the number of allocations",
-            ),
-            Self::Balanced | Self::Full if state.name == MANY => {
-                Some("vma balanced and full are not run on so many allocations: a run takes minutes")
-            }
-            _ => None,
-        }
+        (self == Self::Balanced && state.wanted.is_empty()).then_some(
+            "vma balanced is not run on blocks that are all empty: it divides by the number of allocations",
+        )
     }
 }
 
