@@ -21,7 +21,7 @@ use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, 
 use allotment::{Allocator, Pool};
 use serde::Serialize;
 
-use super::churn::{Churn, Sizes};
+use super::churn::{Churn, Sizes, Traffic};
 use super::ours::{movable, refused};
 use super::times::{micros, quantile, share_within};
 use crate::clock::thread_cpu_time;
@@ -35,7 +35,7 @@ pub(super) enum Other {
     Sleeps,
     /// Allocates and frees as well.
     Allocates,
-    /// Looks for passes and ends them, as fast as it can.
+    /// Looks for passes and ends them, and replaces some allocations between two of them.
     Defragments,
 }
 
@@ -124,7 +124,7 @@ fn beside(churn: &mut Churn, sizes: Sizes, other: Other, time: Duration) -> Resu
                     Ok(Vec::new())
                 }
                 Other::Allocates => watched(|| (0..500).try_for_each(|_| traffic.go_on(allocator, pool))),
-                Other::Defragments => defragment(allocator, pool),
+                Other::Defragments => defragment(allocator, pool, traffic, time),
             };
             over.store(true, Relaxed);
             (waiting.join().map_err(|_| Failure::Thread), spans)
@@ -149,20 +149,27 @@ fn watched(what: impl FnOnce() -> Result<(), Failure>) -> Result<Vec<Span>, Fail
     Ok(if disturbed { vec![(start, Instant::now())] } else { Vec::new() })
 }
 
-fn defragment(allocator: &Allocator<HostDevice>, pool: &Pool) -> Result<Vec<Span>, Failure> {
+fn defragment(
+    allocator: &Allocator<HostDevice>,
+    pool: &Pool,
+    traffic: &mut Traffic,
+    time: Duration,
+) -> Result<Vec<Span>, Failure> {
     let limits = PassLimits::default().with_bytes(u64::MAX).with_moves(super::planning::MOVES);
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
     let mut defragmentation = allocator.defragmentation_in(pool, desc).map_err(refused)?;
     let mut spans = Vec::new();
     let mut done = false;
-    while !done {
+    let begin = Instant::now();
+    while !done && begin.elapsed() < time {
         spans.extend(watched(|| {
             match defragmentation.next_pass() {
                 NextPass::Moves(pass) => pass.end(),
                 NextPass::LimitReached => {}
                 NextPass::Done => done = true,
             }
-            Ok(())
+            // What changed since blocks were looked at is what the library must look at again.
+            traffic.go_on(allocator, pool)
         })?);
     }
     Ok(spans)
