@@ -100,8 +100,8 @@ const SHARED_SPARE_FACTOR: u64 = 2;
 /// closely: half a percent to a percent less memory at the peaks of the recorded training traces.
 const FIRST_FIT: u64 = 256 << 10;
 
-/// Free ranges of a block that are searched for the closest fit while others wait for the lock: a microsecond or two.
-const FEW: u32 = 1024;
+/// Free ranges of a block that are searched for the closest fit while others wait for the lock: less than a microsecond.
+const FEW: u32 = 256;
 
 /// Blocks that are tried then when the one that was planned has no room any more.
 const TRIED: u32 = 16;

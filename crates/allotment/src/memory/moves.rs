@@ -42,7 +42,7 @@ pub(super) struct Standing {
 }
 
 /// How many waiting ranges are given back at once, so that the lock is held for microseconds.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 16;
 
 impl<D: Device> PoolState<D> {
     /// What stands where, of up to `count` records from `first` on.
@@ -93,11 +93,12 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Places nothing new in a block any more. `None` where that takes another call, since there is much to give back
-    /// first; else whether it is closed now by this call.
-    pub(super) fn close(&mut self, set: usize, block: u32, release: Release) -> Option<bool> {
+    /// first, unless that is to be done `at_once`; else whether it is closed now by this call.
+    pub(super) fn close(&mut self, set: usize, block: u32, release: Release, at_once: bool) -> Option<bool> {
         let waiting = self.sets[set].quick.len();
-        self.empty_quick_lists_by(set, AT_ONCE);
-        if waiting > AT_ONCE {
+        let count = if at_once { usize::MAX } else { AT_ONCE };
+        self.empty_quick_lists_by(set, count);
+        if waiting > count {
             return None;
         }
         // What waits in none of the lists waits in no block.

@@ -29,10 +29,17 @@ use crate::memory::pool::{PoolSlot, PoolState};
 use crate::sync::locked;
 
 /// Places that are reserved, or given back, under the lock at once: 20 to 40 microseconds.
-const AT_ONCE: usize = 32;
+const AT_ONCE: usize = 16;
+
+/// How often it is tried to close a block while others give its pool more to join: as often as it takes when nobody
+/// does. Then it is done at once.
+const MOST_LOOKS: u32 = 256;
+
+/// Places after which the clock is looked at: two microseconds or so.
+const PLACES_A_LOOK: usize = 4;
 
 /// Records that are looked at under the lock at once.
-const RECORDS_AT_ONCE: u32 = 1024;
+const RECORDS_AT_ONCE: u32 = 256;
 
 /// How often the pools are surveyed again because they changed.
 const ROUNDS: u32 = 4;
@@ -86,12 +93,16 @@ struct Current {
     /// By its record, what was planned, while the block is looked through for more.
     known: HashMap<u32, PlannedMove>,
     phase: Phase,
+    /// How often it was tried to close it.
+    looks: u32,
 }
 
 #[derive(Debug)]
 enum Phase {
     Closing,
-    /// Looking for what came into the block after the survey, from this record on.
+    /// Noting what was planned, before what came into the block after the survey is looked for.
+    Noting,
+    /// Looking for it, from this record on.
     Listing(u32),
     Reserving,
     HandingOut,
@@ -259,7 +270,7 @@ impl Run {
                     self.departures.push(Departure { arena, block, size, reserved, out: 0, uncopied, state });
                     let departure = self.departures.len() - 1;
                     let (moves, known) = (moves.into(), HashMap::new());
-                    *current = Some(Current { departure, moves, known, phase: Phase::Closing });
+                    *current = Some(Current { departure, moves, known, phase: Phase::Closing, looks: 0 });
                 }
                 None => return self.begin_another_round(allocator, !found.is_empty()),
             }
@@ -271,6 +282,7 @@ impl Run {
         let Some(slot) = allocator.pools.get(departure.arena.pool) else { return false };
         let done = match &mut now.phase {
             Phase::Closing => departure.close(slot, &self.desc, now),
+            Phase::Noting => now.note(time),
             Phase::Listing(first) => {
                 let first = *first;
                 let worth = Worth {
@@ -459,6 +471,21 @@ enum HandedOut {
     Refused,
 }
 
+impl Current {
+    /// Notes what was planned: it goes where that says, whatever came into the block since.
+    fn note(&mut self, time: &mut Stopwatch) -> Step {
+        self.known.reserve(self.moves.len());
+        while let Some(planned) = self.moves.pop_front() {
+            self.known.insert(planned.record, planned);
+            if time.is_over() {
+                return Step::On;
+            }
+        }
+        self.phase = Phase::Listing(0);
+        Step::On
+    }
+}
+
 impl Departure {
     fn set(&self) -> usize {
         usize::from(self.arena.set)
@@ -473,7 +500,8 @@ impl Departure {
     ) -> Step {
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Step::Stays };
-        let closed = state.close(self.set(), self.block, desc.release);
+        now.looks += 1;
+        let closed = state.close(self.set(), self.block, desc.release, now.looks > MOST_LOOKS);
         state.store_counters(slot);
         match closed {
             None => return Step::On,
@@ -485,7 +513,7 @@ impl Departure {
         now.moves.retain(known);
         let live = self.live(slot);
         let all_known = live == Some(now.moves.len() as u32);
-        now.phase = if all_known { Phase::Reserving } else { Phase::Listing(0) };
+        now.phase = if all_known { Phase::Reserving } else { Phase::Noting };
         Step::On
     }
 
@@ -505,8 +533,6 @@ impl Departure {
         worth: &Worth<'_>,
     ) -> Step {
         if first == 0 {
-            // What was planned for goes where that says.
-            now.known = now.moves.drain(..).map(|planned| (planned.record, planned)).collect();
             self.uncopied = 0;
         }
         let guard = locked(&slot.state);
@@ -551,7 +577,7 @@ impl Departure {
             // Somebody needed it.
             return if self.is_gone(state) { Step::Gone } else { Step::Stays };
         }
-        for _ in 0..AT_ONCE {
+        for at in 0..AT_ONCE {
             let Some(planned) = now.moves.pop_front() else { break };
             if is_live(slot, &planned) {
                 let to = Some(planned.to).filter(|&to| to != u32::MAX);
@@ -568,7 +594,7 @@ impl Departure {
                     break;
                 }
             }
-            if time.is_over() {
+            if at % PLACES_A_LOOK == PLACES_A_LOOK - 1 && time.is_over_now() {
                 break;
             }
         }

@@ -16,13 +16,13 @@ pub(super) struct Stopwatch {
 /// microsecond or so.
 const LOOKS: u32 = 16;
 
-/// What is done between two looks at the clock takes no longer: a batch of records or of places.
-const EARLY: Duration = Duration::from_micros(25);
+/// What is done between two looks at the clock hardly takes longer: a batch of records or of places.
+const EARLY: Duration = Duration::from_micros(60);
 
 impl Stopwatch {
     /// Time is up a little early, since what is being done then takes some time as well.
     pub(super) fn new(time: Duration) -> Self {
-        let early = (time / 8).min(EARLY);
+        let early = (time / 4).min(EARLY);
         Self { end: Instant::now().checked_add(time - early), looks: 0, over: false }
     }
 

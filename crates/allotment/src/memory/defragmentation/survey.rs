@@ -17,8 +17,8 @@ use crate::memory::pool::PoolSlot;
 use crate::memory::statistics::Counters;
 use crate::sync::locked;
 
-/// Records that are copied under the lock at once: 64 bytes each, some ten microseconds.
-const AT_ONCE: u32 = 512;
+/// Records that are copied under the lock at once: 64 bytes each, some five microseconds.
+const AT_ONCE: u32 = 256;
 
 /// One memory type of one pool: within it, allocations move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
