@@ -523,10 +523,10 @@ fn leave_with_their_blocks<D: Device>(
         if arrivals[stays].is_some() || pass.moves()[stays].is_ignored() {
             continue;
         }
-        for index in 0..arrivals.len() {
+        for (index, arrival) in arrivals.iter_mut().enumerate() {
             if pass.moves()[index].leaves_with(&pass.moves()[stays]) {
                 pass.ignore(index);
-                arrivals[index].take().into_iter().for_each(|arrival| arrival.unmake(device));
+                arrival.take().into_iter().for_each(|arrival| arrival.unmake(device));
             }
         }
     }
