@@ -413,8 +413,9 @@ impl Run {
 
     /// Gives back all that is reserved, and opens what is not empty yet.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
-        for departure in &mut self.departures {
-            if departure.state == DepartureState::Going || !departure.reserved.is_empty() {
+        let giving_up = self.giving_up.take();
+        for (index, departure) in self.departures.iter_mut().enumerate() {
+            if departure.state == DepartureState::Going || giving_up == Some(index) {
                 if let Some(slot) = allocator.pools.get(departure.arena.pool) {
                     departure.give_up(allocator, slot);
                 }

@@ -402,7 +402,10 @@ fn a_set_that_is_dropped_half_way_leaves_everything_where_it_is<F: Fixture>(gpu:
         for _ in 0..steps {
             set.defragment_step(PassLimits::NONE.with_moves(1)).unwrap();
         }
-        drop(set);
+        set.stop();
+        let by_hand = stage.memory.allocator().defragmentation(DefragmentationDesc::default());
+        assert!(by_hand.is_ok(), "a set that was stopped is in nobody's way");
+        drop((by_hand, set));
         stage.wait_idle();
         stage.deferred.reclaim();
         assert_hold(&stage, &buffers);
