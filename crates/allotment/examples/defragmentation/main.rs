@@ -67,7 +67,7 @@ fn both<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
     row("frames", without.frames.to_string(), with.frames.to_string());
     row("houses built", without.built.to_string(), with.built.to_string());
     row("compared on the way back", mib(without.compared), mib(with.compared));
-    row("corrupted bytes", "0".into(), "0".into());
+    row("corrupted bytes", without.corrupted.to_string(), with.corrupted.to_string());
     row("lives at the end", mib(without.live), mib(with.live));
     row("blocks at the end", without.blocks.to_string(), with.blocks.to_string());
     row("most blocks", without.most_blocks.to_string(), with.most_blocks.to_string());
@@ -82,6 +82,9 @@ fn both<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
         format!("{:.1?}", without.longest_step),
         format!("{:.1?}", with.longest_step),
     );
+    if without.corrupted + with.corrupted > 0 {
+        return Err("bytes are not what they must be".into());
+    }
     if with.most_idle >= 0.1 {
         return Err(format!("{} of the memory was idle at most", percent(with.most_idle)).into());
     }

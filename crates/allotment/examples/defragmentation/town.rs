@@ -84,7 +84,9 @@ pub(crate) struct Town<D: Device> {
 pub(crate) struct Summary {
     pub(crate) frames: u64,
     pub(crate) built: u64,
+    /// Bytes, and how many of them were wrong.
     pub(crate) compared: u64,
+    pub(crate) corrupted: u64,
     pub(crate) live: u64,
     pub(crate) blocks: u32,
     pub(crate) most_blocks: u32,
@@ -245,10 +247,11 @@ impl<D: Device + Clone + Debug> Town<D> {
         for (number, size) in looks {
             let (part, others) = rest.split_at_checked(size as usize).ok_or("a part is missing")?;
             fill(number, size, &mut self.bytes);
-            let wrong = part.iter().zip(&self.bytes).filter(|(one, other)| one != other).count();
+            let wrong = part.iter().zip(&self.bytes).filter(|(one, other)| one != other).count() as u64;
             if wrong > 0 {
-                return Err(format!("{wrong} of the {size} bytes of house {number} are wrong").into());
+                eprintln!("{wrong} of the {size} bytes of house {number} are wrong");
             }
+            self.summary.corrupted += wrong;
             rest = others;
         }
         self.summary.compared += ticket.size();
@@ -300,7 +303,7 @@ impl<D: Device + Clone + Debug> Town<D> {
                 self.compare_oldest()?;
             }
         }
-        summary.compared = self.summary.compared;
+        (summary.compared, summary.corrupted) = (self.summary.compared, self.summary.corrupted);
         drop(houses);
         let Self { memory, uploader, results, set, .. } = self;
         drop((uploader, results, set));
