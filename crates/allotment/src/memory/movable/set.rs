@@ -361,7 +361,9 @@ impl<D: Device> MovableSet<D> {
     /// Ends what the steps are at: nothing is reserved any more, and others may defragment the default pools. The next
     /// step begins anew. For who does no step for a while. Does nothing while another thread does a step.
     pub fn stop(&self) {
-        if let Some(mut state) = locked(&self.state).take() {
+        // The lock is let go of here.
+        let state = locked(&self.state).take();
+        if let Some(mut state) = state {
             state.run.take().into_iter().for_each(|mut run| self.memory.allocator().end_run(&mut run));
             *locked(&self.state) = Some(state);
         }
