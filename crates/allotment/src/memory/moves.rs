@@ -83,7 +83,7 @@ impl<D: Device> PoolState<D> {
             needed_alignment: cell.map_or(detail.alignment, |cell| cell.max(detail.alignment)),
             alignment: detail.alignment,
             movability: if free_to_move { detail.movability } else { Movability::Pinned },
-            of_a_set: entry.read().of_a_set,
+            of_a_set: entry.is_of_a_set(),
         })
     }
 

@@ -144,6 +144,11 @@ impl Record {
         self.kind.store(wanted, Ordering::Release);
     }
 
+    /// Whether only a set moves it.
+    pub(super) fn is_of_a_set(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & OF_A_SET != 0
+    }
+
     /// Notes that only a set moves it. The pool's lock makes sure that there is one writer.
     pub(super) fn set_of_a_set(&self) {
         self.kind.fetch_or(OF_A_SET, Ordering::Release);
