@@ -10,51 +10,32 @@
 //! `town.rs` is the same for all three. Some houses are looked at in each frame, and every house before it goes: what
 //! a queue copies out of it then is compared byte by byte, wherever it has been moved to meanwhile.
 
+#[path = "../common/plain_device.rs"]
+mod plain_device;
 mod town;
 
 use core::error::Error;
 use core::fmt::Debug;
 
 use allotment::Device;
-use allotment::device::host::{HostDevice, Profile};
-use allotment_headless::Choice;
-use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
+use plain_device::Example;
 use town::{Summary, Town};
 
 const FRAMES: u64 = 2_000;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    match *arguments {
-        [] | ["host"] => simulated("discrete-no-bar"),
-        ["host", profile] => simulated(profile),
-        ["vulkan"] => {
-            let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-            both(Headless::open(&HeadlessDesc::default().on(choice))?.device().clone())
-        }
-        ["d3d12"] => d3d12(),
-        _ => Err("defragmentation [host [PROFILE] | vulkan | d3d12]".into()),
+struct Houses;
+
+impl Example for Houses {
+    const NAME: &'static str = "defragmentation";
+
+    fn run<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
+        both(device)
     }
 }
 
-fn simulated(profile: &str) -> Result<(), Box<dyn Error>> {
-    let device = HostDevice::new(Profile::named(profile).ok_or("there is no such profile")?);
-    both(device.clone())?;
-    // It watches as a validation layer does.
-    if device.complaints().is_empty() { Ok(()) } else { Err(device.complaints().join("\n").into()) }
-}
-
-#[cfg(windows)]
-fn d3d12() -> Result<(), Box<dyn Error>> {
-    use allotment_headless::d3d12::{Headless, HeadlessDesc};
-    both(Headless::open(&HeadlessDesc::default())?.device().clone())
-}
-
-#[cfg(not(windows))]
-fn d3d12() -> Result<(), Box<dyn Error>> {
-    Err("Direct3D 12 is for Windows".into())
+fn main() -> Result<(), Box<dyn Error>> {
+    plain_device::run::<Houses>()
 }
 
 /// The same frames twice: as they are, and with a step of defragmentation in each.

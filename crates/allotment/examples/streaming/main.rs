@@ -15,51 +15,32 @@ mod cost;
 #[path = "../../tests/common/counting.rs"]
 mod counting;
 mod flight;
+#[path = "../common/plain_device.rs"]
+mod plain_device;
 mod world;
 
 use core::error::Error;
 use core::fmt::Debug;
 
 use allotment::Device;
-use allotment::device::host::{HostDevice, Profile};
-use allotment_headless::Choice;
-use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
 use flight::Flight;
+use plain_device::Example;
 
 const FRAMES: u64 = 300;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    match *arguments {
-        [] | ["host"] => simulated("discrete-no-bar"),
-        ["host", profile] => simulated(profile),
-        ["vulkan"] => {
-            let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-            fly(Headless::open(&HeadlessDesc::default().on(choice))?.device().clone())
-        }
-        ["d3d12"] => d3d12(),
-        _ => Err("streaming [host [PROFILE] | vulkan | d3d12]".into()),
+struct Streaming;
+
+impl Example for Streaming {
+    const NAME: &'static str = "streaming";
+
+    fn run<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
+        fly(device)
     }
 }
 
-fn simulated(profile: &str) -> Result<(), Box<dyn Error>> {
-    let device = HostDevice::new(Profile::named(profile).ok_or("there is no such profile")?);
-    fly(device.clone())?;
-    // It watches as a validation layer does.
-    if device.complaints().is_empty() { Ok(()) } else { Err(device.complaints().join("\n").into()) }
-}
-
-#[cfg(windows)]
-fn d3d12() -> Result<(), Box<dyn Error>> {
-    use allotment_headless::d3d12::{Headless, HeadlessDesc};
-    fly(Headless::open(&HeadlessDesc::default())?.device().clone())
-}
-
-#[cfg(not(windows))]
-fn d3d12() -> Result<(), Box<dyn Error>> {
-    Err("Direct3D 12 is for Windows".into())
+fn main() -> Result<(), Box<dyn Error>> {
+    plain_device::run::<Streaming>()
 }
 
 fn fly<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {

@@ -1,0 +1,51 @@
+//! Which device an example runs on that needs nothing but memory and queues, as its arguments say.
+
+use core::error::Error;
+use core::fmt::Debug;
+
+use allotment::Device;
+use allotment::device::host::{HostDevice, Profile};
+use allotment_headless::Choice;
+use allotment_headless::vulkan::{Headless, HeadlessDesc};
+
+/// What runs on any device.
+pub(crate) trait Example {
+    /// What it is called.
+    const NAME: &'static str;
+
+    /// Runs it.
+    fn run<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>>;
+}
+
+pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match *arguments {
+        [] | ["host"] => simulated::<E>("discrete-no-bar"),
+        ["host", profile] => simulated::<E>(profile),
+        ["vulkan"] => {
+            let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
+            E::run(Headless::open(&HeadlessDesc::default().on(choice))?.device().clone())
+        }
+        ["d3d12"] => d3d12::<E>(),
+        _ => Err(format!("{} [host [PROFILE] | vulkan | d3d12]", E::NAME).into()),
+    }
+}
+
+fn simulated<E: Example>(profile: &str) -> Result<(), Box<dyn Error>> {
+    let device = HostDevice::new(Profile::named(profile).ok_or("there is no such profile")?);
+    E::run(device.clone())?;
+    // It watches as a validation layer does.
+    if device.complaints().is_empty() { Ok(()) } else { Err(device.complaints().join("\n").into()) }
+}
+
+#[cfg(windows)]
+fn d3d12<E: Example>() -> Result<(), Box<dyn Error>> {
+    use allotment_headless::d3d12::{Headless, HeadlessDesc};
+    E::run(Headless::open(&HeadlessDesc::default())?.device().clone())
+}
+
+#[cfg(not(windows))]
+fn d3d12<E: Example>() -> Result<(), Box<dyn Error>> {
+    Err("Direct3D 12 is for Windows".into())
+}
