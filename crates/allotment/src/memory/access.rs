@@ -44,6 +44,20 @@ impl<D: Device> Clone for Place<D> {
 
 impl<D: Device> Copy for Place<D> {}
 
+impl<D: Device> Place<D> {
+    fn of(place: &RawPlace) -> Self {
+        let RawPlace { memory, offset, size, address, memory_type, .. } = *place;
+        Self { memory: D::Memory::from_raw(memory), offset, size, memory_type, address }
+    }
+}
+
+impl RawPlace {
+    /// Refuses a place that is not that of the resource that was bound to the allocation.
+    pub(super) fn check_bound(&self) -> Result<(), AccessError> {
+        if self.moved { Err(AccessError::Moved) } else { Ok(()) }
+    }
+}
+
 /// What is known of an allocation beside its place.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -121,6 +135,18 @@ impl<D: Device> Allocator<D> {
         if held.0.arriving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
+    /// The place of a resource that is about to be copied to or from by its own handle. Refused where a pass moved the
+    /// allocation away from the resource, and while a [`MovableSet`](super::MovableSet) moves both.
+    pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
+        let place = self.raw_place(allocation)?;
+        if place.moving && !place.arriving {
+            // What is copied to the old place now would be lost.
+            return Err(AccessError::Moving);
+        }
+        place.check_bound()?;
+        Ok(Place::of(&place))
+    }
+
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
         let (_, record) = self.slot_and_record(allocation.id())?;
         let place = record.read();
@@ -135,8 +161,7 @@ impl<D: Device> Allocator<D> {
     /// [`AccessError::Foreign`] when it is from another allocator; [`AccessError::Stale`] when its pool was
     /// reset.
     pub fn place(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
-        let RawPlace { memory, offset, size, address, memory_type, .. } = self.raw_place(allocation)?;
-        Ok(Place { memory: D::Memory::from_raw(memory), offset, size, memory_type, address })
+        self.raw_place(allocation).map(|place| Place::of(&place))
     }
 
     /// What is known of an allocation.

@@ -224,6 +224,9 @@ pub enum AccessError {
     /// where it is. Write before the pass begins or after it ends, wait for
     /// [`copied_at`](super::DefragmentationStep::copied_at), or make the allocation pinned.
     Moving,
+    /// The allocation was moved by a defragmentation pass, and the resource is still bound to its old place, which may be
+    /// freed by now. Destroy the resource and create it again, or have its [`MovableSet`](super::MovableSet) move it.
+    Moved,
     /// A resource's place inside the allocation is not at a multiple of its alignment.
     Misaligned {
         /// The place in the memory object.
@@ -270,6 +273,10 @@ impl fmt::Display for AccessError {
             Self::Moving => {
                 write!(f, "the allocation is being moved by defragmentation, wait until that is over")
             }
+            Self::Moved => write!(
+                f,
+                "defragmentation moved the allocation away from its resource, destroy the resource and create it again"
+            ),
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {
                 write!(f, "offset {offset} of the memory is no multiple of {alignment}")

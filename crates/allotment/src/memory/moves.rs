@@ -13,10 +13,12 @@
 use allotment_suballoc::{Algorithm, Alignment, Request};
 
 use super::block_set::{Release, Role, Sizes};
-use super::pool::{Fitted, PoolSlot, PoolState, Travel};
+use super::allocator::{Allocation, Allocator};
+use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
 use super::record::Record;
 use super::{AllocationDesc, Intent, Movability, Name};
 use crate::device::{Device, Requirements, ResourceKind};
+use crate::sync::locked;
 
 /// What somebody who plans moves knows of an allocation.
 #[derive(Clone, Copy, Debug)]
@@ -198,18 +200,52 @@ impl<D: Device> PoolState<D> {
         self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
         let was = slot.records.get(record).map(Record::read);
         let [exclusive, of_a_set] = was.map_or([false; 2], |was| [was.exclusive, was.of_a_set]);
-        let moved = (record, other, false, of_a_set);
-        for (record, place, exclusive, of_a_set) in [moved, (reserved, one, exclusive, false)] {
+        // A set binds its resource anew and keeps the old one until the GPU is done with it. After a pass the old place
+        // may be freed at once, while the resource is still bound to it.
+        let here = Marks { exclusive: false, of_a_set, moved: !of_a_set };
+        let there = Marks { exclusive, ..Marks::default() };
+        for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
             if let Some(detail) = self.detail_mut(record) {
                 (detail.spot, detail.sizes) = (place.spot, place.sizes);
                 (detail.travel, detail.may_wait) = (Travel::Rests, may_wait);
             }
-            self.write_place(slot, record, exclusive, of_a_set);
+            self.write_place(slot, record, marks);
         }
         if arriving {
             self.detail_mut(record).into_iter().for_each(|detail| detail.travel = Travel::Moves);
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
+    }
+}
+
+impl<D: Device> Allocator<D> {
+    /// Allows defragmentation to move an allocation, by passes or, `of_a_set`, by its set alone.
+    ///
+    /// An allocation is pinned until its resource is bound, and until whoever moves it knows the resource. Said in one
+    /// step under the pool's lock, since between the two another thread's passes would take it for theirs.
+    pub(super) fn allow_moves(&self, allocation: &Allocation, movability: Movability, of_a_set: bool) {
+        let Some(slot) = self.pools.get(allocation.pool) else { return };
+        let Some(record) = slot.records.get(allocation.record) else { return };
+        if movability == Movability::Pinned && !record.read().movable {
+            // It is pinned already, and only the owner of the token changes that.
+            return;
+        }
+        let mut guard = locked(&slot.state);
+        // A reset of the pool may have given the record to somebody else.
+        if record.generation() != allocation.generation {
+            return;
+        }
+        if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
+            detail.movability = movability;
+            record.set_movable(movability != Movability::Pinned, of_a_set);
+        }
+    }
+
+    /// Keeps an allocation where it is from now on. A pass that is about to move it leaves it where it is.
+    ///
+    /// For allocations whose owner cannot be told of another place, or frees them while the GPU may still use this one.
+    pub(super) fn pin(&self, allocation: &Allocation) {
+        self.allow_moves(allocation, Movability::Pinned, false);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffer, Buffers, Class, Image, Images, Resource, ResourceError};
-use super::{AllocationDesc, AllocationError, Foreign};
+use super::{AllocationDesc, AllocationError, Foreign, Movability};
 use crate::device::Device;
 use crate::lifetime::{DeferredDrop, Owned};
 
@@ -64,6 +64,10 @@ impl<D: Device> Kind<D> for Memory {
 
 /// A token with its allocator, to which it is given back at once by being dropped: for who knows that the GPU is
 /// done with it, as [`Owned`] does.
+///
+/// Defragmentation passes do not move it, whatever its allocation was allowed: they could free memory that the GPU
+/// still reads for a resource that was dropped, and a resource that is bound to the old place would be in use.
+/// [`MovableSet`](super::MovableSet) has owners that move.
 pub struct Held<D: Device, K: Kind<D>> {
     allocator: Arc<Allocator<D>>,
     /// Of this allocator. Taken when dropped.
@@ -92,6 +96,7 @@ impl<D: Device, K: Kind<D>> Held<D, K> {
     /// [`Foreign`] when it is from another allocator; it comes back with the error.
     pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, Foreign<K::Token>> {
         if allocator.owns(K::allocation(&token)) {
+            allocator.pin(K::allocation(&token));
             Ok(Self { allocator: Arc::clone(allocator), token: Some(token) })
         } else {
             Err(Foreign(token))
@@ -215,7 +220,7 @@ impl<D: Device> OwningAllocator<D> {
         &self.deferred
     }
 
-    /// As [`Allocator::create_buffer`].
+    /// As [`Allocator::create_buffer`]. It [stays where it is](Held).
     ///
     /// # Errors
     ///
@@ -225,10 +230,10 @@ impl<D: Device> OwningAllocator<D> {
         info: &D::BufferInfo<'_>,
         desc: &AllocationDesc,
     ) -> Result<OwnedBuffer<D>, ResourceError> {
-        self.allocator.create_buffer(info, desc).map(|buffer| self.own_new::<Buffers>(buffer))
+        self.create_pinned::<Buffers>(info, desc).map(|(buffer, _)| buffer)
     }
 
-    /// As [`Allocator::create_image`].
+    /// As [`Allocator::create_image`]. It [stays where it is](Held).
     ///
     /// # Errors
     ///
@@ -238,19 +243,34 @@ impl<D: Device> OwningAllocator<D> {
         info: &D::ImageInfo<'_>,
         desc: &AllocationDesc,
     ) -> Result<OwnedImage<D>, ResourceError> {
-        self.allocator.create_image(info, desc).map(|image| self.own_new::<Images>(image))
+        self.create_pinned::<Images>(info, desc).map(|(image, _)| image)
     }
 
-    /// As [`Allocator::allocate`].
+    /// Creates a resource that stays where it is until [`Allocator::allow_moves`] allows what is returned beside it.
+    pub(super) fn create_pinned<K>(
+        &self,
+        info: &K::Info<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<(Owned<Held<D, K>>, Movability), ResourceError>
+    where
+        K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
+    {
+        let (resource, movability) = self.allocator.create_pinned::<K>(info, desc, None)?;
+        Ok((self.own_new::<K>(resource), movability))
+    }
+
+    /// As [`Allocator::allocate`]. It [stays where it is](Held).
     ///
     /// # Errors
     ///
     /// As for that.
     pub fn allocate(&self, desc: &AllocationDesc) -> Result<OwnedAllocation<D>, AllocationError> {
-        self.allocator.allocate(desc).map(|allocation| self.own_new::<Memory>(allocation))
+        let allocation = self.allocator.allocate(desc)?;
+        self.allocator.pin(&allocation);
+        Ok(self.own_new::<Memory>(allocation))
     }
 
-    /// Owns a buffer that the allocator made by other means.
+    /// Owns a buffer that the allocator made by other means. It [stays where it is](Held) from now on.
     ///
     /// # Errors
     ///

@@ -229,6 +229,17 @@ impl Label {
     }
 }
 
+/// What an allocation's record says beside its place, which only whoever writes the place knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Marks {
+    /// Its memory was made together with its resource.
+    pub(super) exclusive: bool,
+    /// Only a set moves it.
+    pub(super) of_a_set: bool,
+    /// A pass moved it away from the resource that was bound to it.
+    pub(super) moved: bool,
+}
+
 /// What the driver is to be asked for: sizes to try in turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
@@ -709,7 +720,7 @@ impl<D: Device> PoolState<D> {
         }
         self.details[record as usize] = Some(detail);
         self.labels[record as usize] = Label::of(desc);
-        self.write_place(slot, record, exclusive, false);
+        self.write_place(slot, record, Marks { exclusive, ..Marks::default() });
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
@@ -717,9 +728,10 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Tells whoever reads the record where its allocation is.
-    pub(super) fn write_place(&self, slot: &PoolSlot<D>, record: u32, exclusive: bool, of_a_set: bool) {
+    pub(super) fn write_place(&self, slot: &PoolSlot<D>, record: u32, marks: Marks) {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
+        let Marks { exclusive, of_a_set, moved } = marks;
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.spot.block)) {
             entry.write(&RawPlace {
                 memory: block.memory.handle().to_raw(),
@@ -733,6 +745,7 @@ impl<D: Device> PoolState<D> {
                 moving: false,
                 arriving: false,
                 of_a_set,
+                moved,
             });
         }
     }

@@ -51,6 +51,8 @@ pub(super) struct RawPlace {
     pub(super) arriving: bool,
     /// Only the set that it is of moves it, since that alone knows its resource.
     pub(super) of_a_set: bool,
+    /// A pass moved it: a resource that was bound to it is bound to a place that may be freed by now.
+    pub(super) moved: bool,
 }
 
 /// The bits of a record's kind that say so. The memory type is in the lowest eight.
@@ -59,6 +61,7 @@ const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
 const ARRIVING: u32 = 1 << 11;
 const OF_A_SET: u32 = 1 << 12;
+const MOVED: u32 = 1 << 13;
 
 impl Record {
     /// Writes the place. The pool's lock makes sure that there is one writer.
@@ -78,7 +81,8 @@ impl Record {
             | bit(place.movable, MOVABLE)
             | bit(place.moving, MOVING)
             | bit(place.arriving, ARRIVING)
-            | bit(place.of_a_set, OF_A_SET);
+            | bit(place.of_a_set, OF_A_SET)
+            | bit(place.moved, MOVED);
         self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
@@ -100,6 +104,7 @@ impl Record {
                 moving: kind & MOVING != 0,
                 arriving: kind & ARRIVING != 0,
                 of_a_set: kind & OF_A_SET != 0,
+                moved: kind & MOVED != 0,
             };
             fence(Ordering::Acquire);
             if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
@@ -130,7 +135,7 @@ impl Record {
     pub(super) fn refit(&self, size: u64, movable: bool) {
         self.size.store(size, Ordering::Release);
         let kind = self.kind.load(Ordering::Relaxed);
-        let kept = kind & !(MOVABLE | OF_A_SET);
+        let kept = kind & !(MOVABLE | OF_A_SET | MOVED);
         let wanted = if movable { kept | MOVABLE } else { kept };
         if wanted != kind {
             self.kind.store(wanted, Ordering::Release);
@@ -149,9 +154,12 @@ impl Record {
         self.kind.load(Ordering::Relaxed) & OF_A_SET != 0
     }
 
-    /// Notes that only a set moves it. The pool's lock makes sure that there is one writer.
-    pub(super) fn set_of_a_set(&self) {
-        self.kind.fetch_or(OF_A_SET, Ordering::Release);
+    /// Notes whether it may move, and whether only a set moves it. The pool's lock makes sure that there is one writer.
+    pub(super) fn set_movable(&self, movable: bool, of_a_set: bool) {
+        let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | OF_A_SET);
+        let movable = if movable { MOVABLE } else { 0 };
+        let of_a_set = if of_a_set { OF_A_SET } else { 0 };
+        self.kind.store(kind | movable | of_a_set, Ordering::Release);
     }
 
     /// Notes that its bytes are on their way to where it is.

@@ -417,10 +417,25 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
         options: Option<&D::MemoryOptions>,
     ) -> Result<Resource<C::Handle>, ResourceError> {
+        let (resource, movability) = self.create_pinned::<C>(info, desc, options)?;
+        self.allow_moves(resource.allocation(), movability, false);
+        Ok(resource)
+    }
+
+    /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned beside
+    /// it: a pass that moved it before it is bound would free the memory that it is being bound to.
+    pub(super) fn create_pinned<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+        options: Option<&D::MemoryOptions>,
+    ) -> Result<(Resource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
         let mut requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
         requirements.memory_types.0 &= desc.requirements.memory_types.0;
-        let desc = &AllocationDesc { requirements, kind: C::kind(device, info), ..desc.clone() };
+        let mut movability = desc.movability;
+        let kind = C::kind(device, info);
+        let desc = &AllocationDesc { requirements, kind, movability: Movability::Pinned, ..desc.clone() };
         let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
             Loneliness::Shared => self.create_placed::<C>(info, desc)?,
             Loneliness::Preferred => match self.create_alone::<C>(info, desc, options) {
@@ -430,7 +445,7 @@ impl<D: Device> Allocator<D> {
             },
             Loneliness::Required => {
                 // What must be alone in its memory has no other place.
-                let desc = &AllocationDesc { movability: Movability::Pinned, ..desc.clone() };
+                movability = Movability::Pinned;
                 self.create_alone::<C>(info, desc, options)?
             }
         };
@@ -438,7 +453,7 @@ impl<D: Device> Allocator<D> {
             // SAFETY: made just now.
             unsafe { C::name(device, &handle, name.as_str()) };
         }
-        Ok(Resource { handle, size: C::size(device, info, &requirements), allocation })
+        Ok((Resource { handle, size: C::size(device, info, &requirements), allocation }, movability))
     }
 
     fn create_placed<C: Class<D>>(

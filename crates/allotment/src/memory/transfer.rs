@@ -260,8 +260,16 @@ impl<'a, D: Device> Transfer<'a, D> {
         place.buffer.is_some() && self.way == Way::Queue && open
     }
 
+    /// Where the bytes are.
+    fn place(&self, place: Place<'_, D>) -> Result<crate::memory::Place<D>, AccessError> {
+        match place.buffer {
+            Some(_) => self.allocator.place_of_bound(place.allocation),
+            None => self.allocator.place(place.allocation),
+        }
+    }
+
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
-        let place = self.allocator.place(to.allocation)?;
+        let place = self.place(to)?;
         check_range(offset, bytes.len() as u64, to.size(place.size))?;
         if place.address.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
@@ -277,7 +285,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     }
 
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
-        let place = self.allocator.place(from.allocation)?;
+        let place = self.place(from)?;
         check_range(offset, bytes.len() as u64, from.size(place.size))?;
         if place.address.is_some() && !self.takes_the_queue(Direction::Down, from, place.memory_type) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
@@ -306,6 +314,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             Direction::Down => self.allocator.hold_for_reading(place.allocation)?,
         };
         if let Some(buffer) = place.buffer {
+            held.check_bound()?;
             return self.copy_buffer(direction, buffer.handle(), offset, size);
         }
         let (around, before) = self.buffer_around(&held)?;

@@ -229,7 +229,7 @@ impl<D: Device> Uploader<D> {
         if !tracker.is_same(self.memory.deferred().tracker()) {
             return Err(AccessError::Foreign.into());
         }
-        Ok(self.memory.allocator().place(allocation)?)
+        Ok(self.memory.allocator().place_of_bound(allocation)?)
     }
 
     fn stage(

@@ -38,7 +38,6 @@ pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::Pool;
-use super::record::Record;
 use crate::Algorithm;
 use crate::device::Device;
 use crate::sync::locked;
@@ -259,13 +258,6 @@ impl<D: Device> Allocator<D> {
                 }
             }
         }
-    }
-
-    /// Notes that only a set moves an allocation.
-    pub(super) fn note_of_a_set(&self, id: AllocationId) {
-        let Some(slot) = self.pools.get(id.pool) else { return };
-        let _guard = locked(&slot.state);
-        slot.records.get(id.record).into_iter().for_each(Record::set_of_a_set);
     }
 
     /// Notes that the bytes of an allocation are where it is.

@@ -318,8 +318,12 @@ impl<D: Device> Move<D> {
         let source = live(self.id.record, self.id.generation);
         // A reset of the pool takes both.
         let reserved = self.reserved.as_ref().filter(|it| live(it.record, it.generation));
+        // Its owner may have pinned it while it was being moved.
+        let pinned = |state: &PoolState<D>| {
+            state.detail(self.id.record).is_none_or(|detail| detail.movability == Movability::Pinned)
+        };
         let outcome = match (state, reserved) {
-            (Some(state), Some(reserved)) if source && !self.stays => {
+            (Some(state), Some(reserved)) if source && !self.stays && !pinned(state) => {
                 state.exchange(slot, self.id.record, reserved.record, arriving);
                 Outcome::Moved
             }

@@ -649,8 +649,9 @@ impl Departure {
             let size = record.read().size;
             let many = found.len() as u64 >= u64::from(limits.moves.max(1));
             limit = many || (!found.is_empty() && *bytes + size > limits.bytes);
-            // Nobody maps it from here on until the pass ends; before, it had a place reserved and nobody knew.
-            refused = record.maps() != 0;
+            // Nobody maps it from here on until the pass ends; before, it had a place reserved and nobody knew, so that
+            // it may have been mapped or pinned.
+            refused = record.maps() != 0 || !record.read().movable;
             if limit || refused {
                 self.reserved.push_front(Reserved { from, to });
                 break;

@@ -256,9 +256,7 @@ impl<D: Device> MovableSet<D> {
         if !self.memory.allocator().device().is_copyable_buffer(&info) {
             return Err(MovableError::NotCopyable);
         }
-        let buffer = self.memory.create_buffer(&info, &movable(desc))?;
-        self.memory.allocator().note_of_a_set(buffer.allocation().id());
-        Ok(Movable::new(&self.members, info, buffer, None))
+        self.create::<Buffers>(info, desc)
     }
 
     /// As [`OwningAllocator::create_image`]; it may be moved, as [`create_buffer`](Self::create_buffer) says. Until its
@@ -286,9 +284,19 @@ impl<D: Device> MovableSet<D> {
         if !draws || !device.is_copyable_image(&info) {
             return Err(MovableError::NotCopyable);
         }
-        let image = self.memory.create_image(&info, &movable(desc))?;
-        self.memory.allocator().note_of_a_set(image.allocation().id());
-        Ok(Movable::new(&self.members, info, image, None))
+        self.create::<Images>(info, desc)
+    }
+
+    fn create<C: MovableClass<D>>(
+        &self,
+        info: C::Info<'static>,
+        desc: &AllocationDesc,
+    ) -> Result<Movable<D, C>, MovableError> {
+        let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(desc))?;
+        let made = Movable::new(&self.members, info, resource, None);
+        // Only now, when a step finds it among the members, and nobody else can take it for theirs.
+        made.with(|it| self.memory.allocator().allow_moves(it.allocation(), movability, true));
+        Ok(made)
     }
 
     /// Does a frame's part of defragmenting the default pools. The copies are submitted when it returns, after all that
