@@ -2,7 +2,20 @@
 
 use core::fmt;
 
+use bitflags::bitflags;
+
 use super::{Device, Limits};
+
+bitflags! {
+    /// Which copies between buffers a buffer was made for; see [`Device::buffer_transfer_usage`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct TransferUsage: u8 {
+        /// It may be copied from (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`).
+        const SRC = 1;
+        /// It may be copied to (`VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
+        const DST = 1 << 1;
+    }
+}
 
 /// Bytes to copy from one buffer to another. They may be the same buffer where the ranges do not overlap.
 pub struct BufferCopy<'a, D: Device> {

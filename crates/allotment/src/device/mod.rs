@@ -46,7 +46,7 @@ use core::time::Duration;
 
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandMemory;
-pub use copy::{BufferCopy, CopyDirection, ImageCopy, TexelBlock, WholeImageCopy};
+pub use copy::{BufferCopy, CopyDirection, ImageCopy, TexelBlock, TransferUsage, WholeImageCopy};
 pub use descriptors::{
     BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, HeapAddress,
     HeapMemory, HeapUse, ShaderHeapLimits, ShaderKind,
@@ -166,6 +166,11 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// Bytes of a buffer of this description; of its memory, [`buffer_requirements`](Self::buffer_requirements)
     /// may want more.
     fn buffer_size(&self, info: &Self::BufferInfo<'_>) -> u64;
+
+    /// Which copies between buffers may name a buffer made so: as the source, as the destination. Safe code copies
+    /// bytes only as this allows, so an implementation says no more than the API promises of the description. Says
+    /// nothing about the memory that the buffer stands in.
+    fn buffer_transfer_usage(&self, info: &Self::BufferInfo<'_>) -> TransferUsage;
 
     /// Whether a buffer made so can be copied from and to, so that it can be moved: its bytes in another buffer made
     /// so are as good. Says nothing about the memory that it stands in, from which queues may not read, say.
@@ -312,6 +317,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// # Safety
     ///
     /// The copied ranges lie in their buffers, and two of the same buffer do not overlap unless both are read.
+    /// Each buffer was made to be [copied that way](Self::buffer_transfer_usage).
     /// No copy writes to memory that is [`DEVICE_READ_ONLY`](MemoryProperties::DEVICE_READ_ONLY) or reads from
     /// memory that is [`DEVICE_WRITE_ONLY`](MemoryProperties::DEVICE_WRITE_ONLY). The buffers, the images and
     /// their memory stay alive until the returned value is reached.

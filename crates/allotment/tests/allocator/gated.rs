@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use allotment::device::host::{HostBuffer, HostDevice, HostImage, HostMemory};
 use allotment::device::{
     BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
-    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, Wait,
+    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 
 /// Where a call can be made to wait.
@@ -139,6 +139,10 @@ unsafe impl Device for GatedDevice {
 
     fn buffer_size(&self, desc: &BufferDesc) -> u64 {
         self.inner.buffer_size(desc)
+    }
+
+    fn buffer_transfer_usage(&self, desc: &BufferDesc) -> TransferUsage {
+        self.inner.buffer_transfer_usage(desc)
     }
 
     fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {

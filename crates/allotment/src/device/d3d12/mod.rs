@@ -82,7 +82,7 @@ use super::budget::Budgets;
 use super::ledger::Ledger;
 use super::{
     DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc,
-    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, Wait,
+    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 
 use crate::sync::locked;
@@ -416,6 +416,11 @@ unsafe impl DeviceApi for Device {
 
     fn buffer_size(&self, info: &ResourceInfo<'_>) -> u64 {
         info.desc.Width
+    }
+
+    /// All but acceleration structures can be copied both ways: no flag says more.
+    fn buffer_transfer_usage(&self, info: &ResourceInfo<'_>) -> TransferUsage {
+        if whole_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
     }
 
     fn is_copyable_buffer(&self, info: &ResourceInfo<'_>) -> bool {

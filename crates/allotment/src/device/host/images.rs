@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::device::{CopyDirection, ImageCopy, ImageDesc, QueueKind, Submission, TexelBlock, WholeImageCopy};
+use crate::device::{
+    CopyDirection, ImageCopy, ImageDesc, QueueKind, Submission, TexelBlock, TransferUsage, WholeImageCopy,
+};
 
 use super::queues::{HostCopy, Steps};
 use super::{HostDevice, HostImage, InUse};
@@ -81,6 +83,13 @@ impl HostDevice {
     /// Says what is wrong with a copy whose box has no texels or some, where something is.
     pub(super) fn image_complaint(&self, copy: &ImageCopy<'_, Self>) -> Option<&'static str> {
         let complaint = copy.image.shape.complaint(copy);
+        if complaint.is_some() {
+            return complaint;
+        }
+        let complaint = copy.buffer.complaint(match copy.direction {
+            CopyDirection::IntoImage => TransferUsage::SRC,
+            CopyDirection::OutOfImage => TransferUsage::DST,
+        });
         if complaint.is_some() {
             return complaint;
         }

@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex};
 use super::{
     BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
     MemoryProperties, QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint,
-    TimelineValue, Wait,
+    TimelineValue, TransferUsage, Wait,
 };
 use crate::sync::locked;
 
@@ -94,6 +94,8 @@ impl Complaints {
 #[derive(Clone, Debug)]
 pub struct HostBuffer {
     range: ResourceRange,
+    /// What it was made for.
+    copies: TransferUsage,
 }
 
 /// An image of the simulated device.
@@ -101,6 +103,13 @@ pub struct HostBuffer {
 pub struct HostImage {
     range: ResourceRange,
     shape: Shape,
+}
+
+impl HostBuffer {
+    /// Says what is wrong with a copy that uses the buffer so, where something is.
+    fn complaint(&self, copy: TransferUsage) -> Option<&'static str> {
+        (!self.copies.contains(copy)).then_some("is of a buffer that was not made to be copied that way")
+    }
 }
 
 /// Where a resource stands.
@@ -200,6 +209,14 @@ impl HostDevice {
     /// A [usage](BufferDesc::usage) of this device's buffers: the buffer may stand in any memory, that of
     /// images too. It is how bytes that are nobody's texels get in and out of images here.
     pub const ANYWHERE: u64 = 1;
+
+    /// A [usage](BufferDesc::usage) of this device's buffers: no copy reads from the buffer, as on Vulkan without
+    /// `VK_BUFFER_USAGE_TRANSFER_SRC_BIT`.
+    pub const NO_TRANSFER_SRC: u64 = 1 << 1;
+
+    /// A [usage](BufferDesc::usage) of this device's buffers: no copy writes to the buffer, as on Vulkan without
+    /// `VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
+    pub const NO_TRANSFER_DST: u64 = 1 << 2;
 
     /// What the device was made as.
     #[must_use]
@@ -495,9 +512,16 @@ unsafe impl Device for HostDevice {
         desc.size
     }
 
-    /// All can, as on Direct3D 12; what memory a buffer stands in says more.
-    fn is_copyable_buffer(&self, _: &BufferDesc) -> bool {
-        true
+    fn buffer_transfer_usage(&self, desc: &BufferDesc) -> TransferUsage {
+        let mut copies = TransferUsage::all();
+        copies.set(TransferUsage::SRC, desc.usage & Self::NO_TRANSFER_SRC == 0);
+        copies.set(TransferUsage::DST, desc.usage & Self::NO_TRANSFER_DST == 0);
+        copies
+    }
+
+    /// All that copies may read and write can, as on Direct3D 12; what memory a buffer stands in says more.
+    fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {
+        self.buffer_transfer_usage(desc).is_all()
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
@@ -516,7 +540,7 @@ unsafe impl Device for HostDevice {
     ) -> Result<HostBuffer, DeviceError> {
         let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
         self.shared.memories.count_buffer(1);
-        Ok(HostBuffer { range })
+        Ok(HostBuffer { range, copies: self.buffer_transfer_usage(desc) })
     }
 
     fn create_dedicated_buffer(
@@ -605,6 +629,8 @@ unsafe impl Device for HostDevice {
             let (from, to) = (&copy.from.range, &copy.to.range);
             let inside = inside(from, copy.from_offset, copy.size) && inside(to, copy.to_offset, copy.size);
             let wrong = (!inside).then_some("reaches beyond a buffer").or(destroyed([from, to]));
+            let wrong = wrong.or(copy.from.complaint(TransferUsage::SRC));
+            let wrong = wrong.or(copy.to.complaint(TransferUsage::DST));
             let host_copy = || {
                 let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
                 HostCopy::of_bytes(from, read, to, written, copy.size)

@@ -3,7 +3,7 @@
 use ash::vk;
 
 use super::{Enabled, MemoryOptions, Shared, refused};
-use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements};
+use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements, TransferUsage};
 
 /// A buffer that is wanted.
 ///
@@ -36,6 +36,29 @@ impl<'a> BufferInfo<'a> {
     /// Bytes.
     pub(super) fn size(&self) -> u64 {
         self.raw.size
+    }
+
+    /// The copies that the usages allow: those of a chained `VkBufferUsageFlags2CreateInfo`, where there is one, as
+    /// Vulkan has it.
+    pub(super) fn transfer_usage(&self) -> TransferUsage {
+        let mut usage = self.raw.usage;
+        let mut next = self.raw.p_next.cast::<vk::BaseInStructure<'_>>();
+        // SAFETY: each structure of the chain lives and begins so, as `from_raw` was promised.
+        while let Some(structure) = unsafe { next.as_ref() } {
+            if structure.s_type == vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR {
+                let usage_2 = next.cast::<vk::BufferUsageFlags2CreateInfoKHR<'_>>();
+                // SAFETY: it is of the type that it names.
+                let flags = unsafe { (*usage_2).usage };
+                // The bits of both are the same as far as the older ones go.
+                usage = vk::BufferUsageFlags::from_raw(flags.as_raw() as u32);
+            }
+            next = structure.p_next;
+        }
+        const PAIRS: [(vk::BufferUsageFlags, TransferUsage); 2] = [
+            (vk::BufferUsageFlags::TRANSFER_SRC, TransferUsage::SRC),
+            (vk::BufferUsageFlags::TRANSFER_DST, TransferUsage::DST),
+        ];
+        PAIRS.into_iter().filter(|&(flag, _)| usage.contains(flag)).map(|(_, copies)| copies).collect()
     }
 
     /// True where the buffer's bytes are as good in another one of the same description. Of a chain nobody knows what

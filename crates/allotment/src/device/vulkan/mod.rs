@@ -61,7 +61,7 @@ use bitflags::bitflags;
 
 use super::{
     Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, QueueIndex,
-    Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, Wait,
+    Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 
 pub use buffers::BufferInfo;
@@ -577,6 +577,10 @@ unsafe impl DeviceApi for Device {
 
     fn buffer_size(&self, info: &BufferInfo<'_>) -> u64 {
         info.size()
+    }
+
+    fn buffer_transfer_usage(&self, info: &BufferInfo<'_>) -> TransferUsage {
+        info.transfer_usage()
     }
 
     fn is_copyable_buffer(&self, info: &BufferInfo<'_>) -> bool {

@@ -3,7 +3,7 @@
 use allotment::device::d3d12::{Device, ResourceInfo};
 use allotment::device::{
     BufferDesc, CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, QueueKind, Submission,
-    TexelBlock, WholeImageCopy,
+    TexelBlock, TransferUsage, WholeImageCopy,
 };
 use allotment::memory::Dedicated;
 use allotment::{Allocator, Intent};
@@ -163,5 +163,7 @@ fn what_copy_resource_does_not_take_is_not_moved(gpu: &D3d12) {
     let structures = D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE;
     let structures = D3D12_RESOURCE_DESC { Flags: structures, ..*buffer.desc() };
     assert!(gpu.device().is_copyable_buffer(&buffer));
+    assert_eq!(gpu.device().buffer_transfer_usage(&buffer), TransferUsage::all());
+    assert_eq!(gpu.device().buffer_transfer_usage(&structures.into()), TransferUsage::empty());
     assert!(!gpu.device().is_copyable_buffer(&structures.into()) && !gpu.device().is_copyable_buffer(&info));
 }

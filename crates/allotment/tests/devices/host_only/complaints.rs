@@ -5,7 +5,7 @@ use core::ops::Range;
 use allotment::device::host::{HostDevice, HostMemory};
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle, MemoryTypeIndex, QueueIndex, TimelinePoint,
-    TimelineValue,
+    TimelineValue, TransferUsage,
 };
 
 use crate::fixture::{Outcome, Test, tests};
@@ -29,6 +29,7 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
         a_buffer_beyond_its_memory_is_refused,
         a_copy_beyond_a_buffer_is_refused,
         a_copy_onto_itself_is_a_complaint,
+        a_copy_that_a_buffer_was_not_made_for_is_refused,
         a_copy_of_freed_memory_is_a_complaint,
         a_wait_for_itself_is_refused,
         a_wait_for_a_queue_that_does_not_exist_is_refused,
@@ -257,6 +258,32 @@ fn a_copy_onto_itself_is_a_complaint(gpu: &HostGpu) {
             gpu.wait(submitted);
         }
         assert_complaints(gpu, "submit: ", count);
+    }
+}
+
+fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &HostGpu) {
+    let memory_type = gpu.two_way_type();
+    let both = gpu.buffer(memory_type, 64);
+    for (usage, allowed) in
+        [(HostDevice::NO_TRANSFER_SRC, TransferUsage::DST), (HostDevice::NO_TRANSFER_DST, TransferUsage::SRC)]
+    {
+        let info = BufferDesc::new(64).with_usage(usage);
+        assert_eq!(gpu.device().buffer_transfer_usage(&info), allowed);
+        assert!(!gpu.device().is_copyable_buffer(&info));
+        let memory = gpu.allocate(memory_type, 64);
+        // SAFETY: the memory is as large as the buffer, and goes after it.
+        let one_way = unsafe { gpu.device().create_buffer(&info, memory.handle(), 0) }.unwrap();
+        let (from, to) = match allowed {
+            TransferUsage::SRC => (&one_way, both.raw()),
+            _ => (both.raw(), &one_way),
+        };
+        gpu.run(&[BufferCopy { from, from_offset: 0, to, to_offset: 0, size: 64 }]);
+        let wrong_way = BufferCopy { from: to, from_offset: 0, to: from, to_offset: 0, size: 64 };
+        let before = gpu.device().complaints().len();
+        assert_eq!(gpu.try_submit(FIRST, &[], &[wrong_way]), Err(DeviceError::Unsupported));
+        assert_complaints(gpu, "submit: ", before + 1);
+        // SAFETY: the one copy is done.
+        unsafe { gpu.device().destroy_buffer(one_way) };
     }
 }
 

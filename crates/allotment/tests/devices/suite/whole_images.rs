@@ -283,6 +283,7 @@ fn a_whole_image_for_a_queue_that_does_not_exist_is_refused<F: Fixture>(gpu: &Gp
 
 fn what_a_plain_description_makes_can_be_moved<F: Fixture>(gpu: &Gpu<F>) {
     assert!(gpu.device().is_copyable_buffer(&BufferDesc::new(1).into()));
+    assert!(gpu.device().buffer_transfer_usage(&BufferDesc::new(1).into()).is_all());
     let flat = desc(gpu, [16, 16, 1]);
     let mut several = flat;
     several.samples = 4;

@@ -3,6 +3,7 @@
 use allotment::device::vulkan::{BufferInfo, CommandMemory, ImageInfo};
 use allotment::device::{
     BufferDesc, CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,
+    TransferUsage,
 };
 use ash::vk;
 
@@ -18,6 +19,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
         an_image_that_holds_nothing_is_not_copied,
         an_image_is_not_left_in_no_layout,
         images_that_are_more_than_their_texels_are_not_copied_whole,
+        a_buffer_says_which_copies_it_was_made_for,
         buffers_that_are_more_than_their_bytes_are_not_moved,
     ]
 }
@@ -316,6 +318,27 @@ fn images_that_are_more_than_their_texels_are_not_copied_whole(gpu: &Vulkan) {
     let mut attachment = ImageDesc::new(8, 8, format(vk::Format::R8G8B8A8_UNORM));
     attachment.usage = transient.as_raw().into();
     assert!(!movable(attachment.into()));
+}
+
+fn a_buffer_says_which_copies_it_was_made_for(gpu: &Vulkan) {
+    let (src, dst) = (vk::BufferUsageFlags::TRANSFER_SRC, vk::BufferUsageFlags::TRANSFER_DST);
+    let plain = vk::BufferCreateInfo::default().size(64).usage(vk::BufferUsageFlags::VERTEX_BUFFER);
+    // SAFETY: never made; what is pointed at lives as long as the description.
+    let info = |raw: vk::BufferCreateInfo<'static>| unsafe { BufferInfo::from_raw(raw) };
+    let copies = |info: BufferInfo<'_>| gpu.device().buffer_transfer_usage(&info);
+    assert_eq!(copies(info(plain)), TransferUsage::empty());
+    assert_eq!(copies(info(plain.usage(src))), TransferUsage::SRC);
+    assert_eq!(copies(info(plain.usage(dst))), TransferUsage::DST);
+    assert_eq!(copies(info(plain.usage(src | dst))), TransferUsage::all());
+    assert_eq!(copies(BufferDesc::new(64).into()), TransferUsage::all());
+    // Flags that are chained stand in place of the others, wherever in the chain they are.
+    let mut flags =
+        vk::BufferUsageFlags2CreateInfoKHR::default().usage(vk::BufferUsageFlags2KHR::TRANSFER_DST);
+    let mut external = vk::ExternalMemoryBufferCreateInfo::default();
+    external.p_next = (&raw mut flags).cast_const().cast();
+    let chained = plain.usage(src).push_next(&mut external);
+    // SAFETY: as above.
+    assert_eq!(copies(unsafe { BufferInfo::from_raw(chained) }), TransferUsage::DST);
 }
 
 fn buffers_that_are_more_than_their_bytes_are_not_moved(gpu: &Vulkan) {
