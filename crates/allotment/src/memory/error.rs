@@ -6,7 +6,7 @@ use core::fmt;
 use allotment_suballoc::MAX_SIZE;
 
 use super::{Allocation, Intent, Pool};
-use crate::device::{DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask, ResourceKind};
+use crate::device::{DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask, ResourceKind, TransferUsage};
 
 /// Why an allocation was not made. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +227,12 @@ pub enum AccessError {
     /// The allocation was moved by a defragmentation pass, and the resource is still bound to its old place, which may be
     /// freed by now. Destroy the resource and create it again, or have its [`MovableSet`](super::MovableSet) move it.
     Moved,
+    /// The buffer was not created to be copied from or to. Add the usage to its description
+    /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
+    MissingUsage {
+        /// What its usage lacks.
+        missing: TransferUsage,
+    },
     /// A resource's place inside the allocation is not at a multiple of its alignment.
     Misaligned {
         /// The place in the memory object.
@@ -277,6 +283,10 @@ impl fmt::Display for AccessError {
                 f,
                 "defragmentation moved the allocation away from its resource, destroy the resource and create it again"
             ),
+            Self::MissingUsage { missing } => {
+                let direction = if missing.contains(TransferUsage::SRC) { "source" } else { "destination" };
+                write!(f, "the buffer's usage lacks transfer {direction}, add it to the buffer's description")
+            }
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {
                 write!(f, "offset {offset} of the memory is no multiple of {alignment}")

@@ -12,8 +12,8 @@
 
 use allotment_suballoc::{Algorithm, Alignment, Request};
 
-use super::block_set::{Release, Role, Sizes};
 use super::allocator::{Allocation, Allocator};
+use super::block_set::{Release, Role, Sizes};
 use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
 use super::record::Record;
 use super::{AllocationDesc, Intent, Movability, Name};

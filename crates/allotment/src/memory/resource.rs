@@ -8,6 +8,7 @@ use super::allocator::{Allocation, Allocator};
 use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime, Movability};
 use crate::device::{
     DedicatedNeed, Device, DeviceError, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements, ResourceKind,
+    TransferUsage,
 };
 
 /// A resource and the memory that it stands in. Give both back together
@@ -18,6 +19,8 @@ pub struct Resource<H> {
     // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
     handle: H,
     size: u64,
+    /// Which copies safe calls may submit with it; of an image, none.
+    transfer_usage: TransferUsage,
     allocation: Allocation,
 }
 
@@ -37,15 +40,26 @@ impl<H> Resource<H> {
         &self.allocation
     }
 
-    /// A resource whose memory is known to be its own.
+    /// Refuses a copy that the resource was not created for.
+    pub(crate) fn check_usage(&self, copy: TransferUsage) -> Result<(), AccessError> {
+        check_usage(self.transfer_usage, copy)
+    }
+
+    /// A resource whose memory is known to be its own, which is only to be destroyed.
     pub(super) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
-        Self { handle, size, allocation }
+        Self { handle, size, transfer_usage: TransferUsage::empty(), allocation }
     }
 
     /// Has another handle from now on. What it was comes back, with the memory that it was in.
     pub(super) fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
-        Self { handle: core::mem::replace(&mut self.handle, handle), size: self.size, allocation: old }
+        Self::of_parts(core::mem::replace(&mut self.handle, handle), self.size, old)
     }
+}
+
+/// Refuses a copy by a buffer that has other usages.
+pub(super) fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(), AccessError> {
+    let missing = copy.difference(usage);
+    if missing.is_empty() { Ok(()) } else { Err(AccessError::MissingUsage { missing }) }
 }
 
 /// A buffer and its memory.
@@ -97,6 +111,8 @@ pub trait Class<D: Device> {
     fn kind(device: &D, info: &Self::Info<'_>) -> ResourceKind;
     /// Its bytes.
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
+    /// Which copies between buffers it may be named in.
+    fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
     /// What memory it needs.
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
     /// Makes one over memory.
@@ -146,6 +162,10 @@ impl<D: Device> Class<D> for Buffers {
         device.buffer_size(info)
     }
 
+    fn transfer_usage(device: &D, info: &D::BufferInfo<'_>) -> TransferUsage {
+        device.buffer_transfer_usage(info)
+    }
+
     fn requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
         device.buffer_requirements(info)
     }
@@ -193,6 +213,10 @@ impl<D: Device> Class<D> for Images {
 
     fn size(_: &D, _: &D::ImageInfo<'_>, requirements: &Requirements) -> u64 {
         requirements.size
+    }
+
+    fn transfer_usage(_: &D, _: &D::ImageInfo<'_>) -> TransferUsage {
+        TransferUsage::empty()
     }
 
     fn requirements(device: &D, info: &D::ImageInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -453,7 +477,8 @@ impl<D: Device> Allocator<D> {
             // SAFETY: made just now.
             unsafe { C::name(device, &handle, name.as_str()) };
         }
-        Ok((Resource { handle, size: C::size(device, info, &requirements), allocation }, movability))
+        let (size, transfer_usage) = (C::size(device, info, &requirements), C::transfer_usage(device, info));
+        Ok((Resource { handle, size, transfer_usage, allocation }, movability))
     }
 
     fn create_placed<C: Class<D>>(

@@ -10,11 +10,11 @@ use core::time::Duration;
 use super::access::{check_place, check_range};
 use super::allocator::{Allocation, Allocator};
 use super::record::RawPlace;
-use super::resource::{Buffer, ResourceError};
+use super::resource::{Buffer, ResourceError, check_usage};
 use super::{AccessError, AllocationDesc, Dedicated, Intent};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
-    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, Wait,
+    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 
 /// Why bytes were not moved. Some chunks of them may have been.
@@ -313,11 +313,16 @@ impl<'a, D: Device> Transfer<'a, D> {
             Direction::Up => self.allocator.hold_for_writing(place.allocation)?,
             Direction::Down => self.allocator.hold_for_reading(place.allocation)?,
         };
+        let usage = match direction {
+            Direction::Up => TransferUsage::DST,
+            Direction::Down => TransferUsage::SRC,
+        };
         if let Some(buffer) = place.buffer {
             held.check_bound()?;
+            buffer.check_usage(usage)?;
             return self.copy_buffer(direction, buffer.handle(), offset, size);
         }
-        let (around, before) = self.buffer_around(&held)?;
+        let (around, before) = self.buffer_around(&held, usage)?;
         let copied = self.copy_buffer(direction, &around, before + offset, size);
         // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
         unsafe { self.allocator.device().destroy_buffer(around) };
@@ -326,12 +331,17 @@ impl<'a, D: Device> Transfer<'a, D> {
 
     /// A buffer over a whole allocation, and how many bytes of others it begins before it: images may stand
     /// closer than buffers can. None of these bytes are touched.
-    fn buffer_around(&self, held: &RawPlace) -> Result<(D::Buffer, u64), ResourceError> {
+    fn buffer_around(
+        &self,
+        held: &RawPlace,
+        usage: TransferUsage,
+    ) -> Result<(D::Buffer, u64), ResourceError> {
         if held.exclusive {
             return Err(ResourceError::Access(AccessError::Exclusive));
         }
         let device = self.allocator.device();
         let info = |size| BufferDesc::new(size).with_usage(self.usage).into();
+        check_usage(device.buffer_transfer_usage(&info(held.size)), usage).map_err(ResourceError::Access)?;
         let needs = |size| device.buffer_requirements(&info(size)).map_err(ResourceError::Device);
         let first = needs(held.size)?.alignment.align_down(held.offset);
         let before = held.offset - first;

@@ -5,8 +5,9 @@ use core::time::Duration;
 
 use super::error::UploadError;
 use super::lane::{Lane, StagedImage, WhenFull};
-use crate::device::{Device, MemoryProperties, QueueIndex, QueueKind, TexelBlock};
-use crate::device::{DeviceError, TimelinePoint};
+use crate::device::{
+    Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
+};
 use crate::lifetime::{SubmissionTracker, SyncSet};
 use crate::memory::{AccessError, Allocation, OwnedBuffer, OwnedImage, OwningAllocator, Place};
 
@@ -243,6 +244,7 @@ impl<D: Device> Uploader<D> {
         if found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_READ_ONLY)) {
             return Err(UploadError::ReadOnly { memory_type: place.memory_type });
         }
+        to.check_usage(TransferUsage::DST)?;
         self.buffers.check(bytes.len() as u64)?;
         let target = to.allocation().id();
         let mut done = offset;

@@ -21,6 +21,10 @@ pub(crate) enum Gate {
     AfterFree,
     /// Before bytes are flushed.
     BeforeFlush,
+    /// Before a buffer is bound to its memory.
+    BeforeBind,
+    /// After that, when the buffer is named.
+    BeforeName,
 }
 
 #[derive(Debug, Default)]
@@ -159,8 +163,15 @@ unsafe impl Device for GatedDevice {
         memory: HostMemory,
         offset: u64,
     ) -> Result<HostBuffer, DeviceError> {
+        self.pass(Gate::BeforeBind);
         // SAFETY: the caller's promise.
         unsafe { self.inner.create_buffer(desc, memory, offset) }
+    }
+
+    unsafe fn name_buffer(&self, buffer: &HostBuffer, name: &str) {
+        self.pass(Gate::BeforeName);
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.name_buffer(buffer, name) };
     }
 
     fn create_dedicated_buffer(

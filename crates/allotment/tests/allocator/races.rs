@@ -1,11 +1,16 @@
 //! Races, each run in the order that would go wrong.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::thread::{ScopedJoinHandle, scope};
 
-use allotment::device::MemoryTypeIndex;
 use allotment::device::host::{HostDevice, Profile};
-use allotment::memory::{AccessError, BlockSizing, Dedicated, Retention};
+use allotment::device::{BufferDesc, MemoryTypeIndex};
+use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::memory::{
+    AccessError, BlockSizes, BlockSizing, Dedicated, DefragmentationDesc, DefragmentationStrategy,
+    Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits, Retention,
+};
 use allotment::{Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
 use crate::gated::{Gate, GatedDevice};
@@ -187,4 +192,84 @@ fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
     });
     allocator.destroy_pool(pool).unwrap();
     finish(&device, allocator);
+}
+
+/// Defragments by hand while another thread creates a buffer and waits at `gate`. The buffer's block is nearly empty and
+/// there is room for it elsewhere, so that it would be moved if a pass could.
+fn defragmented_while_created<T: Send>(
+    gate: Gate,
+    allocator: &Allocator<GatedDevice>,
+    device: &GatedDevice,
+    create: impl FnOnce() -> T + Send,
+) -> T {
+    let raw = |size| allocator.allocate(&wanted_in(size, DEVICE_TYPE).movable(Movability::Copied)).unwrap();
+    // The first block takes no more; the second has this one and, later, the buffer.
+    let (first, second) = (raw(60 * KIB), raw(40 * KIB));
+    scope(|scope| {
+        device.close(gate);
+        let created = scope.spawn(create);
+        device.wait_for(1);
+        // Now the first has room for the buffer, which is alone in the second.
+        allocator.free(first).unwrap();
+        let third = raw(30 * KIB);
+        allocator.free(second).unwrap();
+        let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+        let mut run = allocator.defragmentation(desc).unwrap();
+        loop {
+            match run.next_pass() {
+                NextPass::Moves(pass) => {
+                    let sizes: Vec<_> = pass.moves().iter().map(|one| one.size()).collect();
+                    assert!(!sizes.contains(&(20 * KIB)), "a pass took what is being created");
+                    pass.end();
+                }
+                NextPass::LimitReached => {}
+                NextPass::Done => break,
+            }
+        }
+        drop(run);
+        allocator.trim();
+        device.open();
+        let created = created.join().unwrap();
+        allocator.free(third).unwrap();
+        created
+    })
+}
+
+fn in_small_blocks() -> (GatedDevice, Allocator<GatedDevice>) {
+    let device = GatedDevice::new(HostDevice::new(profile(DISCRETE)));
+    let mut desc = AllocatorDesc::default();
+    (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(64 * KIB), Retention::NONE, 1);
+    let allocator = Allocator::new(device.clone(), desc).unwrap();
+    (device, allocator)
+}
+
+#[test]
+fn a_pass_does_not_take_a_buffer_that_is_being_bound() {
+    for gate in [Gate::BeforeBind, Gate::BeforeName] {
+        let (device, allocator) = in_small_blocks();
+        let desc = wanted_in(1, DEVICE_TYPE).movable(Movability::Copied).named("a mesh");
+        let create = || allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
+        let buffer = defragmented_while_created(gate, &allocator, &device, create);
+        let info = allocator.info(buffer.allocation().id()).unwrap();
+        assert_eq!(info.movability, Movability::Copied, "it may be moved from now on");
+        allocator.destroy_buffer(buffer).unwrap();
+        finish(&device, allocator);
+    }
+}
+
+#[test]
+fn a_pass_does_not_take_a_buffer_that_its_set_is_creating() {
+    for gate in [Gate::BeforeBind, Gate::BeforeName] {
+        let (device, allocator) = in_small_blocks();
+        let allocator = Arc::new(allocator);
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let set = MovableSet::new(&memory, MovableSetDesc::default()).unwrap();
+        let desc = wanted_in(1, DEVICE_TYPE).named("a mesh");
+        let create = || set.create_buffer(BufferDesc::new(20 * KIB), &desc).unwrap();
+        let buffer = defragmented_while_created(gate, &allocator, &device, create);
+        assert_eq!(buffer.moves(), 0);
+        drop((buffer, set, memory, tracker));
+        finish(&device, Arc::into_inner(allocator).unwrap());
+    }
 }

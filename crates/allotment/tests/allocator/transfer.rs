@@ -1,7 +1,7 @@
 //! Bytes in and out of anything.
 
-use allotment::device::Device;
-use allotment::device::{BufferDesc, ImageDesc, QueueIndex};
+use allotment::device::host::HostDevice;
+use allotment::device::{BufferDesc, Device, ImageDesc, QueueIndex, TransferUsage};
 use allotment::memory::{AccessError, Dedicated, ResourceError, Transfer, TransferError};
 use allotment::{AllocationDesc, Intent};
 
@@ -95,4 +95,35 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
 
 fn alone_of(size: u64) -> AllocationDesc {
     wanted(size, Intent::Device).dedicated(Dedicated::Always)
+}
+
+#[test]
+fn a_buffer_is_copied_only_as_its_usage_allows() {
+    for (usage, missing) in
+        [(HostDevice::NO_TRANSFER_SRC, TransferUsage::SRC), (HostDevice::NO_TRANSFER_DST, TransferUsage::DST)]
+    {
+        let rig = Rig::new(COARSE);
+        let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
+        let info = BufferDesc::new(1000).with_usage(usage);
+        let buffer = rig.create_buffer(&info, &wanted(1, Intent::Device)).unwrap();
+        let expect = |copy| {
+            let refused = Err(TransferError::Access(AccessError::MissingUsage { missing: copy }));
+            if copy == missing { refused } else { Ok(()) }
+        };
+        assert_eq!(transfer.upload_to(&buffer, 0, &[1; 100]), expect(TransferUsage::DST));
+        assert_eq!(transfer.download_from(&buffer, 0, &mut [0; 100]), expect(TransferUsage::SRC));
+        drop(transfer);
+        // The same of a buffer that is created for the copy.
+        let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap().with_usage(usage);
+        let memory = rig.allocate(&wanted(1000, Intent::Device)).unwrap();
+        let expect = |copy| {
+            let refused = ResourceError::Access(AccessError::MissingUsage { missing: copy });
+            if copy == missing { Err(TransferError::Buffer(refused)) } else { Ok(()) }
+        };
+        assert_eq!(transfer.upload(&memory, 0, &[1; 100]), expect(TransferUsage::DST));
+        assert_eq!(transfer.download(&memory, 0, &mut [0; 100]), expect(TransferUsage::SRC));
+        drop(transfer);
+        rig.free(memory).unwrap();
+        rig.destroy_buffer(buffer).unwrap();
+    }
 }

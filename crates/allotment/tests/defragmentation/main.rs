@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "not all of it is used here")]
 mod rig;
 
+mod bound;
 mod cancelled;
 mod faults;
 mod gains;

@@ -263,7 +263,7 @@ impl<'d, D: Device> Pass<'d, D> {
     }
 
     /// Leaves all moves undone.
-    fn cancel(&mut self, leave: impl FnMut(Left, Allocation)) {
+    pub(in crate::memory) fn cancel(&mut self, leave: impl FnMut(Left, Allocation)) {
         self.moves.iter_mut().for_each(|one| one.stays = true);
         self.finish(|_| false, leave);
     }

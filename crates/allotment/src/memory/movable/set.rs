@@ -380,14 +380,16 @@ impl<D: Device> MovableSet<D> {
     /// Makes everything in its new place, copies, and hands it over.
     fn carry_out(
         &self,
-        mut pass: Pass<'_, D>,
+        pass: Pass<'_, D>,
         arrivals: &mut Vec<Option<Arrival<D>>>,
         awaited: &mut Vec<Awaited<D>>,
     ) -> Result<DefragmentationStep, MoveError> {
         debug_assert!(arrivals.is_empty(), "a step ends before the next begins");
         let device = self.memory.allocator().device();
+        let mut open = OpenPass { memory: &self.memory, pass, arrivals };
+        let OpenPass { pass, arrivals, .. } = &mut open;
         arrivals.extend(pass.moves().iter().map(|one| self.make(one)));
-        leave_with_their_blocks(device, &mut pass, arrivals);
+        leave_with_their_blocks(device, pass, arrivals);
         let record = || self.memory.deferred().tracker().record("defragmentation");
         let mut submitted = self.submit(record(), arrivals);
         if submitted == Err(DeviceError::Unsupported) && arrivals.iter().flatten().any(Arrival::is_image) {
@@ -395,7 +397,7 @@ impl<D: Device> MovableSet<D> {
             for arrival in arrivals.iter_mut() {
                 arrival.take_if(|arrival| arrival.is_image()).into_iter().for_each(|it| it.unmake(device));
             }
-            leave_with_their_blocks(device, &mut pass, arrivals);
+            leave_with_their_blocks(device, pass, arrivals);
             submitted = self.submit(record(), arrivals);
         }
         let copied_at = match submitted {
@@ -520,6 +522,30 @@ struct Stepping<'a, D: Device> {
 impl<D: Device> Drop for Stepping<'_, D> {
     fn drop(&mut self) {
         *locked(&self.set.state) = self.state.take();
+    }
+}
+
+/// A pass and what was made in its new places. Dropped before it ended, everything stays where it was.
+struct OpenPass<'a, 'p, D: Device> {
+    memory: &'a OwningAllocator<D>,
+    pass: Pass<'p, D>,
+    /// One for each move, as far as they were made. Empty once the pass ended.
+    arrivals: &'a mut Vec<Option<Arrival<D>>>,
+}
+
+impl<D: Device> Drop for OpenPass<'_, '_, D> {
+    fn drop(&mut self) {
+        let memory = self.memory;
+        let mut made = self.arrivals.drain(..);
+        // Only where the device panicked is there still something. Whether a queue has its copies is not known then, so
+        // it and its place stay until all queues have completed what they were given.
+        self.pass.cancel(|left, place| match left {
+            Left::Freed => memory.retire::<Memory>(place),
+            Left::Old | Left::New => match made.next().flatten() {
+                Some(arrival) => arrival.retire(memory, place),
+                None => memory.retire::<Memory>(place),
+            },
+        });
     }
 }
 
