@@ -334,8 +334,10 @@ fn a_buffer_says_which_copies_it_was_made_for(gpu: &Vulkan) {
     // Flags that are chained stand in place of the others, wherever in the chain they are.
     let mut flags =
         vk::BufferUsageFlags2CreateInfoKHR::default().usage(vk::BufferUsageFlags2KHR::TRANSFER_DST);
-    let mut external = vk::ExternalMemoryBufferCreateInfo::default();
-    external.p_next = (&raw mut flags).cast_const().cast();
+    let mut external = vk::ExternalMemoryBufferCreateInfo {
+        p_next: (&raw mut flags).cast_const().cast(),
+        ..Default::default()
+    };
     let chained = plain.usage(src).push_next(&mut external);
     // SAFETY: as above.
     assert_eq!(copies(unsafe { BufferInfo::from_raw(chained) }), TransferUsage::DST);
