@@ -344,7 +344,7 @@ impl<D: Device> PoolState<D> {
             BlockSizing::Fixed(_) => false,
             BlockSizing::Growing(_) if desc.dedicated == Dedicated::Never => {
                 if needs.dedicated == DedicatedNeed::Required {
-                    return Err(AllocationError::TooLargeForBlock { requested: needs.size, block_size });
+                    return Err(AllocationError::DedicatedRequired);
                 }
                 false
             }

@@ -254,7 +254,7 @@ impl<D: Device> Class<D> for Images {
 
 impl<D: Device> Allocator<D> {
     /// Makes a buffer with memory for it. Of `desc`, the requirements are replaced by the buffer's own, save that
-    /// memory types that they rule out stay ruled out.
+    /// memory types that they rule out stay ruled out, and that the buffer stands at a multiple of their alignment too.
     ///
     /// # Errors
     ///
@@ -282,7 +282,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Makes an image with memory for it. Of `desc`, the requirements and the kind are replaced by the
-    /// image's own, save that memory types that they rule out stay ruled out.
+    /// image's own, save that memory types that they rule out stay ruled out, and that the image stands at a multiple of
+    /// their alignment too.
     ///
     /// # Errors
     ///
@@ -370,7 +371,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no buffer was made.
+    /// [`ResourceError`]; no buffer was made. [`AccessError::DedicatedRequired`] where the device requires that the buffer has
+    /// dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
     pub fn create_buffer_in(
         &self,
         allocation: &Allocation,
@@ -385,7 +387,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no image was made.
+    /// [`ResourceError`]; no image was made. [`AccessError::DedicatedRequired`] where the device requires that the image has
+    /// dedicated memory: [`create_image`](Self::create_image) allocates that.
     pub fn create_image_in(
         &self,
         allocation: &Allocation,
@@ -455,11 +458,11 @@ impl<D: Device> Allocator<D> {
         options: Option<&D::MemoryOptions>,
     ) -> Result<(Resource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
-        let mut requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
-        requirements.memory_types.0 &= desc.requirements.memory_types.0;
+        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
         let mut movability = desc.movability;
         let kind = C::kind(device, info);
-        let desc = &AllocationDesc { requirements, kind, movability: Movability::Pinned, ..desc.clone() };
+        let desc =
+            &AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
         let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
             Loneliness::Shared => self.create_placed::<C>(info, desc)?,
             Loneliness::Preferred => match self.create_alone::<C>(info, desc, options) {
