@@ -102,6 +102,11 @@ pub enum AllocationError {
     DedicatedRequired,
     /// Memory of its own was asked for or is required, but the pool's blocks are of a fixed size.
     DedicatedInFixedPool,
+    /// Buffers or images that the allocator created are in the pool. Destroy them before the pool is reset.
+    ResourcesInPool {
+        /// How many there are.
+        count: u32,
+    },
     /// [`Side::Upper`](crate::Side::Upper) was asked of a pool that is not linear.
     UpperSide,
     /// The pool belongs to another allocator.
@@ -169,6 +174,9 @@ impl fmt::Display for AllocationError {
             }
             Self::DedicatedInFixedPool => {
                 write!(f, "a pool whose blocks have a fixed size gives no allocation memory of its own")
+            }
+            Self::ResourcesInPool { count } => {
+                write!(f, "{count} buffers and images are in the pool, destroy them first")
             }
             Self::UpperSide => {
                 write!(f, "the upper side exists only in a linear pool")

@@ -8,9 +8,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use allotment::device::host::{HostBuffer, HostDevice, HostImage, HostMemory};
 use allotment::device::{
-    BufferDesc, DedicatedNeed, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc,
-    MemoryDesc, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue,
-    TransferUsage, Wait,
+    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
+    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 
 /// Where a call can be made to wait.
@@ -46,9 +45,6 @@ pub(crate) struct GatedDevice {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl GatedDevice {
-    /// A usage of buffers and images that require dedicated memory on this device.
-    pub(crate) const REQUIRES_DEDICATED: u64 = 1 << 40;
-
     pub(crate) fn new(inner: HostDevice) -> Self {
         Self { inner, state: Arc::default() }
     }
@@ -76,12 +72,6 @@ impl GatedDevice {
         let state = self.state.0.lock().unwrap();
         let waited = self.state.1.wait_timeout_while(state, time, |state| state.frees == 0);
         !waited.unwrap().1.timed_out()
-    }
-
-    /// What the inner device says of a resource of this usage.
-    fn needs(usage: u64, inner: Requirements) -> Requirements {
-        let required = usage & Self::REQUIRES_DEDICATED != 0;
-        Requirements { dedicated: if required { DedicatedNeed::Required } else { inner.dedicated }, ..inner }
     }
 
     fn pass(&self, gate: Gate) {
@@ -164,7 +154,7 @@ unsafe impl Device for GatedDevice {
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
-        self.inner.buffer_requirements(desc).map(|needs| Self::needs(desc.usage, needs))
+        self.inner.buffer_requirements(desc)
     }
 
     unsafe fn create_buffer(
@@ -198,7 +188,7 @@ unsafe impl Device for GatedDevice {
     }
 
     fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
-        self.inner.image_requirements(desc).map(|needs| Self::needs(desc.usage, needs))
+        self.inner.image_requirements(desc)
     }
 
     unsafe fn create_image(
