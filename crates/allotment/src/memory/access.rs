@@ -10,8 +10,8 @@ use super::pool::{Label, PoolSlot};
 use super::record::{RawPlace, Record};
 use super::{AccessError, Movability, Name};
 use crate::device::{
-    Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility, make_visible, read_bytes,
-    write_bytes,
+    DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility,
+    make_visible, read_bytes, write_bytes,
 };
 use crate::sync::locked;
 
@@ -350,7 +350,8 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AccessError`] unless the resource may stand in this memory type and fits at `offset` from the
-    /// allocation's start, size and alignment.
+    /// allocation's start, size and alignment; [`AccessError::DedicatedRequired`] where the requirements say that the
+    /// resource requires dedicated memory.
     pub fn place_within(
         &self,
         allocation: &Allocation,
@@ -387,7 +388,11 @@ pub(super) fn check_place(
     available: u64,
     requirements: &Requirements,
 ) -> Result<(), AccessError> {
-    let Requirements { size, alignment, memory_types: allowed, .. } = *requirements;
+    let Requirements { size, alignment, memory_types: allowed, dedicated } = *requirements;
+    if dedicated == DedicatedNeed::Required {
+        // Whatever is free there, the memory was not allocated for this resource alone.
+        return Err(AccessError::DedicatedRequired);
+    }
     if !allowed.contains(memory_type) {
         return Err(AccessError::WrongMemoryType { memory_type, allowed });
     }

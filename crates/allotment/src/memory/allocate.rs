@@ -103,6 +103,17 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn allocate_in(&self, pool: &Pool, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
+        self.by_pool_types(pool, desc, |set| self.allocate_from(pool.index, set, desc))
+    }
+
+    /// Tries those of a pool's memory types that the request allows, in the pool's order, until one serves it or refuses
+    /// for a reason that no other would change. The error is what the first of them refused with.
+    pub(super) fn by_pool_types<T>(
+        &self,
+        pool: &Pool,
+        desc: &AllocationDesc,
+        attempt: impl Fn(usize) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
         check_size(desc)?;
         if pool.allocator != self.id {
             return Err(AllocationError::ForeignPool);
@@ -115,7 +126,7 @@ impl<D: Device> Allocator<D> {
                 continue;
             }
             eligible += 1;
-            match self.allocate_from(pool.index, set, desc) {
+            match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
             }
@@ -381,7 +392,7 @@ impl<D: Device> Allocator<D> {
         clippy::too_many_arguments,
         reason = "the second half of one function, cut where the lock was dropped"
     )]
-    fn settle(
+    pub(super) fn settle(
         &self,
         slot: &PoolSlot<D>,
         pool: u32,
@@ -433,41 +444,43 @@ impl<D: Device> Allocator<D> {
         self.settle(slot, pool, 0, false, Ok((memory, role)), fitted, desc)
     }
 
-    /// Takes in memory that was made together with a resource, for that resource alone.
-    pub(super) fn adopt(
+    /// Announces memory to a pool that is about to be made together with a resource, for that resource alone, and is
+    /// exactly as large, so that nothing is rounded. Who is answered [settles](Self::settle) it, whatever comes of it.
+    pub(super) fn announce(
         &self,
         pool: u32,
-        memory: OwnedMemory<D>,
-        exclusive: bool,
+        set: usize,
         desc: &AllocationDesc,
-    ) -> Result<Allocation, AllocationError> {
-        match self.fit_exactly(pool, memory.size(), desc) {
-            Ok((slot, fitted)) => {
-                let fitted = Fitted { exclusive, ..fitted };
-                self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc)
-            }
-            Err(error) => {
-                self.heaps.free(&self.device, memory);
-                Err(error)
+    ) -> Result<(&PoolSlot<D>, Fitted, Source<D>), AllocationError> {
+        let custom = pool >= self.default_pool_count();
+        let slot = if custom {
+            self.pools.get(pool).ok_or(AllocationError::ForeignPool)?
+        } else {
+            self.shard(pool)?
+        };
+        loop {
+            let mut guard = locked(&slot.state);
+            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let mut fitted = self.fit(state, set, desc)?;
+            fitted.request.size = desc.requirements.size;
+            fitted.sizes.occupied = desc.requirements.size;
+            let heap_size = self.heaps.heap_size(state.sets[set].heap);
+            match state.plan(set, &fitted, desc, heap_size) {
+                Ok(plan) => {
+                    state.pending += 1;
+                    return Ok((slot, fitted, state.source(set, plan.role, desc)));
+                }
+                Err(error) => {
+                    let full = matches!(error, AllocationError::PoolFull { .. });
+                    // A block that is kept for nobody must not stand in the way.
+                    let idle = if full { state.take_empty(None, |_| true) } else { None };
+                    let Some(memory) = idle else { return Err(error) };
+                    state.store_counters(slot);
+                    drop(guard);
+                    self.heaps.free(&self.device, memory);
+                }
             }
         }
-    }
-
-    /// A request for memory that is exactly as large as its resource, so that nothing is rounded.
-    fn fit_exactly(
-        &self,
-        pool: u32,
-        size: u64,
-        desc: &AllocationDesc,
-    ) -> Result<(&PoolSlot<D>, Fitted), AllocationError> {
-        let slot = self.shard(pool)?;
-        let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        let mut fitted = self.fit(state, 0, desc)?;
-        state.pending += 1;
-        fitted.request.size = size;
-        fitted.sizes.occupied = size;
-        Ok((slot, fitted))
     }
 
     pub(super) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {

@@ -175,7 +175,7 @@ impl<D: Device> PoolState<D> {
         if !place.moving || place.arriving {
             return None;
         }
-        detail.travel = Travel::Left;
+        (detail.travel, detail.has_resource) = (Travel::Left, false);
         entry.retire();
         Some(self.label_mut(record).and_then(|label| label.name.take()))
     }

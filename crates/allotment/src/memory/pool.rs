@@ -190,6 +190,8 @@ pub(super) struct Detail {
     pub(super) kind: ResourceKind,
     /// It has a [`Label`].
     labelled: bool,
+    /// A buffer or an image of the allocator's own stands there, which safe code may copy to and from.
+    pub(super) has_resource: bool,
     /// It was freed; its range waits in the quick lists, and nothing but its spot and size means anything.
     waiting: bool,
     /// Its range may wait there.
@@ -344,7 +346,7 @@ impl<D: Device> PoolState<D> {
             BlockSizing::Fixed(_) => false,
             BlockSizing::Growing(_) if desc.dedicated == Dedicated::Never => {
                 if needs.dedicated == DedicatedNeed::Required {
-                    return Err(AllocationError::TooLargeForBlock { requested: needs.size, block_size });
+                    return Err(AllocationError::DedicatedRequired);
                 }
                 false
             }
@@ -528,7 +530,7 @@ impl<D: Device> PoolState<D> {
         detail.sizes = Sizes { requested, occupied };
         detail.kind = desc.kind;
         (detail.alignment, detail.movability) = (alignment, desc.movability);
-        detail.waiting = false;
+        (detail.waiting, detail.has_resource) = (false, false);
         detail.labelled = desc.is_labelled();
         if detail.labelled {
             self.labels[record as usize] = Label::of(desc);
@@ -706,6 +708,7 @@ impl<D: Device> PoolState<D> {
             sizes,
             kind: desc.kind,
             labelled: desc.is_labelled(),
+            has_resource: false,
             waiting: false,
             may_wait: self.sets[set].may_wait(&spot, sizes),
             alignment: fitted.request.alignment,
@@ -802,6 +805,11 @@ impl<D: Device> PoolState<D> {
         if self.clock.now - self.emptied >= SETTLE_TICKS {
             self.settle();
         }
+    }
+
+    /// How many buffers and images of the allocator's own stand here.
+    pub(super) fn resources(&self) -> u32 {
+        self.live().filter(|(_, detail)| detail.has_resource).count() as u32
     }
 
     /// Takes all allocations back. What it returns is to be given to the driver, after the lock.

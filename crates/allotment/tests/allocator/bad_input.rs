@@ -299,7 +299,7 @@ fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
     let rig = Rig::new(DISCRETE);
     let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Never);
     desc.requirements.dedicated = DedicatedNeed::Required;
-    assert!(matches!(rig.allocate(&desc), Err(AllocationError::TooLargeForBlock { .. })));
+    assert_eq!(rig.allocate(&desc), Err(AllocationError::DedicatedRequired));
     let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::WouldGrow { .. })));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);

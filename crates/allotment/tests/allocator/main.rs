@@ -16,6 +16,7 @@ mod gated;
 mod pools;
 mod races;
 mod reports;
+mod resources;
 mod retention;
 mod rig;
 mod shadow;

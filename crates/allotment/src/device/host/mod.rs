@@ -41,8 +41,8 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use super::{
-    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
-    MemoryProperties, QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint,
+    BufferDesc, DedicatedNeed, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc,
+    MemoryDesc, MemoryProperties, QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint,
     TimelineValue, TransferUsage, Wait,
 };
 use crate::sync::locked;
@@ -218,6 +218,14 @@ impl HostDevice {
     /// `VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
     pub const NO_TRANSFER_DST: u64 = 1 << 2;
 
+    /// A usage of this device's [buffers](BufferDesc::usage) and [images](ImageDesc::usage): the resource
+    /// [requires](DedicatedNeed::Required) dedicated memory, as on Vulkan where the driver says
+    /// `requiresDedicatedAllocation`. Such a resource is created together with its memory
+    /// ([`create_dedicated_buffer`](Device::create_dedicated_buffer),
+    /// [`create_dedicated_image`](Device::create_dedicated_image)). In memory that was allocated by itself the device
+    /// refuses to create it, and [complains](Self::complaints).
+    pub const REQUIRES_DEDICATED: u64 = 1 << 3;
+
     /// What the device was made as.
     #[must_use]
     pub fn profile(&self) -> &Profile {
@@ -299,7 +307,7 @@ impl HostDevice {
 
     /// What memory a buffer needs.
     fn needs(&self, desc: &BufferDesc) -> Requirements {
-        let own = Requirements::new(desc.size);
+        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(desc.size) };
         if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
     }
 
@@ -309,7 +317,36 @@ impl HostDevice {
         if size > self.shared.properties.limits.max_allocation_size {
             return None;
         }
-        Some(self.requirements(kind_of(desc), Requirements::new(size)))
+        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(size) };
+        Some(self.requirements(kind_of(desc), own))
+    }
+
+    /// Checks that the resource may be created in memory that was allocated by itself.
+    fn check_shared(&self, call: &str, what: &impl Debug, needs: &Requirements) -> Result<(), DeviceError> {
+        if needs.dedicated == DedicatedNeed::Required {
+            self.complain(format!("{call}: {what:?} requires memory that is allocated together with it"));
+            return Err(DeviceError::Unsupported);
+        }
+        Ok(())
+    }
+
+    fn buffer_at(
+        &self,
+        desc: &BufferDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostBuffer, DeviceError> {
+        let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
+        self.shared.memories.count_buffer(1);
+        Ok(HostBuffer { range, copies: self.buffer_transfer_usage(desc) })
+    }
+
+    fn image_at(&self, desc: &ImageDesc, memory: HostMemory, offset: u64) -> Result<HostImage, DeviceError> {
+        let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
+        let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
+        let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
+        self.shared.memories.count_image(1);
+        Ok(HostImage { range, shape })
     }
 
     /// Checks that a resource of `size` bytes may stand at a place.
@@ -420,6 +457,11 @@ impl HostDevice {
             self.complain(format!("{call}: the memory is not mapped"));
         }
     }
+}
+
+/// Whether a resource of this usage requires memory of its own.
+fn dedicated_need(usage: u64) -> DedicatedNeed {
+    if usage & HostDevice::REQUIRES_DEDICATED == 0 { DedicatedNeed::None } else { DedicatedNeed::Required }
 }
 
 fn kind_of(desc: &ImageDesc) -> ResourceKind {
@@ -538,9 +580,8 @@ unsafe impl Device for HostDevice {
         memory: HostMemory,
         offset: u64,
     ) -> Result<HostBuffer, DeviceError> {
-        let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
-        self.shared.memories.count_buffer(1);
-        Ok(HostBuffer { range, copies: self.buffer_transfer_usage(desc) })
+        self.check_shared("create_buffer", desc, &self.needs(desc))?;
+        self.buffer_at(desc, memory, offset)
     }
 
     fn create_dedicated_buffer(
@@ -549,8 +590,7 @@ unsafe impl Device for HostDevice {
         memory: &MemoryDesc<'_, ()>,
     ) -> Result<(HostMemory, HostBuffer), DeviceError> {
         let needs = self.buffer_requirements(desc)?;
-        // SAFETY: the memory is new and as large as the buffer needs.
-        self.dedicated(&needs, memory, |memory| unsafe { self.create_buffer(desc, memory, 0) })
+        self.dedicated(&needs, memory, |memory| self.buffer_at(desc, memory, 0))
     }
 
     unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
@@ -570,10 +610,8 @@ unsafe impl Device for HostDevice {
         offset: u64,
     ) -> Result<HostImage, DeviceError> {
         let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
-        let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
-        let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
-        self.shared.memories.count_image(1);
-        Ok(HostImage { range, shape })
+        self.check_shared("create_image", desc, &needs)?;
+        self.image_at(desc, memory, offset)
     }
 
     fn create_dedicated_image(
@@ -582,8 +620,7 @@ unsafe impl Device for HostDevice {
         memory: &MemoryDesc<'_, ()>,
     ) -> Result<(HostMemory, HostImage), DeviceError> {
         let needs = self.image_requirements(desc)?;
-        // SAFETY: the memory is new and as large as the image needs.
-        self.dedicated(&needs, memory, |memory| unsafe { self.create_image(desc, memory, 0) })
+        self.dedicated(&needs, memory, |memory| self.image_at(desc, memory, 0))
     }
 
     unsafe fn destroy_image(&self, image: HostImage) {

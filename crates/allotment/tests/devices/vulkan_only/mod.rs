@@ -10,10 +10,13 @@ mod whole_images;
 
 use allotment::device::vulkan::{Device, Enabled, ImageInfo};
 use allotment::device::{
-    BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, Priority, QueueIndex, TimelineValue,
+    BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, MemoryTypeMask, Priority, QueueIndex,
+    TimelineValue,
 };
 use allotment::memory::{Dedicated, LeakHandler, ResourceError};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind};
+use allotment::{
+    Alignment, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind,
+};
 use ash::vk;
 
 use crate::fixture::{Outcome, Test, tests};
@@ -46,6 +49,7 @@ fn own() -> Vec<Test<VulkanFixture>> {
         a_name_may_hold_what_c_cannot,
         linear_and_optimal_images_of_the_application_stand_side_by_side,
         an_image_of_the_application_gets_memory_of_its_own,
+        memory_for_a_resource_of_the_application_keeps_to_the_request_as_well,
         a_buffer_of_the_application_is_bound_within_an_allocation,
         images_that_no_description_may_ask_for_are_refused,
         the_application_submits_to_a_queue_that_it_locked,
@@ -206,6 +210,45 @@ fn an_image_of_the_application_gets_memory_of_its_own(gpu: &Vulkan) {
             allocator.free(allocation).unwrap();
         }
     }
+}
+
+fn memory_for_a_resource_of_the_application_keeps_to_the_request_as_well(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    let buffer = bare_buffer(gpu, 4096);
+    // SAFETY: every device has such images.
+    let image =
+        unsafe { gpu.device().raw().create_image(&image_info(vk::ImageTiling::OPTIMAL), None) }.unwrap();
+    for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
+        let mut desc = wanted(Intent::Device).of_kind(ResourceKind::OptimalImage).dedicated(dedicated);
+        desc.requirements.memory_types = MemoryTypeMask(0);
+        let none = AllocationError::NoMemoryType { allowed: MemoryTypeMask(0), intent: Intent::Device };
+        // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
+        let refused = unsafe { allocator.allocate_for_buffer(buffer, &desc) };
+        assert_eq!(refused, Err(none));
+        // SAFETY: as above.
+        let refused = unsafe { allocator.allocate_for_image(image, &desc) };
+        assert_eq!(refused, Err(none));
+
+        desc.requirements = Requirements::new(1).aligned(Alignment::new(1 << 16).unwrap());
+        // So that the next place is not aligned by chance.
+        let odd = AllocationDesc::new(Requirements::new(100), Intent::Device);
+        let filler = allocator.allocate(&odd).unwrap();
+        for _ in 0..2 {
+            // SAFETY: as above; what was allocated before is free again and was not bound.
+            let allocation = unsafe { allocator.allocate_for_buffer(buffer, &desc) }.unwrap();
+            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            allocator.free(allocation).unwrap();
+            // SAFETY: as above.
+            let allocation = unsafe { allocator.allocate_for_image(image, &desc) }.unwrap();
+            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            allocator.free(allocation).unwrap();
+        }
+        allocator.free(filler).unwrap();
+    }
+    // SAFETY: live, and never used.
+    unsafe { gpu.device().destroy_buffer(buffer) };
+    // SAFETY: as above.
+    unsafe { gpu.device().destroy_image(image) };
 }
 
 fn a_buffer_of_the_application_is_bound_within_an_allocation(gpu: &Vulkan) {
