@@ -5,31 +5,45 @@ use serde::Serialize;
 
 use crate::args::{ReplayArgs, Setup};
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
 use crate::replay::{Images, Options, Outcome, Percentiles, replay};
 use crate::report;
-use crate::source::Source;
+use crate::source::{self, Source};
 use crate::target::{Machine, Target, Task, on_device};
 use crate::units::{bytes, count, nanoseconds, percent};
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    on_device(args.chosen()?, args)
+    let chosen = args.chosen()?;
+    let report = OutputFile::new(&args.report)?;
+    let dump = args.dump.as_deref().map(OutputFile::new).transpose()?;
+    if args.dump.as_ref().is_some_and(|dump| report.is(dump)) {
+        return Err(Failure::Usage("--report and --dump are the same file".to_owned()));
+    }
+    source::keep(args.trace.as_deref(), [Some(&report), dump.as_ref()])?;
+    on_device(chosen, Replay { args, report, dump })
 }
 
-impl Task for &ReplayArgs {
+/// What is to be done, and where it is written.
+struct Replay<'a> {
+    args: &'a ReplayArgs,
+    report: OutputFile,
+    dump: Option<OutputFile>,
+}
+
+impl Task for Replay<'_> {
     fn run(self, target: impl Target) -> Result<(), Failure> {
         run_on(target, self)
     }
 }
 
-fn run_on(target: impl Target, args: &ReplayArgs) -> Result<(), Failure> {
+fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Result<(), Failure> {
     let (setup, machine) = (args.setup(), &target.machine().clone());
     let source = Source::open(args.trace.as_deref())?;
-    let dump = args.dump.is_some();
     let options = Options {
         bytes: args.bytes,
         history: true,
-        dump,
-        names: dump || args.validate,
+        dump: dump.is_some(),
+        names: dump.is_some() || args.validate,
         stop_at_refusal: true,
     };
     let bar = progress_bar(&source, args.json);
@@ -37,9 +51,9 @@ fn run_on(target: impl Target, args: &ReplayArgs) -> Result<(), Failure> {
     bar.finish_and_clear();
     let outcome = outcome?;
     let rows = rows(&source, &setup, &outcome);
-    report::write(&args.report, &source, machine, &setup, &outcome, &rows)?;
-    if let (Some(path), Some(dump)) = (&args.dump, &outcome.dump) {
-        std::fs::write(path, dump).map_err(|error| Failure::Write { path: path.clone(), error })?;
+    report::write(&report, &source, machine, &setup, &outcome, &rows)?;
+    if let (Some(file), Some(dump)) = (&dump, &outcome.dump) {
+        file.write(dump.as_bytes())?;
     }
     if args.json {
         say!("{}", serde_json::to_string(&Summary::new(&source, machine, &setup, &outcome, args))?);

@@ -21,8 +21,9 @@ mod summary;
 
 use crate::args::{DefragmentArgs, profile};
 use crate::failure::Failure;
-use crate::report::defragmentation as report;
-use crate::source::Source;
+use crate::output_file::OutputFile;
+use crate::report::defragmentation as page;
+use crate::source::{self, Source};
 use crate::target::{Host, Target};
 pub(crate) use layout::{Layout, Standing};
 pub(crate) use moment::Moment;
@@ -43,6 +44,8 @@ pub(crate) struct Outcome {
 
 pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
     let (profile, setup, desc) = (profile(&args.profile)?, args.setup(), args.desc());
+    let report = OutputFile::new(&args.report)?;
+    source::keep(args.trace.as_deref(), [Some(&report)])?;
     let source = Source::open(args.trace.as_deref())?;
     let trace = &source.trace;
     let machine = Host::new(profile.clone()).machine().clone();
@@ -60,7 +63,7 @@ pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
         Ok(Outcome { moment, before, done, after, bytes_verified })
     })?;
     let summary = Summary::new(&source, &machine, args, &outcome);
-    report::write(&args.report, &source, &machine, &summary.rows(), &summary.verdict(), args, &outcome)?;
+    page::write(&report, &source, &machine, &summary.rows(), &summary.verdict(), args, &outcome)?;
     if args.json {
         say!("{}", serde_json::to_string(&summary)?);
     } else {

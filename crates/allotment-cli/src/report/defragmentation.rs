@@ -2,8 +2,6 @@
 //!
 //! The page is `assets/defragmentation.html`; its looks are the other page's.
 
-use std::path::Path;
-
 use allotment::memory::{DefragmentationPlan, PlannedBlock};
 use serde::Serialize;
 
@@ -11,6 +9,7 @@ use super::{PAGE, PLACE, intern};
 use crate::args::DefragmentArgs;
 use crate::defragment::{Done, Outcome, Standing};
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
 use crate::replay::{display_name, unexpected};
 use crate::source::Source;
 use crate::target::Machine;
@@ -79,7 +78,7 @@ struct PassRow {
 
 /// Writes the page.
 pub(crate) fn write(
-    path: &Path,
+    file: &OutputFile,
     source: &Source,
     machine: &Machine,
     summary: &[(String, String)],
@@ -122,7 +121,7 @@ pub(crate) fn write(
     // A script element ends at the first `</script`, whatever it is part of.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let page = THIS_PAGE.replacen(STYLE_PLACE, style(), 1).replacen(PLACE, &json, 1);
-    std::fs::write(path, page).map_err(|error| Failure::Write { path: path.to_owned(), error })
+    file.write(page.as_bytes())
 }
 
 /// The other page's style.

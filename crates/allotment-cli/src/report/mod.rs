@@ -4,12 +4,11 @@
 
 pub(crate) mod defragmentation;
 
-use std::path::Path;
-
 use serde::Serialize;
 
 use crate::args::Setup;
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
 use crate::replay::{Block, Outcome, Sample, display_name};
 use crate::source::Source;
 use crate::target::Machine;
@@ -96,7 +95,7 @@ struct Allocations {
 
 /// Writes the page.
 pub(crate) fn write(
-    path: &Path,
+    file: &OutputFile,
     source: &Source,
     machine: &Machine,
     setup: &Setup,
@@ -106,8 +105,7 @@ pub(crate) fn write(
     let data = Data::new(source, machine, setup, outcome, summary);
     // A script element ends at the first `</script`, whatever it is part of.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    std::fs::write(path, PAGE.replacen(PLACE, &json, 1))
-        .map_err(|error| Failure::Write { path: path.to_owned(), error })
+    file.write(PAGE.replacen(PLACE, &json, 1).as_bytes())
 }
 
 /// The position of `item` in `list`, appended if it is not there.
