@@ -52,7 +52,7 @@ pub use descriptors::{
     HeapMemory, HeapUse, ShaderHeapLimits, ShaderKind,
 };
 pub use error::DeviceError;
-pub use memory::{MemoryDesc, MemoryHandle, Priority};
+pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, OwnedMemory, Visibility, make_visible};
 pub use properties::{
     Api, DedicatedNeed, DeviceProperties, HeapBudget, HeapIndex, Limits, MemoryHeap, MemoryProperties,
@@ -121,6 +121,30 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// `memory` is live and from this device; it is not used after this call, by a queue either.
     unsafe fn free_memory(&self, memory: Self::Memory);
+
+    /// When the device takes the [`Priority`] of a memory object. Never changes. Unless implemented, it takes none.
+    fn priority_support(&self) -> PrioritySupport {
+        PrioritySupport::Ignored
+    }
+
+    /// Gives memory another residency priority than it was allocated with. Advice.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] unless the device takes priorities at [any time](PrioritySupport::AnyTime), or what
+    /// the driver refuses with. The priority is as before then.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live and from this device, and nobody else sets its priority or frees it meanwhile.
+    unsafe fn set_memory_priority(
+        &self,
+        memory: Self::Memory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        let _ = (memory, priority);
+        Err(DeviceError::Unsupported)
+    }
 
     /// Makes all of the memory addressable by the CPU. The address is a multiple of 64.
     ///

@@ -12,7 +12,8 @@ use super::heaps::heap_of;
 use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
 use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent};
 use crate::device::{
-    Device, HeapIndex, MemoryDesc, MemoryProperties, MemoryTypeIndex, OwnedMemory, ResourceKind,
+    Device, HeapIndex, MemoryDesc, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, OwnedMemory,
+    Priority, ResourceKind,
 };
 use crate::sync::locked;
 
@@ -234,7 +235,10 @@ impl<D: Device> Allocator<D> {
             let fitted = self.fit(state, set, desc)?;
             if let Some(record) = state.place(slot, set, &fitted, desc)? {
                 self.watch(state);
-                return Ok(self.token(pool, record, slot));
+                let (token, untold) = (self.token(pool, record, slot), state.untold.take());
+                drop(guard);
+                self.tell_priority(&token, untold);
+                return Ok(token);
             }
             if desc.growth == Growth::Forbidden {
                 let (free, largest_free) = state.sets[set].room();
@@ -271,7 +275,7 @@ impl<D: Device> Allocator<D> {
             }
             state.sets[set].growing |= shared;
             state.pending += 1;
-            let source = state.source(set, plan.role, desc);
+            let source = state.source(set, desc);
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
             let got = self.waiting(|| {
@@ -324,6 +328,20 @@ impl<D: Device> Allocator<D> {
         unsafe { self.device.name_memory(memory.handle(), &name) };
     }
 
+    /// Tells the device the priority of memory that is used again, if it is not the one that it was told before. For who
+    /// has the allocation that the memory is used for now, and no lock.
+    pub(super) fn tell_priority(&self, allocation: &Allocation, untold: Option<(D::Memory, Priority)>) {
+        let Some((memory, priority)) = untold else { return };
+        // While it is held nobody gives the memory back.
+        let Ok((place, _held)) = self.hold(allocation) else { return };
+        if D::Memory::from_raw(place.memory) == memory {
+            // SAFETY: the allocation is in the memory, so it is live, and only who used it first is told to do this.
+            let told = unsafe { self.device.set_memory_priority(memory, priority) };
+            // It is advice, and the memory is as good without it.
+            let _ = told;
+        }
+    }
+
     /// Asks the driver for one size after the other.
     fn ask_for(
         &self,
@@ -331,10 +349,11 @@ impl<D: Device> Allocator<D> {
         fitted: &Fitted,
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        let Source { memory_type, priority, ref options, wish, .. } = *source;
+        let Source { memory_type, priority, own_priority, ref options, wish, .. } = *source;
         let heap = heap_of(&self.device, memory_type)?;
         let mut refused = AllocationError::ZeroSize;
         for (size, role) in plan.candidates(self.heaps.room_for_block(&self.device, heap), fitted) {
+            let priority = if role == Role::Shared { priority } else { own_priority };
             let memory =
                 MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
             match self.heaps.allocate(&self.device, &memory, wish) {
@@ -416,9 +435,13 @@ impl<D: Device> Allocator<D> {
         guard.as_ref().into_iter().for_each(|state| self.watch(state));
         // The generation is read before a reset can change it.
         let placed = placed.map(|record| self.token(pool, record, slot));
+        let untold = guard.as_mut().and_then(|state| state.untold.take());
         drop(guard);
         match placed {
-            Ok(token) => Ok(token),
+            Ok(token) => {
+                self.tell_priority(&token, untold);
+                Ok(token)
+            }
             Err((error, memory)) => {
                 if let Some(memory) = memory {
                     self.heaps.free(&self.device, memory);
@@ -466,9 +489,9 @@ impl<D: Device> Allocator<D> {
             fitted.sizes.occupied = desc.requirements.size;
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
             match state.plan(set, &fitted, desc, heap_size) {
-                Ok(plan) => {
+                Ok(_) => {
                     state.pending += 1;
-                    return Ok((slot, fitted, state.source(set, plan.role, desc)));
+                    return Ok((slot, fitted, state.source(set, desc)));
                 }
                 Err(error) => {
                     let full = matches!(error, AllocationError::PoolFull { .. });

@@ -202,6 +202,7 @@ impl<D: Device> Allocator<D> {
             retention: self.desc.retention,
             budget: BudgetWish::Exceed,
             priority: Priority::NORMAL,
+            priorities: self.device.priority_support(),
             options: None,
             ahead: match self.desc.upkeep {
                 Upkeep::Elsewhere(watermark) => Some(watermark),

@@ -119,6 +119,7 @@ impl<D: Device> Allocator<D> {
             retention: desc.retention,
             budget: desc.budget,
             priority: desc.priority,
+            priorities: self.device.priority_support(),
             options,
             ahead: None,
             name: desc.name.clone(),

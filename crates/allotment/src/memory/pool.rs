@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, Once, RwLock};
 
 use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side, Strategy};
 
-use super::block_set::{BlockSet, Idle, Role, Sizes, Spot};
+use super::block_set::{BlockSet, Idle, Role, Sizes, Spare, Spot};
 use super::growth::BlockSizes;
 use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
@@ -15,7 +15,8 @@ use super::statistics::{Counters, DetailedStatistics, Statistics};
 use super::upkeep::{Flow, Watermark};
 use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Movability, Name};
 use crate::device::{
-    DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, ResourceKind,
+    DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, PrioritySupport,
+    ResourceKind,
 };
 use crate::table::AppendTable;
 
@@ -111,7 +112,10 @@ pub(super) struct Rules<D: Device> {
     pub(super) granularity: Alignment,
     pub(super) retention: Retention,
     pub(super) budget: BudgetWish,
+    /// Of the blocks that allocations share.
     pub(super) priority: Priority,
+    /// When the device takes priorities.
+    pub(super) priorities: PrioritySupport,
     pub(super) options: Option<D::MemoryOptions>,
     /// How much room there shall be ahead of need, where somebody sees to that.
     pub(super) ahead: Option<Watermark>,
@@ -178,6 +182,9 @@ pub(super) struct PoolState<D: Device> {
     pub(super) refused_ahead: Option<u64>,
     /// Somebody is defragmenting it.
     pub(super) defragmented: bool,
+    /// Memory that was given another use a moment ago, and the priority that the device is to be told of it, by whoever
+    /// has the lock now, when it is released.
+    pub(super) untold: Option<(D::Memory, Priority)>,
 }
 
 /// What nobody needs in a hurry about an allocation.
@@ -281,7 +288,10 @@ impl Plan {
 pub(super) struct Source<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
     pub(super) wish: BudgetWish,
+    /// Of a block that allocations share.
     pub(super) priority: Priority,
+    /// Of memory of its own.
+    pub(super) own_priority: Priority,
     pub(super) options: Option<D::MemoryOptions>,
     /// Of the pool.
     pub(super) name: Option<Name>,
@@ -300,6 +310,8 @@ pub(super) struct Fitted {
     pub(super) tied: bool,
     /// Nor may anything else stand in it, since it is made together with its resource.
     pub(super) exclusive: bool,
+    /// Of memory of its own.
+    pub(super) priority: Priority,
 }
 
 impl<D: Device> PoolState<D> {
@@ -317,6 +329,7 @@ impl<D: Device> PoolState<D> {
             reserved_until: 0,
             refused_ahead: None,
             defragmented: false,
+            untold: None,
         }
     }
 
@@ -358,7 +371,8 @@ impl<D: Device> PoolState<D> {
         };
         let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
         let sizes = Sizes { requested: needs.size, occupied };
-        Ok(Fitted { request, sizes, block_size, own_memory, tied, exclusive: false })
+        let priority = desc.priority;
+        Ok(Fitted { request, sizes, block_size, own_memory, tied, exclusive: false, priority })
     }
 
     /// The size and alignment of what a request gets.
@@ -455,12 +469,13 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Where the memory comes from that a plan asks for.
-    pub(super) fn source(&self, set: usize, role: Role, desc: &AllocationDesc) -> Source<D> {
+    pub(super) fn source(&self, set: usize, desc: &AllocationDesc) -> Source<D> {
         let strict = self.rules.budget == BudgetWish::Within;
         Source {
             memory_type: self.sets[set].memory_type,
             wish: if strict { BudgetWish::Within } else { desc.budget },
-            priority: if role == Role::Shared { self.rules.priority } else { desc.priority },
+            priority: self.rules.priority,
+            own_priority: desc.priority,
             options: self.rules.options.clone(),
             name: self.rules.name.clone(),
         }
@@ -470,7 +485,19 @@ impl<D: Device> PoolState<D> {
     pub(super) fn source_ahead(&self, wish: BudgetWish) -> Source<D> {
         let memory_type = self.sets[0].memory_type;
         let Rules { priority, options, name, .. } = &self.rules;
-        Source { memory_type, wish, priority: *priority, options: options.clone(), name: name.clone() }
+        let (priority, options, name) = (*priority, options.clone(), name.clone());
+        Source { memory_type, wish, priority, own_priority: priority, options, name }
+    }
+
+    /// The only priority that memory may have been allocated with to serve what wants `priority`; `None` where any does,
+    /// since the device is told of a change, or does not care.
+    fn only(&self, priority: Priority) -> Option<Priority> {
+        (self.rules.priorities == PrioritySupport::WhenAllocated).then_some(priority)
+    }
+
+    /// Which spare memory objects serve a request, where it shall have one.
+    fn spare_for(&self, fitted: &Fitted, in_frames: bool) -> Option<Spare> {
+        fitted.own_memory.then(|| Spare { in_frames, priority: self.only(fitted.priority) })
     }
 
     /// Serves a request from what is there. Returns the index of its record.
@@ -490,14 +517,16 @@ impl<D: Device> PoolState<D> {
         }
         let record = self.next_record(slot)?;
         let Fitted { request, sizes, own_memory, .. } = *fitted;
-        let (in_frames, in_blocks) = (self.clock.has_frames, self.takes_blocks(own_memory));
+        let (spare, in_blocks) =
+            (self.spare_for(fitted, self.clock.has_frames), self.takes_blocks(own_memory));
+        let shared_priority = self.only(self.rules.priority);
         let blocks = &mut self.sets[set];
-        let mut spot = blocks.place(&request, own_memory, in_frames, sizes, record).map_err(of_ranges)?;
-        if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size) {
-            spot = blocks.place(&request, own_memory, in_frames, sizes, record).map_err(of_ranges)?;
+        let mut spot = blocks.place(&request, spare, sizes, record).map_err(of_ranges)?;
+        if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size, shared_priority) {
+            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
         }
         if spot.is_none() && own_memory && in_blocks {
-            spot = blocks.place(&request, false, in_frames, sizes, record).map_err(of_ranges)?;
+            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
         }
         if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // What waits for its size may make room for this one when it is joined with its neighbours.
@@ -656,7 +685,7 @@ impl<D: Device> PoolState<D> {
             return None;
         }
         let in_blocks = in_blocks || self.holds_reserve();
-        self.sets[0].lendable(&fitted.request, fitted.own_memory, in_blocks)
+        self.sets[0].lendable(&fitted.request, self.spare_for(fitted, true), in_blocks)
     }
 
     /// Takes out an empty memory object in which a request would find room, for another shard.
@@ -677,8 +706,8 @@ impl<D: Device> PoolState<D> {
     pub(super) fn would_place(&self, set: usize, fitted: &Fitted) -> bool {
         let Fitted { request, own_memory, block_size, tied, .. } = *fitted;
         let in_blocks = self.takes_blocks(own_memory);
-        !tied
-            && self.sets[set].would_place(&request, own_memory, self.clock.has_frames, in_blocks, block_size)
+        let (spare, shared) = (self.spare_for(fitted, self.clock.has_frames), self.only(self.rules.priority));
+        !tied && self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
     }
 
     pub(super) fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
@@ -724,6 +753,11 @@ impl<D: Device> PoolState<D> {
         self.details[record as usize] = Some(detail);
         self.labels[record as usize] = Label::of(desc);
         self.write_place(slot, record, Marks { exclusive, ..Marks::default() });
+        if self.rules.priorities == PrioritySupport::AnyTime {
+            let shared = self.rules.priority;
+            let of = |role| if role == Role::Shared { shared } else { fitted.priority };
+            self.untold = self.sets[set].note_priority(spot.block, of);
+        }
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);

@@ -757,7 +757,7 @@ impl<D: Device> Allocator<D> {
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
         // SAFETY: made just now, with this type and size, and known to nobody else.
-        match unsafe { OwnedMemory::adopt(device, raw, memory_type, size) } {
+        match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
             Ok(memory) => {
                 charge.keep();
                 if let Some(name) = &desc.name {

@@ -201,7 +201,11 @@ impl<D: Device> Allocator<D> {
         let fitted = self.fit(state, 0, desc)?;
         let placed = state.place(slot, 0, &fitted, desc)?;
         self.watch(state);
-        Ok(placed.map(|record| self.token(pool, record, slot)))
+        let placed = placed.map(|record| self.token(pool, record, slot));
+        let untold = state.untold.take();
+        drop(guard);
+        placed.iter().for_each(|token| self.tell_priority(token, untold));
+        Ok(placed)
     }
 
     /// What serving a request from the shards of a default pool would do.

@@ -2,12 +2,15 @@
 
 use allotment::device::host::HostDevice;
 use allotment::device::{
-    BufferDesc, DedicatedNeed, Device as _, DeviceError, ImageDesc, MemoryTypeIndex, Requirements,
+    BufferDesc, DedicatedNeed, Device as _, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
+    PrioritySupport, Requirements,
 };
 use allotment::memory::{AccessError, Buffer, Dedicated, ResourceError};
-use allotment::{Allocation, AllocationError, Intent, PoolDesc};
+use allotment::{Allocation, AllocationDesc, AllocationError, Intent, PoolDesc};
 
-use crate::rig::{COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, aligned, fixed_pool, wanted};
+use crate::rig::{
+    COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, aligned, fixed_pool, profile, wanted, wanted_in,
+};
 
 /// A buffer and an image that require dedicated memory.
 fn demanding() -> (BufferDesc, ImageDesc) {
@@ -187,4 +190,112 @@ fn a_resource_in_a_pool_whose_creation_fails_leaves_nothing_behind() {
             rig.destroy_pool(pool).unwrap();
         }
     }
+}
+
+/// What the device was told last of the memory of an allocation.
+fn priority_of(rig: &Rig, allocation: &Allocation) -> Priority {
+    rig.device.priority_of(rig.place(allocation).unwrap().memory).unwrap()
+}
+
+fn of_priority(size: u64, priority: Priority) -> AllocationDesc {
+    let mut desc = wanted_in(size, DEVICE_TYPE);
+    desc.priority = priority;
+    desc
+}
+
+fn with_priorities(priorities: PrioritySupport) -> Rig {
+    let mut machine = profile(DISCRETE);
+    machine.priorities = priorities;
+    Rig::with(machine, |desc| desc.shards = 1)
+}
+
+#[test]
+fn memory_that_is_used_again_has_the_priority_of_whom_it_is_used_for() {
+    let rig = with_priorities(PrioritySupport::AnyTime);
+    let low = Priority::new(0.1);
+    let mut memory = None;
+    for priority in [low, Priority::HIGH, Priority::HIGH, Priority::NORMAL, low] {
+        let first = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+        assert!(rig.is_dedicated(&first));
+        assert_eq!(priority_of(&rig, &first), priority);
+        let now = rig.memory_of(&first);
+        assert_eq!(*memory.get_or_insert(now), now, "it is used again");
+        rig.free(first).unwrap();
+    }
+    assert_eq!(rig.device_calls().allocate, 1);
+}
+
+#[test]
+fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
+    let rig = with_priorities(PrioritySupport::WhenAllocated);
+    let low = Priority::new(0.1);
+    let both = || {
+        let made = [low, Priority::HIGH].map(|priority| {
+            let allocation = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+            assert_eq!(priority_of(&rig, &allocation), priority);
+            allocation
+        });
+        let memory = [0, 1].map(|i| rig.memory_of(&made[i]));
+        // The other one is the last that was freed.
+        rig.free_all(made);
+        memory
+    };
+    assert_eq!(both(), both());
+    assert_eq!(rig.device_calls().allocate, 2);
+    // Nobody needs more than one of them any more: what has another priority goes before more is allocated.
+    let normal = rig.allocate(&of_priority(300 * MIB, Priority::NORMAL)).unwrap();
+    assert_eq!(priority_of(&rig, &normal), Priority::NORMAL);
+    assert!(rig.objects() <= 3);
+    rig.free(normal).unwrap();
+}
+
+#[test]
+fn memory_is_used_again_for_any_priority_where_the_device_takes_none() {
+    let rig = with_priorities(PrioritySupport::Ignored);
+    for priority in [Priority::new(0.1), Priority::HIGH] {
+        let first = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+        assert_eq!(priority_of(&rig, &first), Priority::NORMAL);
+        rig.free(first).unwrap();
+    }
+    assert_eq!(rig.device_calls().allocate, 1);
+}
+
+#[test]
+fn dedicated_memory_that_is_shared_later_has_the_priority_of_shared_blocks() {
+    for priorities in [PrioritySupport::AnyTime, PrioritySupport::WhenAllocated] {
+        let rig = with_priorities(priorities);
+        let large =
+            rig.allocate(&of_priority(6 * MIB, Priority::HIGH).dedicated(Dedicated::Automatic)).unwrap();
+        assert!(rig.is_dedicated(&large));
+        assert_eq!(priority_of(&rig, &large), Priority::HIGH);
+        let memory = rig.memory_of(&large);
+        rig.free(large).unwrap();
+        let small = rig.allocate(&of_priority(KIB, Priority::HIGH)).unwrap();
+        assert!(!rig.is_dedicated(&small));
+        assert_eq!(rig.memory_of(&small) == memory, priorities == PrioritySupport::AnyTime);
+        assert_eq!(priority_of(&rig, &small), Priority::NORMAL, "{priorities:?}");
+        rig.free(small).unwrap();
+    }
+}
+
+#[test]
+fn memory_that_another_shard_lends_has_the_priority_of_whom_it_is_used_for() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 4);
+    let low = Priority::new(0.1);
+    let first = rig.allocate(&of_priority(300 * MIB, low)).unwrap();
+    rig.free(first).unwrap();
+    // Threads that hold a shard's lock make others move on; whichever shard serves it, the priority is right.
+    std::thread::scope(|scope| {
+        for i in 0..8_u8 {
+            let rig = &rig;
+            scope.spawn(move || {
+                let priority = Priority::new(f32::from(i) / 8.0);
+                for _ in 0..50 {
+                    let large = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+                    assert_eq!(priority_of(rig, &large), priority);
+                    rig.free(large).unwrap();
+                }
+            });
+        }
+    });
 }

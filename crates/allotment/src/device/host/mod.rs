@@ -42,8 +42,8 @@ use std::sync::{Arc, Mutex};
 
 use super::{
     BufferDesc, DedicatedNeed, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc,
-    MemoryDesc, MemoryProperties, QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint,
-    TimelineValue, TransferUsage, Wait,
+    MemoryDesc, MemoryProperties, Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind,
+    Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 use crate::sync::locked;
 
@@ -242,6 +242,13 @@ impl HostDevice {
     #[must_use]
     pub fn usage(&self) -> HostUsage {
         self.shared.memories.usage()
+    }
+
+    /// The residency priority that the device was told last of live memory; `None` of memory that is not live. Nothing
+    /// is moved out here, so it is only noted.
+    #[must_use]
+    pub fn priority_of(&self, memory: HostMemory) -> Option<Priority> {
+        self.shared.memories.get(memory).map(|object| object.priority())
     }
 
     /// What a validation layer would have said so far; nothing, if all is well.
@@ -499,7 +506,24 @@ unsafe impl Device for HostDevice {
     fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
         self.shared.memories.count_allocate_call();
         self.shared.faults.check()?;
-        self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)
+        let memory = self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)?;
+        if desc.priority != Priority::NORMAL && self.priority_support() != PrioritySupport::Ignored {
+            self.object(memory, "allocate")?.set_priority(desc.priority);
+        }
+        Ok(memory)
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        self.shared.profile.priorities
+    }
+
+    unsafe fn set_memory_priority(&self, memory: HostMemory, priority: Priority) -> Result<(), DeviceError> {
+        let object = self.object(memory, "set_memory_priority")?;
+        if self.priority_support() != PrioritySupport::AnyTime {
+            return Err(DeviceError::Unsupported);
+        }
+        object.set_priority(priority);
+        Ok(())
     }
 
     unsafe fn free_memory(&self, memory: HostMemory) {

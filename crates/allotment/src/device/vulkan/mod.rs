@@ -60,8 +60,9 @@ use ash::vk;
 use bitflags::bitflags;
 
 use super::{
-    Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, QueueIndex,
-    Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, Priority,
+    PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue,
+    TransferUsage, Wait,
 };
 
 pub use buffers::BufferInfo;
@@ -647,6 +648,25 @@ unsafe impl DeviceApi for Device {
 
     fn is_copyable_image(&self, info: &ImageInfo<'_>) -> bool {
         info.is_copyable()
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        if self.shared.pageable.is_some() {
+            PrioritySupport::AnyTime
+        } else if self.shared.enabled.contains(Enabled::MEMORY_PRIORITY) {
+            PrioritySupport::WhenAllocated
+        } else {
+            PrioritySupport::Ignored
+        }
+    }
+
+    unsafe fn set_memory_priority(
+        &self,
+        memory: vk::DeviceMemory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.set_priority(memory, priority) }
     }
 
     unsafe fn name_memory(&self, memory: vk::DeviceMemory, name: &str) {
