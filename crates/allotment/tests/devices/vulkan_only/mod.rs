@@ -3,6 +3,7 @@
 
 mod commands;
 mod descriptors;
+mod rings;
 #[cfg(unix)]
 mod sharing;
 mod sparse;
@@ -29,6 +30,7 @@ pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
     let mut all = own();
     all.extend(commands::all());
     all.extend(descriptors::anywhere());
+    all.extend(rings::all());
     all.extend(sparse::all());
     all.extend(whole_images::all());
     #[cfg(unix)]
