@@ -1,16 +1,17 @@
 //! `allotment replay`: a trace replayed, told as a table or as JSON, and shown as a page.
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::args::{ReplayArgs, Setup};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
-use crate::replay::{Images, Options, Outcome, Percentiles, replay};
+use crate::progress::Progress;
+use crate::replay::{Images, Options, Outcome, Percentiles, replay, work};
 use crate::report;
 use crate::source::{self, Source};
 use crate::target::{Machine, Target, Task, on_device};
 use crate::units::{bytes, count, nanoseconds, percent};
+use crate::waste::Waste;
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let chosen = args.chosen()?;
@@ -31,6 +32,8 @@ struct Replay<'a> {
 }
 
 impl Task for Replay<'_> {
+    type Output = ();
+
     fn run(self, target: impl Target) -> Result<(), Failure> {
         run_on(target, self)
     }
@@ -46,9 +49,10 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
         names: dump.is_some() || args.validate,
         stop_at_refusal: true,
     };
-    let bar = progress_bar(&source, args.json);
-    let outcome = replay(&source.trace, target, &setup, options, |event| bar.set_position(event as u64 + 1));
-    bar.finish_and_clear();
+    let work = work(&source.trace, args.bytes);
+    let mut progress = Progress::new(format!("replaying {}", source.title), work);
+    let outcome = replay(&source.trace, target, &setup, options, |done| progress.reach(done));
+    drop(progress);
     let outcome = outcome?;
     let rows = rows(&source, &setup, &outcome);
     report::write(&report, &source, machine, &setup, &outcome, &rows)?;
@@ -70,24 +74,10 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
     Ok(())
 }
 
-/// Shows itself only where a person looks.
-fn progress_bar(source: &Source, json: bool) -> ProgressBar {
-    if json {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(source.trace.events().len() as u64);
-    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} events, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.with_message(format!("replaying {}", source.title))
-}
-
 /// The figures for people: on the terminal and at the top of the report.
 fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, String)> {
     let trace = &source.trace;
     let peak = &outcome.peak;
-    let waste = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
     let Percentiles { p50, p99, max } = outcome.timing;
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut rows = vec![
@@ -97,11 +87,9 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Peak reserved", bytes(peak.block_bytes)),
         row("Shared blocks at the peak", count(peak.blocks.into())),
         row("Dedicated at the peak", count(peak.dedicated.into())),
-        row("Waste: padding", waste(peak.padding)),
-        row("Waste: rounding", waste(peak.rounding)),
-        row("Waste: free", waste(peak.free())),
-        row("Driver calls", count(outcome.device_calls)),
     ];
+    rows.extend(Waste::at(peak).rows().map(|(label, value)| row(label, value)));
+    rows.push(row("Driver calls", count(outcome.device_calls)));
     if trace.frames() != 0 {
         rows.insert(1, row("Frames", count(trace.frames() as u64)));
         rows.push(row("… a frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
@@ -170,14 +158,6 @@ struct Blocks {
     dedicated: u32,
 }
 
-/// Bytes at the peak that are reserved and not live.
-#[derive(Serialize)]
-struct Waste {
-    padding: u64,
-    rounding: u64,
-    free: u64,
-}
-
 /// Driver calls that got memory or gave it back.
 #[derive(Serialize)]
 struct Calls {
@@ -208,11 +188,7 @@ impl<'a> Summary<'a> {
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             peak_blocks: Blocks { shared: outcome.peak.blocks, dedicated: outcome.peak.dedicated },
-            waste: Waste {
-                padding: outcome.peak.padding,
-                rounding: outcome.peak.rounding,
-                free: outcome.peak.free(),
-            },
+            waste: Waste::at(&outcome.peak),
             device_calls: Calls {
                 total: outcome.device_calls,
                 max_in_a_steady_frame: outcome.max_calls_in_steady_frame,
