@@ -42,7 +42,9 @@ struct Row {
     empty_blocks: &'static str,
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
-    waste: Waste,
+    waste_bytes: u64,
+    #[serde(skip)]
+    waste: String,
     /// Allocations that were refused.
     failed: u64,
     device_calls: u64,
@@ -100,6 +102,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
         let (outcome, on) = on_device(chosen.clone(), Trial { source: &source, setup: &setup, advance })?;
         machine = Some(on);
         before += work;
+        let waste = Waste::of(&outcome);
         rows.push(Row {
             algorithm: algorithm.to_string(),
             sizing,
@@ -107,7 +110,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
             empty_blocks: if retention == Retention::NONE { "given back" } else { "kept" },
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
-            waste: Waste::at(&outcome.peak),
+            waste_bytes: waste.wasted,
+            waste: waste.share(),
             failed: outcome.failed,
             device_calls: outcome.device_calls,
             ns_per_op: outcome.timing,
@@ -166,14 +170,14 @@ fn print_table(title: &str, machine: &str, rows: &[Row]) {
         "p99 ns"
     );
     for row in rows {
-        let waste = row.waste.share();
         say!(
-            "  {:9} {:>26} {:>10} {:>10} {:>14} {waste:>8} {:>7} {:>7} {:>9} {:>9}",
+            "  {:9} {:>26} {:>10} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
             row.algorithm,
             format!("{}, {}", row.sizing, bytes(row.block_size)),
             row.empty_blocks,
             bytes(row.peak_live_bytes),
             bytes(row.peak_reserved_bytes),
+            row.waste,
             row.failed,
             row.device_calls,
             row.ns_per_op.p50,

@@ -14,7 +14,7 @@
 //!   profiles     the machines that the simulated device can be
 //!   output       standard output, checked
 //!   progress     how far a command is, where somebody sees it
-//!   waste        what is reserved and holds nothing, defined once
+//!   waste        what is reserved beyond what is needed, defined once
 //!   output_file  files, written whole or not at all
 //! ```
 

@@ -78,6 +78,7 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
 fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, String)> {
     let trace = &source.trace;
     let peak = &outcome.peak;
+    let at_peak = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
     let Percentiles { p50, p99, max } = outcome.timing;
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut rows = vec![
@@ -85,11 +86,14 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Algorithm", setup.algorithm.to_string()),
         row("Peak live", bytes(outcome.peak_live)),
         row("Peak reserved", bytes(peak.block_bytes)),
+        row("Waste", Waste::of(outcome).told()),
         row("Shared blocks at the peak", count(peak.blocks.into())),
         row("Dedicated at the peak", count(peak.dedicated.into())),
+        row("Padding at the peak", at_peak(peak.padding)),
+        row("Rounding at the peak", at_peak(peak.rounding)),
+        row("Free at the peak", at_peak(peak.free())),
+        row("Driver calls", count(outcome.device_calls)),
     ];
-    rows.extend(Waste::at(peak).rows().map(|(label, value)| row(label, value)));
-    rows.push(row("Driver calls", count(outcome.device_calls)));
     if trace.frames() != 0 {
         rows.insert(1, row("Frames", count(trace.frames() as u64)));
         rows.push(row("… a frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
@@ -145,7 +149,8 @@ struct Summary<'a> {
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
     peak_blocks: Blocks,
-    waste: Waste,
+    waste_bytes: u64,
+    at_peak: AtPeak,
     device_calls: Calls,
     ns_per_op: Percentiles,
     report: String,
@@ -156,6 +161,14 @@ struct Summary<'a> {
 struct Blocks {
     shared: u32,
     dedicated: u32,
+}
+
+/// Bytes that are reserved and not live when most is reserved.
+#[derive(Serialize)]
+struct AtPeak {
+    padding: u64,
+    rounding: u64,
+    free: u64,
 }
 
 /// Driver calls that got memory or gave it back.
@@ -188,7 +201,12 @@ impl<'a> Summary<'a> {
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             peak_blocks: Blocks { shared: outcome.peak.blocks, dedicated: outcome.peak.dedicated },
-            waste: Waste::at(&outcome.peak),
+            waste_bytes: Waste::of(outcome).wasted,
+            at_peak: AtPeak {
+                padding: outcome.peak.padding,
+                rounding: outcome.peak.rounding,
+                free: outcome.peak.free(),
+            },
             device_calls: Calls {
                 total: outcome.device_calls,
                 max_in_a_steady_frame: outcome.max_calls_in_steady_frame,

@@ -1,51 +1,35 @@
-//! Waste, as every command means it: memory that is reserved and holds no live bytes, at the moment when most is
-//! reserved, and as a share of what is reserved then.
+//! Waste, as every command means it: the most that is reserved less the most that is live, as a share of the former.
+//!
+//! Both are peaks, and need not be of one moment: so it says how much smaller the memory of a program could be that
+//! never reserved more than it needs. What is lost at a moment, and to what, are padding, rounding and free bytes.
 
-use allotment::memory::Statistics;
-use serde::Serialize;
-
+use crate::replay::Outcome;
 use crate::units::{bytes, percent};
 
 /// What the help says of it.
-pub(crate) const HELP: &str = "\
-Waste is memory that is reserved and holds no live bytes, at the moment when most is reserved, as a share of what is \
-reserved then: padding (lost to alignment), rounding (lost to granularity and powers of two) and free (in no \
-allocation).";
+pub(crate) const HELP: &str = "Waste is peak reserved less peak live bytes, as a share of peak reserved.";
 
-/// Bytes.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// The waste of a replay.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Waste {
-    padding: u64,
-    rounding: u64,
-    free: u64,
-    #[serde(skip)]
+    /// Bytes.
+    pub(crate) wasted: u64,
     reserved: u64,
 }
 
 impl Waste {
-    /// What is wasted when most is reserved.
-    pub(crate) fn at(peak: &Statistics) -> Self {
-        let Statistics { padding, rounding, block_bytes: reserved, .. } = *peak;
-        Self { padding, rounding, free: peak.free(), reserved }
+    pub(crate) fn of(outcome: &Outcome) -> Self {
+        let reserved = outcome.peak.block_bytes;
+        Self { wasted: reserved.saturating_sub(outcome.peak_live), reserved }
     }
 
-    /// All of it, as a share.
+    /// As a share.
     pub(crate) fn share(&self) -> String {
-        percent(self.total(), self.reserved)
+        percent(self.wasted, self.reserved)
     }
 
-    fn total(&self) -> u64 {
-        self.padding + self.rounding + self.free
-    }
-
-    /// The sum and its parts, each with its share.
-    pub(crate) fn rows(&self) -> [(&'static str, String); 4] {
-        let told = |part| format!("{} ({})", bytes(part), percent(part, self.reserved));
-        [
-            ("Waste", told(self.total())),
-            ("… padding", told(self.padding)),
-            ("… rounding", told(self.rounding)),
-            ("… free", told(self.free)),
-        ]
+    /// In bytes and as a share.
+    pub(crate) fn told(&self) -> String {
+        format!("{} ({})", bytes(self.wasted), self.share())
     }
 }
