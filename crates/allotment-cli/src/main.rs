@@ -13,6 +13,8 @@
 //!   info/        what a device has, and what would be chosen for each intent
 //!   profiles     the machines that the simulated device can be
 //!   output       standard output, checked
+//!   progress     how far a command is, where somebody sees it
+//!   waste        what is reserved beyond what is needed, defined once
 //!   output_file  files, written whole or not at all
 //! ```
 
@@ -26,12 +28,14 @@ mod failure;
 mod info;
 mod output_file;
 mod profiles;
+mod progress;
 mod replay;
 mod report;
 mod source;
 mod summary;
 mod target;
 mod units;
+mod waste;
 
 use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;

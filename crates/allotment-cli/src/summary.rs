@@ -1,16 +1,17 @@
 //! `allotment replay`: a trace replayed, told as a table or as JSON, and shown as a page.
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::args::{ReplayArgs, Setup};
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
-use crate::replay::{Images, Options, Outcome, Percentiles, replay};
+use crate::progress::Progress;
+use crate::replay::{Images, Options, Outcome, Percentiles, replay, work};
 use crate::report;
 use crate::source::{self, Source};
 use crate::target::{Machine, Target, Task, on_device};
 use crate::units::{bytes, count, nanoseconds, percent};
+use crate::waste::Waste;
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let chosen = args.chosen()?;
@@ -31,6 +32,8 @@ struct Replay<'a> {
 }
 
 impl Task for Replay<'_> {
+    type Output = ();
+
     fn run(self, target: impl Target) -> Result<(), Failure> {
         run_on(target, self)
     }
@@ -46,9 +49,10 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
         names: dump.is_some() || args.validate,
         stop_at_refusal: true,
     };
-    let bar = progress_bar(&source, args.json);
-    let outcome = replay(&source.trace, target, &setup, options, |event| bar.set_position(event as u64 + 1));
-    bar.finish_and_clear();
+    let work = work(&source.trace, args.bytes);
+    let mut progress = Progress::new(format!("replaying {}", source.title), work);
+    let outcome = replay(&source.trace, target, &setup, options, |done| progress.reach(done));
+    drop(progress);
     let outcome = outcome?;
     let rows = rows(&source, &setup, &outcome);
     report::write(&report, &source, machine, &setup, &outcome, &rows)?;
@@ -70,24 +74,11 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
     Ok(())
 }
 
-/// Shows itself only where a person looks.
-fn progress_bar(source: &Source, json: bool) -> ProgressBar {
-    if json {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(source.trace.events().len() as u64);
-    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} events, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.with_message(format!("replaying {}", source.title))
-}
-
 /// The figures for people: on the terminal and at the top of the report.
 fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, String)> {
     let trace = &source.trace;
     let peak = &outcome.peak;
-    let waste = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
+    let at_peak = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
     let Percentiles { p50, p99, max } = outcome.timing;
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut rows = vec![
@@ -95,11 +86,12 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Algorithm", setup.algorithm.to_string()),
         row("Peak live", bytes(outcome.peak_live)),
         row("Peak reserved", bytes(peak.block_bytes)),
+        row("Waste", Waste::of(outcome).told()),
         row("Shared blocks at the peak", count(peak.blocks.into())),
         row("Dedicated at the peak", count(peak.dedicated.into())),
-        row("Waste: padding", waste(peak.padding)),
-        row("Waste: rounding", waste(peak.rounding)),
-        row("Waste: free", waste(peak.free())),
+        row("Padding at the peak", at_peak(peak.padding)),
+        row("Rounding at the peak", at_peak(peak.rounding)),
+        row("Free at the peak", at_peak(peak.free())),
         row("Driver calls", count(outcome.device_calls)),
     ];
     if trace.frames() != 0 {
@@ -157,7 +149,8 @@ struct Summary<'a> {
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
     peak_blocks: Blocks,
-    waste: Waste,
+    waste_bytes: u64,
+    at_peak: AtPeak,
     device_calls: Calls,
     ns_per_op: Percentiles,
     report: String,
@@ -170,9 +163,9 @@ struct Blocks {
     dedicated: u32,
 }
 
-/// Bytes at the peak that are reserved and not live.
+/// Bytes that are reserved and not live when most is reserved.
 #[derive(Serialize)]
-struct Waste {
+struct AtPeak {
     padding: u64,
     rounding: u64,
     free: u64,
@@ -208,7 +201,8 @@ impl<'a> Summary<'a> {
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             peak_blocks: Blocks { shared: outcome.peak.blocks, dedicated: outcome.peak.dedicated },
-            waste: Waste {
+            waste_bytes: Waste::of(outcome).wasted,
+            at_peak: AtPeak {
                 padding: outcome.peak.padding,
                 rounding: outcome.peak.rounding,
                 free: outcome.peak.free(),

@@ -19,7 +19,7 @@ mod passes;
 mod playback;
 mod summary;
 
-use crate::args::{DefragmentArgs, profile};
+use crate::args::DefragmentArgs;
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::report::defragmentation as page;
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
-    let (profile, setup, desc) = (profile(&args.profile)?, args.setup(), args.desc());
+    let (profile, setup, desc) = (args.profile()?, args.setup(), args.desc());
     let report = OutputFile::new(&args.report)?;
     source::keep(args.trace.as_deref(), [Some(&report)])?;
     let source = Source::open(args.trace.as_deref())?;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
     let machine = Host::new(profile.clone()).machine().clone();
     let moment = Moment::new(trace, &profile, &setup, args.at)?;
     let outcome = with_playback(trace, &profile, &setup, |playback| {
-        trace.events()[..moment.events(trace)].iter().try_for_each(|event| playback.play(event))?;
+        playback.play_until(moment.events(trace), &format!("replaying {}", source.title), |_, _| ())?;
         contents::fill(playback)?;
         // What is empty already is nothing to gain.
         playback.allocator.trim();
