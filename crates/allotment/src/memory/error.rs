@@ -134,7 +134,12 @@ impl fmt::Display for AllocationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ZeroSize => write!(f, "an allocation of 0 bytes has no place"),
-            Self::TooLarge { size, limit } => write!(f, "{size} bytes are above the limit of {limit}"),
+            Self::TooLarge { size, limit } if *limit == MAX_SIZE => {
+                write!(f, "{size} bytes are above the largest allocation of this library, {limit}")
+            }
+            Self::TooLarge { size, limit } => {
+                write!(f, "{size} bytes are above the device's limit maxMemoryAllocationSize of {limit}")
+            }
             Self::NoMemoryType { allowed, intent } => write!(
                 f,
                 "none of the memory types that the resource allows ({:#b}) serves the intent \"{intent}\"",

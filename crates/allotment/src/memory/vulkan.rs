@@ -106,8 +106,11 @@ impl Allocator<Device> {
     /// # Safety
     ///
     /// `buffer` is live, of the allocator's device, not sparse and not bound. It is destroyed before the
-    /// allocation is freed or its pool reset. Memory that was allocated for a resource of its own takes
-    /// that resource alone, at offset 0.
+    /// allocation is freed, moved by a defragmentation pass, or its pool reset: while the buffer lives, the
+    /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that was allocated
+    /// for a resource of its own takes that resource alone, at offset 0; a buffer that requires dedicated memory takes
+    /// no other than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
+    /// [exported or imported](MemoryOptions::exported_as) the buffer was created for the handle types.
     pub unsafe fn bind_buffer(
         &self,
         allocation: &Allocation,
@@ -131,7 +134,8 @@ impl Allocator<Device> {
     ///
     /// # Safety
     ///
-    /// As for [`bind_buffer`](Self::bind_buffer), and the image is not disjoint.
+    /// As for [`bind_buffer`](Self::bind_buffer), and the image is not disjoint. The image, too, is destroyed before the
+    /// allocation is moved.
     pub unsafe fn bind_image(
         &self,
         allocation: &Allocation,

@@ -41,9 +41,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use super::{
-    BufferDesc, DedicatedNeed, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc,
-    MemoryDesc, MemoryProperties, Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind,
-    Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    BufferDesc, DedicatedNeed, DescriptionError, DescriptionLimit, Device, DeviceError, DeviceProperties,
+    HeapBudget, HeapIndex, ImageDesc, MemoryDesc, MemoryProperties, Priority, PrioritySupport, QueueIndex,
+    Requirements, ResourceKind, Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 use crate::sync::locked;
 
@@ -592,9 +592,8 @@ unsafe impl Device for HostDevice {
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
-        if desc.size == 0 || desc.size > self.shared.properties.limits.max_allocation_size {
-            return Err(DeviceError::Unsupported);
-        }
+        let largest = self.shared.properties.limits.max_allocation_size;
+        DescriptionLimit::check_buffer(desc.size, u64::MAX, Some(largest))?;
         Ok(self.needs(desc))
     }
 
@@ -624,6 +623,7 @@ unsafe impl Device for HostDevice {
 
     fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
+        DescriptionError::check_image(desc)?;
         self.image_needs(desc).ok_or(DeviceError::Unsupported)
     }
 
