@@ -9,7 +9,7 @@ use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::Role;
 use super::choice::{Choice, Ranking, judge};
 use super::heaps::heap_of;
-use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
+use super::pool::{Fitted, Freed, Getting, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
 use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent};
 use crate::device::{
     Device, HeapIndex, MemoryDesc, MemoryProperties, MemoryTypeIndex, OwnedMemory, ResourceKind,
@@ -258,9 +258,8 @@ impl<D: Device> Allocator<D> {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
-            state.sets[set].growing |= shared;
-            state.pending += 1;
             let source = state.source(set, plan.role, desc);
+            let getting = Getting::begin(slot, state, set, shared);
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
             let got = self.waiting(|| {
@@ -271,7 +270,7 @@ impl<D: Device> Allocator<D> {
                 }
                 self.get_memory(&plan, &fitted, &source)
             });
-            return self.settle(slot, pool, set, shared, got, &fitted, desc);
+            return self.settle(getting, pool, got, &fitted, desc);
         }
     }
 
@@ -349,7 +348,7 @@ impl<D: Device> Allocator<D> {
         let helps = match refused {
             AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
             AllocationError::OverBudget { requested, usage, budget, .. } => {
-                usage + requested <= budget.saturating_add(self.empty_bytes(heap))
+                usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap))
             }
             AllocationError::HeapLimit { requested, reserved, limit, .. } => {
                 reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
@@ -377,26 +376,17 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Takes in what the driver gave, or passes on what it said.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the second half of one function, cut where the lock was dropped"
-    )]
     fn settle(
         &self,
-        slot: &PoolSlot<D>,
+        getting: Getting<'_, D>,
         pool: u32,
-        set: usize,
-        shared: bool,
         got: Result<(OwnedMemory<D>, Role), AllocationError>,
         fitted: &Fitted,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
+        let (slot, set) = (getting.slot(), getting.set());
         let mut guard = locked(&slot.state);
-        if let Some(state) = guard.as_mut() {
-            state.pending -= 1;
-            state.sets[set].growing &= !shared;
-        }
-        slot.grown.notify_all();
+        getting.end(guard.as_mut());
         let (memory, role) = got?;
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
@@ -427,10 +417,14 @@ impl<D: Device> Allocator<D> {
         fitted: &Fitted,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
-        if let Some(state) = locked(&slot.state).as_mut() {
-            state.pending += 1;
+        let getting = locked(&slot.state).as_mut().map(|state| Getting::begin(slot, state, 0, false));
+        match getting {
+            Some(getting) => self.settle(getting, pool, Ok((memory, role)), fitted, desc),
+            None => {
+                self.heaps.free(&self.device, memory);
+                Err(AllocationError::ForeignPool)
+            }
         }
-        self.settle(slot, pool, 0, false, Ok((memory, role)), fitted, desc)
     }
 
     /// Takes in memory that was made together with a resource, for that resource alone.
@@ -442,9 +436,9 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
         match self.fit_exactly(pool, memory.size(), desc) {
-            Ok((slot, fitted)) => {
+            Ok((getting, fitted)) => {
                 let fitted = Fitted { exclusive, ..fitted };
-                self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc)
+                self.settle(getting, pool, Ok((memory, Role::Tied)), &fitted, desc)
             }
             Err(error) => {
                 self.heaps.free(&self.device, memory);
@@ -459,15 +453,14 @@ impl<D: Device> Allocator<D> {
         pool: u32,
         size: u64,
         desc: &AllocationDesc,
-    ) -> Result<(&PoolSlot<D>, Fitted), AllocationError> {
+    ) -> Result<(Getting<'_, D>, Fitted), AllocationError> {
         let slot = self.shard(pool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
         let mut fitted = self.fit(state, 0, desc)?;
-        state.pending += 1;
         fitted.request.size = size;
         fitted.sizes.occupied = size;
-        Ok((slot, fitted))
+        Ok((Getting::begin(slot, state, 0, false), fitted))
     }
 
     pub(super) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {
