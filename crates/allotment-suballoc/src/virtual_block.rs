@@ -471,11 +471,13 @@ impl<T> VirtualBlock<T> {
         })
     }
 
-    /// For tests: walks everything and panics unless every structure agrees with every other. O(regions).
+    /// Walks everything and panics unless every structure agrees with every other. O(regions). Hidden, and no part of the
+    /// stable interface: it is public because tests and fuzz targets, which are other crates, call it after each step.
     ///
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.chain.check_invariants();
         self.engine.check_invariants(&self.chain);

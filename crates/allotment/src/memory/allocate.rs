@@ -9,7 +9,7 @@ use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::Role;
 use super::choice::{Choice, Ranking, judge};
 use super::heaps::heap_of;
-use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
+use super::pool::{Fitted, Freed, Getting, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
 use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent};
 use crate::device::{
     Device, HeapIndex, MemoryDesc, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, OwnedMemory,
@@ -273,9 +273,8 @@ impl<D: Device> Allocator<D> {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
-            state.sets[set].growing |= shared;
-            state.pending += 1;
             let source = state.source(set, desc);
+            let getting = Getting::begin(slot, state, set, shared);
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
             let got = self.waiting(|| {
@@ -286,7 +285,7 @@ impl<D: Device> Allocator<D> {
                 }
                 self.get_memory(&plan, &fitted, &source)
             });
-            return self.settle(slot, pool, set, shared, got, &fitted, desc);
+            return self.settle(getting, pool, got, &fitted, desc);
         }
     }
 
@@ -379,7 +378,7 @@ impl<D: Device> Allocator<D> {
         let helps = match refused {
             AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
             AllocationError::OverBudget { requested, usage, budget, .. } => {
-                usage + requested <= budget.saturating_add(self.empty_bytes(heap))
+                usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap))
             }
             AllocationError::HeapLimit { requested, reserved, limit, .. } => {
                 reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
@@ -407,26 +406,17 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Takes in what the driver gave, or passes on what it said.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the second half of one function, cut where the lock was dropped"
-    )]
     pub(super) fn settle(
         &self,
-        slot: &PoolSlot<D>,
+        getting: Getting<'_, D>,
         pool: u32,
-        set: usize,
-        shared: bool,
         got: Result<(OwnedMemory<D>, Role), AllocationError>,
         fitted: &Fitted,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
+        let (slot, set) = (getting.slot(), getting.set());
         let mut guard = locked(&slot.state);
-        if let Some(state) = guard.as_mut() {
-            state.pending -= 1;
-            state.sets[set].growing &= !shared;
-        }
-        slot.grown.notify_all();
+        getting.end(guard.as_mut());
         let (memory, role) = got?;
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
@@ -461,10 +451,14 @@ impl<D: Device> Allocator<D> {
         fitted: &Fitted,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
-        if let Some(state) = locked(&slot.state).as_mut() {
-            state.pending += 1;
+        let getting = locked(&slot.state).as_mut().map(|state| Getting::begin(slot, state, 0, false));
+        match getting {
+            Some(getting) => self.settle(getting, pool, Ok((memory, role)), fitted, desc),
+            None => {
+                self.heaps.free(&self.device, memory);
+                Err(AllocationError::ForeignPool)
+            }
         }
-        self.settle(slot, pool, 0, false, Ok((memory, role)), fitted, desc)
     }
 
     /// Announces memory to a pool that is about to be made together with a resource, for that resource alone, and is
@@ -474,7 +468,7 @@ impl<D: Device> Allocator<D> {
         pool: u32,
         set: usize,
         desc: &AllocationDesc,
-    ) -> Result<(&PoolSlot<D>, Fitted, Source<D>), AllocationError> {
+    ) -> Result<(Getting<'_, D>, Fitted, Source<D>), AllocationError> {
         let custom = pool >= self.default_pool_count();
         let slot = if custom {
             self.pools.get(pool).ok_or(AllocationError::ForeignPool)?
@@ -490,8 +484,8 @@ impl<D: Device> Allocator<D> {
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
             match state.plan(set, &fitted, desc, heap_size) {
                 Ok(_) => {
-                    state.pending += 1;
-                    return Ok((slot, fitted, state.source(set, desc)));
+                    let source = state.source(set, desc);
+                    return Ok((Getting::begin(slot, state, set, false), fitted, source));
                 }
                 Err(error) => {
                     let full = matches!(error, AllocationError::PoolFull { .. });

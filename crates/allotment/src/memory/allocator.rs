@@ -260,11 +260,14 @@ impl<D: Device> Allocator<D> {
         self.pools_per_shard() * self.shards
     }
 
-    /// For tests: walks everything and panics unless every structure agrees with every other.
+    /// Walks everything and panics unless every structure agrees with every other. Hidden, and no part of the stable
+    /// interface: it is public because the tests, benches and fuzz targets, which are other crates, call it after each
+    /// step, and behind no feature so that they check the same build that users have.
     ///
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         let mut bytes = 0;
         for slot in self.slots() {
@@ -282,9 +285,20 @@ impl<D: Device> Allocator<D> {
 
 impl<D: Device> Drop for Allocator<D> {
     fn drop(&mut self) {
+        // The leak handler is the caller's code. Where it panics, the memory is given back all the same.
+        let _last = GivesBack(self);
         report_leaks(self);
-        self.return_memory();
-        let slots: Vec<_> = self.slots().map(|slot| locked(&slot.state).take()).collect();
-        slots.into_iter().flatten().for_each(|state| self.give_back(state));
+    }
+}
+
+/// Gives everything that an allocator has to the driver when it is dropped.
+struct GivesBack<'a, D: Device>(&'a Allocator<D>);
+
+impl<D: Device> Drop for GivesBack<'_, D> {
+    fn drop(&mut self) {
+        let Self(allocator) = self;
+        allocator.return_memory();
+        let slots: Vec<_> = allocator.slots().map(|slot| locked(&slot.state).take()).collect();
+        slots.into_iter().flatten().for_each(|state| allocator.give_back(state));
     }
 }

@@ -172,12 +172,14 @@ impl Record {
         self.maps.load(Ordering::Relaxed)
     }
 
+    /// Counts a mapping. A count that has come to its end stays there: it stays mapped for good.
     pub(super) fn map(&self) {
-        self.maps.fetch_add(1, Ordering::Relaxed);
+        let _ = self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_add(1));
     }
 
     /// False when it was not mapped.
     pub(super) fn unmap(&self) -> bool {
-        self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_sub(1)).is_ok()
+        let unmapped = |maps| if maps == u32::MAX { Some(maps) } else { u32::checked_sub(maps, 1) };
+        self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
     }
 }

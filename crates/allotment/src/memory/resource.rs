@@ -718,7 +718,7 @@ impl<D: Device> Allocator<D> {
             let requested = desc.requirements.size;
             return Err(AllocationError::WouldGrow { requested, free: 0, largest_free: 0 });
         }
-        let (slot, fitted, source) = self.announce(pool, set, desc)?;
+        let (getting, fitted, source) = self.announce(pool, set, desc)?;
         let options = options.or(source.options.as_ref());
         let attempt = || self.get_alone(desc, &source, options, &make, &unmake);
         let got = self.waiting(|| {
@@ -730,7 +730,7 @@ impl<D: Device> Allocator<D> {
             Ok((memory, handle)) => (Ok((memory, Role::Tied)), Some(handle)),
             Err(error) => (Err(error), None),
         };
-        let settled = self.settle(slot, pool, set, false, got, &Fitted { exclusive, ..fitted }, desc);
+        let settled = self.settle(getting, pool, got, &Fitted { exclusive, ..fitted }, desc);
         match (settled, handle) {
             (Ok(allocation), Some(handle)) => Ok((allocation, handle)),
             (Err(error), handle) => {

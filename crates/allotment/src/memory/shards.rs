@@ -105,7 +105,10 @@ impl<D: Device> Allocator<D> {
     /// A shard's slot, with its pool made when it is entered first.
     pub(super) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
         let slot = self.pools.get_or_make(pool).ok_or(AllocationError::ForeignPool)?;
-        slot.made.call_once(|| *locked(&slot.state) = self.new_default_pool(pool % self.pools_per_shard()));
+        // Made again where the device panicked in it.
+        slot.made.call_once_force(|_| {
+            *locked(&slot.state) = self.new_default_pool(pool % self.pools_per_shard());
+        });
         Ok(slot)
     }
 

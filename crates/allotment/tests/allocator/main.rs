@@ -6,6 +6,7 @@
 mod access;
 mod against_a_shadow;
 mod aliasing;
+mod arguments;
 mod bad_input;
 mod budgets;
 mod choice;
@@ -13,6 +14,7 @@ mod dump;
 mod faults;
 mod forecast;
 mod gated;
+mod panics;
 mod pools;
 mod races;
 mod reports;
