@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::orphan::{Ending, LAST_WAIT, Orphan, finish};
+use super::orphan::{Ending, LAST_WAIT, Orphan, Patience, finish};
 use super::registry::{Fate, RecordingId};
 use super::shard::{Run, Shard, Tie, Tied, make_room, move_front};
 use super::statistics::{Reclaimed, RetireStatistics};
@@ -112,7 +112,12 @@ impl<T: Send + 'static> RetireQueue<T> {
     /// A queue whose things may be used by the recordings that `tracker` knows of.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker) -> Self {
-        Self::over(tracker, Shards::new(Shard::new))
+        Self::over(tracker.clone(), Shards::new(Shard::new))
+    }
+
+    /// A queue that does not keep the tracker from ending.
+    pub(super) fn within(tracker: &SubmissionTracker) -> Self {
+        Self::over(tracker.uncounted(), Shards::new(Shard::new))
     }
 
     /// With so many shards, a power of two, for tests.
@@ -120,11 +125,11 @@ impl<T: Send + 'static> RetireQueue<T> {
     #[doc(hidden)]
     #[must_use]
     pub fn with_shards(tracker: &SubmissionTracker, shards: usize) -> Self {
-        Self::over(tracker, Shards::with_count(shards, Shard::new))
+        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new))
     }
 
-    fn over(tracker: &SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
-        Self { tracker: tracker.clone(), shards, sealed: Mutex::new(Sealed::new()) }
+    fn over(tracker: SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
+        Self { tracker, shards, sealed: Mutex::new(Sealed::new()) }
     }
 
     /// The tracker that says when things may go.
@@ -173,6 +178,13 @@ impl<T: Send + 'static> RetireQueue<T> {
     ///
     /// Should `each` panic, the rest of what was ready is dropped, each thing once.
     pub fn reclaim(&self, each: impl FnMut(T)) -> Reclaimed {
+        let reclaimed = self.reclaim_here(each);
+        self.tracker.look_after_orphans(Patience::None);
+        reclaimed
+    }
+
+    /// As [`reclaim`](Self::reclaim), for who may hold a lock: runs no destructors but those of `each`.
+    pub(crate) fn reclaim_here(&self, each: impl FnMut(T)) -> Reclaimed {
         let ahead = self.seal();
         // Drivers are asked with no lock held.
         self.hand_out(&self.tracker.look(ahead), each)
@@ -342,7 +354,7 @@ impl<T: Send + 'static> RetireQueue<T> {
         let began = Instant::now();
         let mut looked_twice = false;
         loop {
-            let came = self.reclaim(&mut each).count > 0;
+            let came = self.reclaim_here(&mut each).count > 0;
             let left = self.statistics();
             let rest = timeout.saturating_sub(began.elapsed());
             if left.pending == 0 || rest.is_zero() {
@@ -454,30 +466,27 @@ impl<T: Send + 'static> RetireQueue<T> {
 }
 
 impl<T: Send + 'static> Drop for RetireQueue<T> {
-    /// Waits for the GPU, for five seconds at most, and drops what it is done with. What an open recording may use is
-    /// dropped when that is over; what a queue uses that does not come on is leaked rather than pulled from under it.
+    /// Waits for the GPU, for five seconds at most, and drops what it is done with. What an open recording may use, or a
+    /// queue that is further behind, is left to the tracker, which drops it when that is over.
     fn drop(&mut self) {
         // Whatever is left is leaked, should a destructor panic.
         let guard = Leaked(self);
+        let began = Instant::now();
         let left = self.drain(LAST_WAIT, drop).pending;
         mem::forget(guard);
         if left == 0 {
             return;
         }
-        if self.tracker.nothing_is_open() {
-            drop(Leaked(self));
-            return;
-        }
         let queue = Self {
-            tracker: self.tracker.clone(),
+            tracker: self.tracker.uncounted(),
             shards: mem::replace(&mut self.shards, Shards::with_count(1, Shard::new)),
             sealed: Mutex::new(mem::replace(&mut *locked(&self.sealed), Sealed::new())),
         };
-        finish(&Arc::new(Abandoned { queue, ending: Ending::default() }));
+        finish(&Arc::new(Abandoned { queue, ending: Ending::waited_for(began.elapsed()) }));
     }
 }
 
-/// A queue that was dropped while recordings were open that may use what is in it.
+/// What is left of a queue that was dropped while recordings were open that may use it, or the GPU was behind.
 struct Abandoned<T: Send + 'static> {
     queue: RetireQueue<T>,
     ending: Ending,
