@@ -8,8 +8,8 @@
 //! type run in one loop, and things may be of any size. What it costs beside that of a
 //! [`RetireQueue`] is the search: a comparison for each type that was retired before this one.
 //!
-//! Things of one type are dropped in the order in which they were retired; of several types, one type after
-//! the other. What must be dropped in an order belongs in one struct.
+//! Things of one type that go together are dropped in the order in which they were retired, by whichever threads; of
+//! several types, one type after the other. What must be dropped in an order belongs in one struct.
 
 use core::any::{Any, TypeId};
 use core::fmt;

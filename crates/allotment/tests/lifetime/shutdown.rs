@@ -105,7 +105,7 @@ fn a_retire_queue_that_ends_drops_what_it_may_and_the_rest_when_recordings_close
     drop(released);
     assert_eq!(rig.dropped(), [1]);
     drop(open);
-    assert_eq!(rig.dropped(), [1, 3, 2], "the tracker has looked after them");
+    assert_eq!(rig.dropped(), [1, 2, 3], "the tracker has looked after them");
 }
 
 #[test]
