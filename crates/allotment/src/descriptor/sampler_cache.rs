@@ -174,7 +174,7 @@ impl<D: DescriptorDevice> Inner<D> {
     }
 
     fn reclaim(&self) -> Reclaimed {
-        let reclaimed = self.idle.reclaim(|(desc, round)| self.evict(&desc, round));
+        let reclaimed = self.idle.reclaim_here(|(desc, round)| self.evict(&desc, round));
         self.heap.reclaim();
         reclaimed
     }

@@ -710,7 +710,7 @@ impl<D: DescriptorDevice> Shared<D> {
     }
 
     pub(super) fn reclaim(&self) -> Reclaimed {
-        self.come_back_by(|each| self.retired.reclaim(each))
+        self.come_back_by(|each| self.retired.reclaim_here(each))
     }
 
     /// Takes back what `reclaim` hands out. What it kept goes after all of it is back, with no lock held: a destructor

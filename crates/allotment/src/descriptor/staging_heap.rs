@@ -457,7 +457,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// Takes back what was retired and is done with, and now and then gives back pages that have been empty for long,
     /// but for the reserve. Once a frame, say.
     pub fn reclaim(&self) -> Reclaimed {
-        let reclaimed = self.retired.reclaim(|range| {
+        let reclaimed = self.retired.reclaim_here(|range| {
             self.counts.retiring.fetch_sub(range.count, Relaxed);
             let freed = self.free(range);
             debug_assert!(freed.is_ok(), "only what is ours was retired");

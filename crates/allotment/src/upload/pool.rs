@@ -225,7 +225,7 @@ impl<D: Device> UploadPool<D> {
     /// Takes back what recordings are done with, and gives back what is too much. Arenas do so by themselves
     /// when they need pages; once a frame keeps the pool small when none does.
     pub fn reclaim(&self) -> Reclaimed {
-        self.shared.retired.reclaim(|page| self.keep(page))
+        self.shared.retired.reclaim_here(|page| self.keep(page))
     }
 
     /// Gives back all free pages.
