@@ -107,8 +107,8 @@ fn a_keeper_goes_on_after_a_panic_and_counts_it() {
     let tile = wanted(3 * MIB, Intent::Device);
     let first = allocator.allocate(&tile).unwrap();
     device.panic_at(Gate::BeforeAllocate, 1);
-    let keeper = Keeper::spawn(Arc::clone(&allocator)).unwrap();
     let calls = allocator.device_calls().allocate;
+    let keeper = Keeper::spawn(Arc::clone(&allocator)).unwrap();
     let began = Instant::now();
     while (keeper.panics(), allocator.statistics().blocks) != (1, 2) {
         assert!(began.elapsed() < PATIENCE, "{keeper:?} {:?}", allocator.statistics());
