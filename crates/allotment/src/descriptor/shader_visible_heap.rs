@@ -20,7 +20,7 @@ use core::fmt;
 use core::mem;
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, Weak};
@@ -150,8 +150,8 @@ const KEPT: usize = 256;
 const LISTS: usize = 16;
 const CHUNKS: usize = 32;
 
-/// Numbers heaps.
-static NEXT: AtomicU32 = AtomicU32::new(0);
+/// Numbers heaps. With 64 bits there is no end to them.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// A heap with regions as described. All its descriptors are of nothing.
@@ -347,7 +347,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// [`DescriptorError::NeverFits`] where a region would be smaller, [`DescriptorError::OverLimit`],
     /// [`DescriptorError::StillReplacing`] where the heap before this one is still used,
-    /// [`DescriptorError::Poisoned`], or the device refuses. All is as it was then.
+    /// [`DescriptorError::Poisoned`], [`DescriptorError::TooManyReplacements`], or the device refuses. All is as it was
+    /// then.
     pub fn grow(&self, slots: u32, tables: u32, transient: u32) -> Result<(), DescriptorError> {
         self.shared.replace_heap(|desc| {
             let regions = [(desc.slots, slots), (desc.tables, tables), (desc.transient, transient)];
@@ -363,7 +364,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::StillReplacing`] where the heap before this one is still used,
-    /// [`DescriptorError::Poisoned`], or the device refuses. All is as it was then.
+    /// [`DescriptorError::Poisoned`], [`DescriptorError::TooManyReplacements`], or the device refuses. All is as it was
+    /// then.
     pub fn compact(&self) -> Result<(), DescriptorError> {
         self.shared.replace_heap(Ok)
     }
@@ -775,7 +777,8 @@ impl<D: DescriptorDevice> Shared<D> {
             if live.previous.strong_count() > 0 {
                 return Err(DescriptorError::StillReplacing { wait: self.retired.wait_for() });
             }
-            (change(live.desc)?, live.current.number + 1)
+            let number = live.current.number.checked_add(1).ok_or(DescriptorError::TooManyReplacements)?;
+            (change(live.desc)?, number)
         };
         let regions = Regions::new(&desc, &self.limits)?;
         // With no lock held that anybody waits for.
@@ -853,5 +856,35 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
 impl<D: DescriptorDevice> fmt::Debug for ShaderVisibleHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ShaderVisibleHeap").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AllocatorDesc;
+    use crate::device::host::{HostDevice, Profile};
+
+    #[test]
+    fn a_heap_whose_replacements_can_be_counted_no_more_is_not_replaced() {
+        let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
+        let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_chunk(4);
+        let heap = ShaderVisibleHeap::new(&allocator, &tracker, desc).unwrap();
+        if let Some(live) = &mut *heap.shared.write_lock() {
+            Arc::get_mut(&mut live.current).unwrap().number = u32::MAX - 1;
+        }
+        let before = heap.allocate(4).unwrap();
+        heap.compact().unwrap();
+        assert_eq!(heap.statistics().generation, u32::MAX);
+        let after = heap.allocate(4).unwrap();
+        heap.reclaim();
+        assert_eq!(heap.compact(), Err(DescriptorError::TooManyReplacements));
+        assert_eq!(heap.grow(8, 16, 16), Err(DescriptorError::TooManyReplacements));
+        let recording = tracker.record("a frame");
+        let view = heap.begin(&recording).unwrap();
+        let places = [&before, &after].map(|table| view.place(table).unwrap().first);
+        assert_eq!(places[0].abs_diff(places[1]), 4, "each has its own");
     }
 }
