@@ -291,3 +291,36 @@ fn a_file_that_is_no_trace_is_told_by_what_it_seems_to_be() {
         );
     }
 }
+
+#[test]
+fn no_trace_of_valid_lines_makes_the_command_panic() {
+    let most = 1_u64 << 48;
+    for lines in [
+        "".to_owned(),
+        "m,,,,,\nm,,,,,\n".to_owned(),
+        format!("a,{},64,1,buffer,128\n", u64::MAX),
+        format!("a,{0},64,1,buffer,128\nf,{0},,,,\nm,,,,,\n", u64::MAX),
+        format!("a,0,1,{most},buffer,{}\n", u32::MAX),
+        format!("a,0,{most},1,image,VK_FORMAT_R8_UNORM 4294967295x4294967295x4294967295\n"),
+        (0..40_000).map(|id| format!("a,{id},{most},1,buffer,\n")).collect(),
+    ] {
+        let folder = folder();
+        let path = written(&folder, format!("op,id,size,alignment,kind,name\n{lines}").as_bytes());
+        for args in [
+            &["replay", &path][..],
+            &["replay", &path, "--algorithm", "buddy", "--block-size", "1"],
+            &["replay", &path, "--algorithm", "linear", "--dump", "dump.json"],
+            &["compare", &path],
+            &["compare", &path, "--growth", "--json"],
+            &["defragment", &path],
+            &["defragment", &path, "--strategy", "full", "--at", "0"],
+        ] {
+            let output = allotment(&folder, args);
+            match output.status.code() {
+                Some(0) => assert!(output.stderr.is_empty(), "{args:?}: {output:?}"),
+                Some(1) => assert!(complaint(&output).contains("line 2: resource 0: "), "{args:?}"),
+                _ => panic!("{args:?}, {}: {output:?}", lines.chars().take(100).collect::<String>()),
+            }
+        }
+    }
+}

@@ -239,7 +239,8 @@ impl<T: Target> Run<'_, T> {
             // What the device makes brings its own requirements.
             _ => AllocationDesc::new(Requirements::new(recorded.size()), intent),
         };
-        desc.user_data = recorded.id() + 1;
+        // 0 would be none; the last id of all shares its number with the one before.
+        desc.user_data = recorded.id().saturating_add(1);
         if self.options.names {
             desc = desc.named(display_name(recorded));
         }
