@@ -141,12 +141,18 @@ pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, opt
     u32::from(memory_type.0) * POOLS_PER_TYPE + short * 2 + u32::from(optimal)
 }
 
+/// A number that no allocator has or had; `None` when there are no more.
+fn next_id(next: &AtomicU32) -> Option<u32> {
+    next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1)).ok()
+}
+
 impl<D: Device> Allocator<D> {
     /// An allocator over a device. Gets no memory yet.
     ///
     /// # Errors
     ///
-    /// [`CreateAllocatorError`] when the block sizes contradict each other or the device itself.
+    /// [`CreateAllocatorError`] when the block sizes contradict each other or the device itself, or the process has
+    /// created 2^32 - 1 allocators.
     pub fn new(device: D, desc: AllocatorDesc) -> Result<Self, CreateAllocatorError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let properties = device.properties();
@@ -173,7 +179,7 @@ impl<D: Device> Allocator<D> {
             slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
             shards,
             vacant_slots: Mutex::default(),
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_id(&NEXT).ok_or(CreateAllocatorError::TooManyAllocators)?,
             separate_optimal,
             rankings,
             defragmented: AtomicBool::new(false),
@@ -300,5 +306,17 @@ impl<D: Device> Drop for GivesBack<'_, D> {
         allocator.return_memory();
         let slots: Vec<_> = allocator.slots().map(|slot| locked(&slot.state).take()).collect();
         slots.into_iter().flatten().for_each(|state| allocator.give_back(state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocators_number_is_never_used_again() {
+        let next = AtomicU32::new(u32::MAX - 1);
+        assert_eq!(next_id(&next), Some(u32::MAX - 1));
+        assert_eq!((next_id(&next), next_id(&next)), (None, None));
     }
 }

@@ -160,7 +160,8 @@ pub(super) struct BlockSet<D: Device> {
 
 /// The ranges of memory of a size that passed the door.
 fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
-    match VirtualBlock::new(size, algorithm) {
+    // Its handles stay in this set's spots.
+    match VirtualBlock::unnumbered(size, algorithm) {
         Ok(ranges) => ranges,
         Err(error) => unreachable!("the driver was asked for memory of a size that nobody wants: {error}"),
     }

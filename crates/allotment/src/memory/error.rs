@@ -368,6 +368,9 @@ pub enum CreateAllocatorError {
     },
     /// The device has more than 32 memory types or 16 heaps, or a type names a heap that is not there.
     DeviceProperties,
+    /// The process has created 2^32 - 1 allocators, and the number that tells their tokens apart is never used again.
+    /// Keep an allocator for as long as its device.
+    TooManyAllocators,
 }
 
 impl fmt::Display for CreateAllocatorError {
@@ -381,6 +384,12 @@ impl fmt::Display for CreateAllocatorError {
                 write!(
                     f,
                     "the device describes more memory types or heaps than there can be, or a type without a heap"
+                )
+            }
+            Self::TooManyAllocators => {
+                write!(
+                    f,
+                    "the process has created as many allocators as 32 bits can number, keep one a device"
                 )
             }
         }

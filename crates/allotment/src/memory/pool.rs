@@ -169,6 +169,7 @@ pub(super) struct PoolState<D: Device> {
     details: Vec<Option<Detail>>,
     /// By the same index. Invariant: empty where the detail does not say that there is one.
     labels: Vec<Label>,
+    /// Records that stand for nothing. Invariant: none is spent.
     vacant: Vec<u32>,
     clock: Clock,
     /// The tick at which the quick lists were emptied last.
@@ -638,6 +639,7 @@ impl<D: Device> PoolState<D> {
         let blocks = self.sets.get_mut(set)?;
         if detail.waiting
             || detail.travel != Travel::Rests
+            || entry.is_last_use()
             || self.clock.is_about_to_tick()
             || !blocks.park(record, &detail.spot, detail.sizes)
         {
@@ -762,11 +764,19 @@ impl<D: Device> PoolState<D> {
         !tied && self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
     }
 
-    pub(super) fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
-        let index = self.vacant.last().copied().unwrap_or(self.details.len() as u32);
-        match slot.records.get_or_make(index) {
-            Some(_) => Ok(index),
-            None => Err(AllocationError::TooManyAllocations { limit: index }),
+    pub(super) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
+        if let Some(&index) = self.vacant.last() {
+            return Ok(index);
+        }
+        loop {
+            let index = self.details.len() as u32;
+            let entry = slot.records.get_or_make(index);
+            if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
+                return Ok(index);
+            }
+            // By a pool that was here before: records outlive pools, as tokens do.
+            self.details.push(None);
+            self.labels.push(Label::default());
         }
     }
 
@@ -861,7 +871,9 @@ impl<D: Device> PoolState<D> {
         let sizes = detail.sizes;
         let name = core::mem::take(&mut self.labels[record as usize]).name;
         *entry = None;
-        self.vacant.push(record);
+        if slot.records.get(record).is_some_and(|entry| !entry.is_spent()) {
+            self.vacant.push(record);
+        }
         let emptied = self.sets[set].free(&spot, sizes, now);
         let ticked = self.clock.freed(&self.rules.retention, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
@@ -1081,7 +1093,10 @@ impl<D: Device> PoolState<D> {
                 assert!(detail.waiting || place.size == detail.sizes.requested);
             }
         }
-        assert_eq!(self.details.iter().filter(|detail| detail.is_none()).count(), self.vacant.len());
+        let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
+        let unused = (0..).zip(&self.details).filter(|(_, detail)| detail.is_none());
+        assert_eq!(unused.filter(|&(record, _)| !spent(record)).count(), self.vacant.len());
+        assert!(!self.vacant.iter().any(|&record| spent(record)), "what is spent is not used again");
     }
 }
 
