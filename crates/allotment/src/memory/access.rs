@@ -64,7 +64,9 @@ impl RawPlace {
 pub struct AllocationInfo {
     /// Bytes, as asked for.
     pub size: u64,
-    /// Bytes that it takes, rounding included.
+    /// Bytes from its first one on that nothing else gets while it lives, rounding included: up to the granularity, the
+    /// non-coherent atom, a buddy's power of two; of a memory object of its own, all. What alignment leaves unused
+    /// before it is not among them ([`Statistics::padding`](super::Statistics::padding)).
     pub occupied: u64,
     /// What stands there.
     pub kind: ResourceKind,
@@ -182,7 +184,7 @@ impl<D: Device> Allocator<D> {
         let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
         Ok(AllocationInfo {
             size: detail.sizes.requested,
-            occupied: detail.sizes.occupied,
+            occupied: set.taken(&detail.spot, detail.sizes),
             kind: detail.kind,
             name: label.name.clone(),
             user_data: label.user_data,

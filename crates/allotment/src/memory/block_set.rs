@@ -294,6 +294,15 @@ impl<D: Device> BlockSet<D> {
         fitting.min_by_key(|&(room, _)| room).map(|(_, index)| index)
     }
 
+    /// Bytes of its memory object that nothing else gets while an allocation lives, from its first one on.
+    pub(super) fn taken(&self, spot: &Spot, sizes: Sizes) -> u64 {
+        match self.block(spot.block) {
+            Some(block) if block.role != Role::Shared => block.memory.size(),
+            // Of buddies, a whole cell.
+            _ => self.least_block(sizes.occupied),
+        }
+    }
+
     /// Serves a request from one block.
     pub(super) fn place_in(
         &mut self,
