@@ -102,6 +102,12 @@ pub(super) fn kind() -> Kind {
     for test in vulkan_only::all() {
         kind.add("", test, || VulkanFixture::new(&desc()));
     }
+    for test in vulkan_only::of_versions() {
+        kind.add("1.0", test, || VulkanFixture::new(&desc().of_version(ash::vk::API_VERSION_1_0)));
+        kind.add("1.1", test, move || VulkanFixture::new(&older()));
+        kind.add("1.2", test, || VulkanFixture::new(&desc().of_version(ash::vk::API_VERSION_1_2)));
+        kind.add("1.3", test, || VulkanFixture::new(&desc()));
+    }
     kind
 }
 
