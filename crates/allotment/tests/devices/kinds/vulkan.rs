@@ -18,7 +18,7 @@ use crate::suite;
 use crate::vulkan_only;
 
 /// What the layer may say: which rule (old layers put `UNASSIGNED-` before it), about what, and why.
-const ALLOWED: [(&str, &str, &str); 17] = [
+const ALLOWED: [(&str, &str, &str); 18] = [
     (
         "BestPractices-vkCreateInstance-specialuse-extension-debugging",
         "CreateInstance()",
