@@ -289,7 +289,6 @@ impl Supported {
     /// Adds the features to what a device is created with. The application's own chain has none of these structures,
     /// and no `VkPhysicalDeviceFeatures2`, `VkPhysicalDeviceVulkan11Features` and so on; those of Vulkan 1.0 are set by
     /// [`core_features`](Self::core_features).
-    #[must_use]
     pub fn push_features<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
         if self.version < vk::API_VERSION_1_1 {
             return info.enabled_features(&self.core);
