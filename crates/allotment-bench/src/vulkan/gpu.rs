@@ -107,7 +107,8 @@ impl Gpu {
     pub(crate) fn metered(self: &Arc<Self>, enabled: Enabled) -> Result<vulkan::Device, Failure> {
         let device = Meter::Allotment.on(self);
         let version = self.headless.api_version();
-        let desc = DeviceDesc::new(self.instance.clone(), self.physical, device, version)
+        let desc = DeviceDesc::new(self.instance.clone(), self.physical, device)
+            .with_api_version(version)
             .with_enabled(enabled & self.library().enabled())
             .kept_alive_by(Arc::clone(self) as _);
         // SAFETY: the handles belong together and are kept alive by the owner; what is said to be enabled is,

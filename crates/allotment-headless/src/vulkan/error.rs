@@ -16,8 +16,6 @@ pub enum OpenError {
     NoDevice(Vec<String>),
     /// The validation layer is not installed.
     NoValidationLayer,
-    /// The loader or the device is of Vulkan 1.0.
-    TooOld,
     /// The driver refused.
     Vulkan(vk::Result),
     /// The driver refused what `allotment` asked for.
@@ -33,7 +31,6 @@ impl fmt::Display for OpenError {
             }
             Self::NoDevice(found) => write!(f, "there is no such Vulkan device among {}", found.join(", ")),
             Self::NoValidationLayer => f.write_str("VK_LAYER_KHRONOS_validation is not installed"),
-            Self::TooOld => f.write_str("there is no Vulkan 1.1 on this machine"),
             Self::Vulkan(result) => write!(f, "Vulkan refused: {result}"),
             Self::Device(error) => write!(f, "the device was refused: {error}"),
         }

@@ -55,7 +55,7 @@ pub struct HeadlessDesc {
     pub validation: Validation,
     /// Which physical device.
     pub device: Choice,
-    /// The newest version of Vulkan to use, at least 1.1.
+    /// The newest version of Vulkan to use. With 1.0 the device has no queues.
     pub api_version: u32,
     /// How much is enabled.
     pub extensions: Extensions,

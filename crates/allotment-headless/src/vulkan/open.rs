@@ -3,11 +3,11 @@
 use core::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
 
-use allotment::device::vulkan::{DescriptorModel, Device, DeviceDesc, Enabled};
+use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
 use ash::vk;
 
 use super::context::{Base, Context};
-use super::descriptors::{Descriptors, Features};
+use super::descriptors::Descriptors;
 use super::messenger::messenger;
 use super::{Extensions, HeadlessDesc, OpenError};
 use crate::{Choice, Messages, Validation};
@@ -45,9 +45,8 @@ fn keep_drivers_loaded(entry: &ash::Entry) {
 fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenError> {
     // SAFETY: asks the loader only.
     let version = unsafe { entry.try_enumerate_instance_version() }?.unwrap_or(vk::API_VERSION_1_0);
-    if version < vk::API_VERSION_1_1 {
-        return Err(OpenError::TooOld);
-    }
+    // A loader of Vulkan 1.0 takes no other version.
+    let newest = version >= vk::API_VERSION_1_1;
     // SAFETY: as above.
     let mut offered = unsafe { entry.enumerate_instance_extension_properties(None) }?;
     let mut layers = Vec::new();
@@ -78,7 +77,7 @@ fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenErr
     let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
     let application = vk::ApplicationInfo::default()
         .application_name(c"allotment-headless")
-        .api_version(desc.api_version.max(vk::API_VERSION_1_1));
+        .api_version(if newest { desc.api_version } else { vk::API_VERSION_1_0 });
     let mut info = vk::InstanceCreateInfo::default()
         .application_info(&application)
         .enabled_layer_names(&layers)
@@ -146,79 +145,15 @@ fn open_device(
     // SAFETY: the physical device is of the instance.
     let supported = unsafe { instance.get_physical_device_properties(physical_device) }.api_version;
     let api_version = desc.api_version.min(supported);
-    if api_version < vk::API_VERSION_1_1 {
-        return Err(OpenError::TooOld);
-    }
     // SAFETY: as above.
-    let offered = unsafe { instance.enumerate_device_extension_properties(physical_device) }?;
-    let all = desc.extensions == Extensions::All;
-    let mut extensions: Vec<&CStr> = Vec::new();
-    // True where the extension is core or was added; `needed` ones are added in any case.
-    let mut add = |name: &'static CStr, core_since: u32, needed: bool| {
-        if api_version >= core_since {
-            return all || needed;
-        }
-        let there = (all || needed) && has(&offered, name);
-        if there {
-            extensions.push(name);
-        }
-        there
-    };
-
-    let never = u32::MAX;
-    let timeline = add(ash::khr::timeline_semaphore::NAME, vk::API_VERSION_1_2, true);
-    let address = add(ash::khr::buffer_device_address::NAME, vk::API_VERSION_1_2, false);
-    let fourth = add(ash::khr::maintenance4::NAME, vk::API_VERSION_1_3, false);
-    let budget = add(ash::ext::memory_budget::NAME, never, false);
-    let priority = add(ash::ext::memory_priority::NAME, never, false);
-    let pageable = priority && add(ash::ext::pageable_device_local_memory::NAME, never, false);
-    let fd = add(ash::khr::external_memory_fd::NAME, never, false);
-    let dma_buf = fd && add(ash::ext::external_memory_dma_buf::NAME, never, false);
-
-    let mut descriptors = Features::default();
-    if desc.descriptors != Descriptors::Off {
-        descriptors.has_indexing = add(ash::ext::descriptor_indexing::NAME, vk::API_VERSION_1_2, false);
-        descriptors.has_robustness = add(ash::ext::robustness2::NAME, never, false);
-        descriptors.has_buffers = desc.descriptors != Descriptors::Model(DescriptorModel::Sets)
-            && address
-            && descriptors.has_indexing
-            && add(ash::khr::synchronization2::NAME, vk::API_VERSION_1_3, false)
-            && add(ash::ext::descriptor_buffer::NAME, never, false);
-        descriptors.has_mutable =
-            descriptors.has_buffers && add(ash::ext::mutable_descriptor_type::NAME, never, false);
-        descriptors.ask(instance, physical_device);
-    }
-
-    // What is offered and wanted, and in the end what is enabled, stands in the same structures.
-    let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
-    let mut addresses = vk::PhysicalDeviceBufferDeviceAddressFeatures::default();
-    let mut maintenance4 = vk::PhysicalDeviceMaintenance4Features::default();
-    let mut priorities = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default();
-    let mut pages = vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT::default();
-    let mut features = vk::PhysicalDeviceFeatures2::default();
-    if timeline {
-        features = features.push_next(&mut timelines);
-    }
-    if address {
-        features = features.push_next(&mut addresses);
-    }
-    if fourth {
-        features = features.push_next(&mut maintenance4);
-    }
-    if priority {
-        features = features.push_next(&mut priorities);
-    }
-    if pageable {
-        features = features.push_next(&mut pages);
-    }
-    // SAFETY: the physical device is of the instance; the chain is of structures that it knows.
-    unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
+    let mut supported = unsafe { Enabled::supported(instance, physical_device, api_version) }
+        .map_err(OpenError::Device)?
+        .only(desc.wanted());
+    // SAFETY: as above.
+    let has = unsafe { instance.get_physical_device_features(physical_device) };
     // Features that nobody here uses stay off.
-    let sparse_binding = all && features.features.sparse_binding == vk::TRUE;
-    let anisotropy = all && features.features.sampler_anisotropy == vk::TRUE;
-    features.features =
-        vk::PhysicalDeviceFeatures::default().sparse_binding(sparse_binding).sampler_anisotropy(anisotropy);
-    let mut features = descriptors.chain(features);
+    let sparse_binding = desc.extensions == Extensions::All && has.sparse_binding == vk::TRUE;
+    supported.core_features().sparse_binding = sparse_binding.into();
 
     let families = families(instance, physical_device);
     let one = [1.0];
@@ -226,37 +161,28 @@ fn open_device(
         .iter()
         .map(|&family| vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&one))
         .collect();
-    let names: Vec<_> = extensions.iter().map(|name| name.as_ptr()).collect();
-    let info = vk::DeviceCreateInfo::default()
-        .queue_create_infos(&queue_infos)
-        .enabled_extension_names(&names)
-        .push_next(&mut features);
+    let names: Vec<_> = supported.extension_names().into_iter().map(CStr::as_ptr).collect();
+    let info =
+        vk::DeviceCreateInfo::default().queue_create_infos(&queue_infos).enabled_extension_names(&names);
+    let info = supported.push_features(info);
     // SAFETY: extensions and features are ones that the physical device offers.
     let device = unsafe { instance.create_device(physical_device, &info, None) }?;
-
-    let is = |flag: bool, enabled| if flag { enabled } else { Enabled::empty() };
-    let enabled = is(timeline && timelines.timeline_semaphore == vk::TRUE, Enabled::TIMELINE_SEMAPHORE)
-        | is(address && addresses.buffer_device_address == vk::TRUE, Enabled::BUFFER_DEVICE_ADDRESS)
-        | is(fourth && maintenance4.maintenance4 == vk::TRUE, Enabled::MAINTENANCE4)
-        | is(budget, Enabled::MEMORY_BUDGET)
-        | is(priority && priorities.memory_priority == vk::TRUE, Enabled::MEMORY_PRIORITY)
-        | is(
-            pageable && pages.pageable_device_local_memory == vk::TRUE,
-            Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY,
-        )
-        | is(anisotropy, Enabled::SAMPLER_ANISOTROPY)
-        | is(fd, Enabled::EXTERNAL_MEMORY_FD)
-        | is(dma_buf, Enabled::EXTERNAL_MEMORY_DMA_BUF)
-        | is(base.messenger.is_some(), Enabled::DEBUG_UTILS);
+    let debug_utils = if base.messenger.is_some() { Enabled::DEBUG_UTILS } else { Enabled::empty() };
     let context = Arc::new(Context { device, physical_device, families, api_version, sparse_binding, base });
 
     let owner = Arc::clone(&context);
     let (instance, device) = (context.instance.clone(), context.device.clone());
-    let mut described = DeviceDesc::new(instance, physical_device, device, api_version)
-        .with_enabled(enabled)
+    let mut described = DeviceDesc::new(instance, physical_device, device)
+        .with_api_version(api_version)
+        .with_supported(&supported)
+        .with_enabled(debug_utils)
         .kept_alive_by(owner);
-    described = descriptors.describe(desc.descriptors, described);
-    for &family in &context.families {
+    if let Descriptors::Model(model) = desc.descriptors {
+        described = described.with_descriptor_model(model);
+    }
+    // Queues are of no use here without timelines.
+    let has_queues = supported.enabled().contains(Enabled::TIMELINE_SEMAPHORE);
+    for &family in context.families.iter().filter(|_| has_queues) {
         // SAFETY: one queue of each of these families was asked for.
         let queue = unsafe { context.device.get_device_queue(family, 0) };
         described = described.with_queue(queue, family);

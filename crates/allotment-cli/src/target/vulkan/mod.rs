@@ -30,12 +30,9 @@ fn not_opened(error: OpenError, gpu: Option<&str>) -> Failure {
         (OpenError::NoDevice(names), Some(gpu)) if !names.is_empty() => {
             return driver::no_such("Vulkan", gpu, names);
         }
-        (
-            OpenError::NoDevice(_)
-            | OpenError::TooOld
-            | OpenError::Vulkan(vk::Result::ERROR_INCOMPATIBLE_DRIVER),
-            _,
-        ) => NEEDS_DRIVER,
+        (OpenError::NoDevice(_) | OpenError::Vulkan(vk::Result::ERROR_INCOMPATIBLE_DRIVER), _) => {
+            NEEDS_DRIVER
+        }
         (OpenError::NoLoader(_), _) => {
             "install it (libvulkan1, vulkan-loader or the Vulkan SDK) and a driver, or use --device host"
         }

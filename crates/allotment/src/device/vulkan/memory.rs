@@ -63,6 +63,8 @@ impl Shared {
         let named = desc.options.map_or(DedicatedTo::Nothing, |options| options.dedicated_to);
         let alone_in_it = if made_for == DedicatedTo::Nothing { named } else { made_for };
         match alone_in_it {
+            // Below Vulkan 1.1 without the extension, there is no telling.
+            _ if !self.requirements.has_dedicated() => {}
             DedicatedTo::Nothing => {}
             DedicatedTo::Buffer(buffer) => {
                 alone = alone.buffer(buffer);

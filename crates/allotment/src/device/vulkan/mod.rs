@@ -1,17 +1,21 @@
-//! Vulkan 1.1 and up, over the application's own instance and device.
+//! Vulkan 1.0 and up, over the application's own instance and device.
 //!
 //! [`Device`] is made of handles that the application has (`ash`'s tables of functions, a physical device, a
 //! device, its queues) and of what it says is [enabled](Enabled). Nothing else is used: an extension that was
-//! not named is never called, whatever the driver offers. What became core is used from the version on that
-//! the application asked for.
+//! not named is never called, whatever the driver offers. [`Enabled::supported`] asks what there is, and creates
+//! the list of extensions and the chain of features by which a device has all of it. What became core is used where
+//! `ash` found its functions, which loaders and drivers give to an application that asked for the version.
 //!
 //! | what | with | without |
 //! |---|---|---|
-//! | budgets | `VK_EXT_memory_budget`: at most 1 ms old | own bytes, and 80 % of the heap |
+//! | budgets | Vulkan 1.1, `VK_EXT_memory_budget`: at most 1 ms old | own bytes, and 80 % of the heap |
 //! | requirements | Vulkan 1.3 or `VK_KHR_maintenance4`: asked of a description | asked of a temporary object |
+//! | dedicated memory | Vulkan 1.1 or `VK_KHR_dedicated_allocation`: as the driver wants it | no resource needs it |
+//! | largest memory object | Vulkan 1.1: as the driver says | as large as the largest heap |
+//! | shared memory | Vulkan 1.1, `VK_KHR_external_memory_fd` | none |
 //! | priorities | `VK_EXT_memory_priority` | not passed on |
 //! | queues | timeline semaphores, core since 1.2 | the device has none here; memory works all the same |
-//! | descriptors | `VK_EXT_descriptor_buffer`, else descriptor indexing | staging heaps only |
+//! | descriptors | Vulkan 1.1, `VK_EXT_descriptor_buffer`, else descriptor indexing | staging heaps only |
 //!
 //! Memory of protected and of device-coherent types exists only for who says that the feature is on: other
 //! requests are refused before the driver sees them, and no resource's requirements name such a type.
@@ -22,7 +26,7 @@
 //! # fn engine() -> (ash::Instance, ash::vk::PhysicalDevice, ash::Device, ash::vk::Queue) { todo!() }
 //!
 //! let (instance, physical_device, device, queue) = engine();
-//! let desc = DeviceDesc::new(instance, physical_device, device, ash::vk::API_VERSION_1_3)
+//! let desc = DeviceDesc::new(instance, physical_device, device)
 //!     .with_enabled(Enabled::MEMORY_BUDGET | Enabled::TIMELINE_SEMAPHORE)
 //!     .with_queue(queue, 0);
 //! // SAFETY: the handles belong together, outlive the device, and what is said to be enabled is.
@@ -47,6 +51,8 @@ mod queues;
 mod requirements;
 mod residency;
 mod resources;
+mod supported;
+mod version;
 mod whole_images;
 
 use core::any::Any;
@@ -74,6 +80,7 @@ pub use descriptors::{
 pub use images::ImageInfo;
 pub use options::{DedicatedTo, MemoryOptions};
 pub use queues::QueueGuard;
+pub use supported::Supported;
 
 use super::budget::Budgets;
 use super::ledger::Ledger;
@@ -81,14 +88,14 @@ use buffers::Addresses;
 use descriptors::Descriptors;
 use options::Sharing;
 use queues::Queues;
-use requirements::Maintenance4;
+use requirements::{Maintenance4, RequirementsOf};
 use resources::Bindable as _;
 
 bitflags! {
     /// What the application enabled when it made its device, beside what its version makes core.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Enabled: u32 {
-        /// `VK_EXT_memory_budget`.
+        /// `VK_EXT_memory_budget`. Not used below Vulkan 1.1.
         const MEMORY_BUDGET = 1;
         /// `VK_EXT_memory_priority` and its feature.
         const MEMORY_PRIORITY = 1 << 1;
@@ -130,8 +137,17 @@ bitflags! {
         /// The feature `robustBufferAccess`, which makes descriptors in descriptor buffers larger. To be said exactly
         /// where it is on.
         const ROBUST_BUFFER_ACCESS = 1 << 16;
+        /// `VK_KHR_dedicated_allocation`, and `VK_KHR_get_memory_requirements2` with it. Not needed from Vulkan 1.1 on.
+        const DEDICATED_ALLOCATION = 1 << 17;
     }
 }
+
+/// What is of no use without the functions of Vulkan 1.1 that ask about it.
+const ASKED_ABOUT: Enabled = Enabled::MEMORY_BUDGET
+    .union(Enabled::MAINTENANCE4)
+    .union(Enabled::DESCRIPTOR_BUFFER)
+    .union(Enabled::MUTABLE_DESCRIPTOR_TYPE)
+    .union(Enabled::DESCRIPTOR_INDEXING);
 
 /// What a [`Device`] is made of.
 #[derive(Clone)]
@@ -143,8 +159,7 @@ pub struct DeviceDesc {
     pub physical_device: vk::PhysicalDevice,
     /// The functions of the application's device.
     pub device: ash::Device,
-    /// The version that the application asked for (`VkApplicationInfo::apiVersion`), at least 1.1. What the
-    /// physical device supports less is taken into account here.
+    /// No newer version of Vulkan is used than this; see [`with_api_version`](Self::with_api_version).
     pub api_version: u32,
     /// What else was enabled.
     pub enabled: Enabled,
@@ -161,19 +176,15 @@ pub struct DeviceDesc {
 }
 
 impl DeviceDesc {
-    /// A device of which nothing is enabled beside what is core in `api_version`, with no queues.
+    /// A device of which nothing is enabled beside what is core in the version that the application asked for, with no
+    /// queues.
     #[must_use]
-    pub fn new(
-        instance: ash::Instance,
-        physical_device: vk::PhysicalDevice,
-        device: ash::Device,
-        api_version: u32,
-    ) -> Self {
+    pub fn new(instance: ash::Instance, physical_device: vk::PhysicalDevice, device: ash::Device) -> Self {
         Self {
             instance,
             physical_device,
             device,
-            api_version,
+            api_version: u32::MAX,
             enabled: Enabled::empty(),
             queues: Vec::new(),
             descriptor_model: None,
@@ -181,6 +192,16 @@ impl DeviceDesc {
             descriptor_stages: vk::ShaderStageFlags::ALL_GRAPHICS | vk::ShaderStageFlags::COMPUTE,
             owner: None,
         }
+    }
+
+    /// The same, and no newer version of Vulkan is used than this. It need not be said: used is what the physical device
+    /// supports and `ash` found the functions of, up to 1.3. Where the application asked for less
+    /// (`VkApplicationInfo::apiVersion`), loaders and drivers that keep to the specification give it no more functions;
+    /// for others it says so here.
+    #[must_use]
+    pub fn with_api_version(mut self, api_version: u32) -> Self {
+        self.api_version = api_version;
+        self
     }
 
     /// The same, and what was enabled.
@@ -271,6 +292,7 @@ struct Shared {
     /// The families of all queues, each once, in ascending order.
     families: Vec<u32>,
     maintenance4: Option<Maintenance4>,
+    requirements: RequirementsOf,
     addresses: Option<Addresses>,
     debug_utils: Option<ash::ext::debug_utils::Device>,
     pageable: Option<ash::ext::pageable_device_local_memory::Device>,
@@ -291,7 +313,7 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::NotEnabled`] for queues without [`Enabled::TIMELINE_SEMAPHORE`].
-    /// [`DeviceError::Unsupported`] below Vulkan 1.1, for more than 256 queues, for a queue that cannot copy, for
+    /// [`DeviceError::Unsupported`] for more than 256 queues, for a queue that cannot copy, for
     /// a [model](DeviceDesc::with_descriptor_model) of descriptors that is not enabled, or for types of them that are
     /// not Vulkan 1.0's or named twice, else what the driver refuses with.
     ///
@@ -299,21 +321,27 @@ impl Device {
     ///
     /// - The handles of `desc` belong together, and outlive all clones of the device, which an
     ///   [owner](DeviceDesc::owner) can see to.
-    /// - What `desc` says is enabled is enabled, and `api_version` is no more than the instance was made
-    ///   with.
+    /// - What `desc` says is enabled is enabled. The instance was created for the version whose functions the loader
+    ///   gave it, or `desc` [says](DeviceDesc::with_api_version) for which.
     /// - Each queue was got from the device, of the family that is named with it, without flags; it is
     ///   named once, and whoever else uses it does so while holding [`lock_queue`](Self::lock_queue).
-    pub unsafe fn new(desc: DeviceDesc) -> Result<Self, DeviceError> {
+    pub unsafe fn new(mut desc: DeviceDesc) -> Result<Self, DeviceError> {
         // SAFETY: the physical device is of this instance.
         let supported = unsafe { desc.instance.get_physical_device_properties(desc.physical_device) };
-        let version = desc.api_version.min(supported.api_version);
-        if version < vk::API_VERSION_1_1 || desc.queues.len() > 256 {
+        let version = version::found(&desc.instance, &desc.device);
+        let version = version.min(desc.api_version).min(supported.api_version);
+        if desc.queues.len() > 256 {
             return Err(DeviceError::Unsupported);
+        }
+        if version < vk::API_VERSION_1_1 {
+            // There are no functions by which they are asked about.
+            desc.enabled -= ASKED_ABOUT;
         }
         let DeviceDesc { instance, physical_device, device: raw, enabled, queues, owner, .. } = desc.clone();
         let maintenance4 = Maintenance4::of(&instance, &raw, version, enabled);
         // SAFETY: the caller's promise about the handles.
-        let described = unsafe { properties::describe(&instance, physical_device, maintenance4.is_some()) };
+        let described =
+            unsafe { properties::describe(&instance, physical_device, version, maintenance4.is_some()) };
         let (mut properties, max_buffer_size) = described;
         let usable_types = properties::usable_types(&properties, enabled);
         if !queues.is_empty() && !enabled.contains(Enabled::TIMELINE_SEMAPHORE) {
@@ -357,6 +385,7 @@ impl Device {
             shares_memory: AtomicBool::new(false),
             families,
             maintenance4,
+            requirements: RequirementsOf::new(&instance, &desc.device, version, enabled),
             addresses: Addresses::of(&instance, &desc.device, version, enabled),
             debug_utils,
             pageable,
@@ -380,7 +409,13 @@ impl Device {
         self.shared.physical_device
     }
 
-    /// What the application said is enabled.
+    /// The version of Vulkan whose core is used: at most 1.3, and what the application asked for.
+    #[must_use]
+    pub fn api_version(&self) -> u32 {
+        self.shared.version
+    }
+
+    /// What the application said is enabled, less what the version has no use for.
     #[must_use]
     pub fn enabled(&self) -> Enabled {
         self.shared.enabled

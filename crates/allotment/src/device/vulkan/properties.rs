@@ -13,11 +13,12 @@ use crate::device::{
 ///
 /// # Safety
 ///
-/// `physical_device` is of `instance`, both of Vulkan 1.1 at least, and of a device with maintenance4 where
+/// `physical_device` is of `instance`, both of this version of Vulkan at least, and of a device with maintenance4 where
 /// that is said.
 pub(super) unsafe fn describe(
     instance: &ash::Instance,
     physical_device: vk::PhysicalDevice,
+    version: u32,
     maintenance4: bool,
 ) -> (DeviceProperties, u64) {
     let mut third = vk::PhysicalDeviceMaintenance3Properties::default();
@@ -26,9 +27,14 @@ pub(super) unsafe fn describe(
     if maintenance4 {
         answer = answer.push_next(&mut fourth);
     }
-    // SAFETY: the caller's promise; the chained structures are core or enabled.
-    unsafe { instance.get_physical_device_properties2(physical_device, &mut answer) };
-    let own = answer.properties;
+    let own = if version >= vk::API_VERSION_1_1 {
+        // SAFETY: the caller's promise; the chained structures are core or enabled.
+        unsafe { instance.get_physical_device_properties2(physical_device, &mut answer) };
+        answer.properties
+    } else {
+        // SAFETY: as above.
+        unsafe { instance.get_physical_device_properties(physical_device) }
+    };
     // SAFETY: as above.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical_device) };
 
@@ -41,6 +47,7 @@ pub(super) unsafe fn describe(
         heap: HeapIndex(memory_type.heap_index as u8),
         properties: properties_of(memory_type.property_flags),
     });
+    let largest_heap = memory.memory_heaps_as_slice().iter().map(|heap| heap.size).max();
     let name = own.device_name_as_c_str().map_or_else(|_| "?".into(), |name| name.to_string_lossy());
     let properties = DeviceProperties {
         name: name.into_owned(),
@@ -51,7 +58,12 @@ pub(super) unsafe fn describe(
             buffer_image_granularity: alignment(own.limits.buffer_image_granularity),
             non_coherent_atom_size: alignment(own.limits.non_coherent_atom_size),
             max_allocation_count: own.limits.max_memory_allocation_count,
-            max_allocation_size: third.max_memory_allocation_size,
+            max_allocation_size: if version >= vk::API_VERSION_1_1 {
+                third.max_memory_allocation_size
+            } else {
+                // Vulkan 1.0 names no other limit.
+                largest_heap.unwrap_or(0)
+            },
             // 4 is what queues for copies alone want.
             image_copy_offset_alignment: alignment(own.limits.optimal_buffer_copy_offset_alignment.max(4)),
             image_copy_row_alignment: alignment(own.limits.optimal_buffer_copy_row_pitch_alignment),

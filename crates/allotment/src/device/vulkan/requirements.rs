@@ -22,7 +22,7 @@ impl Maintenance4 {
     ) -> Option<Self> {
         if version >= vk::API_VERSION_1_3 {
             Some(Self::Core)
-        } else if enabled.contains(Enabled::MAINTENANCE4) {
+        } else if version >= vk::API_VERSION_1_1 && enabled.contains(Enabled::MAINTENANCE4) {
             Some(Self::Extension(ash::khr::maintenance4::Device::new(instance, device)))
         } else {
             None
@@ -64,6 +64,84 @@ impl Maintenance4 {
                 // SAFETY: the caller's promise.
                 unsafe { functions.get_device_image_memory_requirements(info, answer) };
             }
+        }
+    }
+}
+
+/// The functions that tell what an object needs: core in 1.1, else of `VK_KHR_get_memory_requirements2`, else those of
+/// 1.0, which say nothing of dedicated memory.
+pub(super) enum RequirementsOf {
+    Core,
+    Extension(ash::khr::get_memory_requirements2::Device),
+    First,
+}
+
+impl RequirementsOf {
+    pub(super) fn new(
+        instance: &ash::Instance,
+        device: &ash::Device,
+        version: u32,
+        enabled: Enabled,
+    ) -> Self {
+        if version >= vk::API_VERSION_1_1 {
+            Self::Core
+        } else if enabled.contains(Enabled::DEDICATED_ALLOCATION) {
+            Self::Extension(ash::khr::get_memory_requirements2::Device::new(instance, device))
+        } else {
+            Self::First
+        }
+    }
+
+    /// Whether memory can be told of the resource that it is for.
+    pub(super) fn has_dedicated(&self) -> bool {
+        !matches!(self, Self::First)
+    }
+
+    /// # Safety
+    ///
+    /// The buffer is live and of `device`.
+    pub(super) unsafe fn buffer(
+        &self,
+        device: &ash::Device,
+        buffer: vk::Buffer,
+        answer: &mut vk::MemoryRequirements2<'_>,
+    ) {
+        let wanted = vk::BufferMemoryRequirementsInfo2::default().buffer(buffer);
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Core => unsafe { device.get_buffer_memory_requirements2(&wanted, answer) },
+            Self::Extension(functions) => {
+                // SAFETY: the caller's promise.
+                unsafe { functions.get_buffer_memory_requirements2(&wanted, answer) };
+            }
+            // SAFETY: the caller's promise.
+            Self::First => unsafe {
+                answer.memory_requirements = device.get_buffer_memory_requirements(buffer);
+            },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The image is live, of `device`, and not disjoint.
+    pub(super) unsafe fn image(
+        &self,
+        device: &ash::Device,
+        image: vk::Image,
+        answer: &mut vk::MemoryRequirements2<'_>,
+    ) {
+        let wanted = vk::ImageMemoryRequirementsInfo2::default().image(image);
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Core => unsafe { device.get_image_memory_requirements2(&wanted, answer) },
+            Self::Extension(functions) => {
+                // SAFETY: the caller's promise.
+                unsafe { functions.get_image_memory_requirements2(&wanted, answer) };
+            }
+            // SAFETY: the caller's promise.
+            Self::First => unsafe {
+                answer.memory_requirements = device.get_image_memory_requirements(image);
+            },
         }
     }
 }

@@ -33,9 +33,8 @@ impl Bindable for vk::Buffer {
     }
 
     fn needs(self, device: &Shared) -> Requirements {
-        let wanted = vk::BufferMemoryRequirementsInfo2::default().buffer(self);
-        // SAFETY: the buffer is live; the function is core in 1.1.
-        device.asked(|answer| unsafe { device.raw.get_buffer_memory_requirements2(&wanted, answer) })
+        // SAFETY: the buffer is live.
+        device.asked(|answer| unsafe { device.requirements.buffer(&device.raw, self, answer) })
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
@@ -55,9 +54,8 @@ impl Bindable for vk::Image {
     }
 
     fn needs(self, device: &Shared) -> Requirements {
-        let wanted = vk::ImageMemoryRequirementsInfo2::default().image(self);
-        // SAFETY: the image is live; the function is core in 1.1.
-        device.asked(|answer| unsafe { device.raw.get_image_memory_requirements2(&wanted, answer) })
+        // SAFETY: the image is live, and not disjoint.
+        device.asked(|answer| unsafe { device.requirements.image(&device.raw, self, answer) })
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {

@@ -18,7 +18,7 @@ use crate::suite;
 use crate::vulkan_only;
 
 /// What the layer may say: which rule (old layers put `UNASSIGNED-` before it), about what, and why.
-const ALLOWED: [(&str, &str, &str); 17] = [
+const ALLOWED: [(&str, &str, &str); 18] = [
     (
         "BestPractices-vkCreateInstance-specialuse-extension-debugging",
         "CreateInstance()",
@@ -63,6 +63,11 @@ const ALLOWED: [(&str, &str, &str); 17] = [
         "without it, slots of a descriptor buffer would be of one type",
     ),
     (
+        "BestPractices-vkCreateDevice-physical-device-features-not-retrieved",
+        "vkGetPhysicalDeviceFeatures()",
+        "the layer of Vulkan 1.4 overlooks that call, and notices the newer one, which Vulkan 1.0 does not have",
+    ),
+    (
         "BestPractices-SpirvDeprecated_WorkgroupSize",
         "vkCreateComputePipelines()",
         "the shader that reads through descriptors runs on Vulkan 1.1 as well",
@@ -101,6 +106,12 @@ pub(super) fn kind() -> Kind {
     }
     for test in vulkan_only::all() {
         kind.add("", test, || VulkanFixture::new(&desc()));
+    }
+    for test in vulkan_only::of_versions() {
+        kind.add("1.0", test, || VulkanFixture::new(&desc().of_version(ash::vk::API_VERSION_1_0)));
+        kind.add("1.1", test, move || VulkanFixture::new(&older()));
+        kind.add("1.2", test, || VulkanFixture::new(&desc().of_version(ash::vk::API_VERSION_1_2)));
+        kind.add("1.3", test, || VulkanFixture::new(&desc()));
     }
     kind
 }

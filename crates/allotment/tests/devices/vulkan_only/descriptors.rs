@@ -50,8 +50,9 @@ fn again(gpu: &Vulkan, change: impl FnOnce(DeviceDesc) -> DeviceDesc) -> Result<
     let headless = gpu.fixture().headless();
     let (instance, physical, raw) =
         (headless.instance().clone(), headless.physical_device(), headless.raw().clone());
-    let desc =
-        DeviceDesc::new(instance, physical, raw, headless.api_version()).with_enabled(gpu.device().enabled());
+    let desc = DeviceDesc::new(instance, physical, raw)
+        .with_api_version(headless.api_version())
+        .with_enabled(gpu.device().enabled());
     // SAFETY: the handles are those of a device that outlives this one, and nothing more is said to be enabled.
     unsafe { Device::new(change(desc)) }
 }

@@ -7,6 +7,7 @@ mod rings;
 #[cfg(unix)]
 mod sharing;
 mod sparse;
+mod versions;
 mod whole_images;
 
 use allotment::device::vulkan::{Device, DeviceDesc, Enabled, ImageInfo};
@@ -41,6 +42,11 @@ pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
 /// Those about descriptors of either model.
 pub(crate) fn of_descriptors() -> Vec<Test<VulkanFixture>> {
     descriptors::all()
+}
+
+/// Those about the version of Vulkan that an application asks for.
+pub(crate) fn of_versions() -> Vec<Test<VulkanFixture>> {
+    versions::all()
 }
 
 fn own() -> Vec<Test<VulkanFixture>> {
@@ -423,8 +429,7 @@ fn queues_without_timeline_semaphores_are_refused(gpu: &Vulkan) {
     // SAFETY: one queue of the family was asked for when the device was opened.
     let queue = unsafe { raw.get_device_queue(family, 0) };
     let (instance, physical) = (headless.instance().clone(), headless.physical_device());
-    let desc =
-        DeviceDesc::new(instance, physical, raw.clone(), headless.api_version()).with_queue(queue, family);
+    let desc = DeviceDesc::new(instance, physical, raw.clone()).with_queue(queue, family);
     // SAFETY: the handles belong together; nothing more is said to be enabled than is.
     let refused = unsafe { Device::new(desc.clone()) };
     let missing = DeviceError::NotEnabled(MissingFeature::TimelineSemaphore);

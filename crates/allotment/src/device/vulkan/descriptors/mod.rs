@@ -127,9 +127,14 @@ impl Descriptors {
         if offers_sets {
             answer = answer.push_next(&mut of_sets);
         }
-        // SAFETY: the caller's promise; the chained structures are of what is enabled.
-        unsafe { instance.get_physical_device_properties2(desc.physical_device, &mut answer) };
-        let core = answer.properties.limits;
+        let core = if offers_buffers || offers_sets {
+            // SAFETY: the caller's promise; the chained structures are of what is enabled, which is nothing below 1.1.
+            unsafe { instance.get_physical_device_properties2(desc.physical_device, &mut answer) };
+            answer.properties.limits
+        } else {
+            // SAFETY: as above.
+            unsafe { instance.get_physical_device_properties(desc.physical_device) }.limits
+        };
 
         let buffers = if offers_buffers && desc.descriptor_model != Some(DescriptorModel::Sets) {
             DescriptorBuffers::new(&wanted, &of_buffers)?

@@ -1,0 +1,151 @@
+//! Applications that ask for some version of Vulkan, and do not say which.
+
+use allotment::device::vulkan::{BufferInfo, Device, DeviceDesc, Enabled, ImageInfo, MemoryOptions};
+use allotment::device::{
+    BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, MissingFeature, Tiling,
+};
+use allotment::memory::Dedicated;
+use allotment::{AllocationDesc, Intent, Requirements};
+use ash::vk;
+
+use super::{Vulkan, allocator, wanted};
+use crate::fixture::{Fixture as _, Outcome, Test, tests};
+use crate::gpu::pattern;
+use crate::kinds::vulkan::VulkanFixture;
+
+pub(super) fn all() -> Vec<Test<VulkanFixture>> {
+    tests![VulkanFixture:
+        the_version_need_not_be_told,
+        buffers_and_images_are_created_and_destroyed,
+        what_is_written_is_read_back,
+        memory_is_shared_from_vulkan_1_1_on,
+        a_device_is_created_with_what_is_supported,
+        of_what_is_supported_only_what_is_wanted_is_named,
+    ]
+}
+
+fn desc(gpu: &Vulkan) -> DeviceDesc {
+    let headless = gpu.fixture().headless();
+    let (instance, raw) = (headless.instance().clone(), headless.raw().clone());
+    DeviceDesc::new(instance, headless.physical_device(), raw)
+}
+
+fn the_version_need_not_be_told(gpu: &Vulkan) {
+    let asked_for = gpu.fixture().headless().api_version();
+    let enabled = gpu.device().enabled();
+    // SAFETY: the handles are those of a device that outlives this one, and nothing more is said to be enabled.
+    let device = unsafe { Device::new(desc(gpu).with_enabled(enabled)) }.unwrap();
+    assert_eq!(vk::api_version_minor(device.api_version()), vk::api_version_minor(asked_for));
+    // SAFETY: as above.
+    let older = unsafe { Device::new(desc(gpu).with_api_version(vk::API_VERSION_1_0)) }.unwrap();
+    assert_eq!(older.api_version(), vk::API_VERSION_1_0);
+    let limits = older.properties().limits;
+    assert!(limits.max_allocation_size > 0 && limits.max_allocation_count > 0, "{limits:?}");
+    assert_eq!(older.properties().heaps, gpu.properties().heaps);
+}
+
+fn buffers_and_images_are_created_and_destroyed(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    let mut image = ImageDesc::new(64, 32, gpu.fixture().image_format());
+    for tiling in [Tiling::Optimal, Tiling::Linear] {
+        for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
+            image.tiling = tiling;
+            let wish = wanted(Intent::Device).dedicated(dedicated);
+            let buffer = allocator.create_buffer(&BufferDesc::new(5000).into(), &wish).unwrap();
+            let image = allocator.create_image(&image.into(), &wish).unwrap();
+            allocator.destroy_buffer(buffer).unwrap();
+            allocator.destroy_image(image).unwrap();
+        }
+    }
+}
+
+fn what_is_written_is_read_back(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    let desc = AllocationDesc::new(Requirements::new(10_000), Intent::Upload);
+    let allocation = allocator.allocate(&desc).unwrap();
+    let bytes = pattern(3, 10_000);
+    allocator.write(&allocation, 0, &bytes).unwrap();
+    let mut found = vec![0; 10_000];
+    allocator.read(&allocation, 0, &mut found).unwrap();
+    assert_eq!(found, bytes);
+    allocator.free(allocation).unwrap();
+}
+
+fn memory_is_shared_from_vulkan_1_1_on(gpu: &Vulkan) -> Outcome {
+    const OPAQUE: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
+    if gpu.device().api_version() >= vk::API_VERSION_1_1 {
+        return Outcome::DoesNotApply("the device is of a later version than Vulkan 1.0");
+    }
+    // Even where the extension is said to be enabled: nothing tells what may be shared.
+    let desc = desc(gpu).with_enabled(Enabled::EXTERNAL_MEMORY_FD);
+    // SAFETY: the handles are those of a device that outlives this one; the extension is never used.
+    let device = unsafe { Device::new(desc) }.unwrap();
+    let missing = DeviceError::NotEnabled(MissingFeature::ExternalMemory);
+    let buffer = BufferInfo::from(BufferDesc::new(64)).shared_as(OPAQUE);
+    assert_eq!(device.buffer_requirements(&buffer), Err(missing));
+    let image = ImageInfo::from(ImageDesc::new(8, 8, gpu.fixture().image_format())).shared_as(OPAQUE);
+    assert_eq!(device.image_requirements(&image), Err(missing));
+    let options = MemoryOptions::new().exported_as(OPAQUE);
+    let memory = MemoryDesc::new(gpu.buffer_types()[0], 64).with_options(Some(&options));
+    assert_eq!(device.allocate_memory(&memory), Err(missing));
+    Outcome::Ran
+}
+
+fn a_device_is_created_with_what_is_supported(gpu: &Vulkan) {
+    let headless = gpu.fixture().headless();
+    let (instance, physical) = (headless.instance(), headless.physical_device());
+    let version = headless.api_version();
+    // SAFETY: the physical device is of the instance, which was created for this version.
+    let mut supported = unsafe { Enabled::supported(instance, physical, version) }.unwrap();
+    let names: Vec<_> = supported.extension_names().into_iter().map(core::ffi::CStr::as_ptr).collect();
+    let family = headless.queue_families()[0];
+    let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
+    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
+    let info = supported.push_features(info);
+    // SAFETY: extensions and features are ones that the physical device supports.
+    let raw = unsafe { instance.create_device(physical, &info, None) }.unwrap();
+    let mut desc = DeviceDesc::new(instance.clone(), physical, raw.clone()).with_supported(&supported);
+    if supported.enabled().contains(Enabled::TIMELINE_SEMAPHORE) {
+        // SAFETY: one queue of the family was asked for.
+        desc = desc.with_queue(unsafe { raw.get_device_queue(family, 0) }, family);
+    }
+    let queues = desc.queues.len();
+    // SAFETY: the handles belong together; what is supported was enabled.
+    let device = unsafe { Device::new(desc) }.unwrap();
+    assert_eq!(device.properties().queues.len(), queues);
+    assert_eq!(device.descriptor_model(), gpu.device().descriptor_model());
+    drop(device);
+    // SAFETY: created above; nothing of it is left.
+    unsafe { raw.destroy_device(None) };
+}
+
+fn of_what_is_supported_only_what_is_wanted_is_named(gpu: &Vulkan) {
+    let headless = gpu.fixture().headless();
+    let only = |wanted| {
+        let (instance, version) = (headless.instance(), headless.api_version());
+        // SAFETY: the physical device is of the instance, which was created for this version.
+        let supported = unsafe { Enabled::supported(instance, headless.physical_device(), version) };
+        supported.unwrap().only(wanted)
+    };
+    let nothing = only(Enabled::empty());
+    assert_eq!((nothing.enabled(), nothing.extension_names().len()), (Enabled::empty(), 0));
+    let all = only(Enabled::all());
+    assert!(!all.enabled().contains(Enabled::DEBUG_UTILS), "that is the instance's");
+    let mut names = all.extension_names();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all.extension_names().len(), "each is named once");
+    // Of no use without what it depends on.
+    for dependent in [
+        Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY,
+        Enabled::EXTERNAL_MEMORY_DMA_BUF,
+        Enabled::DESCRIPTOR_BUFFER,
+        Enabled::MUTABLE_DESCRIPTOR_TYPE,
+    ] {
+        assert_eq!(only(dependent).enabled(), Enabled::empty(), "{dependent:?}");
+    }
+    let timelines = only(Enabled::TIMELINE_SEMAPHORE);
+    let named = timelines.enabled().contains(Enabled::TIMELINE_SEMAPHORE)
+        && headless.api_version() < vk::API_VERSION_1_2;
+    assert_eq!(timelines.extension_names().contains(&ash::khr::timeline_semaphore::NAME), named);
+}
