@@ -106,17 +106,15 @@ impl<D: DescriptorDevice> SamplerCache<D> {
         // Made with no lock held. Somebody else may do the same; the one that comes first stays.
         self.reclaim();
         let device = self.inner.heap.allocator().device();
-        let sampler = device.create_sampler(desc)?;
+        // It is destroyed where the slot is refused, or the device panics: nobody has seen it.
+        let sampler = Orphan {
+            device: Arc::clone(self.inner.heap.allocator()),
+            sampler: Some(device.create_sampler(desc)?),
+        };
         // SAFETY: of the heap's own device, and destroyed after its slot has come back.
-        let inserted = self.inner.heap.insert(&unsafe { device.sampler_descriptor(&sampler) }, None);
-        match inserted {
-            Ok(slot) => Ok(self.inner.enter(*desc, slot, sampler)),
-            Err(error) => {
-                // SAFETY: made by this device just now, and nobody has seen it.
-                unsafe { device.destroy_sampler(sampler) };
-                Err(self.inner.what_helps(error))
-            }
-        }
+        let inserted = self.inner.heap.insert(&unsafe { device.sampler_descriptor(sampler.get()) }, None);
+        let slot = inserted.map_err(|error| self.inner.what_helps(error))?;
+        Ok(self.inner.enter(*desc, slot, sampler))
     }
 
     /// How many samplers there are, those included that nobody has any more and the GPU may use.
@@ -159,19 +157,21 @@ impl<D: DescriptorDevice> Inner<D> {
         self: &Arc<Self>,
         desc: SamplerDesc,
         slot: DescriptorSlot,
-        sampler: D::Sampler,
+        sampler: Orphan<D>,
     ) -> CachedSampler<D> {
         let mut entries = locked(&self.entries);
         let found = entries.get_mut(&desc).map(Entry::take);
         let Some(found) = found else {
-            entries.insert(desc, Entry { slot, sampler, users: 1, round: 0 });
+            entries.insert(desc, Entry { slot, sampler: sampler.into_inner(), users: 1, round: 0 });
             return CachedSampler { inner: Arc::clone(self), desc, slot };
         };
         drop(entries);
+        // From here on it is a user, also where the device panics.
+        let found = CachedSampler { inner: Arc::clone(self), desc, slot: found };
         self.heap.shared.remove_unused(slot);
-        // SAFETY: made by this device just now; nobody was told of it, and nobody reads the slot.
-        unsafe { self.heap.allocator().device().destroy_sampler(sampler) };
-        CachedSampler { inner: Arc::clone(self), desc, slot: found }
+        // Nobody was told of it, and nobody reads the slot.
+        drop(sampler);
+        found
     }
 
     fn reclaim(&self) -> Reclaimed {
@@ -226,10 +226,26 @@ struct Orphan<D: DescriptorDevice> {
     sampler: Option<D::Sampler>,
 }
 
+impl<D: DescriptorDevice> Orphan<D> {
+    fn get(&self) -> &D::Sampler {
+        match &self.sampler {
+            Some(sampler) => sampler,
+            None => unreachable!("taken only by who consumes it"),
+        }
+    }
+
+    fn into_inner(mut self) -> D::Sampler {
+        match self.sampler.take() {
+            Some(sampler) => sampler,
+            None => unreachable!("taken only by who consumes it"),
+        }
+    }
+}
+
 impl<D: DescriptorDevice> Drop for Orphan<D> {
     fn drop(&mut self) {
         if let Some(sampler) = self.sampler.take() {
-            // SAFETY: made by this device; what it was retired in has waited for the queues.
+            // SAFETY: made by this device; no queue has seen it, or what it was retired in has waited for the queues.
             unsafe { self.device.device().destroy_sampler(sampler) };
         }
     }

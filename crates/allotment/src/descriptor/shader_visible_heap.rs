@@ -816,6 +816,18 @@ impl<D: DescriptorDevice> Shared<D> {
     }
 }
 
+/// Retires something when it is dropped.
+struct Last<'a, T: Send + 'static> {
+    tracker: &'a SubmissionTracker,
+    what: Option<T>,
+}
+
+impl<T: Send + 'static> Drop for Last<'_, T> {
+    fn drop(&mut self) {
+        self.what.take().into_iter().for_each(|what| RetireQueue::new(self.tracker).retire(what));
+    }
+}
+
 /// A staging heap for what is in slots and tables, all of it written.
 fn new_mirror<D: DescriptorDevice>(
     allocator: &Arc<Allocator<D>>,
@@ -846,9 +858,13 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
     /// more use.
     fn drop(&mut self) {
         let live = self.shared.write_lock().take();
-        // With the lock given back: the mirror goes now, the device's heap with what it points at later.
-        let current = live.map(|live| live.current);
-        RetireQueue::new(&self.shared.tracker).retire((current, self.shared.slots.take_keeps()));
+        // With the lock given back: the mirror goes now, the device's heap with what it points at later, also where the
+        // device panics when the mirror goes.
+        let (current, mirror) = live.map(|live| (live.current, live.mirror)).unzip();
+        let last =
+            Last { tracker: &self.shared.tracker, what: Some((current, self.shared.slots.take_keeps())) };
+        drop(mirror);
+        drop(last);
         self.shared.reclaim();
     }
 }

@@ -26,6 +26,8 @@
 //! page with runs. A new page is a driver's heap.
 
 use core::fmt;
+use core::mem;
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::collections::HashMap;
@@ -161,7 +163,7 @@ impl<D: DescriptorDevice> PageHeap<D> {
     }
 
     fn replace(&self, heap: Option<DeviceHeap<D>>) -> Option<DeviceHeap<D>> {
-        core::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), heap)
+        mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), heap)
     }
 }
 
@@ -289,11 +291,12 @@ impl<D: DescriptorDevice> StagingHeap<D> {
         }
         let run = self.allocate_run(count);
         match run {
-            Ok(mut run) => {
+            Ok(run) => {
                 self.counts.take(count);
+                let mut unfilled = Unfilled { heap: self, run: Some(run) };
                 // Who writes some of a run copies all of it.
-                self.fill(&mut run, Fill::Null)?;
-                Ok(run)
+                unfilled.run.iter_mut().try_for_each(|run| self.fill(run, Fill::Null))?;
+                unfilled.run.take().ok_or(DescriptorError::Stale)
             }
             Err(error) => {
                 self.counts.failures.fetch_add(1, Relaxed);
@@ -492,7 +495,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
                 }
             };
             // Empty now, and nothing was taken from it since the last time.
-            let was_idle = core::mem::replace(&mut slot.idle, empty);
+            let was_idle = mem::replace(&mut slot.idle, empty);
             let stays = match which {
                 Trim::Empty => !empty,
                 Trim::Idle => {
@@ -526,14 +529,28 @@ impl<D: DescriptorDevice> StagingHeap<D> {
         descriptor: &D::Descriptor<'_>,
     ) -> Result<(), DescriptorError> {
         check_range(at, 1, range.count)?;
-        {
-            let heap = self.heap_of(range)?;
-            let heap = heap.as_ref().ok_or(DescriptorError::Stale)?;
+        let all = range.count == 1;
+        self.change(range, all, |heap, range| {
             // SAFETY: the range is borrowed mutably, and there is only one of it; no GPU reads staging heaps.
-            unsafe { heap.write(range.first + at, descriptor) }?;
-        }
-        range.written |= range.count == 1;
-        Ok(())
+            unsafe { heap.write(range.start + at, descriptor) }
+        })
+    }
+
+    /// Does something that changes what a range holds, all of it perhaps. Should the device panic meanwhile, the range
+    /// counts as not written, so that nothing is copied of which the caller thinks that it was not written.
+    fn change(
+        &self,
+        range: &mut StagingRange,
+        all: bool,
+        change: impl FnOnce(&DeviceHeap<D>, Range<u32>) -> Result<(), DescriptorError>,
+    ) -> Result<(), DescriptorError> {
+        let before = mem::replace(&mut range.written, false);
+        let changed = self.heap_of(range).and_then(|heap| {
+            let heap = heap.as_ref().ok_or(DescriptorError::Stale)?;
+            change(heap, range.first..range.first + range.count)
+        });
+        range.written = before || all && changed.is_ok();
+        changed
     }
 
     /// Makes all descriptors of a range what `fill` says.
@@ -542,14 +559,10 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     ///
     /// [`DescriptorError::Foreign`].
     pub fn fill(&self, range: &mut StagingRange, fill: Fill) -> Result<(), DescriptorError> {
-        {
-            let heap = self.heap_of(range)?;
-            let heap = heap.as_ref().ok_or(DescriptorError::Stale)?;
+        self.change(range, fill != Fill::Leave, |heap, range| {
             // SAFETY: as in `write`.
-            unsafe { heap.fill(range.first..range.first + range.count, fill) }?;
-        }
-        range.written |= fill != Fill::Leave;
-        Ok(())
+            unsafe { heap.fill(range, fill) }
+        })
     }
 
     /// Where the first descriptor of a range is, to the CPU: what an API's calls for render targets want. 0 where the
@@ -635,6 +648,22 @@ impl<D: DescriptorDevice> StagingHeap<D> {
             failures: self.counts.failures.load(Relaxed).into(),
         };
         usage.statistics(capacity, largest, count)
+    }
+}
+
+/// A run that nobody has yet, which goes back where it cannot be filled.
+struct Unfilled<'a, D: DescriptorDevice> {
+    heap: &'a StagingHeap<D>,
+    /// Taken out once it is filled.
+    run: Option<StagingRange>,
+}
+
+impl<D: DescriptorDevice> Drop for Unfilled<'_, D> {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.take() {
+            let freed = self.heap.free(run);
+            debug_assert!(freed.is_ok(), "it is this heap's");
+        }
     }
 }
 

@@ -17,8 +17,10 @@
 //! so a target, walked by who wants to write where the CPU reaches.
 
 use core::mem;
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::panic::catch_unwind;
 
 use super::error::{RingError, UploadError};
 use super::slice::UploadSlice;
@@ -316,6 +318,8 @@ impl<D: Device> Lane<D> {
                 Err(refusal) => return Err(refusal.into()),
             };
             match (wait, self.when_full) {
+                // Nothing is staged, so the open frame is of a write that panicked.
+                (WaitFor::Submission, _) if self.recording.is_none() => ring.discard(),
                 // An upload has no tickets.
                 (_, WhenFull::Refuse) | (WaitFor::Tickets, _) => {
                     self.statistics.refusals += 1;
@@ -368,20 +372,20 @@ impl<D: Device> Lane<D> {
     ) -> Result<(), UploadError> {
         let Some(recording) = self.recording.take() else { return Ok(()) };
         let device = memory.allocator().device();
-        let unwinding = Unwinding { lane: self, device };
-        let submitted = unwinding.lane.give(recording, |queue, work| submit(device, queue, work));
-        mem::forget(unwinding);
-        match submitted {
+        let mut ending = Ending { lane: self, device, point: None };
+        match ending.lane.give(recording, |queue, work| submit(device, queue, work)) {
             Ok(point) => {
-                let tracker = memory.deferred().tracker();
-                self.forget_done(tracker);
-                self.went(point);
+                ending.point = Some(point);
+                ending.lane.waits.clear();
+                ending.lane.statistics.submissions += 1;
+                // Before the batch joins the list, which so stays as short as it can.
+                ending.lane.forget_done(memory.deferred().tracker());
+                drop(ending);
                 self.ring.iter_mut().for_each(|ring| _ = ring.reclaim());
-                self.waits.clear();
-                self.statistics.submissions += 1;
                 Ok(())
             }
             Err(refused) => {
+                mem::forget(ending);
                 // Nothing was lost: it can be tried again.
                 self.recording = Some(refused.recording);
                 Err(refused.error.into())
@@ -464,18 +468,29 @@ impl<D: Device> Lane<D> {
     }
 }
 
-/// Ends a batch whose submission panics. Its recording is gone by then, so it must not be submitted again; and as
-/// nobody knows whether the queue has it, its bytes stay until all is done that the queue was given by now. What it
-/// waited for, the next batch waits for as well.
-struct Unwinding<'a, D: Device> {
+/// Ends a batch when it is dropped: when the batch was submitted, or when its submission panics. Its recording is gone by
+/// then, so it must not be submitted again. Where nobody knows whether the queue has it, its bytes stay until all is done
+/// that the queue was given by now; and what it waited for, the next batch waits for as well.
+struct Ending<'a, D: Device> {
     lane: &'a mut Lane<D>,
     device: &'a D,
+    /// Until when the queue uses it, where that is known.
+    point: Option<TimelinePoint>,
 }
 
-impl<D: Device> Drop for Unwinding<'_, D> {
+impl<D: Device> Drop for Ending<'_, D> {
     fn drop(&mut self) {
         let queue = self.lane.queue;
-        self.lane.went(TimelinePoint { queue, value: self.device.submitted(queue) });
+        let ask = || TimelinePoint { queue, value: self.device.submitted(queue) };
+        let point = self.point.map_or_else(|| catch_unwind(AssertUnwindSafe(ask)).ok(), Some);
+        match point {
+            Some(point) => self.lane.went(point),
+            None => {
+                // The device panics whatever it is asked. The queue may use the ring for ever.
+                mem::forget(self.lane.ring.take());
+                self.lane.clear();
+            }
+        }
     }
 }
 

@@ -162,12 +162,10 @@ impl<D: Device> ReadbackRing<D> {
     /// Says that the device has written what was allocated since the last close when `point` is reached.
     pub fn close(&mut self, point: TimelinePoint) {
         if !self.inner.ring.is_open_empty() {
-            if self.spare.is_empty() || self.inner.ring.is_list_full() {
-                self.reclaim();
+            let closing = Closing { ring: self, point };
+            if closing.ring.spare.is_empty() || closing.ring.inner.ring.is_list_full() {
+                closing.ring.reclaim();
             }
-            let next = self.spare.pop().unwrap_or_default();
-            self.frames.push_back(Frame { point, tickets: core::mem::replace(&mut self.open, next) });
-            self.inner.ring.close(point);
         }
     }
 
@@ -256,6 +254,22 @@ impl<D: Device> ReadbackRing<D> {
         self.inner.ring.check_invariants();
         assert!(self.inner.ring.points().eq(self.frames.iter().map(|frame| frame.point)));
         assert!(self.spare.iter().all(|tickets| Arc::strong_count(tickets) == 1));
+    }
+}
+
+/// Closes the open frame, in which there is something, when it is dropped: also where the device panics when it is asked
+/// how far queues are.
+struct Closing<'a, D: Device> {
+    ring: &'a mut ReadbackRing<D>,
+    point: TimelinePoint,
+}
+
+impl<D: Device> Drop for Closing<'_, D> {
+    fn drop(&mut self) {
+        let (ring, point) = (&mut *self.ring, self.point);
+        let next = ring.spare.pop().unwrap_or_default();
+        ring.frames.push_back(Frame { point, tickets: core::mem::replace(&mut ring.open, next) });
+        ring.inner.ring.close(point);
     }
 }
 

@@ -112,10 +112,10 @@ impl<D: Device> UploadRing<D> {
 
     /// Says that the device uses what was allocated since the last close until `point`.
     pub fn close(&mut self, point: TimelinePoint) {
-        if self.inner.ring.is_list_full() {
-            self.reclaim();
+        let closing = Closing { ring: self, point };
+        if closing.ring.inner.ring.is_list_full() {
+            closing.ring.reclaim();
         }
-        self.inner.ring.close(point);
     }
 
     /// Takes back what was allocated since the last close: nothing of it was, or will be, submitted.
@@ -134,5 +134,18 @@ impl<D: Device> UploadRing<D> {
     #[must_use]
     pub fn statistics(&self) -> RingStatistics {
         self.inner.ring.statistics()
+    }
+}
+
+/// Closes the open frame when it is dropped, also where the device panics when it is asked how far queues are: a queue
+/// has these bytes, and an open frame can be discarded.
+struct Closing<'a, D: Device> {
+    ring: &'a mut UploadRing<D>,
+    point: TimelinePoint,
+}
+
+impl<D: Device> Drop for Closing<'_, D> {
+    fn drop(&mut self) {
+        self.ring.inner.ring.close(self.point);
     }
 }

@@ -9,6 +9,7 @@ mod counting;
 mod extremes;
 mod failures;
 mod model;
+mod panicking;
 mod ranges;
 mod reads;
 mod replacing;

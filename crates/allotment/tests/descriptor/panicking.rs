@@ -1,0 +1,615 @@
+//! A device whose calls panic when a test says so, as one of the caller's own might, and what is left then: no descriptor
+//! of what is gone, no batch that is submitted twice, nobody who waits for ever.
+
+use core::ops::Range;
+use core::panic::AssertUnwindSafe;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::{Arc, Mutex};
+
+use allotment::descriptor::{
+    DescriptorError, Keep, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap,
+    StagingHeapDesc,
+};
+use allotment::device::host::{
+    HostBuffer, HostDescriptor, HostDescriptorHeap, HostDevice, HostImage, HostMemory, HostRead, HostSampler,
+    Profile,
+};
+use allotment::device::{
+    BufferCopy, BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind,
+    DescriptorLimits, Device, DeviceError, DeviceProperties, HeapAddress, HeapBudget, HeapIndex, HeapMemory,
+    ImageDesc, MemoryDesc, MemoryProperties, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
+    TimelinePoint, TimelineValue, TransferUsage, Wait,
+};
+use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::memory::{LeakHandler, MappedBuffer, OwnedBuffer, OwningAllocator};
+use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
+use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent};
+
+/// Calls that can panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Write,
+    WriteNull,
+    Copy,
+    Completed,
+    Submitted,
+    Flush,
+}
+
+/// Which calls panic: the first so many of a kind pass, and so many after these do not.
+#[derive(Debug, Default)]
+struct Plan(Mutex<Vec<(Call, u32, u32)>>);
+
+/// A simulated device with a plan. A clone is the same device.
+#[derive(Clone, Debug)]
+struct PanickingDevice {
+    inner: HostDevice,
+    plan: Arc<Plan>,
+}
+
+impl PanickingDevice {
+    fn new(profile: Profile) -> Self {
+        Self { inner: HostDevice::new(profile), plan: Arc::default() }
+    }
+
+    /// Lets the `k`-th call of a kind from now on panic, and `count` altogether.
+    fn panic_at(&self, call: Call, k: u32, count: u32) {
+        self.plan.0.lock().unwrap().push((call, k - 1, count));
+    }
+
+    fn heal(&self) {
+        self.plan.0.lock().unwrap().clear();
+    }
+
+    fn pass(&self, call: Call) {
+        let mut plan = self.plan.0.lock().unwrap();
+        for (planned, pass, left) in plan.iter_mut().filter(|(planned, ..)| *planned == call) {
+            if *pass > 0 {
+                *pass -= 1;
+            } else if *left > 0 {
+                *left -= 1;
+                let planned = *planned;
+                drop(plan);
+                panic!("{planned:?}, as the test wants");
+            }
+        }
+    }
+}
+
+// SAFETY: all promises are the inner device's, to which every call is passed on.
+unsafe impl Device for PanickingDevice {
+    type Memory = HostMemory;
+    type Buffer = HostBuffer;
+    type Image = HostImage;
+    type BufferInfo<'a> = BufferDesc;
+    type ImageInfo<'a> = ImageDesc;
+    type MemoryOptions = ();
+    type ImageState = ();
+
+    fn properties(&self) -> &DeviceProperties {
+        self.inner.properties()
+    }
+
+    fn id(&self) -> u64 {
+        self.inner.id()
+    }
+
+    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+        self.inner.heap_budget(heap)
+    }
+
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
+        self.inner.allocate_memory(desc)
+    }
+
+    unsafe fn free_memory(&self, memory: HostMemory) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.free_memory(memory) };
+    }
+
+    unsafe fn map_memory(&self, memory: HostMemory) -> Result<NonNull<u8>, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.map_memory(memory) }
+    }
+
+    unsafe fn unmap_memory(&self, memory: HostMemory) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.unmap_memory(memory) };
+    }
+
+    unsafe fn flush_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        self.pass(Call::Flush);
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.flush_memory(memory, range) }
+    }
+
+    unsafe fn invalidate_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.invalidate_memory(memory, range) }
+    }
+
+    fn buffer_size(&self, desc: &BufferDesc) -> u64 {
+        self.inner.buffer_size(desc)
+    }
+
+    fn buffer_transfer_usage(&self, desc: &BufferDesc) -> TransferUsage {
+        self.inner.buffer_transfer_usage(desc)
+    }
+
+    fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {
+        self.inner.is_copyable_buffer(desc)
+    }
+
+    fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
+        self.inner.buffer_requirements(desc)
+    }
+
+    unsafe fn create_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostBuffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.create_buffer(desc, memory, offset) }
+    }
+
+    fn create_dedicated_buffer(
+        &self,
+        desc: &BufferDesc,
+        memory: &MemoryDesc<'_, ()>,
+    ) -> Result<(HostMemory, HostBuffer), DeviceError> {
+        self.inner.create_dedicated_buffer(desc, memory)
+    }
+
+    unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_buffer(buffer) };
+    }
+
+    fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
+        self.inner.image_requirements(desc)
+    }
+
+    unsafe fn create_image(
+        &self,
+        desc: &ImageDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostImage, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.create_image(desc, memory, offset) }
+    }
+
+    fn create_dedicated_image(
+        &self,
+        desc: &ImageDesc,
+        memory: &MemoryDesc<'_, ()>,
+    ) -> Result<(HostMemory, HostImage), DeviceError> {
+        self.inner.create_dedicated_image(desc, memory)
+    }
+
+    unsafe fn destroy_image(&self, image: HostImage) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_image(image) };
+    }
+
+    fn image_kind(&self, desc: &ImageDesc) -> ResourceKind {
+        self.inner.image_kind(desc)
+    }
+
+    fn is_copyable_image(&self, desc: &ImageDesc) -> bool {
+        self.inner.is_copyable_image(desc)
+    }
+
+    unsafe fn submit(
+        &self,
+        queue: QueueIndex,
+        submission: &Submission<'_, Self>,
+    ) -> Result<TimelineValue, DeviceError> {
+        assert!(submission.image_copies.is_empty(), "no test has any");
+        let copies: Vec<_> = submission
+            .copies
+            .iter()
+            .map(|&BufferCopy { from, from_offset, to, to_offset, size }| BufferCopy {
+                from,
+                from_offset,
+                to,
+                to_offset,
+                size,
+            })
+            .collect();
+        let work = Submission { waits: submission.waits, copies: &copies, ..Submission::default() };
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.submit(queue, &work) }
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.pass(Call::Submitted);
+        self.inner.submitted(queue)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Result<TimelineValue, DeviceError> {
+        self.pass(Call::Completed);
+        self.inner.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+        self.inner.wait(point, timeout)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl DescriptorDevice for PanickingDevice {
+    type DescriptorHeap = HostDescriptorHeap;
+    type Descriptor<'a> = HostDescriptor<'a>;
+    type Sampler = HostSampler;
+
+    fn descriptor_limits(&self) -> DescriptorLimits {
+        self.inner.descriptor_limits()
+    }
+
+    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorKind {
+        HostDevice::descriptor_kind(descriptor)
+    }
+
+    fn descriptor_heap_buffer(&self, desc: &DescriptorHeapDesc) -> Option<BufferDesc> {
+        self.inner.descriptor_heap_buffer(desc)
+    }
+
+    unsafe fn create_descriptor_heap(
+        &self,
+        desc: &DescriptorHeapDesc,
+        _: Option<HeapMemory<'_, Self>>,
+    ) -> Result<HostDescriptorHeap, DeviceError> {
+        // SAFETY: the caller's promise; these heaps stand in no buffer.
+        unsafe { self.inner.create_descriptor_heap(desc, None) }
+    }
+
+    unsafe fn destroy_descriptor_heap(&self, heap: HostDescriptorHeap) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_descriptor_heap(heap) };
+    }
+
+    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> HeapAddress {
+        self.inner.descriptor_heap_address(heap)
+    }
+
+    unsafe fn write_descriptor(&self, heap: &HostDescriptorHeap, at: u32, descriptor: &HostDescriptor<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.write_descriptor(heap, at, descriptor) };
+        self.pass(Call::Write);
+    }
+
+    unsafe fn write_null_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+        self.pass(Call::WriteNull);
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.write_null_descriptors(heap, at) };
+    }
+
+    unsafe fn poison_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.poison_descriptors(heap, at) };
+    }
+
+    unsafe fn copy_descriptors(
+        &self,
+        from: &HostDescriptorHeap,
+        from_at: u32,
+        to: &HostDescriptorHeap,
+        to_at: u32,
+        count: u32,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.copy_descriptors(from, from_at, to, to_at, count) };
+        self.pass(Call::Copy);
+    }
+
+    fn create_sampler(&self, desc: &SamplerDesc) -> Result<HostSampler, DeviceError> {
+        self.inner.create_sampler(desc)
+    }
+
+    unsafe fn destroy_sampler(&self, sampler: HostSampler) {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.destroy_sampler(sampler) };
+    }
+
+    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a HostSampler) -> HostDescriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.sampler_descriptor(sampler) }
+    }
+
+    unsafe fn buffer_descriptor<'a>(
+        &self,
+        buffer: &'a HostBuffer,
+        range: Range<u64>,
+        usage: BufferUse,
+    ) -> HostDescriptor<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.buffer_descriptor(buffer, range, usage) }
+    }
+}
+
+const QUEUE: QueueIndex = QueueIndex(0);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Rig {
+    device: PanickingDevice,
+    tracker: SubmissionTracker,
+    allocator: Arc<Allocator<PanickingDevice>>,
+    memory: OwningAllocator<PanickingDevice>,
+    /// All bytes are 7.
+    sevens: MappedBuffer<PanickingDevice>,
+}
+
+impl Rig {
+    fn new(profile: &str) -> Self {
+        Self::on(Profile::named(profile).unwrap())
+    }
+
+    fn on(profile: Profile) -> Self {
+        let device = PanickingDevice::new(profile);
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let mut desc = AllocatorDesc::default();
+        desc.on_leak = LeakHandler::Ignore;
+        let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
+        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+        let sevens = MappedBuffer::new(&allocator, &BufferDesc::new(4), &wanted).unwrap();
+        sevens.write(0, &[7; 4]).unwrap();
+        Self { device, tracker, allocator, memory, sevens }
+    }
+
+    fn seven(&self) -> HostDescriptor<'_> {
+        // SAFETY: the buffer lives as long as the rig.
+        unsafe { self.device.buffer_descriptor(self.sevens.handle(), 0..4, BufferUse::ReadOnly) }
+    }
+
+    fn heap(&self) -> ShaderVisibleHeap<PanickingDevice> {
+        let desc = ShaderVisibleHeapDesc::resources().with_regions(8, 8, 8).with_chunk(4);
+        ShaderVisibleHeap::new(&self.allocator, &self.tracker, desc).unwrap()
+    }
+
+    fn staging(&self) -> StagingHeap<PanickingDevice> {
+        let desc = StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(64);
+        StagingHeap::new(&self.allocator, &self.tracker, desc).unwrap()
+    }
+
+    /// How many of the first descriptors of a heap work reads sevens through; the others are of nothing.
+    fn sevens_of(&self, heap: &ShaderVisibleHeap<PanickingDevice>) -> usize {
+        let wanted = |intent| AllocationDesc::new(Requirements::new(0), intent);
+        let make =
+            |intent| MappedBuffer::new(&self.allocator, &BufferDesc::new(64), &wanted(intent)).unwrap();
+        let (list, to) = (make(Intent::Upload), make(Intent::Readback));
+        let indices: Vec<u8> = (0..16_u32).flat_map(u32::to_le_bytes).collect();
+        list.write(0, &indices).unwrap();
+        let recording = self.tracker.record("reads");
+        let view = heap.begin(&recording).unwrap();
+        let read = HostRead {
+            heap: view.heap(),
+            indices: list.handle(),
+            indices_offset: 0,
+            count: 16,
+            to: to.handle(),
+            to_offset: 0,
+        };
+        // SAFETY: everything lives until the wait is over.
+        let submitted =
+            recording.submit(QUEUE, |queue| unsafe { self.device.inner.submit_reads(queue, &[], &[read]) });
+        assert_eq!(self.tracker.wait(submitted.unwrap(), PATIENCE), Ok(Wait::Reached));
+        let mut bytes = [0; 64];
+        to.read(0, &mut bytes).unwrap();
+        let found: Vec<_> = bytes.chunks(4).collect();
+        assert!(
+            found.iter().all(|found| [[0; 4], [7; 4]].contains(&(*found).try_into().unwrap())),
+            "{found:?}"
+        );
+        found.iter().filter(|found| **found == [7; 4]).count()
+    }
+
+    fn target(&self, size: u64) -> OwnedBuffer<PanickingDevice> {
+        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Readback);
+        self.memory.create_buffer(&BufferDesc::new(size), &wanted).unwrap()
+    }
+
+    fn read(&self, buffer: &OwnedBuffer<PanickingDevice>) -> Vec<u8> {
+        let mut bytes = vec![0; buffer.size() as usize];
+        self.allocator.read(buffer.allocation(), 0, &mut bytes).unwrap();
+        bytes
+    }
+}
+
+fn panics<T>(what: impl FnOnce() -> T) -> bool {
+    catch_unwind(AssertUnwindSafe(what)).is_err()
+}
+
+#[test]
+fn a_slot_whose_writing_panics_is_free_and_holds_nothing() {
+    for (call, k) in [(Call::Write, 1), (Call::Copy, 1)] {
+        let rig = Rig::new("discrete-large-bar");
+        let heap = rig.heap();
+        rig.device.panic_at(call, k, 1);
+        assert!(panics(|| heap.insert(&rig.seven(), None)), "{call:?}");
+        rig.device.panic_at(call, k + 2, 1);
+        assert!(panics(|| heap.insert_all((0..5).map(|_| (rig.seven(), None)))), "{call:?}");
+        assert_eq!(heap.statistics().slots.used, 0);
+        heap.compact().unwrap();
+        assert_eq!(rig.sevens_of(&heap), 0, "{call:?}");
+        assert_eq!(heap.insert_all((0..8).map(|_| (rig.seven(), None))).unwrap().len(), 8, "all are free");
+        assert_eq!(rig.sevens_of(&heap), 8, "{call:?}");
+    }
+}
+
+#[test]
+fn a_table_whose_writing_panics_holds_nothing_there() {
+    let rig = Rig::new("discrete-large-bar");
+    let (heap, staging) = (rig.heap(), rig.staging());
+    let mut table = heap.allocate(4).unwrap();
+    let mut view = staging.allocate(2).unwrap();
+    (0..2).for_each(|at| staging.write(&mut view, at, &rig.seven()).unwrap());
+    for call in [Call::Write, Call::Copy] {
+        rig.device.panic_at(call, 1, 1);
+        assert!(panics(|| table.write(0, &rig.seven())), "{call:?}");
+    }
+    for k in [1, 2] {
+        rig.device.panic_at(Call::Copy, k, 1);
+        assert!(panics(|| table.copy_from(2, &staging, &view)), "copy {k}");
+    }
+    heap.compact().unwrap();
+    assert_eq!(rig.sevens_of(&heap), 0);
+    table.write(3, &rig.seven()).unwrap();
+    assert_eq!(rig.sevens_of(&heap), 1, "it can be written again");
+    staging.free(view).unwrap();
+}
+
+#[test]
+fn a_heap_that_could_not_be_cleared_is_not_copied_and_what_it_may_name_stays() {
+    let rig = Rig::new("discrete-large-bar");
+    let heap = rig.heap();
+    let keep: Arc<u32> = Arc::new(0);
+    let slot = heap.insert(&rig.seven(), Some(keep.clone() as Keep)).unwrap();
+    heap.remove(slot).unwrap();
+    rig.device.panic_at(Call::WriteNull, 1, 1);
+    assert!(panics(|| heap.reclaim()));
+    assert_eq!(Arc::strong_count(&keep), 2, "the mirror may name what it keeps");
+    assert_eq!(heap.compact(), Err(DescriptorError::Poisoned));
+    assert_eq!(heap.grow(16, 16, 16), Err(DescriptorError::Poisoned));
+    assert!(heap.insert(&rig.seven(), None).is_ok(), "the heap goes on as it is");
+}
+
+#[test]
+fn a_device_that_panics_again_while_a_slot_is_cleared_does_not_end_the_process() {
+    let rig = Rig::new("discrete-large-bar");
+    let heap = rig.heap();
+    rig.device.panic_at(Call::Write, 2, 1);
+    rig.device.panic_at(Call::WriteNull, 1, u32::MAX);
+    assert!(panics(|| heap.insert_all((0..3).map(|_| (rig.seven(), None)))));
+    rig.device.heal();
+    assert_eq!(heap.compact(), Err(DescriptorError::Poisoned));
+    assert!(heap.insert(&rig.seven(), None).is_ok());
+}
+
+#[test]
+fn a_staging_range_whose_writing_panics_is_not_copied() {
+    let rig = Rig::new("discrete-large-bar");
+    let (heap, staging) = (rig.heap(), rig.staging());
+    let mut table = heap.allocate(4).unwrap();
+    rig.device.panic_at(Call::WriteNull, 1, 1);
+    assert!(panics(|| staging.allocate(2)), "a run is filled");
+    assert_eq!(staging.statistics().used, 0, "and goes back where it cannot be");
+    for count in [1, 2] {
+        let mut view = staging.allocate(count).unwrap();
+        staging.write(&mut view, 0, &rig.seven()).unwrap();
+        rig.device.panic_at(Call::Write, 1, 1);
+        assert!(panics(|| staging.write(&mut view, 0, &rig.seven())));
+        assert_eq!(table.copy_from(0, &staging, &view), Err(DescriptorError::Unwritten));
+        staging.fill(&mut view, allotment::descriptor::Fill::Null).unwrap();
+        table.copy_from(0, &staging, &view).unwrap();
+        staging.free(view).unwrap();
+    }
+    assert_eq!(rig.sevens_of(&heap), 0);
+}
+
+#[test]
+fn a_sampler_whose_slot_is_not_written_is_destroyed() {
+    let rig = Rig::new("discrete-large-bar");
+    let desc = ShaderVisibleHeapDesc::samplers().with_regions(4, 0, 0);
+    let heap = ShaderVisibleHeap::new(&rig.allocator, &rig.tracker, desc).unwrap();
+    let samplers = SamplerCache::new(heap).unwrap();
+    rig.device.panic_at(Call::Write, 1, 1);
+    assert!(panics(|| samplers.get(&SamplerDesc::default())));
+    assert_eq!((samplers.len(), rig.device.inner.usage().samplers), (0, 0));
+    assert!(samplers.get(&SamplerDesc::default()).is_ok());
+}
+
+#[test]
+fn a_frame_that_is_closed_while_the_device_panics_is_closed() {
+    let rig = Rig::new("discrete-large-bar");
+    let mut up = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(4096)).unwrap();
+    let mut down = ReadbackRing::new(&rig.allocator, &rig.tracker, &RingDesc::readback(4096)).unwrap();
+    rig.device.inner.pause_queues();
+    let mut panicked = [0; 2];
+    let mut tickets = Vec::new();
+    for _ in 0..40 {
+        up.allocate(16, Alignment::ONE).unwrap();
+        tickets.push(down.allocate(16, Alignment::ONE).unwrap());
+        let recording = rig.tracker.record("a frame");
+        // SAFETY: there is nothing in it.
+        let submitted =
+            recording.submit(QUEUE, |queue| unsafe { rig.device.submit(queue, &Submission::default()) });
+        let point = submitted.unwrap();
+        rig.device.panic_at(Call::Completed, 1, u32::MAX);
+        panicked[0] += u32::from(panics(|| up.close(point)));
+        rig.device.heal();
+        // What is held by tickets is looked at first, so that nobody asks the device.
+        down.close(point);
+        up.discard();
+        down.discard();
+    }
+    assert!(panicked[0] > 0, "lists that are full look for what is over");
+    assert_eq!((up.statistics().used, up.statistics().frames), (640, 40), "queues have all of it");
+    assert_eq!((down.statistics().used, down.statistics().frames), (640, 40));
+    down.check_invariants();
+    rig.device.inner.resume_queues();
+    assert_eq!(rig.tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+    assert_eq!(up.reclaim(), 640);
+    drop(tickets);
+    assert_eq!(down.reclaim(), 640);
+}
+
+#[test]
+fn a_batch_that_was_submitted_before_the_device_panics_is_not_submitted_again() {
+    let rig = Rig::new("discrete-large-bar");
+    let mut uploader = Uploader::new(&rig.memory, UploaderDesc::default()).unwrap();
+    let targets = [1, 2, 3].map(|_| rig.target(100));
+    rig.device.inner.pause_queues();
+    uploader.update(&targets[0], 0, &[1; 100]).unwrap();
+    uploader.submit().unwrap();
+    uploader.update(&targets[1], 0, &[2; 100]).unwrap();
+    let queue = uploader.queues()[0];
+    rig.device.panic_at(Call::Completed, 1, u32::MAX);
+    assert!(panics(|| uploader.submit()));
+    rig.device.heal();
+    let submitted = rig.device.submitted(queue);
+    assert_eq!(uploader.statistics().open_bytes, 0, "it was submitted");
+    let [first, second, third] = targets;
+    // What is not known to be in a batch goes with the next look.
+    drop(second);
+    uploader.submit().unwrap();
+    assert_eq!(rig.device.submitted(queue), submitted, "nothing is left to submit");
+    uploader.update(&third, 0, &[3; 100]).unwrap();
+    rig.device.inner.resume_queues();
+    let there = uploader.submit().unwrap();
+    assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(Wait::Reached));
+    assert_eq!((rig.read(&first), rig.read(&third)), (vec![1; 100], vec![3; 100]));
+    assert_eq!(uploader.statistics().copies, 3);
+    assert_eq!(rig.device.inner.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn bytes_whose_staging_panics_leave_the_room_to_the_next() {
+    // With memory that every write flushes.
+    let mut profile = Profile::named("integrated").unwrap();
+    profile
+        .memory_types
+        .iter_mut()
+        .for_each(|found| found.properties.remove(MemoryProperties::HOST_COHERENT));
+    let rig = Rig::on(profile);
+    for when_full in [WhenFull::Wait(PATIENCE), WhenFull::Refuse] {
+        let mut desc = UploaderDesc::default();
+        (desc.staging, desc.when_full) = (64, when_full);
+        let mut uploader = Uploader::new(&rig.memory, desc).unwrap();
+        let target = rig.target(64);
+        for at in 1..5 {
+            rig.device.panic_at(Call::Flush, 1, 1);
+            let bytes = if when_full == WhenFull::Refuse { 64 } else { 16 };
+            assert!(panics(|| uploader.update(&target, 0, &[at; 64][..bytes])), "{when_full:?}");
+        }
+        uploader.update(&target, 0, &[9; 64]).unwrap();
+        let there = uploader.submit().unwrap();
+        assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(Wait::Reached));
+        assert_eq!(rig.read(&target), vec![9; 64], "{when_full:?}");
+    }
+}
