@@ -24,11 +24,12 @@ pub(crate) fn line(line: fmt::Arguments<'_>) {
 
 /// Writes something to standard output, unless an earlier write failed.
 pub(crate) fn check(write: impl FnOnce() -> io::Result<()>) {
-    if ERROR.get().is_none() {
-        if let Err(error) = write() {
-            // Whichever thread comes first: both errors are about the same output.
-            let _ = ERROR.set(error);
-        }
+    if ERROR.get().is_some() {
+        return;
+    }
+    if let Err(error) = write() {
+        // Whichever thread comes first: both errors are about the same output.
+        let _ = ERROR.set(error);
     }
 }
 
