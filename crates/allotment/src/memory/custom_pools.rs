@@ -139,7 +139,9 @@ impl<D: Device> Allocator<D> {
         let slot = slot.ok_or(AllocationError::ForeignPool)?;
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
-        let memory = guard.as_mut().ok_or(AllocationError::ForeignPool)?.reset(slot);
+        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        state.pass_time(self.time.now());
+        let memory = state.reset(slot);
         drop(guard);
         // Whoever comes now finds the tokens stale.
         drop(alone);

@@ -6,8 +6,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use allotment::device::BufferDesc;
 use allotment::device::host::HostDevice;
+use allotment::device::{BufferDesc, Wait};
 use allotment::lifetime::{DeferredDrop, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, DefragmentationDesc, DefragmentationStrategy, Keeper, LeakHandler, MovableBuffer, MovableSet,
@@ -159,7 +159,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
             let set = MovableSet::new(&memory, MovableSetDesc::new(full)).unwrap();
             let buffers = scattered(&memory, &set);
-            tracker.wait_idle(PATIENCE).unwrap();
+            assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
             memory.deferred().reclaim();
             device.panic_at(gate, calls);
             let (mut panics, mut moved) = (0, 0);
@@ -174,7 +174,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                         }
                     }
                 }
-                tracker.wait_idle(PATIENCE).unwrap();
+                assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
                 memory.deferred().reclaim();
                 allocator.check_invariants();
             }
@@ -187,7 +187,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                 assert_eq!(bytes, [4 * i as u8; 16], "{gate:?}");
             }
             drop((buffers, set));
-            tracker.wait_idle(PATIENCE).unwrap();
+            assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
             memory.deferred().reclaim();
             drop((memory, tracker));
             assert_eq!(device.inner.usage().buffers, 0, "{gate:?}");
