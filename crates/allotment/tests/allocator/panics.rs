@@ -1,10 +1,12 @@
 //! Code of others that panics, a device's or a handler's: nobody waits for ever, and nothing is left behind.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use allotment::device::host::HostDevice;
 use allotment::device::{BufferDesc, Wait};
