@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use allotment::device::host::Profile;
-use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, PassLimits, Retention};
+use allotment::memory::{
+    BlockSizes, DefragmentationDesc, DefragmentationStrategy, ManualTime, PassLimits, Retention, TimeSource,
+};
 use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -352,6 +354,8 @@ impl ReplayArgs {
 impl Setup {
     pub(crate) fn allocator(&self) -> AllocatorDesc {
         let mut desc = AllocatorDesc::default();
+        // A replay comes out the same on fast machines and on slow ones.
+        desc.time = TimeSource::Manual(ManualTime::new());
         desc.algorithm = self.algorithm;
         (desc.block_sizes, desc.retention) = (self.block_sizes, self.retention);
         desc

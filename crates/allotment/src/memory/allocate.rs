@@ -274,6 +274,8 @@ impl<D: Device> Allocator<D> {
                 continue;
             }
             let source = state.source(set, desc);
+            let now = self.time.now();
+            state.pass_time(now);
             let getting = Getting::begin(slot, state, set, shared);
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
@@ -281,6 +283,7 @@ impl<D: Device> Allocator<D> {
                 // What is refused all the same has given nothing back.
                 let gets = self.heaps.check(&self.device, source.memory_type, wanted, source.wish).is_ok();
                 if gets && !self.is_kept_up() {
+                    self.free_all(self.pass_time(now));
                     self.release_from(slot, |state| state.take_stale(wanted));
                 }
                 self.get_memory(&plan, &fitted, &source)
@@ -533,6 +536,9 @@ impl<D: Device> Allocator<D> {
             drop(name);
             return Ok(());
         }
+        let now = state.looks_at_time(allocation.record).then(|| self.time.now());
+        // Before a block becomes empty, so that it is not taken to have been empty since the last look.
+        now.into_iter().for_each(|now| state.pass_time(now));
         let Freed { memory, more, name } = state.free(slot, allocation.record);
         drop(guard);
         drop(name);
@@ -545,6 +551,10 @@ impl<D: Device> Allocator<D> {
                 }
             }),
             None => {}
+        }
+        let unwanted = now.map_or(Vec::new(), |now| self.pass_time(now));
+        if !unwanted.is_empty() {
+            self.waiting(|| self.free_all(unwanted));
         }
         Ok(())
     }

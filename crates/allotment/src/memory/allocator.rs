@@ -14,6 +14,7 @@ use super::leaks::{LeakHandler, report_leaks};
 use super::pool::{BlockSizing, PoolSlot, PoolState, Rules};
 use super::retention::Retention;
 use super::shards::{MOST_SHARDS, default_shards};
+use super::time::{Time, TimeSource};
 use super::upkeep::{ToDo, Upkeep};
 use super::waits::Waits;
 use super::{BudgetWish, CreateAllocatorError, Intent, Lifetime};
@@ -45,6 +46,8 @@ pub struct AllocatorDesc {
     pub shards: u32,
     /// Memory types that may be used at all.
     pub memory_types: MemoryTypeMask,
+    /// Where it takes the time from that counts while nobody tells it of frames.
+    pub time: TimeSource,
     /// Who is told of allocations that are live when the allocator goes.
     pub on_leak: LeakHandler,
 }
@@ -59,6 +62,7 @@ impl Default for AllocatorDesc {
             heap_limits: Vec::new(),
             shards: default_shards(),
             memory_types: MemoryTypeMask::ALL,
+            time: TimeSource::default(),
             on_leak: LeakHandler::default(),
         }
     }
@@ -130,6 +134,7 @@ pub struct Allocator<D: Device> {
     /// Somebody is defragmenting the default pools.
     pub(super) defragmented: AtomicBool,
     pub(super) waits: Waits,
+    pub(super) time: Time,
     pub(super) to_do: ToDo<D>,
 }
 
@@ -184,6 +189,7 @@ impl<D: Device> Allocator<D> {
             rankings,
             defragmented: AtomicBool::new(false),
             waits: Waits::default(),
+            time: Time::new(desc.time.clone()),
             to_do: ToDo::default(),
             desc,
             device,

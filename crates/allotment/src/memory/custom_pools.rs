@@ -149,6 +149,7 @@ impl<D: Device> Allocator<D> {
             count @ 1.. => return Err(AllocationError::ResourcesInPool { count }),
             0 => {}
         }
+        state.pass_time(self.time.now());
         let memory = state.reset(slot);
         drop(guard);
         // Whoever comes now finds the tokens stale.

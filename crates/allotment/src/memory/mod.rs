@@ -58,6 +58,7 @@ mod resource;
 mod retention;
 mod shards;
 mod statistics;
+mod time;
 mod transfer;
 mod upkeep;
 #[cfg(feature = "vulkan")]
@@ -93,6 +94,7 @@ pub use pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use resource::{Buffer, Image, Resource, ResourceError};
 pub use retention::Retention;
 pub use statistics::{DetailedStatistics, Statistics};
+pub use time::{ManualTime, TimeSource};
 pub use transfer::{Transfer, TransferError};
 pub use upkeep::{Keeper, Upkeep, Upkept, Watermark};
 pub use waits::WaitStatistics;

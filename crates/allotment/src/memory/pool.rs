@@ -12,6 +12,7 @@ use super::growth::BlockSizes;
 use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
+use super::time::Moment;
 use super::upkeep::{Flow, Watermark};
 use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Movability, Name};
 use crate::device::{
@@ -879,7 +880,7 @@ impl<D: Device> PoolState<D> {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
         if ticked {
-            self.ticked();
+            self.ticked(1);
         }
         let tied = self.sets[set].block(spot.block).is_some_and(|block| block.role == Role::Tied);
         let emptied_for_good = emptied && self.gives_up(set, spot.block);
@@ -896,9 +897,27 @@ impl<D: Device> PoolState<D> {
         Freed { memory, more, name }
     }
 
+    /// Whether a free should look at the time first.
+    pub(super) fn looks_at_time(&mut self, record: u32) -> bool {
+        let Some(Detail { set, spot, .. }) = self.detail(record) else { return false };
+        let block = self.sets[usize::from(*set)].block(spot.block);
+        let empties = block.is_some_and(|block| block.live() == 1);
+        self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
+    }
+
+    /// Lets real time pass up to `now`, where that counts.
+    pub(super) fn pass_time(&mut self, now: Moment) {
+        let used = self.used();
+        match self.clock.pass(now, &self.rules.retention, used) {
+            0 => {}
+            passed => self.ticked(passed),
+        }
+    }
+
     /// What is to be done now and then.
-    fn ticked(&mut self) {
-        self.flow.tick();
+    fn ticked(&mut self, ticks: u64) {
+        // After so many without requests the busiest one is forgotten.
+        (0..ticks.min(64)).for_each(|_| self.flow.tick());
         // A range that has waited for long keeps its neighbours from being joined.
         if self.clock.now - self.emptied >= SETTLE_TICKS {
             self.settle();
@@ -935,11 +954,14 @@ impl<D: Device> PoolState<D> {
         // Where frames are told, what this frame used is what the next one will.
         let stale = self.stale_ticks();
         let room = if ahead == 0 { u64::MAX } else { self.room_up_to(u64::MAX) };
+        // What busier times got ahead and nobody has used for long: a block that is got now would be far smaller.
+        let oversized = self.ahead_block_size(ahead, u64::MAX).saturating_mul(2);
         self.take_empty(None, |&Idle { size, age, role }| {
             let old = age >= u64::from(retention.ticks);
             let surplus = too_much && size <= idle && age >= stale;
             // Only shared blocks are room that is kept ahead of need.
-            let spared = role != Role::Shared || room.saturating_sub(size) >= ahead;
+            let spared =
+                role != Role::Shared || room.saturating_sub(size) >= ahead || (old && size > oversized);
             (old || surplus) && spared
         })
     }
@@ -1020,7 +1042,7 @@ impl<D: Device> PoolState<D> {
     pub(super) fn end_frame(&mut self) {
         let used = self.used();
         self.clock.end_frame(&self.rules.retention, used);
-        self.ticked();
+        self.ticked(1);
     }
 
     pub(super) fn statistics(&self) -> Statistics {

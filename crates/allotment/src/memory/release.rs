@@ -15,6 +15,7 @@ impl<D: Device> Allocator<D> {
     pub fn end_frame(&self) {
         let mut unwanted = None;
         let kept_up = self.is_kept_up();
+        self.time.note_frame();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };

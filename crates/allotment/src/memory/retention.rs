@@ -3,10 +3,15 @@
 //! A driver takes milliseconds to hand out a block, so a block that will be wanted again in the next
 //! frame must not be given back in this one; and a block that nobody wants must not be kept for ever.
 
+use super::time::Moment;
+
 /// When empty blocks are given back to the driver.
 ///
-/// Time is counted in ticks: calls of [`Allocator::end_frame`](super::Allocator::end_frame), or,
-/// where nobody calls that, every 64th free in a pool.
+/// Time is counted in ticks: calls of [`Allocator::end_frame`](super::Allocator::end_frame), or, where nobody has
+/// called that for ten seconds, sixtieths of a second of [real time](super::TimeSource), or 64 frees in a pool where those
+/// come faster. Real time is noticed by later calls, of whichever pool: where memory is got from the driver, at every 64th
+/// free, and at every fourth that empties a memory object; and by a [`Keeper`](super::Keeper), where there is one. A
+/// program that calls nothing any more [trims](super::Allocator::trim) instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
@@ -39,14 +44,21 @@ impl Retention {
     }
 }
 
-/// Frees after which a pool counts a tick by itself, as long as nobody tells it of frames.
+/// Frees after which a pool looks at the time and counts a tick by itself, as long as nobody tells it of frames.
 const FREES_PER_TICK: u32 = 64;
+
+/// Of frees that empty a memory object, which are slower, every so many-th looks at the time.
+const EMPTIED_PER_LOOK: u32 = 4;
 
 /// A pool's clock, and the most bytes that it needed lately.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     pub(super) now: u64,
     frees: u32,
+    /// Frees that emptied a memory object.
+    emptied: u32,
+    /// The tick up to which real time has passed.
+    real: u64,
     /// Somebody calls `end_frame`, so frees are no measure of time.
     pub(super) has_frames: bool,
     /// The most bytes in use in the running and in the previous period of [`Retention::ticks`].
@@ -70,14 +82,32 @@ impl Clock {
         self.frees = self.frees.wrapping_add(1);
         let ticks = self.frees >= FREES_PER_TICK && !self.has_frames;
         if ticks {
-            self.tick(retention, used());
+            self.go_on(1, retention, used());
         }
         ticks
     }
 
     /// True when the next free will tick.
     pub(super) fn is_about_to_tick(&self) -> bool {
-        self.frees + 1 >= FREES_PER_TICK && !self.has_frames
+        self.frees >= FREES_PER_TICK - 1 && !self.has_frames
+    }
+
+    /// Counts a free that is about to empty a memory object. True when it should look at the time.
+    pub(super) fn looks_at_emptied(&mut self) -> bool {
+        self.emptied = self.emptied.wrapping_add(1);
+        self.emptied % EMPTIED_PER_LOOK == 1
+    }
+
+    /// Lets real time pass. Returns the ticks that it counts: none while there are frames.
+    pub(super) fn pass(&mut self, now: Moment, retention: &Retention, used: u64) -> u64 {
+        let passed = now.tick.saturating_sub(self.real);
+        self.real = self.real.max(now.tick);
+        if passed == 0 || now.in_frames {
+            return 0;
+        }
+        self.has_frames = false;
+        self.go_on(passed, retention, used);
+        passed
     }
 
     /// Counts a free that does not tick.
@@ -88,11 +118,12 @@ impl Clock {
     /// Counts the end of a frame.
     pub(super) fn end_frame(&mut self, retention: &Retention, used: u64) {
         self.has_frames = true;
-        self.tick(retention, used);
+        self.go_on(1, retention, used);
     }
 
-    fn tick(&mut self, retention: &Retention, used: u64) {
-        self.now += 1;
+    /// However many ticks: what was needed before them is forgotten in two steps, as some of it may be of a moment ago.
+    fn go_on(&mut self, ticks: u64, retention: &Retention, used: u64) {
+        self.now = self.now.saturating_add(ticks);
         self.frees = 0;
         if self.now - self.period_began >= u64::from(retention.ticks.max(1)) {
             self.period_began = self.now;

@@ -21,10 +21,11 @@
 //! first request of a pool waits, unless [`Allocator::reserve`] was called before.
 
 use core::fmt;
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -185,7 +186,9 @@ impl<D: Device> Allocator<D> {
     pub fn keep_up(&self) -> Upkept {
         self.to_do.due.store(false, Relaxed);
         let mut done = Upkept { returned: self.return_memory(), ..Upkept::default() };
+        let now = self.time.now();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
+            locked(&slot.state).iter_mut().for_each(|state| state.pass_time(now));
             while let Some(bytes) = self.grow_ahead(slot) {
                 done.blocks += 1;
                 done.bytes += bytes;
@@ -259,7 +262,10 @@ impl<D: Device> Allocator<D> {
         let mut refused = None;
         getting.end(guard.as_mut());
         let result = match (guard.as_mut(), got) {
-            (Some(state), got) => got.map(|memory| state.add_empty(slot, memory, Role::Shared)),
+            (Some(state), got) => got.map(|memory| {
+                state.pass_time(self.time.now());
+                state.add_empty(slot, memory, Role::Shared);
+            }),
             // The pool is gone.
             (None, got) => {
                 refused = got.ok();
@@ -316,6 +322,7 @@ impl<D: Device> Allocator<D> {
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
             let heap_size = self.heaps.heap_size(state.sets[0].heap);
+            state.pass_time(self.time.now());
             let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };
             drop(guard);
             let grown = self.grow_by(slot, size, desc.budget);
@@ -361,7 +368,7 @@ impl<D: Device> PoolState<D> {
         Some(self.ahead_block_size(bytes - room, heap_size))
     }
 
-    fn ahead_block_size(&self, wanted: u64, heap_size: u64) -> u64 {
+    pub(super) fn ahead_block_size(&self, wanted: u64, heap_size: u64) -> u64 {
         let next = self.next_block_size(0, heap_size);
         let wanted = wanted.checked_next_power_of_two().unwrap_or(u64::MAX);
         next.max(wanted.min(self.largest_block_size(heap_size)))

@@ -1,13 +1,15 @@
 //! Code of others that panics, a device's or a handler's: nobody waits for ever, and nothing is left behind.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use allotment::device::BufferDesc;
 use allotment::device::host::HostDevice;
+use allotment::device::{BufferDesc, Wait};
 use allotment::lifetime::{DeferredDrop, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, DefragmentationDesc, DefragmentationStrategy, Keeper, LeakHandler, MovableBuffer, MovableSet,
@@ -159,7 +161,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
             let set = MovableSet::new(&memory, MovableSetDesc::new(full)).unwrap();
             let buffers = scattered(&memory, &set);
-            tracker.wait_idle(PATIENCE).unwrap();
+            assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
             memory.deferred().reclaim();
             device.panic_at(gate, calls);
             let (mut panics, mut moved) = (0, 0);
@@ -174,7 +176,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                         }
                     }
                 }
-                tracker.wait_idle(PATIENCE).unwrap();
+                assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
                 memory.deferred().reclaim();
                 allocator.check_invariants();
             }
@@ -187,7 +189,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                 assert_eq!(bytes, [4 * i as u8; 16], "{gate:?}");
             }
             drop((buffers, set));
-            tracker.wait_idle(PATIENCE).unwrap();
+            assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
             memory.deferred().reclaim();
             drop((memory, tracker));
             assert_eq!(device.inner.usage().buffers, 0, "{gate:?}");

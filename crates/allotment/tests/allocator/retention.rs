@@ -1,7 +1,11 @@
 //! Which empty memory is kept, for how long, and who gets it.
 
-use allotment::memory::{Lifetime, Retention};
-use allotment::{Allocation, Intent, PoolDesc, ResourceKind};
+use core::time::Duration;
+use std::sync::Arc;
+
+use allotment::device::host::HostDevice;
+use allotment::memory::{BlockSizes, Keeper, Lifetime, ManualTime, Retention, TimeSource, Upkeep, Watermark};
+use allotment::{Allocation, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind};
 
 use crate::rig::{
     COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, retention, wanted, wanted_in,
@@ -180,4 +184,165 @@ fn what_nobody_frees_is_never_given_back() {
     rig.trim();
     assert_eq!(rig.objects(), 2);
     rig.free_all([buffer, image]);
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An allocator and its clock, which stands still.
+fn timed(change: impl FnOnce(&mut AllocatorDesc)) -> (Rig, ManualTime) {
+    let time = ManualTime::new();
+    let rig = Rig::with(profile(DISCRETE), |desc| {
+        desc.time = TimeSource::Manual(time.clone());
+        change(desc);
+    });
+    (rig, time)
+}
+
+/// What a compute tool does: it loads much, of all sizes, uploads it, and frees nearly all of it. Returns what it keeps.
+fn compute(rig: &Rig) -> Vec<Allocation> {
+    let sizes = |count| (0..count).map(|i| 64 * KIB + (i * 7919 * KIB) % (12 * MIB));
+    let device = sizes(60).map(|size| rig.allocate(&wanted(size, Intent::Device)).unwrap());
+    let all: Vec<_> = device.collect();
+    let staging: Vec<_> =
+        sizes(20).map(|size| rig.allocate(&wanted(size, Intent::Upload)).unwrap()).collect();
+    assert!(rig.taken(HEAP) > 300 * MIB, "{} MiB", rig.taken(HEAP) / MIB);
+    rig.free_all(staging);
+    rig.free_all(all);
+    vec![rig.allocate(&wanted(512 * KIB, Intent::Device)).unwrap()]
+}
+
+#[test]
+fn a_program_without_frames_gives_its_peak_back_a_few_seconds_after_it() {
+    let (rig, time) = timed(|_| {});
+    let kept = compute(&rig);
+    let peak = rig.statistics().block_bytes;
+    time.advance(5 * SECOND);
+    later(&rig);
+    let left = rig.statistics().block_bytes;
+    assert!(left <= 12 * MIB, "of {} MiB {} MiB are left", peak / MIB, left / MIB);
+    rig.free_all(kept);
+}
+
+/// A few calls, in another memory type than that of most of what lies empty.
+fn later(rig: &Rig) {
+    for _ in 0..4 {
+        rig.free(rig.allocate(&wanted(KIB, Intent::Readback)).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn calls_that_empty_no_block_notice_the_time_as_well() {
+    let (rig, time) = timed(|_| {});
+    let kept = compute(&rig);
+    time.advance(5 * SECOND);
+    for _ in 0..64 {
+        rig.free(rig.allocate(&wanted(KIB, Intent::Device)).unwrap()).unwrap();
+    }
+    assert!(rig.statistics().block_bytes <= 12 * MIB, "{:?}", rig.statistics());
+    rig.free_all(kept);
+}
+
+#[test]
+fn what_is_used_again_within_the_time_is_kept() {
+    let (rig, time) = timed(|_| {});
+    let mut calls = None;
+    for _ in 0..50 {
+        rig.free_all(allocate_all(&rig, &[100 * MIB, 3 * MIB, 3 * MIB]));
+        time.advance(SECOND);
+        let so_far = rig.device_calls().memory();
+        assert_eq!(*calls.get_or_insert(so_far), so_far, "a driver call");
+    }
+}
+
+#[test]
+fn a_block_that_becomes_empty_has_not_been_empty_for_as_long_as_nobody_looked() {
+    let (rig, time) = timed(|_| {});
+    let got = allocate_all(&rig, &[100 * MIB]);
+    time.advance(100 * SECOND);
+    rig.free_all(got);
+    assert_eq!(rig.objects(), 1, "it was in use until now");
+    time.advance(5 * SECOND);
+    (0..4).for_each(|_| rig.free_all(allocate_all(&rig, &[KIB])));
+    assert!(rig.statistics().block_bytes <= 4 * MIB);
+}
+
+#[test]
+fn a_program_that_grows_again_gives_back_first_what_lies_empty_elsewhere() {
+    let (rig, time) = timed(|_| {});
+    rig.free(rig.allocate(&wanted(100 * MIB, Intent::Upload)).unwrap()).unwrap();
+    time.advance(5 * SECOND);
+    let got = rig.allocate(&wanted(100 * MIB, Intent::Device)).unwrap();
+    assert_eq!(rig.objects(), 1);
+    rig.free(got).unwrap();
+}
+
+#[test]
+fn while_frames_end_real_time_does_not_count_however_long_they_take() {
+    let (rig, time) = timed(|desc| desc.retention = retention(10, 1024 * MIB));
+    rig.free_all(allocate_all(&rig, &[100 * MIB]));
+    for _ in 0..9 {
+        time.advance(3 * SECOND);
+        rig.end_frame();
+        (0..8).for_each(|_| rig.free_all(allocate_all(&rig, &[KIB])));
+    }
+    assert_eq!(rig.objects(), 2);
+    rig.end_frame();
+    assert_eq!(rig.objects(), 1);
+}
+
+#[test]
+fn when_the_frames_are_over_real_time_counts_again() {
+    let (rig, time) = timed(|_| {});
+    (0..3).for_each(|_| rig.end_frame());
+    rig.free_all(allocate_all(&rig, &[100 * MIB]));
+    rig.end_frame();
+    time.advance(15 * SECOND);
+    (0..8).for_each(|_| rig.free_all(allocate_all(&rig, &[KIB])));
+    assert!(rig.statistics().block_bytes <= 4 * MIB, "{:?}", rig.statistics());
+}
+
+#[test]
+fn a_reservation_holds_for_as_much_real_time_as_retention_says() {
+    let (rig, time) = timed(|_| {});
+    rig.reserve(&wanted(MIB, Intent::Device), 100 * MIB).unwrap();
+    time.advance(SECOND);
+    later(&rig);
+    assert!(rig.statistics().block_bytes >= 100 * MIB);
+    time.advance(3 * SECOND);
+    later(&rig);
+    time.advance(3 * SECOND);
+    later(&rig);
+    assert!(rig.statistics().block_bytes <= 4 * MIB, "{:?}", rig.statistics());
+}
+
+#[test]
+fn upkeep_gives_back_what_real_time_made_old_without_a_call_of_anybody_else() {
+    let (rig, time) = timed(|desc| desc.upkeep = Upkeep::Elsewhere(Watermark::default()));
+    let kept = compute(&rig);
+    rig.keep_up();
+    (0..3).for_each(|_| {
+        time.advance(5 * SECOND);
+        rig.keep_up();
+    });
+    assert!(rig.statistics().block_bytes <= 24 * MIB, "{:?}", rig.statistics());
+    rig.free_all(kept);
+}
+
+#[test]
+fn a_keeper_notices_real_time_by_itself() {
+    let time = ManualTime::new();
+    let mut desc = AllocatorDesc::default();
+    (desc.upkeep, desc.time) = (Upkeep::Elsewhere(Watermark::default()), TimeSource::Manual(time.clone()));
+    desc.block_sizes = BlockSizes::fixed(MIB);
+    let device = HostDevice::new(profile(DISCRETE));
+    let allocator = Arc::new(Allocator::new(device, desc).unwrap());
+    allocator.free(allocator.allocate(&wanted(100 * MIB, Intent::Device)).unwrap()).unwrap();
+    let keeper = Keeper::spawn(Arc::clone(&allocator)).unwrap();
+    time.advance(100 * SECOND);
+    let began = std::time::Instant::now();
+    while allocator.statistics().block_bytes > 4 * MIB {
+        assert!(began.elapsed() < 20 * SECOND, "{:?}", allocator.statistics());
+        std::thread::yield_now();
+    }
+    drop(keeper);
 }

@@ -5,7 +5,7 @@ use core::ops::Deref;
 
 use allotment::device::host::{HostDevice, Profile};
 use allotment::device::{Device, HeapIndex, MemoryHandle, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{BlockSizes, BlockSizing, LeakHandler, Retention};
+use allotment::memory::{BlockSizes, BlockSizing, LeakHandler, ManualTime, Retention, TimeSource};
 use allotment::{
     Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc, Requirements,
 };
@@ -50,6 +50,8 @@ impl Rig {
         let mut desc = AllocatorDesc::default();
         // Who forgets something is found out below; the report would only hide why a test failed.
         desc.on_leak = LeakHandler::Ignore;
+        // However slow the machine is, no time passes unless a test says so.
+        desc.time = TimeSource::Manual(ManualTime::new());
         change(&mut desc);
         let allocator = Some(Allocator::new(device.clone(), desc).unwrap());
         Self { device, allocator }
