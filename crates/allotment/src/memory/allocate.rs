@@ -71,7 +71,21 @@ impl<D: Device> Allocator<D> {
                 result => return result,
             }
         }
-        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+        Err(first.unwrap_or_else(|| self.no_memory_type(desc)))
+    }
+
+    /// Says why no memory type suits a request.
+    pub(super) fn no_memory_type(&self, desc: &AllocationDesc) -> AllocationError {
+        let (allowed, required) = (desc.requirements.memory_types, desc.required);
+        let types = self.device.properties().indexed_types();
+        let mut usable = types
+            .filter(|(index, _)| allowed.contains(*index) && self.desc.memory_types.contains(*index))
+            .peekable();
+        // What rules all types out by itself is to blame before the intent is.
+        if usable.peek().is_some() && !usable.any(|(_, found)| found.properties.contains(required)) {
+            return AllocationError::NoTypeWithProperties { allowed, required };
+        }
+        AllocationError::NoMemoryType { allowed, intent: desc.intent }
     }
 
     /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the intent
@@ -133,7 +147,7 @@ impl<D: Device> Allocator<D> {
             }
         }
         debug_assert!(first.is_some() || eligible == 0);
-        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+        Err(first.unwrap_or(AllocationError::NotInPool { allowed: desc.requirements.memory_types }))
     }
 
     fn pool_types(&self, index: u32) -> [Option<MemoryTypeIndex>; MAX_POOL_TYPES] {
@@ -571,8 +585,4 @@ fn check_size(desc: &AllocationDesc) -> Result<(), AllocationError> {
         size if size > MAX_SIZE => Err(AllocationError::TooLarge { size, limit: MAX_SIZE }),
         _ => Ok(()),
     }
-}
-
-pub(super) fn no_memory_type(desc: &AllocationDesc) -> AllocationError {
-    AllocationError::NoMemoryType { allowed: desc.requirements.memory_types, intent: desc.intent }
 }

@@ -6,7 +6,9 @@ use core::fmt;
 use allotment_suballoc::MAX_SIZE;
 
 use super::{Allocation, Intent, Pool};
-use crate::device::{DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask, ResourceKind, TransferUsage};
+use crate::device::{
+    DeviceError, HeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind, TransferUsage,
+};
 
 /// Why an allocation was not made. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,19 @@ pub enum AllocationError {
         allowed: MemoryTypeMask,
         /// What the memory was to be for.
         intent: Intent,
+    },
+    /// No memory type that the resource allows has the properties that the request requires beside its intent
+    /// ([`AllocationDesc::required`](super::AllocationDesc::required)). Prefer them instead, or do without.
+    NoTypeWithProperties {
+        /// What the resource allows.
+        allowed: MemoryTypeMask,
+        /// What the request requires.
+        required: MemoryProperties,
+    },
+    /// The resource allows none of the pool's memory types. Allocate it elsewhere, or create the pool with another type.
+    NotInPool {
+        /// What the resource allows.
+        allowed: MemoryTypeMask,
     },
     /// It would take the heap beyond its budget, and the request asked to stay within. Free something, or
     /// do without.
@@ -135,6 +150,17 @@ impl fmt::Display for AllocationError {
         match self {
             Self::ZeroSize => write!(f, "an allocation of 0 bytes has no place"),
             Self::TooLarge { size, limit } => write!(f, "{size} bytes are above the limit of {limit}"),
+            Self::NoMemoryType { allowed: MemoryTypeMask(0), .. } => {
+                write!(f, "there is no memory type that both the resource and the request allow")
+            }
+            Self::NoTypeWithProperties { allowed, required } => write!(
+                f,
+                "none of the memory types that the resource allows ({:#b}) is {required}, which the request requires",
+                allowed.0
+            ),
+            Self::NotInPool { allowed } => {
+                write!(f, "the resource allows none of the pool's memory types, only these: {:#b}", allowed.0)
+            }
             Self::NoMemoryType { allowed, intent } => write!(
                 f,
                 "none of the memory types that the resource allows ({:#b}) serves the intent \"{intent}\"",
@@ -388,10 +414,16 @@ impl Error for CreateAllocatorError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CreatePoolError {
-    /// The pool names no memory type, more than four, or one that is not there.
+    /// The pool names no memory type, or more than four.
     MemoryTypes {
         /// How many it names.
         count: usize,
+    },
+    /// The device has no such memory type, or the allocator was created without it
+    /// ([`AllocatorDesc::memory_types`](super::AllocatorDesc::memory_types)).
+    NoMemoryType {
+        /// The memory type that the pool names.
+        memory_type: MemoryTypeIndex,
     },
     /// The block size is 0 or above what one memory object can have.
     BlockSize {
@@ -413,7 +445,10 @@ impl fmt::Display for CreatePoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MemoryTypes { count } => {
-                write!(f, "a pool takes one to four of the device's memory types, not these {count}")
+                write!(f, "a pool takes one to four of the device's memory types, not {count}")
+            }
+            Self::NoMemoryType { memory_type } => {
+                write!(f, "the device has no memory type {memory_type} that the allocator may use")
             }
             Self::BlockSize { size } => write!(f, "a block cannot have {size} bytes"),
             Self::BlockCounts { min, max } => write!(f, "at least {min} blocks contradict at most {max}"),

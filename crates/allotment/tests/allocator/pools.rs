@@ -185,7 +185,7 @@ fn the_types_of_a_pool_are_tried_in_its_order_and_only_those_that_the_resource_a
     let second = rig.allocate_in(&pool, &host_only).unwrap();
     assert_eq!((rig.type_of(&first).0, rig.type_of(&second).0), (3, 1));
     let elsewhere = rig.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap_err();
-    assert!(matches!(elsewhere, AllocationError::NoMemoryType { allowed: MemoryTypeMask(1), .. }));
+    assert!(matches!(elsewhere, AllocationError::NotInPool { allowed: MemoryTypeMask(1) }));
     rig.free_all([first, second]);
     rig.destroy_pool(pool).unwrap();
 }

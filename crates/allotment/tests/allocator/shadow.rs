@@ -427,6 +427,8 @@ impl Pair {
             }
             AllocationError::UpperSide => assert_eq!(desc.side, Side::Upper),
             AllocationError::NoMemoryType { .. }
+            | AllocationError::NotInPool { .. }
+            | AllocationError::NoTypeWithProperties { .. }
             | AllocationError::TooManyAllocations { .. }
             | AllocationError::OutOfMemory { .. }
             | AllocationError::Device(_)
