@@ -4,14 +4,14 @@ use allotment::device::host::{HostDevice, Profile};
 use allotment::device::{BufferDesc, DedicatedNeed, DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::{
     AccessError, BlockSizes, BlockSizing, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
-    Foreign, ResourceError,
+    Foreign, ResourceError, ShortName,
 };
 use allotment::{
     Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind, Side,
 };
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
+    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
     wanted_in,
 };
 
@@ -86,9 +86,13 @@ fn a_resource_that_may_stand_nowhere_is_refused() {
     for mask in [0, 1 << 31, 0b1_0000] {
         let allowed = MemoryTypeMask(mask);
         desc.requirements.memory_types = allowed;
-        let nowhere = AllocationError::NoMemoryType { allowed, intent: Intent::Device };
+        let nowhere =
+            AllocationError::NoMemoryType { allowed, intent: Intent::Device, name: ShortName::NONE };
         assert_eq!(rig.allocate(&desc).unwrap_err(), nowhere);
-        assert_eq!(rig.allocate_in(&pool, &desc).unwrap_err(), AllocationError::NotInPool { allowed });
+        assert_eq!(
+            rig.allocate_in(&pool, &desc).unwrap_err(),
+            AllocationError::NotInPool { allowed, name: ShortName::NONE }
+        );
         assert_eq!(rig.would_grow(&desc).unwrap_err(), nowhere);
     }
     rig.destroy_pool(pool).unwrap();
@@ -353,4 +357,41 @@ fn what_may_not_grow_gives_no_empty_block_back_either() {
     let wish = wanted(MIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
     assert!(rig.create_buffer(&BufferDesc::new(MIB), &wish).is_err());
     assert_eq!(rig.device_calls().memory(), calls.memory());
+}
+
+#[test]
+fn a_refusal_names_what_was_to_be_allocated() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(HEAP, 16 * MIB)]);
+    let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let name = "terrain/größe 12";
+    let named = |size| wanted_in(size, DEVICE_TYPE).named(name);
+    let limit = rig.allocate(&named(32 * MIB)).unwrap_err();
+    assert!(matches!(limit, AllocationError::HeapLimit { limit, .. } if limit == 16 * MIB));
+    let mut nowhere = named(KIB);
+    nowhere.requirements.memory_types = MemoryTypeMask(0);
+    let refusals = [
+        limit,
+        rig.allocate(&nowhere).unwrap_err(),
+        rig.allocate_in(&pool, &nowhere).unwrap_err(),
+        rig.allocate_in(&pool, &named(2 * MIB)).unwrap_err(),
+        rig.allocate(&named(KIB).without_growth()).unwrap_err(),
+        rig.would_grow(&named(32 * MIB)).unwrap_err(),
+        rig.allocate_many(&named(9 * MIB).dedicated(Dedicated::Always), 2).unwrap_err(),
+    ];
+    for refusal in refusals {
+        assert_eq!(refusal.name(), Some(name), "{refusal:?}");
+        assert!(refusal.to_string().starts_with("\"terrain/größe 12\": "), "{refusal}");
+    }
+    let dedicated = named(1).dedicated(Dedicated::Always);
+    let made = rig.create_buffer(&BufferDesc::new(32 * MIB), &dedicated).unwrap_err();
+    assert!(made.to_string().contains(name), "{made}");
+    let made = rig.create_buffer_in_pool(&pool, &BufferDesc::new(2 * MIB), &named(1)).unwrap_err();
+    assert!(made.to_string().contains(name), "{made}");
+    assert_eq!(rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE)).unwrap_err().name(), None);
+    // What is too long is cut between two characters.
+    let long = "ß".repeat(100);
+    let refusal = rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE).named(long.clone())).unwrap_err();
+    assert!(refusal.name().is_some_and(|name| name.len() > 40 && long.starts_with(name)), "{refusal}");
+    assert!(size_of::<AllocationError>() <= 88, "{}", size_of::<AllocationError>());
+    rig.destroy_pool(pool).unwrap();
 }

@@ -1,7 +1,7 @@
 //! Which memory type each intent gets on each machine, in which order others follow, and why.
 
 use allotment::device::{DedicatedNeed, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{Dedicated, Verdict};
+use allotment::memory::{Dedicated, ShortName, Verdict};
 use allotment::{AllocationDesc, AllocationError, Intent, ResourceKind};
 
 use crate::rig::{DISCRETE, FINE, MIB, MOBILE, Rig, fixed_pool, profile, wanted};
@@ -41,7 +41,11 @@ fn each_intent_gets_its_memory_type_on_each_machine_and_falls_back_in_order() {
             }
             let none = rig.allocate(&desc).unwrap_err();
             let allowed = desc.requirements.memory_types;
-            assert_eq!(none, AllocationError::NoMemoryType { allowed, intent }, "{intent} on {name}");
+            assert_eq!(
+                none,
+                AllocationError::NoMemoryType { allowed, intent, name: ShortName::NONE },
+                "{intent} on {name}"
+            );
         }
     }
 }
