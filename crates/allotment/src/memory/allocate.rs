@@ -10,7 +10,7 @@ use super::block_set::Role;
 use super::choice::{Choice, Ranking, judge};
 use super::heaps::heap_of;
 use super::pool::{Fitted, Freed, Getting, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
-use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent};
+use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent, ShortName};
 use crate::device::{
     Device, HeapIndex, MemoryDesc, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, OwnedMemory,
     Priority, ResourceKind,
@@ -68,10 +68,24 @@ impl<D: Device> Allocator<D> {
             let desc = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
             match attempt(memory_type, desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result,
+                result => return result.map_err(|refused| refused.of(desc)),
             }
         }
-        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+        Err(first.unwrap_or_else(|| self.no_memory_type(desc)).of(desc))
+    }
+
+    /// Says why no memory type suits a request.
+    pub(super) fn no_memory_type(&self, desc: &AllocationDesc) -> AllocationError {
+        let (allowed, required) = (desc.requirements.memory_types, desc.required);
+        let types = self.device.properties().indexed_types();
+        let mut usable = types
+            .filter(|(index, _)| allowed.contains(*index) && self.desc.memory_types.contains(*index))
+            .peekable();
+        // What rules all types out by itself is to blame before the intent is.
+        if usable.peek().is_some() && !usable.any(|(_, found)| found.properties.contains(required)) {
+            return AllocationError::NoTypeWithProperties { allowed, required, name: ShortName::NONE };
+        }
+        AllocationError::NoMemoryType { allowed, intent: desc.intent, name: ShortName::NONE }
     }
 
     /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the intent
@@ -129,11 +143,12 @@ impl<D: Device> Allocator<D> {
             eligible += 1;
             match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result,
+                result => return result.map_err(|refused| refused.of(desc)),
             }
         }
         debug_assert!(first.is_some() || eligible == 0);
-        Err(first.unwrap_or_else(|| no_memory_type(desc)))
+        let allowed = desc.requirements.memory_types;
+        Err(first.unwrap_or(AllocationError::NotInPool { allowed, name: ShortName::NONE }).of(desc))
     }
 
     fn pool_types(&self, index: u32) -> [Option<MemoryTypeIndex>; MAX_POOL_TYPES] {
@@ -243,7 +258,12 @@ impl<D: Device> Allocator<D> {
             if desc.growth == Growth::Forbidden {
                 let (free, largest_free) = state.sets[set].room();
                 let requested = fitted.sizes.requested;
-                return Err(AllocationError::WouldGrow { requested, free, largest_free });
+                return Err(AllocationError::WouldGrow {
+                    requested,
+                    free,
+                    largest_free,
+                    name: ShortName::NONE,
+                });
             }
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
             let plan = match state.plan(set, &fitted, desc, heap_size) {
@@ -575,8 +595,4 @@ fn check_size(desc: &AllocationDesc) -> Result<(), AllocationError> {
         size if size > MAX_SIZE => Err(AllocationError::TooLarge { size, limit: MAX_SIZE }),
         _ => Ok(()),
     }
-}
-
-pub(super) fn no_memory_type(desc: &AllocationDesc) -> AllocationError {
-    AllocationError::NoMemoryType { allowed: desc.requirements.memory_types, intent: desc.intent }
 }

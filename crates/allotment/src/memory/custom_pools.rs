@@ -90,9 +90,11 @@ impl<D: Device> Allocator<D> {
         let usable = |&index: &MemoryTypeIndex| {
             properties.memory_type(index).is_some() && self.desc.memory_types.contains(index)
         };
-        let exist = desc.memory_types.iter().all(usable);
-        if count == 0 || count > MAX_POOL_TYPES || !exist {
+        if count == 0 || count > MAX_POOL_TYPES {
             return Err(CreatePoolError::MemoryTypes { count });
+        }
+        if let Some(&memory_type) = desc.memory_types.iter().find(|memory_type| !usable(memory_type)) {
+            return Err(CreatePoolError::NoMemoryType { memory_type });
         }
         let limit = properties.limits.max_allocation_size.min(MAX_SIZE);
         let sizing = desc.sizing.unwrap_or(BlockSizing::Growing(self.desc.block_sizes));

@@ -5,10 +5,66 @@ use core::fmt;
 
 use allotment_suballoc::MAX_SIZE;
 
-use super::{Allocation, Intent, Pool};
-use crate::device::{DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask, ResourceKind, TransferUsage};
+use super::{Allocation, AllocationDesc, Intent, Pool};
+use crate::device::{
+    DeviceError, HeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind, TransferUsage,
+};
+
+/// The name of what an error is about, as far as there is room for it: so errors need no host memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ShortName {
+    /// UTF-8. Invariant: zeros from `len` on.
+    bytes: [u8; Self::ROOM],
+    len: u8,
+}
+
+impl ShortName {
+    /// Where there is no name.
+    pub const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
+
+    const ROOM: usize = 47;
+
+    /// As many characters of a name as there is room for.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let mut len = name.len().min(Self::ROOM);
+        while !name.is_char_boundary(len) {
+            len -= 1;
+        }
+        let mut bytes = [0; Self::ROOM];
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+        Self { bytes, len: len as u8 }
+    }
+
+    /// The name as text; empty where there is none.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // It was cut between two characters.
+        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl Default for ShortName {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl fmt::Debug for ShortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for ShortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
 
 /// Why an allocation was not made. Nothing has changed.
+///
+/// Where the request has a [name](AllocationDesc::named), the error that refuses it has it as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationError {
@@ -30,6 +86,25 @@ pub enum AllocationError {
         allowed: MemoryTypeMask,
         /// What the memory was to be for.
         intent: Intent,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
+    },
+    /// No memory type that the resource allows has the properties that the request requires beside its intent
+    /// ([`AllocationDesc::required`](super::AllocationDesc::required)). Prefer them instead, or do without.
+    NoTypeWithProperties {
+        /// What the resource allows.
+        allowed: MemoryTypeMask,
+        /// What the request requires.
+        required: MemoryProperties,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
+    },
+    /// The resource allows none of the pool's memory types. Allocate it elsewhere, or create the pool with another type.
+    NotInPool {
+        /// What the resource allows.
+        allowed: MemoryTypeMask,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
     },
     /// It would take the heap beyond its budget, and the request asked to stay within. Free something, or
     /// do without.
@@ -42,6 +117,8 @@ pub enum AllocationError {
         usage: u64,
         /// Bytes that the process should stay within.
         budget: u64,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
     },
     /// It would take the heap beyond the limit that the allocator was created with.
     HeapLimit {
@@ -53,6 +130,8 @@ pub enum AllocationError {
         reserved: u64,
         /// Bytes that it may have.
         limit: u64,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
     },
     /// The device can have no more memory objects. Share blocks: smaller resources, larger blocks.
     TooManyAllocations {
@@ -69,6 +148,8 @@ pub enum AllocationError {
         reserved: u64,
         /// What the driver said.
         source: DeviceError,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
     },
     /// No room in the blocks that are there, and growing was forbidden.
     WouldGrow {
@@ -78,6 +159,8 @@ pub enum AllocationError {
         free: u64,
         /// The largest range among them.
         largest_free: u64,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
     },
     /// The pool has as many blocks as it may have, and none has room.
     PoolFull {
@@ -89,6 +172,8 @@ pub enum AllocationError {
         free: u64,
         /// The largest range among them.
         largest_free: u64,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
     },
     /// The request is larger than a block of the pool can be, and may not get memory of its own.
     TooLargeForBlock {
@@ -96,6 +181,8 @@ pub enum AllocationError {
         requested: u64,
         /// Bytes of the largest block.
         block_size: u64,
+        /// What was to be allocated, where the request has a name.
+        name: ShortName,
     },
     /// The resource requires dedicated memory, and the request rules that out
     /// ([`Dedicated::Never`](super::Dedicated::Never)). Leave the choice to the allocator.
@@ -116,6 +203,43 @@ pub enum AllocationError {
 }
 
 impl AllocationError {
+    /// What the error is about, where the request had a name.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::NoMemoryType { name, .. }
+            | Self::NoTypeWithProperties { name, .. }
+            | Self::NotInPool { name, .. }
+            | Self::OverBudget { name, .. }
+            | Self::HeapLimit { name, .. }
+            | Self::OutOfMemory { name, .. }
+            | Self::WouldGrow { name, .. }
+            | Self::PoolFull { name, .. }
+            | Self::TooLargeForBlock { name, .. } => Some(name.as_str()).filter(|name| !name.is_empty()),
+            _ => None,
+        }
+    }
+
+    /// The same, about what a request wants.
+    #[cold]
+    pub(super) fn of(mut self, desc: &AllocationDesc) -> Self {
+        match &mut self {
+            Self::NoMemoryType { name, .. }
+            | Self::NoTypeWithProperties { name, .. }
+            | Self::NotInPool { name, .. }
+            | Self::OverBudget { name, .. }
+            | Self::HeapLimit { name, .. }
+            | Self::OutOfMemory { name, .. }
+            | Self::WouldGrow { name, .. }
+            | Self::PoolFull { name, .. }
+            | Self::TooLargeForBlock { name, .. } => {
+                *name = desc.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// True where another memory type may still serve the request.
     pub(super) const fn falls_through(self) -> bool {
         matches!(
@@ -132,24 +256,38 @@ impl AllocationError {
 
 impl fmt::Display for AllocationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            write!(f, "{name:?}: ")?;
+        }
         match self {
             Self::ZeroSize => write!(f, "an allocation of 0 bytes has no place"),
-            Self::TooLarge { size, limit } if *limit == MAX_SIZE => {
+            Self::TooLarge { size, limit, .. } if *limit == MAX_SIZE => {
                 write!(f, "{size} bytes are above the largest allocation of this library, {limit}")
             }
-            Self::TooLarge { size, limit } => {
+            Self::TooLarge { size, limit, .. } => {
                 write!(f, "{size} bytes are above the device's limit maxMemoryAllocationSize of {limit}")
             }
-            Self::NoMemoryType { allowed, intent } => write!(
+            Self::NoMemoryType { allowed: MemoryTypeMask(0), .. } => {
+                write!(f, "there is no memory type that both the resource and the request allow")
+            }
+            Self::NoTypeWithProperties { allowed, required, .. } => write!(
+                f,
+                "none of the memory types that the resource allows ({:#b}) is {required}, which the request requires",
+                allowed.0
+            ),
+            Self::NotInPool { allowed, .. } => {
+                write!(f, "the resource allows none of the pool's memory types, only these: {:#b}", allowed.0)
+            }
+            Self::NoMemoryType { allowed, intent, .. } => write!(
                 f,
                 "none of the memory types that the resource allows ({:#b}) serves the intent \"{intent}\"",
                 allowed.0
             ),
-            Self::OverBudget { heap, requested, usage, budget } => write!(
+            Self::OverBudget { heap, requested, usage, budget, .. } => write!(
                 f,
                 "{requested} bytes more would take heap {heap} beyond its budget: {usage} of {budget} are in use"
             ),
-            Self::HeapLimit { heap, requested, reserved, limit } => write!(
+            Self::HeapLimit { heap, requested, reserved, limit, .. } => write!(
                 f,
                 "{requested} bytes more would take heap {heap} beyond the allocator's limit: {reserved} of {limit} are reserved"
             ),
@@ -160,15 +298,15 @@ impl fmt::Display for AllocationError {
                 f,
                 "the driver has no {requested} bytes of memory type {memory_type} left, {reserved} bytes of its heap are reserved"
             ),
-            Self::WouldGrow { requested, free, largest_free } => write!(
+            Self::WouldGrow { requested, free, largest_free, .. } => write!(
                 f,
                 "no room for {requested} bytes without growing: {free} are free, the largest range is {largest_free}"
             ),
-            Self::PoolFull { requested, max_blocks, free, largest_free } => write!(
+            Self::PoolFull { requested, max_blocks, free, largest_free, .. } => write!(
                 f,
                 "no room for {requested} bytes in the pool's {max_blocks} blocks: {free} are free, the largest range is {largest_free}"
             ),
-            Self::TooLargeForBlock { requested, block_size } => {
+            Self::TooLargeForBlock { requested, block_size, .. } => {
                 write!(
                     f,
                     "{requested} bytes do not fit a block of {block_size}, and memory of its own is ruled out"
@@ -402,10 +540,16 @@ impl Error for CreateAllocatorError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CreatePoolError {
-    /// The pool names no memory type, more than four, or one that is not there.
+    /// The pool names no memory type, or more than four.
     MemoryTypes {
         /// How many it names.
         count: usize,
+    },
+    /// The device has no such memory type, or the allocator was created without it
+    /// ([`AllocatorDesc::memory_types`](super::AllocatorDesc::memory_types)).
+    NoMemoryType {
+        /// The memory type that the pool names.
+        memory_type: MemoryTypeIndex,
     },
     /// The block size is 0 or above what one memory object can have.
     BlockSize {
@@ -427,7 +571,10 @@ impl fmt::Display for CreatePoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MemoryTypes { count } => {
-                write!(f, "a pool takes one to four of the device's memory types, not these {count}")
+                write!(f, "a pool takes one to four of the device's memory types, not {count}")
+            }
+            Self::NoMemoryType { memory_type } => {
+                write!(f, "the device has no memory type {memory_type} that the allocator may use")
             }
             Self::BlockSize { size } => write!(f, "a block cannot have {size} bytes"),
             Self::BlockCounts { min, max } => write!(f, "at least {min} blocks contradict at most {max}"),

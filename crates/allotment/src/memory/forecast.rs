@@ -2,7 +2,7 @@
 
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
-use super::{AllocationDesc, AllocationError, Growth};
+use super::{AllocationDesc, AllocationError, Growth, ShortName};
 use crate::device::{Device, HeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
@@ -61,7 +61,7 @@ impl<D: Device> Allocator<D> {
         if desc.growth == Growth::Forbidden {
             let (free, largest_free) = state.sets[set].room();
             let requested = fitted.sizes.requested;
-            return Err(AllocationError::WouldGrow { requested, free, largest_free });
+            return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
         }
         let plan = state.plan(set, &fitted, desc, self.heaps.heap_size(heap))?;
         let wish = state.source(set, desc).wish;

@@ -21,7 +21,7 @@ use core::sync::atomic::{
 };
 use std::sync::Mutex;
 
-use super::{AllocationError, BudgetWish};
+use super::{AllocationError, BudgetWish, ShortName};
 use crate::device::{Device, DeviceError, HeapBudget, HeapIndex, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::sync::locked;
 
@@ -220,10 +220,22 @@ impl Heaps {
         let usage = told.usage.saturating_add(reserved).saturating_sub(own);
         if reserved + size > heap.limit {
             let limit = heap.limit;
-            Some(AllocationError::HeapLimit { heap: index, requested: size, reserved, limit })
+            Some(AllocationError::HeapLimit {
+                heap: index,
+                requested: size,
+                reserved,
+                limit,
+                name: ShortName::NONE,
+            })
         } else if wish == BudgetWish::Within && usage.saturating_add(size) > told.budget {
             let budget = told.budget;
-            Some(AllocationError::OverBudget { heap: index, requested: size, usage, budget })
+            Some(AllocationError::OverBudget {
+                heap: index,
+                requested: size,
+                usage,
+                budget,
+                name: ShortName::NONE,
+            })
         } else {
             None
         }
@@ -281,9 +293,13 @@ impl Heaps {
             DeviceError::TooManyAllocations => {
                 AllocationError::TooManyAllocations { limit: device.properties().limits.max_allocation_count }
             }
-            source if source.is_out_of_memory() => {
-                AllocationError::OutOfMemory { memory_type, requested, reserved, source }
-            }
+            source if source.is_out_of_memory() => AllocationError::OutOfMemory {
+                memory_type,
+                requested,
+                reserved,
+                source,
+                name: ShortName::NONE,
+            },
             error => AllocationError::Device(error),
         }
     }

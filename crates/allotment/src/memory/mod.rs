@@ -75,7 +75,7 @@ pub use defragmentation::{
 };
 pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Movability, Name};
 pub use error::{
-    AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign,
+    AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign, ShortName,
 };
 pub use forecast::Forecast;
 pub use growth::BlockSizes;

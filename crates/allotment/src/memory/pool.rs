@@ -14,7 +14,7 @@ use super::retention::{Clock, Retention};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
 use super::time::Moment;
 use super::upkeep::{Flow, Watermark};
-use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Movability, Name};
+use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Movability, Name, ShortName};
 use crate::device::{
     DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, PrioritySupport,
     ResourceKind,
@@ -472,7 +472,13 @@ impl<D: Device> PoolState<D> {
         if count >= self.rules.max_blocks {
             let (free, largest_free) = self.sets[set].room();
             let (requested, max_blocks) = (fitted.sizes.requested, self.rules.max_blocks);
-            return Err(AllocationError::PoolFull { requested, max_blocks, free, largest_free });
+            return Err(AllocationError::PoolFull {
+                requested,
+                max_blocks,
+                free,
+                largest_free,
+                name: ShortName::NONE,
+            });
         }
         Ok(plan)
     }
@@ -493,7 +499,11 @@ impl<D: Device> PoolState<D> {
         let BlockSizing::Growing(sizes) = self.rules.sizing else {
             let block_size = self.next_block_size(set, heap_size);
             if least > block_size {
-                return Err(AllocationError::TooLargeForBlock { requested, block_size });
+                return Err(AllocationError::TooLargeForBlock {
+                    requested,
+                    block_size,
+                    name: ShortName::NONE,
+                });
             }
             return Ok(Plan::exactly(Role::Shared, block_size));
         };
@@ -503,7 +513,7 @@ impl<D: Device> PoolState<D> {
             if own_memory_at_last {
                 return Ok(Plan::exactly(Role::Own, fitted.request.size));
             }
-            return Err(AllocationError::TooLargeForBlock { requested, block_size });
+            return Err(AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE });
         }
         // What is wanted, then less and less of it, where the driver or the budget has not so much.
         let fitting = match self.rules.algorithm {
@@ -705,6 +715,7 @@ impl<D: Device> PoolState<D> {
                     _ => AllocationError::TooLargeForBlock {
                         requested: fitted.sizes.requested,
                         block_size: memory.as_ref().map_or(0, OwnedMemory::size),
+                        name: ShortName::NONE,
                     },
                 };
                 Err((error, memory))

@@ -7,7 +7,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
 use super::pool::{Fitted, Pool, Source};
-use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime, Movability};
+use super::{
+    AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime, Movability, ShortName,
+};
 use crate::device::{
     DedicatedNeed, Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
 };
@@ -716,7 +718,12 @@ impl<D: Device> Allocator<D> {
         let (pool, set) = from;
         if desc.growth == Growth::Forbidden {
             let requested = desc.requirements.size;
-            return Err(AllocationError::WouldGrow { requested, free: 0, largest_free: 0 });
+            return Err(AllocationError::WouldGrow {
+                requested,
+                free: 0,
+                largest_free: 0,
+                name: ShortName::NONE,
+            });
         }
         let (getting, fitted, source) = self.announce(pool, set, desc)?;
         let options = options.or(source.options.as_ref());

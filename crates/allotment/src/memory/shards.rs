@@ -25,7 +25,7 @@ use std::sync::{MutexGuard, TryLockError};
 use super::allocator::{Allocation, Allocator};
 use super::forecast::Forecast;
 use super::pool::{PoolSlot, PoolState};
-use super::{AllocationDesc, AllocationError};
+use super::{AllocationDesc, AllocationError, ShortName};
 use crate::device::Device;
 use crate::sync::locked;
 
@@ -189,7 +189,7 @@ impl<D: Device> Allocator<D> {
             guard.as_ref().map(|state| state.sets[0].room())
         });
         let (free, largest_free) = rooms.fold((0, 0), |(free, largest), (f, l)| (free + f, l.max(largest)));
-        AllocationError::WouldGrow { requested, free, largest_free }
+        AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE }
     }
 
     /// Serves a request from what a shard has.

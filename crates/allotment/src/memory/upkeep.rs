@@ -29,7 +29,6 @@ use std::panic::catch_unwind;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use super::allocate::no_memory_type;
 use super::allocator::Allocator;
 use super::block_set::Role;
 use super::pool::{Getting, PoolSlot, PoolState};
@@ -315,7 +314,7 @@ impl<D: Device> Allocator<D> {
     pub fn reserve(&self, desc: &AllocationDesc, bytes: u64) -> Result<u64, AllocationError> {
         let mut types =
             self.ranking(desc)?.types(desc.requirements.memory_types).collect::<Vec<_>>().into_iter();
-        let memory_type = types.next().ok_or_else(|| no_memory_type(desc))?;
+        let memory_type = types.next().ok_or_else(|| self.no_memory_type(desc))?;
         let slot = self.shard(self.own_shard(self.default_pool_for(memory_type, desc)))?;
         let mut got = 0;
         loop {

@@ -6,14 +6,14 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, BlockSizes, BlockSizing, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
-    Foreign, ResourceError,
+    Foreign, ResourceError, ShortName,
 };
 use allotment::{
     Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind, Side,
 };
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
+    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
     wanted_in,
 };
 
@@ -94,9 +94,13 @@ fn a_resource_that_may_stand_nowhere_is_refused() {
     for mask in [0, 1 << 31, 0b1_0000] {
         let allowed = MemoryTypeMask(mask);
         desc.requirements.memory_types = allowed;
-        let nowhere = AllocationError::NoMemoryType { allowed, intent: Intent::Device };
+        let nowhere =
+            AllocationError::NoMemoryType { allowed, intent: Intent::Device, name: ShortName::NONE };
         assert_eq!(rig.allocate(&desc).unwrap_err(), nowhere);
-        assert_eq!(rig.allocate_in(&pool, &desc).unwrap_err(), nowhere);
+        assert_eq!(
+            rig.allocate_in(&pool, &desc).unwrap_err(),
+            AllocationError::NotInPool { allowed, name: ShortName::NONE }
+        );
         assert_eq!(rig.would_grow(&desc).unwrap_err(), nowhere);
     }
     rig.destroy_pool(pool).unwrap();
@@ -196,8 +200,10 @@ fn pools_that_contradict_themselves_are_refused() {
     let count = |change: &[u8]| refused_pool(&rig, |desc| types(desc, change));
     assert_eq!(count(&[]), CreatePoolError::MemoryTypes { count: 0 });
     assert_eq!(count(&[0, 1, 2, 3, 0]), CreatePoolError::MemoryTypes { count: 5 });
-    assert_eq!(count(&[0, 4]), CreatePoolError::MemoryTypes { count: 2 });
-    assert_eq!(count(&[255]), CreatePoolError::MemoryTypes { count: 1 });
+    let none = |index| CreatePoolError::NoMemoryType { memory_type: MemoryTypeIndex(index) };
+    assert_eq!(count(&[0, 4]), none(4));
+    assert_eq!(count(&[255]), none(255));
+    assert!(count(&[31]).to_string().contains("no memory type 31"), "{}", count(&[31]));
 
     let size = |size| refused_pool(&rig, |desc| desc.sizing = Some(BlockSizing::Fixed(size)));
     for bytes in [0, (4 << 30) + 1, MAX + 1, u64::MAX] {
@@ -232,7 +238,8 @@ fn a_pool_whose_first_blocks_cannot_be_got_leaves_none_behind() {
 #[test]
 fn a_pool_of_a_memory_type_that_the_allocator_may_not_use_is_refused() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0b0110));
-    assert_eq!(refused_pool(&rig, |_| {}), CreatePoolError::MemoryTypes { count: 1 });
+    let refused = refused_pool(&rig, |_| {});
+    assert_eq!(refused, CreatePoolError::NoMemoryType { memory_type: DEVICE_TYPE });
 }
 
 fn bad_block_sizes() -> Vec<BlockSizes> {
@@ -358,4 +365,41 @@ fn what_may_not_grow_gives_no_empty_block_back_either() {
     let wish = wanted(MIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
     assert!(rig.create_buffer(&BufferDesc::new(MIB), &wish).is_err());
     assert_eq!(rig.device_calls().memory(), calls.memory());
+}
+
+#[test]
+fn a_refusal_names_what_was_to_be_allocated() {
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(HEAP, 16 * MIB)]);
+    let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
+    let name = "terrain/größe 12";
+    let named = |size| wanted_in(size, DEVICE_TYPE).named(name);
+    let limit = rig.allocate(&named(32 * MIB)).unwrap_err();
+    assert!(matches!(limit, AllocationError::HeapLimit { limit, .. } if limit == 16 * MIB));
+    let mut nowhere = named(KIB);
+    nowhere.requirements.memory_types = MemoryTypeMask(0);
+    let refusals = [
+        limit,
+        rig.allocate(&nowhere).unwrap_err(),
+        rig.allocate_in(&pool, &nowhere).unwrap_err(),
+        rig.allocate_in(&pool, &named(2 * MIB)).unwrap_err(),
+        rig.allocate(&named(KIB).without_growth()).unwrap_err(),
+        rig.would_grow(&named(32 * MIB)).unwrap_err(),
+        rig.allocate_many(&named(9 * MIB).dedicated(Dedicated::Always), 2).unwrap_err(),
+    ];
+    for refusal in refusals {
+        assert_eq!(refusal.name(), Some(name), "{refusal:?}");
+        assert!(refusal.to_string().starts_with("\"terrain/größe 12\": "), "{refusal}");
+    }
+    let dedicated = named(1).dedicated(Dedicated::Always);
+    let made = rig.create_buffer(&BufferDesc::new(32 * MIB), &dedicated).unwrap_err();
+    assert!(made.to_string().contains(name), "{made}");
+    let made = rig.create_buffer_in_pool(&pool, &BufferDesc::new(2 * MIB), &named(1)).unwrap_err();
+    assert!(made.to_string().contains(name), "{made}");
+    assert_eq!(rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE)).unwrap_err().name(), None);
+    // What is too long is cut between two characters.
+    let long = "ß".repeat(100);
+    let refusal = rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE).named(long.clone())).unwrap_err();
+    assert!(refusal.name().is_some_and(|name| name.len() > 40 && long.starts_with(name)), "{refusal}");
+    assert!(size_of::<AllocationError>() <= 88, "{}", size_of::<AllocationError>());
+    rig.destroy_pool(pool).unwrap();
 }

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use allotment::device::{BufferDesc, HeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    BlockSizing, BudgetWish, CreatePoolError, Dedicated, Forecast, ResourceError, Retention,
+    BlockSizing, BudgetWish, CreatePoolError, Dedicated, Forecast, ResourceError, Retention, ShortName,
 };
 use allotment::{AllocationDesc, AllocationError, PoolDesc};
 
@@ -149,8 +149,8 @@ fn a_refusal_says_the_usage_and_the_budget() {
     let rig = rig_with_budget(10 * MIB);
     let first = rig.allocate(&wanted_in(8 * MIB, DEVICE_TYPE)).unwrap();
     let refused = rig.allocate(&wanted_in(8 * MIB, DEVICE_TYPE).within_budget()).unwrap_err();
-    let expected =
-        AllocationError::OverBudget { heap: HEAP, requested: 8 * MIB, usage: 8 * MIB, budget: 10 * MIB };
+    let (requested, usage, budget, name) = (8 * MIB, 8 * MIB, 10 * MIB, ShortName::NONE);
+    let expected = AllocationError::OverBudget { heap: HEAP, requested, usage, budget, name };
     assert_eq!(refused, expected);
     rig.free(first).unwrap();
 }
@@ -191,7 +191,7 @@ fn a_budget_that_falls_while_running_is_noticed_without_being_asked_for() {
 fn the_limit_of_a_heap_holds_on_every_path() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(HEAP, 100 * MIB)]);
     let is_limit = |error: AllocationError| match error {
-        AllocationError::HeapLimit { heap, reserved, limit, requested } => {
+        AllocationError::HeapLimit { heap, reserved, limit, requested, .. } => {
             assert_eq!((heap, limit), (HEAP, 100 * MIB));
             reserved + requested > limit
         }

@@ -1,7 +1,7 @@
 //! Which memory type each intent gets on each machine, in which order others follow, and why.
 
 use allotment::device::{DedicatedNeed, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{Dedicated, Verdict};
+use allotment::memory::{Dedicated, ShortName, Verdict};
 use allotment::{AllocationDesc, AllocationError, Intent, ResourceKind};
 
 use crate::rig::{DISCRETE, FINE, MIB, MOBILE, Rig, fixed_pool, profile, wanted};
@@ -41,7 +41,11 @@ fn each_intent_gets_its_memory_type_on_each_machine_and_falls_back_in_order() {
             }
             let none = rig.allocate(&desc).unwrap_err();
             let allowed = desc.requirements.memory_types;
-            assert_eq!(none, AllocationError::NoMemoryType { allowed, intent }, "{intent} on {name}");
+            assert_eq!(
+                none,
+                AllocationError::NoMemoryType { allowed, intent, name: ShortName::NONE },
+                "{intent} on {name}"
+            );
         }
     }
 }
@@ -107,8 +111,30 @@ fn required_preferred_and_avoided_properties_override_the_intent() {
     assert_eq!(type_of(|desc| desc.required = MemoryProperties::HOST_CACHED), Ok(2));
     assert_eq!(type_of(|desc| desc.preferred = MemoryProperties::HOST_VISIBLE), Ok(3));
     assert_eq!(type_of(|desc| desc.avoided = MemoryProperties::DEVICE_LOCAL), Ok(1));
-    let none = type_of(|desc| desc.required = MemoryProperties::PROTECTED);
-    assert!(matches!(none, Err(AllocationError::NoMemoryType { .. })));
+    const REQUIRED: MemoryProperties = MemoryProperties::PROTECTED;
+    let none = type_of(|desc| desc.required = REQUIRED).unwrap_err();
+    assert!(matches!(none, AllocationError::NoTypeWithProperties { required: REQUIRED, .. }));
+}
+
+#[test]
+fn a_refusal_blames_what_rules_all_memory_types_out() {
+    let rig = Rig::new("discrete-no-bar");
+    let refused = |change: &dyn Fn(&mut AllocationDesc)| {
+        let mut desc = wanted(MIB, Intent::Upload);
+        change(&mut desc);
+        let refused = rig.allocate(&desc).unwrap_err();
+        assert_eq!(rig.reserve(&desc, MIB).unwrap_err(), refused);
+        refused.to_string()
+    };
+    let protected = refused(&|desc| desc.required = MemoryProperties::PROTECTED);
+    assert!(protected.contains("is protected") && !protected.contains("intent"), "{protected}");
+    // There is device-local memory, but none that the CPU can write.
+    let local = refused(&|desc| desc.required = MemoryProperties::DEVICE_LOCAL);
+    assert!(local.contains("intent \"upload\""), "{local}");
+    let nowhere = refused(&|desc| desc.requirements.memory_types = MemoryTypeMask(0));
+    assert!(nowhere.contains("no memory type that both"), "{nowhere}");
+    let device_only = refused(&|desc| desc.requirements.memory_types = MemoryTypeMask(1));
+    assert!(device_only.contains("intent \"upload\""), "{device_only}");
 }
 
 #[test]

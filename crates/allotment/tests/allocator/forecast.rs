@@ -2,7 +2,7 @@
 
 use allotment::device::host::Profile;
 use allotment::device::{DedicatedNeed, Device};
-use allotment::memory::{Dedicated, Forecast, Lifetime};
+use allotment::memory::{Dedicated, Forecast, Lifetime, ShortName};
 use allotment::{AllocationDesc, AllocationError, Intent, ResourceKind};
 
 use crate::rig::{DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, wanted, wanted_in};
@@ -78,7 +78,10 @@ fn a_forecast_names_the_refusal_and_the_smaller_block_that_the_budget_leads_to()
     let forbidden = wanted_in(3 * MIB, DEVICE_TYPE).without_growth();
     let refused = rig.would_grow(&forbidden).unwrap_err();
     let free = 2 * MIB - KIB;
-    assert_eq!(refused, AllocationError::WouldGrow { requested: 3 * MIB, free, largest_free: free });
+    assert_eq!(
+        refused,
+        AllocationError::WouldGrow { requested: 3 * MIB, free, largest_free: free, name: ShortName::NONE }
+    );
     assert_eq!(rig.allocate(&forbidden).unwrap_err(), refused);
     rig.free(first).unwrap();
 }

@@ -1,7 +1,7 @@
 //! Custom pools: their algorithms, their bounds, their types, and their end.
 
 use allotment::device::{HeapIndex, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{AccessError, BlockSizes, BlockSizing, Dedicated, Retention};
+use allotment::memory::{AccessError, BlockSizes, BlockSizing, Dedicated, Retention, ShortName};
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, Intent, Pool, PoolDesc, ResourceKind,
     Side,
@@ -58,6 +58,7 @@ fn a_linear_pool_is_two_stacks_that_grow_towards_each_other() {
         max_blocks: 1,
         free: 40 * KIB,
         largest_free: 40 * KIB,
+        name: ShortName::NONE,
     };
     assert_eq!(full, expected);
     let middle = rig.allocate_in(&pool, &wanted_in(40 * KIB, DEVICE_TYPE)).unwrap();
@@ -134,7 +135,7 @@ fn a_pool_of_fixed_blocks_gives_nobody_memory_of_its_own() {
     assert_eq!(rig.allocate_in(&pool, &dedicated).unwrap_err(), AllocationError::DedicatedInFixedPool);
     let large = rig.allocate_in(&pool, &wanted_in(65 * KIB, DEVICE_TYPE)).unwrap_err();
     let (requested, block_size) = (65 * KIB, 64 * KIB);
-    assert_eq!(large, AllocationError::TooLargeForBlock { requested, block_size });
+    assert_eq!(large, AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE });
     rig.destroy_pool(pool).unwrap();
 }
 
@@ -148,8 +149,11 @@ fn a_pool_that_is_full_says_what_is_free_and_serves_again_when_something_is_free
     let mut got: Vec<_> = (0..20).map_while(|_| rig.allocate_in(&pool, &desc).ok()).collect();
     assert_eq!(got.len(), 9);
     let full = rig.allocate_in(&pool, &desc).unwrap_err();
-    let (free, largest_free) = (12 * KIB, 4 * KIB);
-    assert_eq!(full, AllocationError::PoolFull { requested: 20 * KIB, max_blocks: 3, free, largest_free });
+    let (free, largest_free, name) = (12 * KIB, 4 * KIB, ShortName::NONE);
+    assert_eq!(
+        full,
+        AllocationError::PoolFull { requested: 20 * KIB, max_blocks: 3, free, largest_free, name }
+    );
     rig.free(got.swap_remove(4)).unwrap();
     got.push(rig.allocate_in(&pool, &desc).unwrap());
     rig.free_all(got);
@@ -185,7 +189,7 @@ fn the_types_of_a_pool_are_tried_in_its_order_and_only_those_that_the_resource_a
     let second = rig.allocate_in(&pool, &host_only).unwrap();
     assert_eq!((rig.type_of(&first).0, rig.type_of(&second).0), (3, 1));
     let elsewhere = rig.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap_err();
-    assert!(matches!(elsewhere, AllocationError::NoMemoryType { allowed: MemoryTypeMask(1), .. }));
+    assert!(matches!(elsewhere, AllocationError::NotInPool { allowed: MemoryTypeMask(1), .. }));
     rig.free_all([first, second]);
     rig.destroy_pool(pool).unwrap();
 }

@@ -413,7 +413,7 @@ impl Pair {
             AllocationError::OverBudget { requested, usage, budget, .. } => {
                 assert!(usage + requested > budget, "{error}");
             }
-            AllocationError::PoolFull { requested, max_blocks, free, largest_free } => {
+            AllocationError::PoolFull { requested, max_blocks, free, largest_free, .. } => {
                 assert_eq!(requested, desc.requirements.size);
                 assert_eq!(max_blocks, self.pool(pool.unwrap()).desc.max_blocks);
                 assert!(largest_free <= free);
@@ -427,6 +427,8 @@ impl Pair {
             }
             AllocationError::UpperSide => assert_eq!(desc.side, Side::Upper),
             AllocationError::NoMemoryType { .. }
+            | AllocationError::NotInPool { .. }
+            | AllocationError::NoTypeWithProperties { .. }
             | AllocationError::TooManyAllocations { .. }
             | AllocationError::OutOfMemory { .. }
             | AllocationError::Device(_)

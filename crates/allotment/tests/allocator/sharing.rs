@@ -1,7 +1,7 @@
 //! Who shares a block with whom, how large blocks are, and what is too large for one.
 
 use allotment::device::Device;
-use allotment::memory::{BlockSizes, Dedicated, Lifetime};
+use allotment::memory::{BlockSizes, Dedicated, Lifetime, ShortName};
 use allotment::{Allocation, Intent, ResourceKind, Strategy};
 
 use crate::rig::{
@@ -162,7 +162,10 @@ fn who_never_wants_dedicated_memory_gets_a_block_that_is_large_enough_or_nothing
     assert!(!rig.is_dedicated(&fits) && rig.block_size_of(&fits) <= 16 * MIB);
     let refused = rig.allocate(&never(16 * MIB + 1)).unwrap_err();
     let (requested, block_size) = (16 * MIB + 1, 16 * MIB);
-    assert_eq!(refused, allotment::AllocationError::TooLargeForBlock { requested, block_size });
+    assert_eq!(
+        refused,
+        allotment::AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE }
+    );
     rig.free(fits).unwrap();
 }
 

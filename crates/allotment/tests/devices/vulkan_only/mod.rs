@@ -15,7 +15,7 @@ use allotment::device::{
     BufferDesc, DescriptionError, DescriptionLimit, Device as _, DeviceError, ImageDesc, MemoryDesc,
     MemoryTypeMask, MissingFeature, Priority, QueueIndex, Tiling, TimelineValue,
 };
-use allotment::memory::{Dedicated, LeakHandler, ResourceError};
+use allotment::memory::{Dedicated, LeakHandler, ResourceError, ShortName};
 use allotment::{
     Alignment, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind,
 };
@@ -233,7 +233,8 @@ fn memory_for_a_resource_of_the_application_keeps_to_the_request_as_well(gpu: &V
     for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
         let mut desc = wanted(Intent::Device).of_kind(ResourceKind::OptimalImage).dedicated(dedicated);
         desc.requirements.memory_types = MemoryTypeMask(0);
-        let none = AllocationError::NoMemoryType { allowed: MemoryTypeMask(0), intent: Intent::Device };
+        let (allowed, intent, name) = (MemoryTypeMask(0), Intent::Device, ShortName::NONE);
+        let none = AllocationError::NoMemoryType { allowed, intent, name };
         // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
         let refused = unsafe { allocator.allocate_for_buffer(buffer, &desc) };
         assert_eq!(refused, Err(none));
