@@ -27,6 +27,8 @@ pub(crate) enum Failure {
     Thread,
     /// Figures could not be written as JSON.
     Json(serde_json::Error),
+    /// Standard output could not be written.
+    Output(&'static std::io::Error),
 }
 
 impl Failure {
@@ -49,6 +51,7 @@ impl fmt::Display for Failure {
             }
             Self::Thread => f.write_str("a thread of the benchmark panicked"),
             Self::Json(error) => error.fmt(f),
+            Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
         }
     }
 }

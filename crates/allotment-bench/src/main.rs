@@ -44,15 +44,25 @@ mod traces;
 mod units;
 mod vulkan;
 
+use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Args, Command};
+use failure::Failure;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let done = match &args.command {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => error.exit(),
+        // `--help`, whose writes are checked like any other.
+        Err(error) => {
+            output::check(|| error.print().and_then(|()| stdout().flush()));
+            return end(Ok(()));
+        }
+    };
+    end(match &args.command {
         Command::Device(args) => device::run(args),
         Command::Traces(args) => traces::run(args),
         Command::Steady(args) => steady::run(args),
@@ -62,12 +72,17 @@ fn main() -> ExitCode {
         Command::Lifetime(args) => lifetime::run(args),
         Command::Descriptor(args) => descriptor::run(args),
         Command::Defrag(args) => defrag::run(args),
+    })
+}
+
+/// The exit code, when a failure has been told.
+fn end(done: Result<(), Failure>) -> ExitCode {
+    let done = match (done, output::finish()) {
+        (Ok(()), Some(error)) => Err(Failure::Output(error)),
+        (done, _) => done,
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("allotment-bench: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    let Err(failure) = done else { return ExitCode::SUCCESS };
+    // Not by `eprintln!`, which panics where it cannot be written either; the code tells it still.
+    let _ = writeln!(stderr(), "allotment-bench: {failure}");
+    ExitCode::FAILURE
 }

@@ -11,6 +11,7 @@ use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::failure::Failure;
+use crate::waste;
 
 /// GPU memory, seen: replays recorded traffic through the Allotment library.
 ///
@@ -63,7 +64,7 @@ pub(crate) struct DeviceArgs {
 }
 
 /// A device that was chosen and not yet opened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Chosen {
     Host(Profile),
     Driver(Wanted),
@@ -168,6 +169,7 @@ impl BlockArgs {
 }
 
 #[derive(Debug, Parser)]
+#[command(after_help = waste::HELP)]
 pub(crate) struct ReplayArgs {
     /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
     pub(crate) trace: Option<PathBuf>,
@@ -211,12 +213,12 @@ impl Default for ReplayArgs {
 }
 
 #[derive(Debug, Parser)]
+#[command(after_help = waste::HELP)]
 pub(crate) struct CompareArgs {
-    /// The trace: CSV, gzip-compressed or plain
-    pub(crate) trace: PathBuf,
-    /// The machine that the simulated device shall be (see `allotment profiles`)
-    #[arg(long, default_value = DEFAULT_PROFILE)]
-    pub(crate) profile: String,
+    /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
+    pub(crate) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     /// Compare ways to grow blocks instead, all with TLSF
     #[arg(long)]
     pub(crate) growth: bool,
@@ -237,9 +239,8 @@ pub(crate) struct DefragmentArgs {
     /// emptied), or `bytes=N` (the best for so many bytes)
     #[arg(long, default_value = "fast")]
     pub(crate) strategy: StrategyArg,
-    /// The machine that the simulated device shall be (see `allotment profiles`)
-    #[arg(long, default_value = DEFAULT_PROFILE)]
-    pub(crate) profile: String,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[command(flatten)]
     blocks: BlockArgs,
     /// Bytes that a pass moves at most, with an optional K, M or G [default: 64M]
@@ -260,6 +261,18 @@ pub(crate) struct DefragmentArgs {
 }
 
 impl DefragmentArgs {
+    /// The machine that the simulated device shall be.
+    pub(crate) fn profile(&self) -> Result<Profile, Failure> {
+        match self.device.chosen(false)? {
+            Chosen::Host(profile) => Ok(profile),
+            Chosen::Driver(_) => Err(Failure::Usage(
+                "defragment runs on the simulated device only, as it moves memory without the buffers and images that \
+                 a real driver would have in it: use --device host, or leave out --device"
+                    .to_owned(),
+            )),
+        }
+    }
+
     pub(crate) fn setup(&self) -> Setup {
         self.blocks.setup()
     }
@@ -346,7 +359,7 @@ impl Setup {
 }
 
 /// The profile of this name, or a failure that lists those that there are.
-pub(crate) fn profile(name: &str) -> Result<Profile, Failure> {
+fn profile(name: &str) -> Result<Profile, Failure> {
     Profile::named(name).ok_or_else(|| {
         let names: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
         Failure::Usage(format!("there is no profile \"{name}\", only {}", names.join(", ")))

@@ -5,12 +5,14 @@ use allotment::Algorithm;
 use allotment::memory::{BlockSizes, Retention};
 use serde::Serialize;
 
-use crate::args::{Bytes, CompareArgs, Setup, profile};
+use crate::args::{Bytes, CompareArgs, Setup};
 use crate::failure::Failure;
-use crate::replay::{Options, Percentiles, replay};
+use crate::progress::{self, Progress};
+use crate::replay::{Options, Outcome, Percentiles, replay};
 use crate::source::Source;
-use crate::target::Host;
-use crate::units::{bytes, percent};
+use crate::target::{Machine, Target, Task, on_device};
+use crate::units::bytes;
+use crate::waste::Waste;
 
 const MIB: u64 = 1 << 20;
 
@@ -20,7 +22,12 @@ const FIXED: [u64; 3] = [32 * MIB, 64 * MIB, 256 * MIB];
 #[derive(Serialize)]
 struct Comparison {
     trace: String,
-    profile: &'static str,
+    device: &'static str,
+    /// What the device calls itself.
+    device_name: String,
+    /// Of the simulated device, as what it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'static str>,
     rows: Vec<Row>,
 }
 
@@ -35,6 +42,9 @@ struct Row {
     empty_blocks: &'static str,
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
+    waste_bytes: u64,
+    #[serde(skip)]
+    waste: String,
     /// Allocations that were refused.
     failed: u64,
     device_calls: u64,
@@ -75,19 +85,24 @@ fn ways_to_grow() -> impl Iterator<Item = Way> {
 }
 
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
-    let profile = profile(&args.profile)?;
-    let source = Source::open(Some(&args.trace))?;
+    let chosen = args.device.chosen(false)?;
+    let source = Source::open(args.trace.as_deref())?;
     let ways: Vec<(Way, Algorithm)> = if args.growth {
         ways_to_grow().map(|way| (way, Algorithm::Tlsf)).collect()
     } else {
         usual_ways().flat_map(|way| Algorithm::ALL.map(|algorithm| (way.clone(), algorithm))).collect()
     };
-    let mut rows = Vec::new();
+    let work = progress::work(&source.trace, |_| 0);
+    let mut progress = Progress::new(format!("comparing with {}", source.title), work * ways.len() as u64);
+    let mut before = 0;
+    let (mut rows, mut machine) = (Vec::new(), None);
     for (Way { sizing, block_sizes, retention }, algorithm) in ways {
         let setup = Setup { algorithm, block_sizes, retention };
-        let target = Host::new(profile.clone());
-        let options = Options { bytes: Bytes::None, ..Options::default() };
-        let outcome = replay(&source.trace, target, &setup, options, |_| ())?;
+        let advance = |done| progress.reach(before + done);
+        let (outcome, on) = on_device(chosen.clone(), Trial { source: &source, setup: &setup, advance })?;
+        machine = Some(on);
+        before += work;
+        let waste = Waste::of(&outcome);
         rows.push(Row {
             algorithm: algorithm.to_string(),
             sizing,
@@ -95,22 +110,51 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
             empty_blocks: if retention == Retention::NONE { "given back" } else { "kept" },
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
+            waste_bytes: waste.wasted,
+            waste: waste.share(),
             failed: outcome.failed,
             device_calls: outcome.device_calls,
             ns_per_op: outcome.timing,
         });
     }
+    drop(progress);
+    let Some(machine) = machine else { return Ok(()) };
     if args.json {
-        let comparison = Comparison { trace: source.title, profile: profile.name, rows };
+        let comparison = Comparison {
+            trace: source.title,
+            device: machine.device,
+            device_name: machine.properties.name,
+            profile: machine.profile,
+            rows,
+        };
         say!("{}", serde_json::to_string(&comparison)?);
     } else {
-        print_table(&source.title, profile.name, &rows);
+        print_table(&source.title, &machine.about, &rows);
     }
     Ok(())
 }
 
-fn print_table(title: &str, profile: &str, rows: &[Row]) {
-    say!("{title} on {profile}");
+/// One way and one algorithm, on a device that is opened for them.
+struct Trial<'a, F> {
+    source: &'a Source,
+    setup: &'a Setup,
+    /// Told how much of the work is done.
+    advance: F,
+}
+
+impl<F: FnMut(u64)> Task for Trial<'_, F> {
+    type Output = (Outcome, Machine);
+
+    fn run(self, target: impl Target) -> Result<Self::Output, Failure> {
+        let machine = target.machine().clone();
+        let options = Options { bytes: Bytes::None, ..Options::default() };
+        replay(&self.source.trace, target, self.setup, options, self.advance)
+            .map(|outcome| (outcome, machine))
+    }
+}
+
+fn print_table(title: &str, machine: &str, rows: &[Row]) {
+    say!("{title} on {machine}");
     say!();
     say!(
         "  {:9} {:>26} {:>10} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
@@ -126,14 +170,14 @@ fn print_table(title: &str, profile: &str, rows: &[Row]) {
         "p99 ns"
     );
     for row in rows {
-        let waste = percent(row.peak_reserved_bytes.saturating_sub(row.peak_live_bytes), row.peak_live_bytes);
         say!(
-            "  {:9} {:>26} {:>10} {:>10} {:>14} {waste:>8} {:>7} {:>7} {:>9} {:>9}",
+            "  {:9} {:>26} {:>10} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
             row.algorithm,
             format!("{}, {}", row.sizing, bytes(row.block_size)),
             row.empty_blocks,
             bytes(row.peak_live_bytes),
             bytes(row.peak_reserved_bytes),
+            row.waste,
             row.failed,
             row.device_calls,
             row.ns_per_op.p50,

@@ -1,7 +1,8 @@
 //! Why a command did not succeed, in one line, and the exit code that goes with it.
 
 use core::fmt;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use allotment::memory::{CreateAllocatorError, ResourceError, TransferError};
@@ -29,11 +30,17 @@ pub(crate) enum Failure {
     NoDevice(String),
     /// A file could not be written.
     Write { path: PathBuf, error: std::io::Error },
+    /// Standard output could not be written.
+    Output(&'static std::io::Error),
     /// Something that the library refuses where nothing can go wrong.
     Unexpected(String),
 }
 
 impl Failure {
+    pub(crate) fn write(path: &Path, error: std::io::Error) -> Self {
+        Self::Write { path: path.to_owned(), error }
+    }
+
     /// 2 for bad usage, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 })
@@ -62,7 +69,14 @@ impl fmt::Display for Failure {
                 failure.iter().try_for_each(|failure| write!(f, "\nallotment: {failure}"))
             }
             Self::NoDevice(why) => f.write_str(why),
-            Self::Write { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::Write { path, error } => {
+                write!(f, "cannot write {}: ", path.display())?;
+                match error.kind() {
+                    ErrorKind::IsADirectory => f.write_str("it is a folder, not a file"),
+                    _ => error.fmt(f),
+                }
+            }
+            Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
             Self::Unexpected(what) => f.write_str(what),
         }
     }

@@ -12,7 +12,10 @@
 //!   defragment/  what a defragmentation does at one moment of a trace
 //!   info/        what a device has, and what would be chosen for each intent
 //!   profiles     the machines that the simulated device can be
-//!   output       standard output that may end early
+//!   output       standard output, checked
+//!   progress     how far a command is, where somebody sees it
+//!   waste        what is reserved beyond what is needed, defined once
+//!   output_file  files, written whole or not at all
 //! ```
 
 #[macro_use]
@@ -23,35 +26,53 @@ mod compare;
 mod defragment;
 mod failure;
 mod info;
+mod output_file;
 mod profiles;
+mod progress;
 mod replay;
 mod report;
 mod source;
 mod summary;
 mod target;
 mod units;
+mod waste;
 
+use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Args, Command, ReplayArgs};
+use failure::Failure;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let done = match args.command {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() => error.exit(),
+        // `--help` and `--version`, whose writes are checked like any other.
+        Err(error) => {
+            output::check(|| error.print().and_then(|()| stdout().flush()));
+            return end(Ok(()));
+        }
+    };
+    end(match args.command {
         None => summary::run(&ReplayArgs::default()),
         Some(Command::Replay(args)) => summary::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Defragment(args)) => defragment::run(&args),
         Some(Command::Info(args)) => info::run(&args),
         Some(Command::Profiles(args)) => profiles::run(&args),
+    })
+}
+
+/// The exit code, when a failure has been told.
+fn end(done: Result<(), Failure>) -> ExitCode {
+    let done = match (done, output::finish()) {
+        (Ok(()), Some(error)) => Err(Failure::Output(error)),
+        (done, _) => done,
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("allotment: {failure}");
-            failure.exit_code()
-        }
-    }
+    let Err(failure) = done else { return ExitCode::SUCCESS };
+    // Not by `eprintln!`, which panics where it cannot be written either; the code tells it still.
+    let _ = writeln!(stderr(), "allotment: {failure}");
+    failure.exit_code()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use allotment_trace::Trace;
 
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
 
 /// A recorded race of SuperTuxKart, built in so that the command shows something real wherever it runs.
 const BUILT_IN: &[u8] = include_bytes!("../../../traces/supertuxkart-race.csv.gz");
@@ -26,5 +27,18 @@ impl Source {
                 Ok(Self { title, trace: Trace::open(path)? })
             }
         }
+    }
+}
+
+/// Refuses to write a file over the trace.
+pub(crate) fn keep<'a>(
+    trace: Option<&Path>,
+    outputs: impl IntoIterator<Item = Option<&'a OutputFile>>,
+) -> Result<(), Failure> {
+    match trace {
+        Some(trace) if outputs.into_iter().flatten().any(|output| output.is(trace)) => {
+            Err(Failure::Usage(format!("{} is the trace: it would be overwritten", trace.display())))
+        }
+        _ => Ok(()),
     }
 }

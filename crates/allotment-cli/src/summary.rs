@@ -1,45 +1,63 @@
 //! `allotment replay`: a trace replayed, told as a table or as JSON, and shown as a page.
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::args::{ReplayArgs, Setup};
 use crate::failure::Failure;
-use crate::replay::{Images, Options, Outcome, Percentiles, replay};
+use crate::output_file::OutputFile;
+use crate::progress::Progress;
+use crate::replay::{Images, Options, Outcome, Percentiles, replay, work};
 use crate::report;
-use crate::source::Source;
+use crate::source::{self, Source};
 use crate::target::{Machine, Target, Task, on_device};
 use crate::units::{bytes, count, nanoseconds, percent};
+use crate::waste::Waste;
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    on_device(args.chosen()?, args)
+    let chosen = args.chosen()?;
+    let report = OutputFile::new(&args.report)?;
+    let dump = args.dump.as_deref().map(OutputFile::new).transpose()?;
+    if args.dump.as_ref().is_some_and(|dump| report.is(dump)) {
+        return Err(Failure::Usage("--report and --dump are the same file".to_owned()));
+    }
+    source::keep(args.trace.as_deref(), [Some(&report), dump.as_ref()])?;
+    on_device(chosen, Replay { args, report, dump })
 }
 
-impl Task for &ReplayArgs {
+/// What is to be done, and where it is written.
+struct Replay<'a> {
+    args: &'a ReplayArgs,
+    report: OutputFile,
+    dump: Option<OutputFile>,
+}
+
+impl Task for Replay<'_> {
+    type Output = ();
+
     fn run(self, target: impl Target) -> Result<(), Failure> {
         run_on(target, self)
     }
 }
 
-fn run_on(target: impl Target, args: &ReplayArgs) -> Result<(), Failure> {
+fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Result<(), Failure> {
     let (setup, machine) = (args.setup(), &target.machine().clone());
     let source = Source::open(args.trace.as_deref())?;
-    let dump = args.dump.is_some();
     let options = Options {
         bytes: args.bytes,
         history: true,
-        dump,
-        names: dump || args.validate,
+        dump: dump.is_some(),
+        names: dump.is_some() || args.validate,
         stop_at_refusal: true,
     };
-    let bar = progress_bar(&source, args.json);
-    let outcome = replay(&source.trace, target, &setup, options, |event| bar.set_position(event as u64 + 1));
-    bar.finish_and_clear();
+    let work = work(&source.trace, args.bytes);
+    let mut progress = Progress::new(format!("replaying {}", source.title), work);
+    let outcome = replay(&source.trace, target, &setup, options, |done| progress.reach(done));
+    drop(progress);
     let outcome = outcome?;
     let rows = rows(&source, &setup, &outcome);
-    report::write(&args.report, &source, machine, &setup, &outcome, &rows)?;
-    if let (Some(path), Some(dump)) = (&args.dump, &outcome.dump) {
-        std::fs::write(path, dump).map_err(|error| Failure::Write { path: path.clone(), error })?;
+    report::write(&report, &source, machine, &setup, &outcome, &rows)?;
+    if let (Some(file), Some(dump)) = (&dump, &outcome.dump) {
+        file.write(dump.as_bytes())?;
     }
     if args.json {
         say!("{}", serde_json::to_string(&Summary::new(&source, machine, &setup, &outcome, args))?);
@@ -56,24 +74,11 @@ fn run_on(target: impl Target, args: &ReplayArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows itself only where a person looks.
-fn progress_bar(source: &Source, json: bool) -> ProgressBar {
-    if json {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(source.trace.events().len() as u64);
-    let style = ProgressStyle::with_template("{msg} [{bar:40}] {pos}/{len} events, {eta} left");
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.with_message(format!("replaying {}", source.title))
-}
-
 /// The figures for people: on the terminal and at the top of the report.
 fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, String)> {
     let trace = &source.trace;
     let peak = &outcome.peak;
-    let waste = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
+    let at_peak = |part: u64| format!("{} ({})", bytes(part), percent(part, peak.block_bytes));
     let Percentiles { p50, p99, max } = outcome.timing;
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut rows = vec![
@@ -81,11 +86,12 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Algorithm", setup.algorithm.to_string()),
         row("Peak live", bytes(outcome.peak_live)),
         row("Peak reserved", bytes(peak.block_bytes)),
+        row("Waste", Waste::of(outcome).told()),
         row("Shared blocks at the peak", count(peak.blocks.into())),
         row("Dedicated at the peak", count(peak.dedicated.into())),
-        row("Waste: padding", waste(peak.padding)),
-        row("Waste: rounding", waste(peak.rounding)),
-        row("Waste: free", waste(peak.free())),
+        row("Padding at the peak", at_peak(peak.padding)),
+        row("Rounding at the peak", at_peak(peak.rounding)),
+        row("Free at the peak", at_peak(peak.free())),
         row("Driver calls", count(outcome.device_calls)),
     ];
     if trace.frames() != 0 {
@@ -143,7 +149,8 @@ struct Summary<'a> {
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
     peak_blocks: Blocks,
-    waste: Waste,
+    waste_bytes: u64,
+    at_peak: AtPeak,
     device_calls: Calls,
     ns_per_op: Percentiles,
     report: String,
@@ -156,9 +163,9 @@ struct Blocks {
     dedicated: u32,
 }
 
-/// Bytes at the peak that are reserved and not live.
+/// Bytes that are reserved and not live when most is reserved.
 #[derive(Serialize)]
-struct Waste {
+struct AtPeak {
     padding: u64,
     rounding: u64,
     free: u64,
@@ -194,7 +201,8 @@ impl<'a> Summary<'a> {
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             peak_blocks: Blocks { shared: outcome.peak.blocks, dedicated: outcome.peak.dedicated },
-            waste: Waste {
+            waste_bytes: Waste::of(outcome).wasted,
+            at_peak: AtPeak {
                 padding: outcome.peak.padding,
                 rounding: outcome.peak.rounding,
                 free: outcome.peak.free(),

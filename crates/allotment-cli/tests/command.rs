@@ -51,8 +51,9 @@ fn the_replay_tells_machines_what_it_tells_people() {
     let calls = &summary["device_calls"];
     assert!(calls["total"].as_u64().unwrap() > 0);
     assert!(calls["max_in_a_steady_frame"].as_u64().unwrap() <= 1, "{calls}");
-    assert!(summary["waste"]["free"].is_u64() && summary["waste"]["padding"].is_u64());
-    assert!(summary["waste"]["rounding"].is_u64());
+    for part in ["padding", "rounding", "free"] {
+        assert!(summary["at_peak"][part].is_u64(), "{part}");
+    }
     let ns = &summary["ns_per_op"];
     assert!(ns["p50"].as_u64() <= ns["p99"].as_u64() && ns["p99"].as_u64() <= ns["max"].as_u64());
     assert_eq!(summary["report"], "page.html");
@@ -138,7 +139,7 @@ fn bad_usage_ends_with_code_2() {
         &["replay", "--device", "abacus"],
         &["info", "--profile", "voodoo"],
         &["info", "--device", "abacus"],
-        &["compare"],
+        &["compare", "--profile", "voodoo"],
         &["dance"],
         &["--frobnicate"],
     ] {
@@ -155,6 +156,10 @@ fn options_of_one_device_are_refused_on_the_other() {
         &["replay", "--validate"][..],
         &["replay", "--gpu", "llvmpipe"],
         &["info", "--gpu", "llvmpipe"],
+        &["compare", "--gpu", "llvmpipe"],
+        &["compare", "--device", "vulkan", "--profile", "mobile"],
+        &["defragment", "--gpu", "llvmpipe"],
+        &["defragment", "--device", "vulkan", "--profile", "mobile"],
         &["replay", "--device", "vulkan", "--profile", "mobile"],
         &["info", "--device", "vulkan", "--profile", "mobile"],
         &["replay", "--device", "d3d12", "--profile", "mobile"],
@@ -182,6 +187,7 @@ fn a_driver_that_the_command_does_not_have_is_told_with_what_helps() {
             &["replay", "--device", device][..],
             &["replay", "--device", device, "--validate", "--gpu", "any"],
             &["info", "--device", device],
+            &["compare", "--device", device],
         ] {
             let output = allotment(&folder(), args);
             assert_eq!(output.status.code(), Some(1), "{args:?}");
@@ -237,4 +243,84 @@ fn a_report_that_cannot_be_written_is_a_failure() {
     let output = allotment(&folder(), &["replay", "--json", "--report", "no/such/folder/page.html"]);
     assert_eq!(output.status.code(), Some(1));
     complaint(&output);
+}
+
+#[test]
+fn waste_is_the_same_share_wherever_it_is_told() {
+    let folder = folder();
+    let compared = json(&allotment(&folder, &["compare", "--json"]));
+    assert_eq!((&compared["trace"], &compared["device"]), (&"supertuxkart-race".into(), &"host".into()));
+    let replayed = json(&allotment(&folder, &["replay", "--json"]));
+    let rows = compared["rows"].as_array().unwrap();
+    let same = |row: &&Value| row["algorithm"] == "tlsf" && row["empty_blocks"] == "kept";
+    let row = rows.iter().find(same).unwrap();
+    let number = |key: &str| row[key].as_u64().unwrap();
+    let (live, reserved) = (number("peak_live_bytes"), number("peak_reserved_bytes"));
+    assert_eq!((number("waste_bytes"), &row["waste_bytes"]), (reserved - live, &replayed["waste_bytes"]));
+    let share = format!("{:.1} %", (reserved - live) as f64 * 100.0 / reserved as f64);
+    let text = |args: &[&str]| String::from_utf8(allotment(&folder, args).stdout).unwrap();
+    let (table, figures) = (text(&["compare"]), text(&["replay"]));
+    let line = |text: &str, start: &str| {
+        text.lines().find(|line| line.trim().starts_with(start)).unwrap().to_owned()
+    };
+    assert!(line(&table, "tlsf").contains(&share), "{share}: {table}");
+    assert!(line(&figures, "Waste").contains(&format!("({share})")), "{share}: {figures}");
+    for command in ["compare", "replay"] {
+        assert!(text(&[command, "--help"]).contains("as a share of peak reserved"), "the help says so");
+    }
+}
+
+#[test]
+fn where_nobody_looks_there_is_no_progress() {
+    let folder = folder();
+    for args in [&["replay"][..], &["compare", "--growth"], &["defragment"]] {
+        let output = allotment(&folder, args);
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_trace_is_told_by_what_it_seems_to_be() {
+    let folder = folder();
+    let path = written(&folder, format!("{{\"Total\": [{}]}}", "1, ".repeat(50_000)).as_bytes());
+    for command in ["replay", "compare", "defragment"] {
+        let line = complaint(&allotment(&folder, &[command, &path]));
+        assert!(
+            line.contains("this seems to be JSON; a trace is csv") && line.contains("op,id,size"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn no_trace_of_valid_lines_makes_the_command_panic() {
+    let most = 1_u64 << 48;
+    for lines in [
+        "".to_owned(),
+        "m,,,,,\nm,,,,,\n".to_owned(),
+        format!("a,{},64,1,buffer,128\n", u64::MAX),
+        format!("a,{0},64,1,buffer,128\nf,{0},,,,\nm,,,,,\n", u64::MAX),
+        format!("a,0,1,{most},buffer,{}\n", u32::MAX),
+        format!("a,0,{most},1,image,VK_FORMAT_R8_UNORM 4294967295x4294967295x4294967295\n"),
+        (0..40_000).map(|id| format!("a,{id},{most},1,buffer,\n")).collect(),
+    ] {
+        let folder = folder();
+        let path = written(&folder, format!("op,id,size,alignment,kind,name\n{lines}").as_bytes());
+        for args in [
+            &["replay", &path][..],
+            &["replay", &path, "--algorithm", "buddy", "--block-size", "1"],
+            &["replay", &path, "--algorithm", "linear", "--dump", "dump.json"],
+            &["compare", &path],
+            &["compare", &path, "--growth", "--json"],
+            &["defragment", &path],
+            &["defragment", &path, "--strategy", "full", "--at", "0"],
+        ] {
+            let output = allotment(&folder, args);
+            match output.status.code() {
+                Some(0) => assert!(output.stderr.is_empty(), "{args:?}: {output:?}"),
+                Some(1) => assert!(complaint(&output).contains("line 2: resource 0: "), "{args:?}"),
+                _ => panic!("{args:?}, {}: {output:?}", lines.chars().take(100).collect::<String>()),
+            }
+        }
+    }
 }

@@ -199,6 +199,9 @@ fn what_makes_no_sense_ends_with_code_2() {
         &["defragment", "--algorithm", "linear"],
         &["defragment", "--block-size", "3"],
         &["defragment", "--pass-moves", "0"],
+        &["defragment", "--device", "vulkan"],
+        &["defragment", "--device", "d3d12"],
+        &["defragment", "--device", "abacus"],
     ] {
         let output = allotment(&folder, args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -225,4 +228,16 @@ fn a_trace_that_cannot_be_read_gets_one_line() {
 fn the_help_lists_it() {
     let text = String::from_utf8(allotment(&folder(), &["--help"]).stdout).unwrap();
     assert!(text.contains("  defragment"), "{text}");
+}
+
+#[test]
+fn the_device_is_the_simulated_one_and_others_are_refused_with_the_reason() {
+    let folder = folder();
+    let args = ["defragment", "--json", "--device", "host", "--profile", "mobile", "--at", EARLY];
+    assert_eq!(json(&allotment(&folder, &args))["profile"], "mobile");
+    let line = complaint(&allotment(&folder, &["defragment", "--device", "vulkan"]));
+    assert!(
+        line.contains("defragment runs on the simulated device only") && line.contains("--device host"),
+        "{line}"
+    );
 }

@@ -16,11 +16,17 @@ pub enum CreateError {
         /// The size that was asked for.
         size: u64,
     },
+    /// The process has created 2^32 - 1 blocks, and a number that tells a block's handles from others' is never used
+    /// again. [Clear](crate::VirtualBlock::clear) a block and use it again rather than create another.
+    TooManyBlocks,
 }
 
 impl fmt::Display for CreateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TooManyBlocks => {
+                write!(f, "the process has created as many blocks as 32 bits can number, reuse one")
+            }
             Self::ZeroSize => write!(f, "a block of size 0 can hold nothing"),
             Self::TooLarge { size } => write!(f, "block size {size} is above the limit of {MAX_SIZE}"),
         }

@@ -70,15 +70,36 @@ impl<T> VirtualBlock<T> {
     ///
     /// # Errors
     ///
-    /// [`CreateError`] when `size` is 0 or above [`MAX_SIZE`].
+    /// [`CreateError`] when `size` is 0 or above [`MAX_SIZE`], or the process has created 2^32 - 1 blocks.
     pub fn new(size: u64, algorithm: Algorithm) -> Result<Self, CreateError> {
+        Self::numbered(size, algorithm, || BlockId::unique().ok_or(CreateError::TooManyBlocks))
+    }
+
+    /// As [`new`](Self::new), but the block takes none of the 2^32 - 1 numbers that a process has. Hidden: for allocators
+    /// that create blocks for as long as they live and keep each handle beside its block. A handle of another such block
+    /// may be taken for one of this block's.
+    ///
+    /// # Errors
+    ///
+    /// [`CreateError`] when `size` is 0 or above [`MAX_SIZE`].
+    #[doc(hidden)]
+    pub fn unnumbered(size: u64, algorithm: Algorithm) -> Result<Self, CreateError> {
+        Self::numbered(size, algorithm, || Ok(BlockId::UNNUMBERED))
+    }
+
+    fn numbered(
+        size: u64,
+        algorithm: Algorithm,
+        id: impl FnOnce() -> Result<BlockId, CreateError>,
+    ) -> Result<Self, CreateError> {
         match size {
             0 => Err(CreateError::ZeroSize),
             size if size > MAX_SIZE => Err(CreateError::TooLarge { size }),
             size => {
+                let id = id()?;
                 let mut chain = Chain::new(size);
                 let engine = Engine::new(algorithm, &mut chain);
-                Ok(Self { chain, engine, data: Vec::new(), id: BlockId::unique() })
+                Ok(Self { chain, engine, data: Vec::new(), id })
             }
         }
     }
@@ -471,11 +492,13 @@ impl<T> VirtualBlock<T> {
         })
     }
 
-    /// For tests: walks everything and panics unless every structure agrees with every other. O(regions).
+    /// Walks everything and panics unless every structure agrees with every other. O(regions). Hidden, and no part of the
+    /// stable interface: it is public because tests and fuzz targets, which are other crates, call it after each step.
     ///
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.chain.check_invariants();
         self.engine.check_invariants(&self.chain);

@@ -107,6 +107,11 @@ pub enum TraceErrorKind {
     /// The line is not UTF-8. Most often the file is no text at all, for example compressed in another
     /// way than by gzip.
     NotUtf8,
+    /// The file begins as those of another format do.
+    OtherFormat {
+        /// The format that it seems to have.
+        format: &'static str,
+    },
     /// The first line is not the [`HEADER`]: the file is something else, or its header was lost.
     Header {
         /// The first line.
@@ -222,6 +227,11 @@ impl fmt::Display for TraceErrorKind {
             Self::NotUtf8 => {
                 f.write_str("the line is not utf-8; a trace is csv, plain or compressed by gzip")
             }
+            Self::OtherFormat { format } => write!(
+                f,
+                "this seems to be {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
+                 \"{HEADER}\""
+            ),
             Self::Header { found } => write!(f, "the header is {found:?}, but must be \"{HEADER}\""),
             Self::FieldCount { found } => {
                 let s = if *found == 1 { "" } else { "s" };

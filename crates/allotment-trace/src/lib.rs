@@ -98,6 +98,7 @@
 mod error;
 mod event;
 mod fields;
+mod format;
 mod image;
 mod reader;
 mod resource;

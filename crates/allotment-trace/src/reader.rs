@@ -7,6 +7,7 @@ use std::io::Read;
 use crate::error::{TraceError, TraceErrorKind, excerpt};
 use crate::event::{Event, Op};
 use crate::fields::{Column, Fields};
+use crate::format;
 use crate::resource::{Resource, ResourceIndex, ResourceKind};
 use crate::text::Text;
 use crate::trace::Trace;
@@ -23,10 +24,19 @@ pub const MAX_ALIGNMENT: u64 = 1 << 48;
 pub(crate) fn read(source: &mut dyn Read, limit: u64) -> Result<Trace, TraceError> {
     let mut text = Text::new(source, limit)?;
 
-    let Some((line, header)) = text.next_line()? else {
+    let first = match text.next_line() {
+        Err(error) if matches!(error.kind(), TraceErrorKind::LineTooLong | TraceErrorKind::NotUtf8) => {
+            return Err(other_format(text.line_bytes()).unwrap_or(error));
+        }
+        first => first?,
+    };
+    let Some((line, header)) = first else {
         return Err(TraceError::new(None, TraceErrorKind::Empty));
     };
     if !Fields::split(header).is_ok_and(|fields| fields.are_header()) {
+        if let Some(error) = other_format(header.as_bytes()) {
+            return Err(error);
+        }
         return Err(TraceError::new(Some(line), TraceErrorKind::Header { found: excerpt(header) }));
     }
 
@@ -37,6 +47,11 @@ pub(crate) fn read(source: &mut dyn Read, limit: u64) -> Result<Trace, TraceErro
             .map_err(|kind| TraceError::new(Some(line), kind))?;
     }
     Ok(builder.finish())
+}
+
+/// Why something that begins like this is no trace, where it is known by its beginning.
+fn other_format(start: &[u8]) -> Option<TraceError> {
+    format::seen(start).map(|format| TraceError::new(None, TraceErrorKind::OtherFormat { format }))
 }
 
 /// The part of a trace that was read so far.

@@ -99,6 +99,11 @@ impl<'a> Text<'a> {
         Ok(Some((self.number, line)))
     }
 
+    /// As much of the latest line as was read, whether or not it could be handed out.
+    pub(crate) fn line_bytes(&self) -> &[u8] {
+        &self.line
+    }
+
     fn refuse(&self, kind: TraceErrorKind) -> TraceError {
         TraceError::new(Some(self.number), kind)
     }

@@ -247,6 +247,50 @@ fn a_file_without_the_header_is_refused() {
 }
 
 #[test]
+fn a_file_of_another_format_is_told_by_what_it_seems_to_be() {
+    let expected = |format: &str| {
+        format!(
+            "this seems to be {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
+             \"op,id,size,alignment,kind,name\""
+        )
+    };
+    let long = format!("{{\"Total\":[{}]}}", "1,".repeat(100_000));
+    let mut tar = [b"trace.csv".to_vec(), vec![0; 248], b"ustar".to_vec()].concat();
+    tar.resize(100_000, 0);
+    for (bytes, format) in [
+        (long.as_bytes(), "JSON"),
+        (b"{\n  \"General\": {}\n}\n", "JSON"),
+        (b"\n\n  [1, 2]", "JSON"),
+        (b"<!DOCTYPE html>\n<html>", "an HTML page"),
+        (b"<?xml version=\"1.0\"?>", "XML"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+            "a pointer of Git LFS, not the file itself",
+        ),
+        (b"PK\x03\x04\x14\x00\xff\xff", "a zip archive"),
+        (b"\x28\xb5\x2f\xfd\x04\x58\xff", "compressed by zstd"),
+        (b"BZh91AY&SY\xff", "compressed by bzip2"),
+        (b"\xfd7zXZ\0\0\x04\xe6", "compressed by xz"),
+        (&gzip(b"op,id"), "compressed by gzip twice"),
+        (b"\x7fELF\x02\x01\x01\xff", "a program"),
+        (b"\xff\xfeo\0p\0,\0", "text in UTF-16"),
+        (&tar, "a tar archive"),
+    ] {
+        // As it is, and compressed.
+        let twice = gzip(bytes);
+        let all = if format.contains("gzip") { vec![&twice[..]] } else { vec![bytes, &twice] };
+        for bytes in all {
+            let error = Trace::read(bytes).unwrap_err();
+            assert_error(&error, &expected(format), |kind| matches!(kind, Kind::OtherFormat { .. }));
+            assert_eq!(error.line(), None);
+        }
+    }
+    // Further down a line is judged as a line.
+    let error = read_lines(&["{"]).unwrap_err();
+    assert!(matches!(error.kind(), Kind::FieldCount { .. }), "{error}");
+}
+
+#[test]
 fn a_long_text_is_quoted_only_in_part() {
     let error = Trace::read("é".repeat(10_000).as_bytes()).unwrap_err();
     assert_error(

@@ -30,7 +30,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as PlainU64;
 
-use allotment::device::QueueIndex;
+use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
 use allotment::lifetime::{DeferredDrop, ManualTimelines, Recording, RetireQueue, SubmissionTracker};
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicUsize;
@@ -192,6 +192,33 @@ fn it_is_the_same_where_a_third_thread_reclaims() {
         assert_eq!(released.drain(LONG, drop).pending, 0);
         assert_eq!(truth.drops.load(Relaxed), 1);
     });
+}
+
+#[test]
+fn what_is_retired_after_something_goes_after_it_wherever_the_two_are_put() {
+    for tied in [false, true] {
+        model("retire two against reclaim", Some(4), move || {
+            let tracker = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
+            let released = Arc::new(RetireQueue::with_shards(&tracker, 2));
+            let retirer = {
+                let released = Arc::clone(&released);
+                // The shard that it begins at may be taken by who reclaims.
+                thread::spawn(move || {
+                    released.retire(1);
+                    if tied {
+                        released.retire_after(TimelinePoint { queue: QUEUE, value: TimelineValue(0) }, 2);
+                    } else {
+                        released.retire(2);
+                    }
+                })
+            };
+            let mut came = Vec::new();
+            released.reclaim(|item| came.push(item));
+            retirer.join().unwrap();
+            released.reclaim(|item| came.push(item));
+            assert_eq!(came, [1, 2]);
+        });
+    }
 }
 
 #[test]

@@ -19,7 +19,9 @@ use allotment::lifetime::{DeferredDrop, ManualTimelines, SubmissionTracker};
 use allotment::memory::{
     BlockSizing, Dedicated, DeviceCalls, LeakHandler, Lifetime, MappedBuffer, OwningAllocator,
 };
-use allotment::upload::{ReadbackRing, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc};
+use allotment::upload::{
+    ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc,
+};
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
     Requirements, ResourceKind,
@@ -230,8 +232,8 @@ fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host
     let mut desc = UploadPoolDesc::default();
     (desc.page_size, desc.kept_bytes) = (16 * KIB, 32 * 16 * KIB);
     let pool = UploadPool::new(&allocator, &tracker, desc);
-    let mut ring = UploadRing::new(&allocator, &tracker, 128 * KIB).unwrap();
-    let mut results = ReadbackRing::new(&allocator, &tracker, KIB).unwrap();
+    let mut ring = UploadRing::new(&allocator, &tracker, &RingDesc::upload(128 * KIB)).unwrap();
+    let mut results = ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(KIB)).unwrap();
     let mut tickets = Vec::with_capacity(8);
     let mut frame = || {
         let recordings = [tracker.record("drawn"), tracker.record("given up")];
@@ -302,7 +304,7 @@ fn results_that_are_late_for_the_first_time_allocate_no_host_memory() {
     let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
     let timelines = ManualTimelines::new(1);
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
-    let mut results = ReadbackRing::new(&allocator, &tracker, 16 * KIB).unwrap();
+    let mut results = ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(16 * KIB)).unwrap();
     let mut frame = || {
         drop(results.allocate(100, Alignment::ONE).unwrap());
         results.close(TimelinePoint { queue: QUEUE, value: timelines.submit(QUEUE) });

@@ -5,6 +5,7 @@ use allotment::memory::Transfer;
 
 use super::playback::{Living, Playback};
 use crate::failure::Failure;
+use crate::progress::Progress;
 use crate::replay::pattern::{Pattern, chunks};
 use crate::replay::{STAGING, copy_queue, unexpected};
 
@@ -12,9 +13,12 @@ use crate::replay::{STAGING, copy_queue, unexpected};
 pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
     let mut transfer = transfer(playback)?;
     let mut pattern = Pattern::default();
+    let (mut progress, mut done) = (progress("filling", playback), 0);
     for Living { recorded, allocation, .. } in playback.living() {
         let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
+            done += chunk.end - chunk.start;
+            progress.reach(done);
             let sent = transfer.upload(allocation, chunk.start, pattern.bytes(id, chunk));
             sent.map_err(|error| Failure::Transfer { id, error })?;
         }
@@ -26,7 +30,7 @@ pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
 pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
     let mut transfer = transfer(playback)?;
     let mut pattern = Pattern::default();
-    let mut verified = 0;
+    let (mut progress, mut verified) = (progress("verifying", playback), 0);
     for Living { recorded, allocation, .. } in playback.living() {
         let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
@@ -38,9 +42,16 @@ pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
                 return Err(Failure::Corrupt { id, offset: chunk.start + at as u64 });
             }
             verified += chunk.end - chunk.start;
+            progress.reach(verified);
         }
     }
     Ok(verified)
+}
+
+/// For all bytes that live.
+fn progress(what: &str, playback: &Playback<'_>) -> Progress {
+    let sizes = playback.living().map(|living| living.recorded.size());
+    Progress::new(what.to_owned(), sizes.fold(0, u64::saturating_add))
 }
 
 /// Made for the time that it is needed: its staging buffers are no part of what is defragmented.

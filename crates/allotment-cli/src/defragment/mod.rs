@@ -19,10 +19,11 @@ mod passes;
 mod playback;
 mod summary;
 
-use crate::args::{DefragmentArgs, profile};
+use crate::args::DefragmentArgs;
 use crate::failure::Failure;
-use crate::report::defragmentation as report;
-use crate::source::Source;
+use crate::output_file::OutputFile;
+use crate::report::defragmentation as page;
+use crate::source::{self, Source};
 use crate::target::{Host, Target};
 pub(crate) use layout::{Layout, Standing};
 pub(crate) use moment::Moment;
@@ -42,13 +43,15 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
-    let (profile, setup, desc) = (profile(&args.profile)?, args.setup(), args.desc());
+    let (profile, setup, desc) = (args.profile()?, args.setup(), args.desc());
+    let report = OutputFile::new(&args.report)?;
+    source::keep(args.trace.as_deref(), [Some(&report)])?;
     let source = Source::open(args.trace.as_deref())?;
     let trace = &source.trace;
     let machine = Host::new(profile.clone()).machine().clone();
     let moment = Moment::new(trace, &profile, &setup, args.at)?;
     let outcome = with_playback(trace, &profile, &setup, |playback| {
-        trace.events()[..moment.events(trace)].iter().try_for_each(|event| playback.play(event))?;
+        playback.play_until(moment.events(trace), &format!("replaying {}", source.title), |_, _| ())?;
         contents::fill(playback)?;
         // What is empty already is nothing to gain.
         playback.allocator.trim();
@@ -60,7 +63,7 @@ pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
         Ok(Outcome { moment, before, done, after, bytes_verified })
     })?;
     let summary = Summary::new(&source, &machine, args, &outcome);
-    report::write(&args.report, &source, &machine, &summary.rows(), &summary.verdict(), args, &outcome)?;
+    page::write(&report, &source, &machine, &summary.rows(), &summary.verdict(), args, &outcome)?;
     if args.json {
         say!("{}", serde_json::to_string(&summary)?);
     } else {

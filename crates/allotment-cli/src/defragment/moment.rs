@@ -80,16 +80,15 @@ impl Moment {
 fn most_idle(trace: &Trace, profile: &Profile, setup: &Setup, unit: Unit) -> Result<u64, Failure> {
     with_playback(trace, profile, setup, |playback| {
         let (mut at, mut most) = (0, (0, 0));
-        for event in trace.events() {
-            playback.play(event)?;
+        playback.play_until(trace.events().len(), "looking for the moment", |allocator, event| {
             if unit.ends_with(event.op) {
                 at += 1;
-                let idle = idle(playback.allocator);
+                let idle = idle(allocator);
                 if idle > most.0 {
                     most = (idle, at);
                 }
             }
-        }
+        })?;
         Ok(most.1)
     })
 }

@@ -7,6 +7,7 @@ use allotment_trace::{Event, Op, Resource, ResourceIndex, Trace};
 
 use crate::args::Setup;
 use crate::failure::Failure;
+use crate::progress::Progress;
 use crate::replay::{roles, unexpected};
 use crate::target::{Host, Target, close_after};
 
@@ -45,7 +46,23 @@ pub(super) fn with_playback<T>(
 }
 
 impl Playback<'_> {
-    pub(super) fn play(&mut self, event: &Event) -> Result<(), Failure> {
+    /// Plays the first so many events, and shows how far it is; `then` is told of each.
+    pub(super) fn play_until(
+        &mut self,
+        events: usize,
+        what: &str,
+        mut then: impl FnMut(&Allocator<HostDevice>, &Event),
+    ) -> Result<(), Failure> {
+        let mut progress = Progress::new(what.to_owned(), events as u64);
+        for (index, event) in self.trace.events()[..events].iter().enumerate() {
+            self.play(event)?;
+            then(self.allocator, event);
+            progress.reach(index as u64 + 1);
+        }
+        Ok(())
+    }
+
+    fn play(&mut self, event: &Event) -> Result<(), Failure> {
         match event.op {
             Op::Allocate(resource) => self.allocate(event.line, resource),
             Op::Free(resource) => {

@@ -93,6 +93,8 @@ pub(crate) fn run(args: &InfoArgs) -> Result<(), Failure> {
 }
 
 impl Task for &InfoArgs {
+    type Output = ();
+
     fn run(self, target: impl Target) -> Result<(), Failure> {
         run_on(&target, self)
     }

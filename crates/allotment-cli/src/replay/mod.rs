@@ -28,6 +28,7 @@ use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
 use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
+use crate::progress::{self, EVENT};
 use crate::target::{Plan, Target, close_after};
 pub(crate) use history::{Block, History, Sample};
 use live::Live;
@@ -38,6 +39,9 @@ pub(crate) use timing::{Percentiles, Stopwatch};
 
 /// Bytes of each of the two staging buffers.
 pub(crate) const STAGING: u64 = 8 << 20;
+
+/// Bytes at either end of a resource that are filled where not all are.
+const END: u64 = 64 << 10;
 
 /// What to do beside allocating and freeing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,13 +96,27 @@ pub(crate) struct Images {
     pub(crate) bytes_not_verified: u64,
 }
 
-/// Replays a trace. `progress` is told the index of every event.
+/// The work of a replay, as [`Progress`](crate::progress::Progress) counts it.
+pub(crate) fn work(trace: &Trace, bytes: Bytes) -> u64 {
+    progress::work(trace, |resource| carried(bytes, resource.size()))
+}
+
+/// How many bytes of a resource are filled.
+fn carried(bytes: Bytes, size: u64) -> u64 {
+    match bytes {
+        Bytes::All => size,
+        Bytes::Ends => size.min(2 * END),
+        Bytes::None => 0,
+    }
+}
+
+/// Replays a trace. `progress` is told after every event how much of the [`work`] is done.
 pub(crate) fn replay<T: Target>(
     trace: &Trace,
     target: T,
     setup: &Setup,
     options: Options,
-    progress: impl FnMut(usize),
+    progress: impl FnMut(u64),
 ) -> Result<Outcome, Failure> {
     let outcome = replay_on(target.device(), trace, &target, setup, options, progress);
     close_after(target, outcome)
@@ -110,7 +128,7 @@ fn replay_on<T: Target>(
     target: &T,
     setup: &Setup,
     options: Options,
-    progress: impl FnMut(usize),
+    progress: impl FnMut(u64),
 ) -> Result<Outcome, Failure> {
     let allocator = Allocator::new(device, setup.allocator())?;
     let transfer = Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)
@@ -172,7 +190,7 @@ struct Slot<D: Device> {
 }
 
 impl<T: Target> Run<'_, T> {
-    fn all(mut self, progress: impl FnMut(usize)) -> Result<Outcome, Failure> {
+    fn all(mut self, progress: impl FnMut(u64)) -> Result<Outcome, Failure> {
         let played = self.play(progress);
         // However it went, nothing is left behind for the device to complain of.
         let mut left = self.slots.iter_mut().filter_map(Option::take);
@@ -180,7 +198,10 @@ impl<T: Target> Run<'_, T> {
         played.and(destroyed).map(|()| self.outcome)
     }
 
-    fn play(&mut self, mut progress: impl FnMut(usize)) -> Result<(), Failure> {
+    fn play(&mut self, mut progress: impl FnMut(u64)) -> Result<(), Failure> {
+        let (trace, bytes) = (self.trace, self.options.bytes);
+        let carried = |resource| carried(bytes, trace.resource(resource).size());
+        let mut done = 0_u64;
         for (index, event) in self.trace.events().iter().enumerate() {
             match event.op {
                 Op::Allocate(resource) => self.allocate(index, event.line, resource)?,
@@ -191,13 +212,20 @@ impl<T: Target> Run<'_, T> {
                 }
             }
             self.observe(index);
-            progress(index);
+            let bytes = match event.op {
+                Op::Allocate(resource) | Op::Free(resource) => carried(resource),
+                Op::FrameEnd => 0,
+            };
+            done = done.saturating_add(EVENT).saturating_add(bytes);
+            progress(done);
         }
         self.outcome.device_calls = self.calls();
         self.outcome.max_calls_in_steady_frame = self.steady.most_calls;
         self.outcome.timing = self.stopwatch.percentiles();
         for &resource in self.trace.live_at_end() {
             self.verify(resource)?;
+            done = done.saturating_add(carried(resource));
+            progress(done);
         }
         Ok(())
     }
@@ -211,7 +239,8 @@ impl<T: Target> Run<'_, T> {
             // What the device makes brings its own requirements.
             _ => AllocationDesc::new(Requirements::new(recorded.size()), intent),
         };
-        desc.user_data = recorded.id() + 1;
+        // 0 would be none; the last id of all shares its number with the one before.
+        desc.user_data = recorded.id().saturating_add(1);
         if self.options.names {
             desc = desc.named(display_name(recorded));
         }
@@ -277,7 +306,6 @@ impl<T: Target> Run<'_, T> {
 
     /// The parts of a resource that carry bytes.
     fn parts(&self, size: u64) -> Vec<core::ops::Range<u64>> {
-        const END: u64 = 64 << 10;
         match self.options.bytes {
             Bytes::All => core::iter::once(0..size).collect(),
             Bytes::Ends if size > 2 * END => vec![0..END, size - END..size],

@@ -2,15 +2,14 @@
 //!
 //! The page is `assets/defragmentation.html`; its looks are the other page's.
 
-use std::path::Path;
-
 use allotment::memory::{DefragmentationPlan, PlannedBlock};
 use serde::Serialize;
 
-use super::{PAGE, PLACE, intern};
+use super::{Interned, PAGE, PLACE};
 use crate::args::DefragmentArgs;
 use crate::defragment::{Done, Outcome, Standing};
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
 use crate::replay::{display_name, unexpected};
 use crate::source::Source;
 use crate::target::Machine;
@@ -79,7 +78,7 @@ struct PassRow {
 
 /// Writes the page.
 pub(crate) fn write(
-    path: &Path,
+    file: &OutputFile,
     source: &Source,
     machine: &Machine,
     summary: &[(String, String)],
@@ -87,7 +86,7 @@ pub(crate) fn write(
     args: &DefragmentArgs,
     outcome: &Outcome,
 ) -> Result<(), Failure> {
-    let (mut names, mut categories) = (Vec::new(), Vec::new());
+    let (mut names, mut categories) = (Interned::new(), Interned::new());
     let allocations = allocations(source, outcome, &mut names, &mut categories)?;
     let Outcome { moment, before, done, after, .. } = outcome;
     let blocks = before.blocks.iter().map(|block| {
@@ -113,8 +112,8 @@ pub(crate) fn write(
         summary,
         blocks: blocks.collect(),
         allocations,
-        names,
-        categories,
+        names: names.list,
+        categories: categories.list,
         passes: passes(done),
         steps: steps(&done.plan),
         full_steps: steps(&done.full),
@@ -122,7 +121,7 @@ pub(crate) fn write(
     // A script element ends at the first `</script`, whatever it is part of.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let page = THIS_PAGE.replacen(STYLE_PLACE, style(), 1).replacen(PLACE, &json, 1);
-    std::fs::write(path, page).map_err(|error| Failure::Write { path: path.to_owned(), error })
+    file.write(page.as_bytes())
 }
 
 /// The other page's style.
@@ -134,8 +133,8 @@ fn style() -> &'static str {
 fn allocations(
     source: &Source,
     outcome: &Outcome,
-    names: &mut Vec<String>,
-    categories: &mut Vec<&'static str>,
+    names: &mut Interned<String>,
+    categories: &mut Interned<&'static str>,
 ) -> Result<Allocations, Failure> {
     let Outcome { before, done, after, .. } = outcome;
     // No block is new: what moves goes where there is room.
@@ -152,8 +151,8 @@ fn allocations(
     for (old, new) in before.standing.iter().zip(&after.standing) {
         let resource = source.trace.resource(old.resource);
         columns.id.push(resource.id());
-        columns.name.push(intern(names, display_name(resource)));
-        columns.category.push(intern(categories, old.category));
+        columns.name.push(names.position(display_name(resource)));
+        columns.category.push(categories.position(old.category));
         columns.requested.push(old.requested);
         columns.size.push(old.occupied);
         columns.block.push(block(old)?);

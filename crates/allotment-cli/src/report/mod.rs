@@ -4,12 +4,14 @@
 
 pub(crate) mod defragmentation;
 
-use std::path::Path;
+use core::hash::Hash;
+use std::collections::HashMap;
 
 use serde::Serialize;
 
 use crate::args::Setup;
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
 use crate::replay::{Block, Outcome, Sample, display_name};
 use crate::source::Source;
 use crate::target::Machine;
@@ -96,7 +98,7 @@ struct Allocations {
 
 /// Writes the page.
 pub(crate) fn write(
-    path: &Path,
+    file: &OutputFile,
     source: &Source,
     machine: &Machine,
     setup: &Setup,
@@ -106,16 +108,30 @@ pub(crate) fn write(
     let data = Data::new(source, machine, setup, outcome, summary);
     // A script element ends at the first `</script`, whatever it is part of.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
-    std::fs::write(path, PAGE.replacen(PLACE, &json, 1))
-        .map_err(|error| Failure::Write { path: path.to_owned(), error })
+    file.write(PAGE.replacen(PLACE, &json, 1).as_bytes())
 }
 
-/// The position of `item` in `list`, appended if it is not there.
-fn intern<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
-    list.iter().position(|other| *other == item).unwrap_or_else(|| {
-        list.push(item);
-        list.len() - 1
-    })
+/// A list without duplicates, in the order in which its items came. A trace may have a name for each of its resources.
+#[derive(Debug)]
+struct Interned<T> {
+    list: Vec<T>,
+    positions: HashMap<T, usize>,
+}
+
+impl<T: Clone + Eq + Hash> Interned<T> {
+    fn new() -> Self {
+        Self { list: Vec::new(), positions: HashMap::new() }
+    }
+
+    /// The position of `item`, appended if it is not there.
+    fn position(&mut self, item: T) -> usize {
+        let next = self.list.len();
+        let position = *self.positions.entry(item.clone()).or_insert(next);
+        if position == next {
+            self.list.push(item);
+        }
+        position
+    }
 }
 
 impl<'a> Data<'a> {
@@ -127,7 +143,7 @@ impl<'a> Data<'a> {
         summary: &'a [(String, String)],
     ) -> Self {
         let trace = &source.trace;
-        let (mut names, mut categories) = (Vec::new(), Vec::new());
+        let (mut names, mut categories) = (Interned::new(), Interned::new());
         let mut allocations = Allocations::default();
         for allocated in &outcome.history.allocations {
             let resource = trace.resource(allocated.resource);
@@ -139,9 +155,9 @@ impl<'a> Data<'a> {
             allocations.to.push(allocated.to.map_or(-1, |to| to as i64));
             let image = matches!(resource.kind(), allotment_trace::ResourceKind::Image);
             allocations.kind.push(image.into());
-            allocations.name.push(intern(&mut names, display_name(resource)));
+            allocations.name.push(names.position(display_name(resource)));
             allocations.id.push(resource.id());
-            allocations.category.push(intern(&mut categories, allocated.category));
+            allocations.category.push(categories.position(allocated.category));
         }
         let frames = trace.events().iter().enumerate();
         let frames = frames.filter(|(_, event)| event.op == allotment_trace::Op::FrameEnd);
@@ -160,8 +176,8 @@ impl<'a> Data<'a> {
             heaps: heaps(machine),
             blocks: blocks.map(|(id, block)| BlockRow::new(id, block, machine)).collect(),
             allocations,
-            names,
-            categories,
+            names: names.list,
+            categories: categories.list,
             peak: outcome.peak_event,
         }
     }

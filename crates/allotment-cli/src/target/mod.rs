@@ -62,11 +62,14 @@ pub(crate) fn close_after<T>(target: impl Target, outcome: Result<T, Failure>) -
 
 /// Something to do on a device, whichever it is.
 pub(crate) trait Task {
-    fn run(self, target: impl Target) -> Result<(), Failure>;
+    /// What comes of it.
+    type Output;
+
+    fn run(self, target: impl Target) -> Result<Self::Output, Failure>;
 }
 
 /// Opens the chosen device and does something on it.
-pub(crate) fn on_device(chosen: Chosen, task: impl Task) -> Result<(), Failure> {
+pub(crate) fn on_device<T: Task>(chosen: Chosen, task: T) -> Result<T::Output, Failure> {
     match chosen {
         Chosen::Host(profile) => task.run(Host::new(profile)),
         Chosen::Driver(wanted) => match wanted.api {

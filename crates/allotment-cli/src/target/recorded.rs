@@ -30,7 +30,7 @@ impl Uses {
                 for desc in recorded.image_shape().iter().flat_map(self.image) {
                     match device.image_requirements(&desc.into()) {
                         Ok(_) => return Ok(Plan::Image(desc)),
-                        Err(DeviceError::Unsupported) => {}
+                        Err(DeviceError::Unsupported | DeviceError::InvalidDescription(_)) => {}
                         Err(error) => {
                             return Err(Failure::Unexpected(format!("what an image needs: {error}")));
                         }

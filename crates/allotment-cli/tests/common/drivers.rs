@@ -137,6 +137,16 @@ impl Here {
         assert_eq!(summary["images"]["made"], 0);
     }
 
+    /// Compares every algorithm on it.
+    pub(crate) fn algorithms_are_compared(&self) {
+        let compared = json(&allotment(&folder(), &self.args(&["compare", "--json"])));
+        assert_eq!((&compared["device"], &compared["profile"]), (&self.driver.name.into(), &Value::Null));
+        let rows = compared["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 15);
+        let mut tlsf = rows.iter().filter(|row| row["algorithm"] == "tlsf");
+        assert!(tlsf.all(|row| row["failed"] == 0 && number(&row["peak_live_bytes"]) > 80_000_000));
+    }
+
     pub(crate) fn the_summary_names_it(&self) {
         let folder = folder();
         let info = json(&allotment(&folder, &self.args(&["info", "--json"])));
@@ -152,7 +162,7 @@ impl Here {
 
     pub(crate) fn one_that_is_not_there_is_told_with_those_that_are(&self) {
         let folder = folder();
-        for command in ["replay", "info"] {
+        for command in ["replay", "info", "compare"] {
             let output = allotment(&folder, &[command, "--device", self.driver.name, "--gpu", "voodoo 9"]);
             assert_eq!(output.status.code(), Some(2), "{command}");
             let line = complaint(&output);
@@ -171,6 +181,7 @@ macro_rules! suite {
             training_resnet50_is_replayed_with_real_buffers(|it| it.ends_are_verified("resnet50-train", 10_671));
             training_gpt2_is_replayed_with_real_buffers(|it| it.ends_are_verified("gpt2-train", 10_216));
             inference_is_replayed_with_real_buffers(|it| it.ends_are_verified("fasterrcnn-infer", 3_435));
+            algorithms_are_compared_on_it(|it| it.algorithms_are_compared());
             the_summary_names_the_device(|it| it.the_summary_names_it());
             a_device_that_is_not_there_is_told_with_those_that_are(
                 |it| it.one_that_is_not_there_is_told_with_those_that_are()

@@ -13,7 +13,7 @@ use allotment::device::{
 };
 use allotment::lifetime::{DeferredDrop, FramePacer, Recording, SubmissionTracker};
 use allotment::memory::{MappedBuffer, OwnedBuffer, OwningAllocator};
-use allotment::upload::{ReadbackRing, ReadbackTicket};
+use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc};
 use allotment::{Alignment, AllocationDesc, Allocator, Intent};
 use allotment_headless::{DescriptorReader, Read};
 
@@ -108,7 +108,11 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
             indices,
             submitted: 0,
             results,
-            ring: ReadbackRing::new(allocator, tracker, (IN_FLIGHT.get() as u64 + 2) * size)?,
+            ring: ReadbackRing::new(
+                allocator,
+                tracker,
+                &RingDesc::readback((IN_FLIGHT.get() as u64 + 2) * size),
+            )?,
             last: None,
             coming: VecDeque::with_capacity((IN_FLIGHT.get() + 1) * LISTS),
             lists: (0..IN_FLIGHT.get() + LISTS).map(|_| lists()).collect(),

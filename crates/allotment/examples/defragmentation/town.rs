@@ -14,7 +14,7 @@ use allotment::memory::{
     BlockSizes, DefragmentationDesc, DefragmentationStrategy, MovableBuffer, MovableSet, MovableSetDesc,
     OwningAllocator, PassLimits, Retention,
 };
-use allotment::upload::{ReadbackRing, ReadbackTicket, Uploader, UploaderDesc};
+use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
 use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
 
 const IN_FLIGHT: NonZero<usize> = NonZero::new(3).unwrap();
@@ -113,7 +113,7 @@ impl<D: Device + Clone + Debug> Town<D> {
         Ok(Self {
             pacer: FramePacer::new(&tracker, IN_FLIGHT),
             uploader: Uploader::new(&memory, UploaderDesc::default())?,
-            results: ReadbackRing::new(&allocator, &tracker, 64 << 20)?,
+            results: ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(64 << 20))?,
             set: MovableSet::new(&memory, MovableSetDesc::new(strategy).on_queue(QUEUE))?,
             memory,
             tracker,

@@ -22,7 +22,9 @@ use allotment::lifetime::{
     DeferredDrop, FramePacer, Recording, RetireStatistics, SubmissionTracker, SyncSet, TrackerStatistics,
 };
 use allotment::memory::{OwnedBuffer, OwningAllocator};
-use allotment::upload::{ReadbackRing, ReadbackTicket, UploadPool, UploadPoolDesc, Uploader, UploaderDesc};
+use allotment::upload::{
+    ReadbackRing, ReadbackTicket, RingDesc, UploadPool, UploadPoolDesc, Uploader, UploaderDesc,
+};
 use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
 
 use crate::cost::Cost;
@@ -143,7 +145,11 @@ impl<D: Device + Clone + Debug> Flight<D> {
         let picture = world::most_bytes_of_picture();
         Ok(Self {
             pacer: FramePacer::new(&tracker, IN_FLIGHT),
-            results: ReadbackRing::new(&allocator, &tracker, (IN_FLIGHT.get() as u64 + 2) * picture)?,
+            results: ReadbackRing::new(
+                &allocator,
+                &tracker,
+                &RingDesc::readback((IN_FLIGHT.get() as u64 + 2) * picture),
+            )?,
             picture: memory.create_buffer(&BufferDesc::new(picture).into(), &wanted("picture"))?,
             memory,
             tracker,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use allotment::device::{BufferDesc, QueueIndex, TimelinePoint, Wait, vulkan};
 use allotment::lifetime::{CommandMemoryPool, DeferredDrop, FramePacer, Owned, Recycler, SubmissionTracker};
 use allotment::memory::{OwnedBuffer, OwningAllocator, ResourceError};
-use allotment::upload::{ReadbackRing, ReadbackTicket, Uploader, UploaderDesc};
+use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
 use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
 use allotment_headless::Choice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
@@ -133,7 +133,7 @@ impl Stream {
             device: device.clone(),
             pacer: FramePacer::new(&tracker, IN_FLIGHT),
             uploader: Uploader::new(&memory, UploaderDesc::default())?,
-            results: ReadbackRing::new(&allocator, &tracker, 16 << 20)?,
+            results: ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(16 << 20))?,
             memory,
             tracker,
             commands,

@@ -94,9 +94,14 @@ pub enum DescriptorError {
     InUse,
     /// The heap is gone.
     HeapGone,
+    /// The device panicked while descriptors were cleared, so the heap may hold some of destroyed resources, and is not
+    /// copied to another one. Make a new heap.
+    Poisoned,
     /// The heap was replaced while this recording was open, and the one that it began with has no room. Submit it,
     /// and begin another.
     Replaced,
+    /// The heap was replaced 2<sup>32</sup> - 1 times, which is as often as can be counted. Make another heap.
+    TooManyReplacements,
     /// The heap that was replaced last is still used. Wait for that first.
     StillReplacing {
         /// What has to happen first.
@@ -173,7 +178,13 @@ impl fmt::Display for DescriptorError {
             Self::Foreign => f.write_str("the handle or the recording is of another heap or tracker"),
             Self::InUse => f.write_str("the range may be in use; renew it first"),
             Self::HeapGone => f.write_str("the heap is gone"),
+            Self::Poisoned => {
+                f.write_str("the device panicked while descriptors were cleared; make a new heap")
+            }
             Self::Replaced => f.write_str("the heap was replaced; submit the recording and begin another"),
+            Self::TooManyReplacements => {
+                f.write_str("the heap was replaced as often as can be counted; make another heap")
+            }
             Self::StillReplacing { wait } => {
                 f.write_str("the heap that was replaced last is still used")?;
                 wait.map_or(Ok(()), |wait| write!(f, "; {wait}"))

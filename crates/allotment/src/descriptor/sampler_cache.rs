@@ -55,7 +55,8 @@ struct Inner<D: DescriptorDevice> {
 struct Entry<D: DescriptorDevice> {
     slot: DescriptorSlot,
     sampler: D::Sampler,
-    users: u32,
+    /// Of 64 bits: users that are forgotten, not dropped, cost no memory, and 32 bits could be counted up in minutes.
+    users: u64,
     /// Counts how often it got a user while it had none.
     round: u64,
 }
@@ -174,7 +175,7 @@ impl<D: DescriptorDevice> Inner<D> {
     }
 
     fn reclaim(&self) -> Reclaimed {
-        let reclaimed = self.idle.reclaim(|(desc, round)| self.evict(&desc, round));
+        let reclaimed = self.idle.reclaim_here(|(desc, round)| self.evict(&desc, round));
         self.heap.reclaim();
         reclaimed
     }
@@ -285,5 +286,33 @@ impl<D: DescriptorDevice> fmt::Debug for SamplerCache<D> {
 impl<D: DescriptorDevice> fmt::Debug for CachedSampler<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CachedSampler").field("index", &self.index()).field("desc", &self.desc).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AllocatorDesc;
+    use crate::descriptor::ShaderVisibleHeapDesc;
+    use crate::device::host::{HostDevice, Profile};
+    use crate::lifetime::SubmissionTracker;
+
+    #[test]
+    fn a_sampler_with_more_users_than_32_bits_count_stays_as_long_as_one_has_it() {
+        let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+        let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::samplers()).unwrap();
+        let samplers = SamplerCache::new(heap).unwrap();
+        let first = samplers.get(&SamplerDesc::default()).unwrap();
+        // As if so many clones had been forgotten.
+        let forgotten = u64::from(u32::MAX) - 1;
+        locked(&samplers.inner.entries).values_mut().for_each(|entry| entry.users += forgotten);
+        let others = [first.clone(), samplers.get(&SamplerDesc::default()).unwrap()];
+        drop(others);
+        samplers.reclaim();
+        assert_eq!((samplers.len(), device.usage().samplers), (1, 1), "the first is there");
+        let again = samplers.get(&SamplerDesc::default()).unwrap();
+        assert_eq!(again.index(), first.index());
     }
 }

@@ -17,9 +17,12 @@
 //! of them is over. What is written meanwhile goes to both.
 
 use core::fmt;
-use core::sync::atomic::AtomicU32;
+use core::mem;
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::time::Duration;
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, Weak};
 
 use super::error::{DescriptorError, Region};
@@ -111,6 +114,8 @@ pub(super) struct Shared<D: DescriptorDevice> {
     kept: Mutex<Vec<Kept<D>>>,
     /// Lists of chunks, empty, to be used again.
     lists: Mutex<Vec<Vec<Chunk>>>,
+    /// The device panicked when the mirror was cleared: it may name what is gone, and is not copied any more.
+    unclear: AtomicBool,
 }
 
 /// The heap as it is now.
@@ -145,8 +150,8 @@ const KEPT: usize = 256;
 const LISTS: usize = 16;
 const CHUNKS: usize = 32;
 
-/// Numbers heaps.
-static NEXT: AtomicU32 = AtomicU32::new(0);
+/// Numbers heaps. With 64 bits there is no end to them.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// A heap with regions as described. All its descriptors are of nothing.
@@ -184,6 +189,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             retired: RetireQueue::new(tracker),
             kept: Mutex::new(Vec::with_capacity(KEPT)),
             lists: Mutex::new((0..LISTS).map(|_| Vec::with_capacity(CHUNKS)).collect()),
+            unclear: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -217,50 +223,46 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         keep: Option<Keep>,
     ) -> Result<DescriptorSlot, DescriptorError> {
         let shared = &*self.shared;
-        let index = match shared.slots.take() {
-            Some(index) => index,
+        let mut slot = match shared.take_slot() {
+            Some(slot) => slot,
             None => {
                 shared.reclaim();
-                shared.slots.take().ok_or_else(|| shared.no_slots(1))?
+                shared.take_slot().ok_or_else(|| shared.no_slots(1))?
             }
         };
-        let written = shared.write(Spot::Slot(index), descriptor);
-        match written {
-            Ok(()) => Ok(shared.slots.publish(index, keep)),
-            Err(error) => {
-                shared.slots.put_back(index);
-                Err(error)
-            }
-        }
+        slot.write(descriptor)?;
+        Ok(slot.publish(keep))
     }
 
     /// The same for many, all or none: the slots, in the order of the descriptors.
     ///
     /// # Errors
     ///
-    /// As for [`insert`](Self::insert); no slot was taken then.
+    /// As for [`insert`](Self::insert); no slot was taken then, and no descriptor is left in the heap. The same holds
+    /// where the iterator panics.
     pub fn insert_all<'d>(
         &self,
-        descriptors: impl ExactSizeIterator<Item = (D::Descriptor<'d>, Option<Keep>)>,
+        mut descriptors: impl ExactSizeIterator<Item = (D::Descriptor<'d>, Option<Keep>)>,
     ) -> Result<Vec<DescriptorSlot>, DescriptorError> {
         let shared = &*self.shared;
         let count = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
-        let mut taken = Taken { slots: &shared.slots, indices: Vec::new() };
-        if !taken.take(count) {
-            shared.reclaim();
-            if !taken.take(count) {
-                return Err(shared.no_slots(count));
+        // Before the slots, so that on failure what was kept goes after the slots are cleared, as does the iterator.
+        let mut keeps = Vec::new();
+        let mut taken = match shared.take_slots(count) {
+            Some(taken) => taken,
+            None => {
+                shared.reclaim();
+                shared.take_slots(count).ok_or_else(|| shared.no_slots(count))?
             }
-        }
-        let mut keeps = Vec::with_capacity(taken.indices.len());
-        for (&index, (descriptor, keep)) in taken.indices.iter().zip(descriptors) {
-            shared.write(Spot::Slot(index), &descriptor)?;
+        };
+        keeps.reserve(taken.len());
+        for (slot, (descriptor, keep)) in taken.iter_mut().zip(descriptors.by_ref()) {
             keeps.push(keep);
+            slot.write(&descriptor)?;
         }
         // An iterator that says it has more than it has leaves some unwritten, which go back.
-        let unwritten = taken.indices.split_off(keeps.len());
-        let written = core::mem::replace(&mut taken.indices, unwritten);
-        Ok(written.into_iter().zip(keeps).map(|(index, keep)| shared.slots.publish(index, keep)).collect())
+        taken.truncate(keeps.len());
+        Ok(taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish(keep)).collect())
     }
 
     /// Gives a slot back. What it points at, and its index, come back when all recordings that are open now are over.
@@ -344,8 +346,9 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::NeverFits`] where a region would be smaller, [`DescriptorError::OverLimit`],
-    /// [`DescriptorError::StillReplacing`] where the heap before this one is still used, or the device refuses. All is
-    /// as it was then.
+    /// [`DescriptorError::StillReplacing`] where the heap before this one is still used,
+    /// [`DescriptorError::Poisoned`], [`DescriptorError::TooManyReplacements`], or the device refuses. All is as it was
+    /// then.
     pub fn grow(&self, slots: u32, tables: u32, transient: u32) -> Result<(), DescriptorError> {
         self.shared.replace_heap(|desc| {
             let regions = [(desc.slots, slots), (desc.tables, tables), (desc.transient, transient)];
@@ -360,8 +363,9 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::StillReplacing`] where the heap before this one is still used, or the device refuses. All is
-    /// as it was then.
+    /// [`DescriptorError::StillReplacing`] where the heap before this one is still used,
+    /// [`DescriptorError::Poisoned`], [`DescriptorError::TooManyReplacements`], or the device refuses. All is as it was
+    /// then.
     pub fn compact(&self) -> Result<(), DescriptorError> {
         self.shared.replace_heap(Ok)
     }
@@ -394,35 +398,54 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     }
 }
 
-/// Slots that were taken and that nobody knows of yet. They go back when this is dropped.
-struct Taken<'a> {
-    slots: &'a Slots,
-    indices: Vec<u32>,
+/// A slot that was taken and whose handle nobody has yet. When this is dropped it goes back, and is cleared before where
+/// it was written: the next heap is a copy of the mirror, and must not get a descriptor of what its owner destroys.
+struct Taken<'a, D: DescriptorDevice> {
+    shared: &'a Shared<D>,
+    index: u32,
+    written: bool,
 }
 
-impl Taken<'_> {
-    /// As many as are wanted, or none.
-    fn take(&mut self, count: u32) -> bool {
-        // Looked at before, so that what others want is not taken for nothing.
-        let free = self.slots.statistics().free;
-        if count <= free {
-            self.indices.extend(core::iter::from_fn(|| self.slots.take()).take(count as usize));
-        }
-        let all = self.indices.len() == count as usize;
-        if !all {
-            self.put_back();
-        }
-        all
+impl<D: DescriptorDevice> Taken<'_, D> {
+    fn write(&mut self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
+        self.written = true;
+        self.shared.write(Spot::Slot(self.index), descriptor)
     }
 
-    fn put_back(&mut self) {
-        self.indices.drain(..).for_each(|index| self.slots.put_back(index));
+    /// Makes its handle.
+    fn publish(self, keep: Option<Keep>) -> DescriptorSlot {
+        let taken = mem::ManuallyDrop::new(self);
+        taken.shared.slots.publish(taken.index, keep)
     }
 }
 
-impl Drop for Taken<'_> {
+impl<D: DescriptorDevice> Drop for Taken<'_, D> {
     fn drop(&mut self) {
-        self.put_back();
+        if !self.written || self.shared.clear_after_failure(Spot::Slot(self.index), 1) {
+            self.shared.slots.put_back(self.index);
+        }
+    }
+}
+
+/// Clears descriptors whose writing panics, once the locks are given back.
+struct Writing<'a, D: DescriptorDevice> {
+    shared: &'a Shared<D>,
+    spot: Spot,
+    count: u32,
+}
+
+impl<D: DescriptorDevice> Drop for Writing<'_, D> {
+    fn drop(&mut self) {
+        self.shared.clear_after_failure(self.spot, self.count);
+    }
+}
+
+/// Notes that the mirror may hold descriptors of what is gone, unless it is forgotten.
+struct Clearing<'a>(&'a AtomicBool);
+
+impl Drop for Clearing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }
 
@@ -452,8 +475,40 @@ impl<D: DescriptorDevice> Shared<D> {
         if live.is_some() { Ok(live) } else { Err(DescriptorError::HeapGone) }
     }
 
+    fn take_slot(&self) -> Option<Taken<'_, D>> {
+        self.slots.take().map(|index| Taken { shared: self, index, written: false })
+    }
+
+    /// As many slots as are wanted, or none.
+    fn take_slots(&self, count: u32) -> Option<Vec<Taken<'_, D>>> {
+        // Looked at before, so that what others want is not taken for nothing.
+        if count > self.slots.statistics().free {
+            return None;
+        }
+        let taken: Vec<_> = core::iter::from_fn(|| self.take_slot()).take(count as usize).collect();
+        (taken.len() == count as usize).then_some(taken)
+    }
+
+    /// Does something that writes a spot. Should the device panic meanwhile, the spot is cleared: whoever wrote it thinks
+    /// that nothing was written, and may destroy what the descriptor is of.
+    fn writing(
+        &self,
+        (spot, count): (Spot, u32),
+        write: impl FnOnce() -> Result<(), DescriptorError>,
+    ) -> Result<(), DescriptorError> {
+        let writing = Writing { shared: self, spot, count };
+        let written = write();
+        // What is refused is refused before a byte is written.
+        mem::forget(writing);
+        written
+    }
+
     /// Writes a descriptor that nobody reads yet, wherever the spot is.
     pub(super) fn write(&self, spot: Spot, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
+        self.writing((spot, 1), || self.write_unguarded(spot, descriptor))
+    }
+
+    fn write_unguarded(&self, spot: Spot, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         let guard = self.live()?;
         let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
         let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
@@ -477,13 +532,15 @@ impl<D: DescriptorDevice> Shared<D> {
         from_at: u32,
         count: u32,
     ) -> Result<(), DescriptorError> {
-        let guard = self.live()?;
-        let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
-        let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
-        // SAFETY: the caller's promise.
-        unsafe { live.mirror.copy_from(from, from_at, at, count) }?;
-        // SAFETY: the caller's promise.
-        unsafe { self.publish(live, spot, count) }
+        self.writing((spot, count), || {
+            let guard = self.live()?;
+            let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
+            let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
+            // SAFETY: the caller's promise.
+            unsafe { live.mirror.copy_from(from, from_at, at, count) }?;
+            // SAFETY: the caller's promise.
+            unsafe { self.publish(live, spot, count) }
+        })
     }
 
     /// Copies a table to another one, which nobody was told of.
@@ -549,15 +606,24 @@ impl<D: DescriptorDevice> Shared<D> {
         unsafe { self.publish(live, Spot::Table { entry, at: 0 }, count) }
     }
 
-    /// Makes the mirror's descriptors of what came back those of nothing, before what they point at goes.
+    /// Makes the mirror's descriptors of what came back those of nothing, before what they point at goes. Where the device
+    /// panics, the mirror is not copied any more.
     fn clear(&self, spot: Spot, count: u32) {
         let guard = self.read();
         let Some(live) = &*guard else { return };
         if let Some(first) = self.locate(spot, &live.current) {
+            let clearing = Clearing(&self.unclear);
             // SAFETY: nobody has the slot or the table any more, and no GPU reads the mirror.
             let cleared = unsafe { live.mirror.fill(first..first + count, Fill::Null) };
+            mem::forget(clearing);
             debug_assert!(cleared.is_ok(), "it lies in its region");
         }
+    }
+
+    /// The same after something else failed or panicked: a device that panics again here does not end the process.
+    /// Returns whether the spot is cleared.
+    fn clear_after_failure(&self, spot: Spot, count: u32) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.clear(spot, count))).is_ok()
     }
 
     pub(super) fn take_table(&self, count: u32) -> Result<u32, DescriptorError> {
@@ -646,13 +712,13 @@ impl<D: DescriptorDevice> Shared<D> {
     }
 
     pub(super) fn reclaim(&self) -> Reclaimed {
-        self.come_back_by(|each| self.retired.reclaim(each))
+        self.come_back_by(|each| self.retired.reclaim_here(each))
     }
 
     /// Takes back what `reclaim` hands out. What it kept goes after all of it is back, with no lock held: a destructor
     /// may come back to the heap, and one that panics loses nothing.
     fn come_back_by<R>(&self, reclaim: impl FnOnce(&mut dyn FnMut(Gone<D>)) -> R) -> R {
-        let mut kept = core::mem::take(&mut *locked(&self.kept));
+        let mut kept = mem::take(&mut *locked(&self.kept));
         let reclaimed = reclaim(&mut |gone| kept.extend(self.come_back(gone)));
         kept.clear();
         // More may come back at once some day, when queues were late. A destructor that came back here has no room.
@@ -668,9 +734,11 @@ impl<D: DescriptorDevice> Shared<D> {
     fn come_back(&self, gone: Gone<D>) -> Option<Kept<D>> {
         match gone {
             Gone::Slot { index, keep } => {
+                // Should the device panic, the resource stays for ever, since the mirror may still name it.
+                let keep = mem::ManuallyDrop::new(keep);
                 self.clear(Spot::Slot(index), 1);
                 self.slots.come_back(index);
-                keep.map(|keep| Kept::Keep { _it: keep })
+                mem::ManuallyDrop::into_inner(keep).map(|keep| Kept::Keep { _it: keep })
             }
             Gone::Table { entry, count } => {
                 self.clear(Spot::Table { entry, at: 0 }, count);
@@ -709,7 +777,8 @@ impl<D: DescriptorDevice> Shared<D> {
             if live.previous.strong_count() > 0 {
                 return Err(DescriptorError::StillReplacing { wait: self.retired.wait_for() });
             }
-            (change(live.desc)?, live.current.number + 1)
+            let number = live.current.number.checked_add(1).ok_or(DescriptorError::TooManyReplacements)?;
+            (change(live.desc)?, number)
         };
         let regions = Regions::new(&desc, &self.limits)?;
         // With no lock held that anybody waits for.
@@ -718,6 +787,10 @@ impl<D: DescriptorDevice> Shared<D> {
 
         let mut guard = self.write_lock();
         let live = guard.as_mut().ok_or(DescriptorError::HeapGone)?;
+        // Whoever clears has the lock for reading, so this is the last word.
+        if self.unclear.load(Relaxed) {
+            return Err(DescriptorError::Poisoned);
+        }
         let mut tables = self.tables.lock();
         let packed = tables.pack(&self.tables, &new.regions)?;
         let slots = (0, 0, live.desc.slots);
@@ -732,10 +805,10 @@ impl<D: DescriptorDevice> Shared<D> {
         drop(tables);
         self.slots.grow(desc.slots);
         new.inherit(&live.current);
-        let old = core::mem::replace(&mut live.current, Arc::new(new));
+        let old = mem::replace(&mut live.current, Arc::new(new));
         live.previous = Arc::downgrade(&old);
         live.desc = desc;
-        let old_mirror = core::mem::replace(&mut live.mirror, mirror);
+        let old_mirror = mem::replace(&mut live.mirror, mirror);
         drop(guard);
         self.retired.retire(Gone::Kept(Kept::Generation { _it: old }));
         drop(old_mirror);
@@ -783,5 +856,35 @@ impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
 impl<D: DescriptorDevice> fmt::Debug for ShaderVisibleHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ShaderVisibleHeap").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AllocatorDesc;
+    use crate::device::host::{HostDevice, Profile};
+
+    #[test]
+    fn a_heap_whose_replacements_can_be_counted_no_more_is_not_replaced() {
+        let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
+        let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_chunk(4);
+        let heap = ShaderVisibleHeap::new(&allocator, &tracker, desc).unwrap();
+        if let Some(live) = &mut *heap.shared.write_lock() {
+            Arc::get_mut(&mut live.current).unwrap().number = u32::MAX - 1;
+        }
+        let before = heap.allocate(4).unwrap();
+        heap.compact().unwrap();
+        assert_eq!(heap.statistics().generation, u32::MAX);
+        let after = heap.allocate(4).unwrap();
+        heap.reclaim();
+        assert_eq!(heap.compact(), Err(DescriptorError::TooManyReplacements));
+        assert_eq!(heap.grow(8, 16, 16), Err(DescriptorError::TooManyReplacements));
+        let recording = tracker.record("a frame");
+        let view = heap.begin(&recording).unwrap();
+        let places = [&before, &after].map(|table| view.place(table).unwrap().first);
+        assert_eq!(places[0].abs_diff(places[1]), 4, "each has its own");
     }
 }

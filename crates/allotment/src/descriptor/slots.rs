@@ -3,6 +3,9 @@
 //! A slot is written once, before anybody can know its index, so nothing in flight ever sees it change. To change what
 //! something is bound to is to [replace](super::ShaderVisibleHeap::replace) its slot by another; the old one comes back
 //! when nothing can read it any more. A slot owns what it points at, if it is told to, until then.
+//!
+//! A slot counts its handles with 32 bits. One that has had them all is not used again, so that no handle of the past is
+//! ever good: it stays in use for the [statistics](super::HeapStatistics::used).
 
 use core::any::Any;
 use core::fmt;
@@ -21,8 +24,8 @@ pub type Keep = Arc<dyn Any + Send + Sync>;
 /// was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DescriptorSlot {
-    /// Whose.
-    heap: u32,
+    /// Whose. Of 64 bits, so that no two heaps have the same number.
+    heap: u64,
     index: u32,
     generation: u32,
 }
@@ -37,15 +40,18 @@ impl DescriptorSlot {
 
 #[derive(Default)]
 struct Slot {
-    /// Which handle is good: the number of slots that stood here before.
+    /// Which handle is good: the number of slots that stood here before. A live one has less than [`WORN_OUT`].
     generation: u32,
     live: bool,
     keep: Option<Keep>,
 }
 
+/// The generation that no handle has: a slot that comes to it is never handed out again.
+const WORN_OUT: u32 = u32::MAX;
+
 /// The slots of a heap.
 pub(super) struct Slots {
-    heap: u32,
+    heap: u64,
     free: SlotSet,
     inner: Mutex<Inner>,
 }
@@ -58,7 +64,7 @@ struct Inner {
 }
 
 impl Slots {
-    pub(super) fn new(heap: u32, capacity: u32) -> Self {
+    pub(super) fn new(heap: u64, capacity: u32) -> Self {
         let free = SlotSet::new();
         free.add(0..capacity);
         let inner = Inner { slots: Vec::new(), capacity, usage: Usage::default() };
@@ -108,7 +114,8 @@ impl Slots {
         let found = found.filter(|found| found.live && found.generation == slot.generation);
         let found = found.ok_or(DescriptorError::Stale)?;
         found.live = false;
-        found.generation = found.generation.wrapping_add(1);
+        // It was live, so there is one more.
+        found.generation += 1;
         let keep = found.keep.take();
         inner.usage.retiring += 1;
         Ok(keep)
@@ -118,6 +125,10 @@ impl Slots {
     pub(super) fn come_back(&self, index: u32) {
         let mut inner = locked(&self.inner);
         inner.usage.retiring -= 1;
+        let found = inner.slots.get(index as usize);
+        if found.is_some_and(|found| found.generation == WORN_OUT) {
+            return;
+        }
         inner.usage.give_back(1);
         drop(inner);
         self.free.give_back(index);
@@ -152,5 +163,37 @@ impl Slots {
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slots").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_whose_handles_have_come_to_their_end_is_not_used_again_and_no_handle_becomes_good() {
+        let slots = Slots::new(7, 2);
+        let hand_out = || slots.take().map(|index| slots.publish(index, None));
+        let stale = hand_out().unwrap();
+        slots.remove(stale).unwrap();
+        slots.come_back(stale.index());
+        // As after four thousand million more.
+        locked(&slots.inner).slots[0].generation = WORN_OUT - 1;
+        let last = hand_out().unwrap();
+        assert_eq!((last.index(), last.generation), (0, WORN_OUT - 1));
+        assert!(slots.remove(last).unwrap().is_none());
+        slots.come_back(last.index());
+        let other = hand_out().unwrap();
+        assert_eq!(other.index(), 1, "the first is worn out");
+        assert!(hand_out().is_none());
+        let statistics = slots.statistics();
+        assert_eq!((statistics.used, statistics.retiring, statistics.free), (2, 0, 0));
+        for gone in [stale, last] {
+            assert_eq!(slots.check(gone), Err(DescriptorError::Stale));
+            assert!(matches!(slots.remove(gone), Err(DescriptorError::Stale)));
+        }
+        assert_eq!(slots.check(other), Ok(()));
+        slots.grow(3);
+        assert_eq!(hand_out().map(DescriptorSlot::index), Some(2), "there are others");
     }
 }

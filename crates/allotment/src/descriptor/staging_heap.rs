@@ -26,8 +26,8 @@
 //! page with runs. A new page is a driver's heap.
 
 use core::fmt;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -84,7 +84,7 @@ impl StagingHeapDesc {
 #[must_use = "a range is given back to its heap"]
 pub struct StagingRange {
     /// Whose.
-    heap: u32,
+    heap: u64,
     page: u32,
     first: u32,
     /// 1 for a single slot, which has a bit; more for a run.
@@ -131,7 +131,7 @@ impl StagingRange {
 pub struct StagingHeap<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     /// Other than that of any other heap.
-    id: u32,
+    id: u64,
     kind: DescriptorKind,
     /// Pages of single slots have 2 to this many.
     page_shift: u32,
@@ -225,8 +225,8 @@ impl Counts {
     }
 }
 
-/// Numbers heaps.
-static NEXT: AtomicU32 = AtomicU32::new(0);
+/// Numbers heaps. With 64 bits there is no end to them.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> StagingHeap<D> {
     /// A heap with no page yet.
@@ -457,7 +457,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// Takes back what was retired and is done with, and now and then gives back pages that have been empty for long,
     /// but for the reserve. Once a frame, say.
     pub fn reclaim(&self) -> Reclaimed {
-        let reclaimed = self.retired.reclaim(|range| {
+        let reclaimed = self.retired.reclaim_here(|range| {
             self.counts.retiring.fetch_sub(range.count, Relaxed);
             let freed = self.free(range);
             debug_assert!(freed.is_ok(), "only what is ours was retired");

@@ -3,6 +3,8 @@
 use core::error::Error;
 use core::fmt;
 
+use super::DescriptionError;
+
 /// A driver's refusal. Every variant leaves everything as it was, except [`Lost`](Self::Lost).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -18,6 +20,10 @@ pub enum DeviceError {
     MapFailed,
     /// The device cannot do this at all.
     Unsupported,
+    /// The description of a buffer or an image breaks a rule. The driver was not asked.
+    InvalidDescription(DescriptionError),
+    /// The application did not enable something that this needs, or did not say that it did.
+    NotEnabled(MissingFeature),
     /// The device is gone: nothing submitted will complete. Only a new device helps.
     Lost,
     /// Anything else, with the API's own code.
@@ -25,6 +31,19 @@ pub enum DeviceError {
         /// `VkResult` or `HRESULT`.
         code: i32,
     },
+}
+
+/// What an application enables when it creates its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MissingFeature {
+    /// Vulkan's `timelineSemaphore`, core since 1.2 and before that of `VK_KHR_timeline_semaphore`, without which the
+    /// device can have no queues. Enable it and say `Enabled::TIMELINE_SEMAPHORE`.
+    TimelineSemaphore,
+    /// The extensions by which memory is shared as handles of the types asked for: on Vulkan
+    /// `VK_KHR_external_memory_fd`, `VK_EXT_external_memory_dma_buf`. Enable them and say
+    /// `Enabled::EXTERNAL_MEMORY_FD`, `Enabled::EXTERNAL_MEMORY_DMA_BUF`.
+    ExternalMemory,
 }
 
 impl DeviceError {
@@ -43,10 +62,38 @@ impl fmt::Display for DeviceError {
             Self::TooManyAllocations => f.write_str("the device has as many memory objects as it can have"),
             Self::MapFailed => f.write_str("the memory could not be mapped"),
             Self::Unsupported => f.write_str("the device cannot do this"),
+            Self::InvalidDescription(error) => error.fmt(f),
+            Self::NotEnabled(feature) => write!(f, "the application did not enable {feature}"),
             Self::Lost => f.write_str("the device is lost"),
             Self::Other { code } => write!(f, "the driver answered with code {code}"),
         }
     }
 }
 
-impl Error for DeviceError {}
+impl Error for DeviceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::InvalidDescription(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<DescriptionError> for DeviceError {
+    fn from(error: DescriptionError) -> Self {
+        Self::InvalidDescription(error)
+    }
+}
+
+impl fmt::Display for MissingFeature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimelineSemaphore => {
+                "timelineSemaphore (Vulkan 1.2 or VK_KHR_timeline_semaphore), which queues need: enable it and say Enabled::TIMELINE_SEMAPHORE"
+            }
+            Self::ExternalMemory => {
+                "the extension for a handle type (VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf): enable it and say so"
+            }
+        })
+    }
+}

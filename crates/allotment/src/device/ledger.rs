@@ -80,7 +80,6 @@ impl<E> Ledger<E> {
     }
 
     /// Shows what is remembered of an object; `None` where there is no such object.
-    #[cfg(all(feature = "d3d12", windows))]
     pub(crate) fn with<R>(&self, memory: impl MemoryHandle, f: impl FnOnce(&mut E) -> R) -> Option<R> {
         locked(&self.objects).get_mut(&memory.to_raw()).map(|entry| f(&mut entry.extra))
     }

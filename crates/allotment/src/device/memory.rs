@@ -45,6 +45,18 @@ impl Default for Priority {
     }
 }
 
+/// When a device takes the [`Priority`] of a memory object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PrioritySupport {
+    /// Never: all memory is alike to it.
+    #[default]
+    Ignored,
+    /// When the memory is allocated, and never after (`VK_EXT_memory_priority` alone).
+    WhenAllocated,
+    /// At any time (`VK_EXT_pageable_device_local_memory`, `ID3D12Device1::SetResidencyPriority`).
+    AnyTime,
+}
+
 /// Memory that is wanted from a driver. `O` is the API's [`MemoryOptions`](super::Device::MemoryOptions).
 #[derive(Debug)]
 #[non_exhaustive]

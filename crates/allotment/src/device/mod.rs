@@ -23,6 +23,7 @@ mod commands;
 mod copy;
 #[cfg(all(feature = "d3d12", windows))]
 pub mod d3d12;
+mod description;
 mod descriptors;
 mod error;
 pub mod host;
@@ -47,12 +48,13 @@ use core::time::Duration;
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
 pub use commands::CommandMemory;
 pub use copy::{BufferCopy, CopyDirection, ImageCopy, TexelBlock, TransferUsage, WholeImageCopy};
+pub use description::{DescriptionError, DescriptionLimit};
 pub use descriptors::{
     BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, HeapAddress,
     HeapMemory, HeapUse, ShaderHeapLimits, ShaderKind,
 };
-pub use error::DeviceError;
-pub use memory::{MemoryDesc, MemoryHandle, Priority};
+pub use error::{DeviceError, MissingFeature};
+pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, OwnedMemory, Visibility, make_visible};
 pub use properties::{
     Api, DedicatedNeed, DeviceProperties, HeapBudget, HeapIndex, Limits, MemoryHeap, MemoryProperties,
@@ -122,6 +124,30 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// `memory` is live and from this device; it is not used after this call, by a queue either.
     unsafe fn free_memory(&self, memory: Self::Memory);
 
+    /// When the device takes the [`Priority`] of a memory object. Never changes. Unless implemented, it takes none.
+    fn priority_support(&self) -> PrioritySupport {
+        PrioritySupport::Ignored
+    }
+
+    /// Gives memory another residency priority than it was allocated with. Advice.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] unless the device takes priorities at [any time](PrioritySupport::AnyTime), or what
+    /// the driver refuses with. The priority is as before then.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is live and from this device, and nobody else sets its priority or frees it meanwhile.
+    unsafe fn set_memory_priority(
+        &self,
+        memory: Self::Memory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        let _ = (memory, priority);
+        Err(DeviceError::Unsupported)
+    }
+
     /// Makes all of the memory addressable by the CPU. The address is a multiple of 64.
     ///
     /// # Errors
@@ -180,7 +206,8 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`] where the API cannot make such a buffer.
+    /// [`DeviceError`] where the API cannot make such a buffer; [`DeviceError::InvalidDescription`] where it is not
+    /// even asked.
     fn buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError>;
 
     /// Makes a buffer over existing memory.
@@ -192,7 +219,8 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// # Safety
     ///
     /// `memory` is live, from this device, and outlives every use of the buffer; the buffer's
-    /// [requirements](Self::buffer_requirements) hold at `offset`.
+    /// [requirements](Self::buffer_requirements) hold at `offset`. Where they require dedicated memory, the buffer is
+    /// [created together with it](Self::create_dedicated_buffer) instead.
     unsafe fn create_buffer(
         &self,
         info: &Self::BufferInfo<'_>,
@@ -224,7 +252,8 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`] where the API cannot make such an image.
+    /// [`DeviceError`] where the API cannot make such an image; [`DeviceError::InvalidDescription`] where it is not
+    /// even asked.
     fn image_requirements(&self, info: &Self::ImageInfo<'_>) -> Result<Requirements, DeviceError>;
 
     /// Makes an image over existing memory.
@@ -236,7 +265,8 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// # Safety
     ///
     /// `memory` is live, from this device, and outlives every use of the image; the image's
-    /// [requirements](Self::image_requirements) hold at `offset`.
+    /// [requirements](Self::image_requirements) hold at `offset`. Where they require dedicated memory, the image is
+    /// [created together with it](Self::create_dedicated_image) instead.
     unsafe fn create_image(
         &self,
         info: &Self::ImageInfo<'_>,

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use super::{Device, DeviceError, MemoryDesc, MemoryProperties, MemoryTypeIndex};
+use super::{Device, DeviceError, MemoryDesc, MemoryProperties, MemoryTypeIndex, Priority};
 
 /// A memory object of a device that nobody else can free, map or unmap.
 ///
@@ -16,6 +16,8 @@ pub(crate) struct OwnedMemory<D: Device> {
     handle: D::Memory,
     memory_type: MemoryTypeIndex,
     size: u64,
+    /// What the device was told last.
+    priority: Priority,
     /// Of the first byte; `Some` exactly where the memory type is host-visible.
     mapped: Option<Mapped>,
 }
@@ -34,21 +36,21 @@ impl<D: Device> OwnedMemory<D> {
     pub(crate) fn allocate(device: &D, desc: &MemoryDesc<'_, D::MemoryOptions>) -> Result<Self, DeviceError> {
         let handle = device.allocate_memory(desc)?;
         // SAFETY: the handle is new, so nobody else has it.
-        unsafe { Self::adopt(device, handle, desc.memory_type, desc.size) }
+        unsafe { Self::adopt(device, handle, desc) }
     }
 
     /// Takes over memory that was just made with a resource.
     ///
     /// # Safety
     ///
-    /// `handle` is live, from this device, of this type and size, not mapped, and nobody else frees or
-    /// maps it.
+    /// `handle` is live, from this device, of the description's type, size and priority, not mapped, and nobody else
+    /// frees or maps it.
     pub(crate) unsafe fn adopt(
         device: &D,
         handle: D::Memory,
-        memory_type: MemoryTypeIndex,
-        size: u64,
+        desc: &MemoryDesc<'_, D::MemoryOptions>,
     ) -> Result<Self, DeviceError> {
+        let MemoryDesc { memory_type, size, priority, .. } = *desc;
         let properties = device.properties().memory_type(memory_type).map(|t| t.properties);
         let visible = properties.is_some_and(|p| p.contains(MemoryProperties::HOST_VISIBLE));
         let mapped = if visible {
@@ -64,7 +66,7 @@ impl<D: Device> OwnedMemory<D> {
         } else {
             None
         };
-        Ok(Self { handle, memory_type, size, mapped })
+        Ok(Self { handle, memory_type, size, priority, mapped })
     }
 
     /// Gives the memory back to the driver, which ends its mapping too.
@@ -83,6 +85,15 @@ impl<D: Device> OwnedMemory<D> {
 
     pub(crate) fn size(&self) -> u64 {
         self.size
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Notes what the device is about to be told.
+    pub(crate) fn note_priority(&mut self, priority: Priority) {
+        self.priority = priority;
     }
 
     /// The address of byte `offset`, where the CPU can reach the memory.

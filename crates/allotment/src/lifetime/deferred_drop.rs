@@ -8,8 +8,8 @@
 //! type run in one loop, and things may be of any size. What it costs beside that of a
 //! [`RetireQueue`] is the search: a comparison for each type that was retired before this one.
 //!
-//! Things of one type are dropped in the order in which they were retired; of several types, one type after
-//! the other. What must be dropped in an order belongs in one struct.
+//! Things of one type that go together are dropped in the order in which they were retired, by whichever threads; of
+//! several types, one type after the other. What must be dropped in an order belongs in one struct.
 
 use core::any::{Any, TypeId};
 use core::fmt;
@@ -18,7 +18,7 @@ use core::time::Duration;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use super::orphan::{Ending, Orphan, finish};
+use super::orphan::{Ending, Orphan, Patience, finish};
 use super::owned::Owned;
 use super::recording::Recording;
 use super::registry::RecordingId;
@@ -34,7 +34,9 @@ const TYPES_A_PAGE: usize = 16;
 /// Drops things when the GPU is done with them. A clone is the same one; all threads may use it.
 ///
 /// Call [`reclaim`](Self::reclaim) now and then, once a frame say. When the last clone goes it waits for the
-/// GPU and drops what is left; what is dropped or retired after that goes as soon as it can.
+/// GPU, for five seconds at most, and drops what is left. What is in use longer, and what is dropped or retired after
+/// that, the tracker looks after: it goes as soon as recordings are closed or queues are
+/// [seen](SubmissionTracker::poll) to have completed it, or with the tracker.
 ///
 /// ```
 /// use allotment::device::QueueIndex;
@@ -62,6 +64,7 @@ pub struct DeferredDrop {
 #[derive(Debug)]
 struct Handle {
     home: Arc<Home>,
+    tracker: SubmissionTracker,
 }
 
 impl Drop for Handle {
@@ -101,7 +104,7 @@ impl TypeQueue {
     fn new<T: Send + 'static>(tracker: &SubmissionTracker) -> Self {
         Self {
             of: TypeId::of::<T>(),
-            queue: Box::new(RetireQueue::<T>::new(tracker)),
+            queue: Box::new(RetireQueue::<T>::within(tracker)),
             unnamed: |queue| Some(queue.downcast_ref::<RetireQueue<T>>()?),
         }
     }
@@ -151,8 +154,9 @@ impl DeferredDrop {
     pub fn new(tracker: &SubmissionTracker) -> Self {
         let (types, closed) = (Page::default(), AtomicBool::new(false));
         let ending = Ending::default();
-        let home = Arc::new(Home { tracker: tracker.clone(), types, closed, ending });
-        Self { handle: Arc::new(Handle { home }) }
+        // The home may become an orphan of the tracker, which must be able to end then.
+        let home = Arc::new(Home { tracker: tracker.uncounted(), types, closed, ending });
+        Self { handle: Arc::new(Handle { home, tracker: tracker.clone() }) }
     }
 
     fn home(&self) -> &Arc<Home> {
@@ -162,7 +166,7 @@ impl DeferredDrop {
     /// The tracker that says when things may go.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
-        &self.home().tracker
+        &self.handle.tracker
     }
 
     /// Owns something that is retired by being dropped.
@@ -215,6 +219,7 @@ impl DeferredDrop {
         let reached = home.tracker.look(ahead);
         let mut reclaimed = Reclaimed::default();
         home.queues().for_each(|queue| reclaimed += queue.hand_out(&reached));
+        home.tracker.look_after_orphans(Patience::None);
         reclaimed
     }
 

@@ -37,6 +37,7 @@
 mod command_memory;
 mod deferred_drop;
 mod frame_pacer;
+mod order;
 mod orphan;
 mod owned;
 mod recording;

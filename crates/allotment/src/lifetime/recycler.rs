@@ -87,7 +87,7 @@ impl<T: Send + 'static> Recycler<T> {
 
     /// Looks what has become free. [`take`](Self::take) does so by itself when nothing else is left.
     pub fn collect(&self) {
-        self.retired.reclaim(|item| drop(self.keep(item)));
+        self.retired.reclaim_here(|item| drop(self.keep(item)));
     }
 
     /// Keeps something, or hands it back where there is enough.

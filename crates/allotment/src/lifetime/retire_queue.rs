@@ -12,12 +12,20 @@
 //! submitted or discarded, and only then for the queues, each to reach what it had been given by then. A queue
 //! that has nothing to do is not waited for.
 //!
+//! # Order
+//!
+//! Things that are ready together, in whichever way and by whichever threads they were retired, are handed out in the
+//! order in which they were retired: what was retired after something else, by the same thread or by one that was told
+//! of it, comes after it; see `order.rs`. So a child that is retired before its parent goes before it. What is tied may be
+//! ready before what was retired before it, and goes then.
+//!
 //! # Cost
 //!
-//! Retiring is an exchange, a store and a push; reclaiming, with nothing to do, a lock and a look at each
+//! Retiring is an exchange, a store and a push, and one more exchange where another thread was the last to retire;
+//! reclaiming, with nothing to do, a lock and a look at each
 //! shard, and a driver call for each queue that has work in flight. Of all that, nothing allocates once there
 //! was as much pending as there ever will be: [`trim`](RetireQueue::trim) gives that room back. An item
-//! takes its own size, and runs of the same stamp 32 bytes.
+//! takes its own size, and runs of the same stamp that no other thread comes between 40 bytes.
 
 use core::fmt;
 use core::mem;
@@ -26,7 +34,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::orphan::{Ending, LAST_WAIT, Orphan, finish};
+use super::order::{Places, Span, Turns};
+use super::orphan::{Ending, LAST_WAIT, Orphan, Patience, finish};
 use super::registry::{Fate, RecordingId};
 use super::shard::{Run, Shard, Tie, Tied, make_room, move_front};
 use super::statistics::{Reclaimed, RetireStatistics};
@@ -73,6 +82,7 @@ const TIED: usize = 64;
 pub struct RetireQueue<T: Send + 'static> {
     tracker: SubmissionTracker,
     shards: Shards<Shard<T>>,
+    turns: Turns,
     sealed: Mutex<Sealed<T>>,
 }
 
@@ -81,10 +91,14 @@ struct Sealed<T> {
     /// In the order in which they were sealed, so that what their runs wait for grows from run to run.
     items: VecDeque<T>,
     runs: VecDeque<Run<SyncSet>>,
+    /// The orders of the items. Their counts add up to as many.
+    spans: VecDeque<Span>,
     tied: Vec<Tied<T>>,
     /// Room for `tied`, and for what is ready.
     still_tied: Vec<Tied<T>>,
     ready: VecDeque<T>,
+    /// Room for the orders of these.
+    places: Places,
     /// Of the shards.
     arrived: Vec<Run<()>>,
     /// Something was tied to a point that no queue had been given yet, when anybody last looked. Who polls
@@ -98,9 +112,11 @@ impl<T> Sealed<T> {
         Self {
             items: VecDeque::new(),
             runs: VecDeque::new(),
+            spans: VecDeque::new(),
             tied: Vec::new(),
             still_tied: Vec::new(),
             ready: VecDeque::new(),
+            places: Places::default(),
             arrived: Vec::new(),
             ahead: false,
             reclaimed: Reclaimed::default(),
@@ -112,7 +128,12 @@ impl<T: Send + 'static> RetireQueue<T> {
     /// A queue whose things may be used by the recordings that `tracker` knows of.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker) -> Self {
-        Self::over(tracker, Shards::new(Shard::new))
+        Self::over(tracker.clone(), Shards::new(Shard::new))
+    }
+
+    /// A queue that does not keep the tracker from ending.
+    pub(super) fn within(tracker: &SubmissionTracker) -> Self {
+        Self::over(tracker.uncounted(), Shards::new(Shard::new))
     }
 
     /// With so many shards, a power of two, for tests.
@@ -120,11 +141,11 @@ impl<T: Send + 'static> RetireQueue<T> {
     #[doc(hidden)]
     #[must_use]
     pub fn with_shards(tracker: &SubmissionTracker, shards: usize) -> Self {
-        Self::over(tracker, Shards::with_count(shards, Shard::new))
+        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new))
     }
 
-    fn over(tracker: &SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
-        Self { tracker: tracker.clone(), shards, sealed: Mutex::new(Sealed::new()) }
+    fn over(tracker: SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
+        Self { tracker, shards, turns: Turns::new(), sealed: Mutex::new(Sealed::new()) }
     }
 
     /// The tracker that says when things may go.
@@ -143,8 +164,8 @@ impl<T: Send + 'static> RetireQueue<T> {
     /// As [`retire`](Self::retire), for something that stands for so many bytes. They are only counted.
     #[inline]
     pub fn retire_sized(&self, item: T, bytes: u64) {
-        let stamp = self.tracker.stamp();
-        self.shards.any().push(stamp, bytes, || self.tracker.coarse_now(), item);
+        let mut shard = self.shards.any();
+        shard.push(&self.turns, self.tracker.stamp(), bytes, || self.tracker.coarse_now(), item);
     }
 
     /// Keeps `item`, which one recording uses and nobody else, until that is discarded, or submitted and
@@ -166,13 +187,22 @@ impl<T: Send + 'static> RetireQueue<T> {
 
     fn tie(&self, tie: Tie, item: T, bytes: u64) {
         let since = self.tracker.coarse_now();
-        self.shards.any().tied.push(Tied { tie, bytes, since, item });
+        self.shards.any().tie(&self.turns, tie, bytes, since, item);
     }
 
-    /// Hands everything that the GPU is done with to `each`, oldest first, with no lock held.
+    /// Hands everything that the GPU is done with to `each`, in the order in which it was retired, with no lock held.
+    ///
+    /// Of threads that reclaim at the same time, each hands out what it took.
     ///
     /// Should `each` panic, the rest of what was ready is dropped, each thing once.
     pub fn reclaim(&self, each: impl FnMut(T)) -> Reclaimed {
+        let reclaimed = self.reclaim_here(each);
+        self.tracker.look_after_orphans(Patience::None);
+        reclaimed
+    }
+
+    /// As [`reclaim`](Self::reclaim), for who may hold a lock: runs no destructors but those of `each`.
+    pub(crate) fn reclaim_here(&self, each: impl FnMut(T)) -> Reclaimed {
         let ahead = self.seal();
         // Drivers are asked with no lock held.
         self.hand_out(&self.tracker.look(ahead), each)
@@ -199,10 +229,13 @@ impl<T: Send + 'static> RetireQueue<T> {
         let mut guard = locked(&self.sealed);
         let sealed = &mut *guard;
         let horizon = self.tracker.horizon();
+        // Shards are looked at one after the other: what was retired after this waits for the next look.
+        let closed = self.turns.closed();
         for mut shard in self.shards.each() {
-            sealed.arrived.extend(shard.take_sealed(horizon, &mut sealed.items));
+            let came = shard.take_sealed(horizon, closed, &mut sealed.items, &mut sealed.spans);
+            sealed.arrived.extend(came);
             if !shard.tied.is_empty() {
-                sealed.tied.append(&mut shard.tied);
+                shard.take_tied(closed, &mut sealed.tied);
                 shard.tied.reserve(sealed.tied.len().min(TIED));
             }
         }
@@ -234,6 +267,7 @@ impl<T: Send + 'static> RetireQueue<T> {
         let mut reclaimed = Reclaimed::default();
         // Of all that is pending, much or little may be ready at once: which, is not known before a queue is late.
         let room = sealed.items.capacity() + sealed.tied.len();
+        sealed.places.reserve(sealed.spans.len() + sealed.tied.len());
         if !sealed.tied.is_empty() {
             self.untie(sealed, reached, &mut ready, &mut reclaimed);
         }
@@ -248,6 +282,17 @@ impl<T: Send + 'static> RetireQueue<T> {
             make_room(&mut ready, room);
         }
         move_front(&mut sealed.items, count, &mut ready);
+        while count > 0 {
+            let Some(first) = sealed.spans.front_mut() else { break };
+            let here = Span { count: count.min(first.count), ..*first };
+            sealed.places.push(here);
+            count -= here.count;
+            first.count -= here.count;
+            if first.count == 0 {
+                sealed.spans.pop_front();
+            }
+        }
+        sealed.places.arrange(&mut ready);
         sealed.reclaimed += reclaimed;
         (ready, reclaimed)
     }
@@ -260,7 +305,7 @@ impl<T: Send + 'static> RetireQueue<T> {
         ready: &mut VecDeque<T>,
         reclaimed: &mut Reclaimed,
     ) {
-        let Sealed { tied, still_tied, items, runs, ahead, .. } = sealed;
+        let Sealed { tied, still_tied, items, runs, spans, places, ahead, .. } = sealed;
         *ahead = false;
         // All of them may have to wait on.
         still_tied.reserve(tied.len());
@@ -277,6 +322,7 @@ impl<T: Send + 'static> RetireQueue<T> {
                         Fate::Submitted(point) => tied.tie = Tie::Point(point),
                         Fate::Discarded => {
                             *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
+                            places.push(Span { order: tied.order, count: 1 });
                             ready.push_back(tied.item);
                             continue;
                         }
@@ -288,6 +334,7 @@ impl<T: Send + 'static> RetireQueue<T> {
                                 bytes: tied.bytes,
                                 since: tied.since,
                             });
+                            spans.push_back(Span { order: tied.order, count: 1 });
                             items.push_back(tied.item);
                             continue;
                         }
@@ -296,6 +343,7 @@ impl<T: Send + 'static> RetireQueue<T> {
                 match tied.tie {
                     Tie::Point(point) if reached.covers_point(point) => {
                         *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
+                        places.push(Span { order: tied.order, count: 1 });
                         ready.push_back(tied.item);
                     }
                     Tie::Point(point) => {
@@ -342,7 +390,7 @@ impl<T: Send + 'static> RetireQueue<T> {
         let began = Instant::now();
         let mut looked_twice = false;
         loop {
-            let came = self.reclaim(&mut each).count > 0;
+            let came = self.reclaim_here(&mut each).count > 0;
             let left = self.statistics();
             let rest = timeout.saturating_sub(began.elapsed());
             if left.pending == 0 || rest.is_zero() {
@@ -426,7 +474,9 @@ impl<T: Send + 'static> RetireQueue<T> {
     /// Gives the room back that a burst has left.
     pub fn trim(&self) {
         let mut sealed = locked(&self.sealed);
-        let Sealed { items, runs, tied, still_tied, ready, arrived, .. } = &mut *sealed;
+        let Sealed { items, runs, spans, tied, still_tied, ready, places, arrived, .. } = &mut *sealed;
+        spans.shrink_to_fit();
+        places.trim();
         items.shrink_to_fit();
         runs.shrink_to_fit();
         tied.shrink_to_fit();
@@ -446,6 +496,8 @@ impl<T: Send + 'static> RetireQueue<T> {
     pub fn check_invariants(&self) {
         let sealed = locked(&self.sealed);
         assert_eq!(sealed.runs.iter().map(|run| run.count).sum::<usize>(), sealed.items.len());
+        assert_eq!(sealed.spans.iter().map(|span| span.count).sum::<usize>(), sealed.items.len());
+        assert!(sealed.places.is_empty());
         let mut pairs = sealed.runs.iter().zip(sealed.runs.iter().skip(1));
         assert!(pairs.all(|(a, b)| a.mark.is_within(&b.mark)), "what comes later waits for as much, or more");
         assert!(sealed.arrived.is_empty() && sealed.still_tied.is_empty() && sealed.ready.is_empty());
@@ -454,30 +506,28 @@ impl<T: Send + 'static> RetireQueue<T> {
 }
 
 impl<T: Send + 'static> Drop for RetireQueue<T> {
-    /// Waits for the GPU, for five seconds at most, and drops what it is done with. What an open recording may use is
-    /// dropped when that is over; what a queue uses that does not come on is leaked rather than pulled from under it.
+    /// Waits for the GPU, for five seconds at most, and drops what it is done with. What an open recording may use, or a
+    /// queue that is further behind, is left to the tracker, which drops it when that is over.
     fn drop(&mut self) {
         // Whatever is left is leaked, should a destructor panic.
         let guard = Leaked(self);
+        let began = Instant::now();
         let left = self.drain(LAST_WAIT, drop).pending;
         mem::forget(guard);
         if left == 0 {
             return;
         }
-        if self.tracker.nothing_is_open() {
-            drop(Leaked(self));
-            return;
-        }
         let queue = Self {
-            tracker: self.tracker.clone(),
+            tracker: self.tracker.uncounted(),
+            turns: mem::replace(&mut self.turns, Turns::new()),
             shards: mem::replace(&mut self.shards, Shards::with_count(1, Shard::new)),
             sealed: Mutex::new(mem::replace(&mut *locked(&self.sealed), Sealed::new())),
         };
-        finish(&Arc::new(Abandoned { queue, ending: Ending::default() }));
+        finish(&Arc::new(Abandoned { queue, ending: Ending::waited_for(began.elapsed()) }));
     }
 }
 
-/// A queue that was dropped while recordings were open that may use what is in it.
+/// What is left of a queue that was dropped while recordings were open that may use it, or the GPU was behind.
 struct Abandoned<T: Send + 'static> {
     queue: RetireQueue<T>,
     ending: Ending,

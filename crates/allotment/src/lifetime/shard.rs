@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   items   a b c d e f g         in the order in which they came
-//!   runs    [3: a b][7: c d e]    as many items with the same stamp
+//!   runs    [3: a b][7: c d e]    as many items with the same stamp, and the same order
 //!   last    [8: f g]              the run that grows
+//!   tied    x y                   an order each, between those of runs
 //! ```
 
 use std::collections::VecDeque;
 
 use crate::device::TimelinePoint;
 
+use super::order::{Span, Turns};
 use super::registry::RecordingId;
 
 /// Items that go together, and what is known of them.
@@ -22,6 +24,21 @@ pub(super) struct Run<M> {
     pub(super) bytes: u64,
     /// When the first of them was retired, by the tracker's coarse clock.
     pub(super) since: u64,
+}
+
+/// What is known of things that were retired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The clock, as it was then.
+    stamp: u64,
+    /// Among all that was retired.
+    order: u64,
+}
+
+impl Mark {
+    fn is_within(self, horizon: u64, closed: u64) -> bool {
+        self.stamp <= horizon && self.order <= closed
+    }
 }
 
 /// What something waits for that does not wait for everybody.
@@ -37,6 +54,7 @@ pub(super) enum Tie {
 #[derive(Debug)]
 pub(super) struct Tied<T> {
     pub(super) tie: Tie,
+    pub(super) order: u64,
     pub(super) bytes: u64,
     pub(super) since: u64,
     pub(super) item: T,
@@ -46,22 +64,28 @@ pub(super) struct Tied<T> {
 #[derive(Debug)]
 pub(super) struct Shard<T> {
     items: VecDeque<T>,
-    /// Their counts, with that of `last`, add up to the number of items. Marks grow from run to run.
-    runs: VecDeque<Run<u64>>,
-    last: Run<u64>,
+    /// Their counts, with that of `last`, add up to the number of items. Stamps and orders grow from run to run.
+    runs: VecDeque<Run<Mark>>,
+    last: Run<Mark>,
+    /// Their orders grow.
     pub(super) tied: Vec<Tied<T>>,
+    /// The order of what came last, or one above it.
+    order: u64,
 }
 
 impl<T> Shard<T> {
     pub(super) fn new() -> Self {
-        Self { items: VecDeque::new(), runs: VecDeque::new(), last: Run::default(), tied: Vec::new() }
+        let (items, runs) = (VecDeque::new(), VecDeque::new());
+        Self { items, runs, last: Run::default(), tied: Vec::new(), order: 0 }
     }
 
+    /// The stamp is one that was read with the lock held, so that stamps grow.
     #[inline]
-    pub(super) fn push(&mut self, stamp: u64, bytes: u64, now: impl FnOnce() -> u64, item: T) {
-        // Somebody with a later stamp may have been faster; to wait for that one's recordings is safe.
-        if stamp > self.last.mark || self.last.count == 0 {
-            self.begin_run(stamp, now());
+    pub(super) fn push(&mut self, turns: &Turns, stamp: u64, bytes: u64, now: impl FnOnce() -> u64, item: T) {
+        self.order = turns.order(self.order);
+        let mark = Mark { stamp, order: self.order };
+        if mark != self.last.mark || self.last.count == 0 {
+            self.begin_run(mark, now());
         }
         self.last.count += 1;
         self.last.bytes += bytes;
@@ -69,26 +93,45 @@ impl<T> Shard<T> {
     }
 
     #[cold]
-    fn begin_run(&mut self, stamp: u64, now: u64) {
+    fn begin_run(&mut self, mark: Mark, now: u64) {
         if self.last.count > 0 {
             self.runs.push_back(self.last);
         }
-        self.last = Run { mark: stamp.max(self.last.mark), count: 0, bytes: 0, since: now };
+        self.last = Run { mark, count: 0, bytes: 0, since: now };
     }
 
-    /// Takes the items with stamps up to `horizon` out. Returns how many there are, and about them.
-    pub(super) fn take_sealed(&mut self, horizon: u64, to: &mut VecDeque<T>) -> Option<Run<()>> {
+    pub(super) fn tie(&mut self, turns: &Turns, tie: Tie, bytes: u64, since: u64, item: T) {
+        let order = turns.pair(self.order);
+        // What follows comes after it.
+        self.order = order + 1;
+        self.tied.push(Tied { tie, order, bytes, since, item });
+    }
+
+    /// Takes the items with stamps up to `horizon` and orders up to `closed` out. Returns how many there are, and about
+    /// them.
+    pub(super) fn take_sealed(
+        &mut self,
+        horizon: u64,
+        closed: u64,
+        to: &mut VecDeque<T>,
+        spans: &mut VecDeque<Span>,
+    ) -> Option<Run<()>> {
         let mut sealed: Option<Run<()>> = None;
-        let mut add = |run: &Run<u64>| {
+        let mut add = |run: &Run<Mark>| {
+            let (order, count) = (run.mark.order, run.count);
+            match spans.back_mut().filter(|last| last.order == order && sealed.is_some()) {
+                Some(last) => last.count += count,
+                None => spans.push_back(Span { order, count }),
+            }
             let sealed = sealed.get_or_insert(Run { mark: (), count: 0, bytes: 0, since: run.since });
-            sealed.count += run.count;
+            sealed.count += count;
             sealed.bytes += run.bytes;
         };
-        while let Some(run) = self.runs.front().filter(|run| run.mark <= horizon) {
+        while let Some(run) = self.runs.front().filter(|run| run.mark.is_within(horizon, closed)) {
             add(run);
             self.runs.pop_front();
         }
-        if self.runs.is_empty() && self.last.count > 0 && self.last.mark <= horizon {
+        if self.runs.is_empty() && self.last.count > 0 && self.last.mark.is_within(horizon, closed) {
             add(&self.last);
             self.last.count = 0;
             self.last.bytes = 0;
@@ -99,19 +142,30 @@ impl<T> Shard<T> {
         sealed
     }
 
+    /// Takes what is tied with orders up to `closed` out.
+    pub(super) fn take_tied(&mut self, closed: u64, to: &mut Vec<Tied<T>>) {
+        match self.tied.last() {
+            Some(last) if last.order <= closed => to.append(&mut self.tied),
+            _ => to.extend(self.tied.drain(..self.tied.partition_point(|tied| tied.order <= closed))),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.tied.is_empty()
     }
 
     /// All runs.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run<u64>> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run<Mark>> {
         let last = (self.last.count > 0).then_some(&self.last);
         self.runs.iter().chain(last)
     }
 
     pub(super) fn check_invariants(&self) {
         assert_eq!(self.runs().map(|run| run.count).sum::<usize>(), self.items.len());
-        assert!(self.runs().zip(self.runs().skip(1)).all(|(a, b)| a.mark < b.mark), "stamps grow");
+        let mut pairs = self.runs().map(|run| run.mark).zip(self.runs().skip(1).map(|run| run.mark));
+        let grow = |(a, b): (Mark, Mark)| a.stamp <= b.stamp && a.order <= b.order && a != b;
+        assert!(pairs.all(grow), "stamps and orders grow");
+        assert!(self.tied.is_sorted_by_key(|tied| tied.order));
     }
 
     /// Gives room back.

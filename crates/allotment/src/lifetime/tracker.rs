@@ -15,12 +15,12 @@
 use core::error::Error;
 use core::fmt;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64};
+use core::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, AtomicUsize as PlainUsize};
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::orphan::{Orphan, finish_any};
+use super::orphan::{Orphan, Patience, finish_any};
 use super::recording::Recording;
 use super::registry::{Fate, Holds, OpenRecording, RecordingId, Registry};
 use super::sync_set::{MAX_QUEUES, SyncSet};
@@ -79,9 +79,10 @@ pub struct TrackerStatistics {
 /// assert!(tracker.is_reached(done));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
 pub struct SubmissionTracker {
     shared: Arc<Shared>,
+    /// It is among those that `handles` counts: the tracker has not ended before it is dropped.
+    counted: bool,
 }
 
 struct Shared {
@@ -99,6 +100,9 @@ struct Shared {
     /// What nobody else looks after any more; see [`Orphan`].
     orphans: Mutex<Vec<Arc<dyn Orphan>>>,
     has_orphans: AtomicBool,
+    /// Handles that are counted. Without any, nobody polls any more. Not the model checker's: what has to be seen by
+    /// whoever brings it to 0 is seen by the lock of `orphans`.
+    handles: PlainUsize,
     /// When the tracker was made.
     epoch: Instant,
     /// Nanoseconds since then, as of the last time that anybody looked. Not the model checker's: it is for
@@ -129,10 +133,17 @@ impl SubmissionTracker {
             registry: Mutex::new(Registry::new(NEXT.fetch_add(1, Relaxed))),
             orphans: Mutex::new(Vec::new()),
             has_orphans: AtomicBool::new(false),
+            handles: PlainUsize::new(1),
             epoch: Instant::now(),
             now: PlainU64::new(0),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), counted: true })
+    }
+
+    /// A handle that does not keep the tracker from ending: for recordings, whose close looks at orphans itself, and for
+    /// what orphans are made of. Its clones are handles as any other.
+    pub(super) fn uncounted(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), counted: false }
     }
 
     /// Whether the tracker was made over this very device, or a clone of it.
@@ -169,7 +180,7 @@ impl SubmissionTracker {
         self.shared.clock.store(number + 1, Release);
         self.publish_oldest(&registry);
         drop(registry);
-        Recording::new(self.clone(), id, holds == Holds::Nothing)
+        Recording::new(self.uncounted(), id, holds == Holds::Nothing)
     }
 
     pub(super) fn close(&self, id: RecordingId, fate: Fate) {
@@ -179,9 +190,38 @@ impl SubmissionTracker {
         self.publish_oldest(&registry);
         drop(registry);
         // Whoever adopts one looks at what is open afterwards, under the lock that was just held.
-        if self.shared.has_orphans.load(Relaxed) && self.shared.has_orphans.swap(false, Acquire) {
-            let orphans = core::mem::take(&mut *locked(&self.shared.orphans));
-            orphans.iter().for_each(finish_any);
+        self.look_after_orphans(Patience::Once);
+        self.end_without_handles();
+    }
+
+    /// Drops what can be dropped of what nobody else looks after any more. Runs destructors: no lock is held.
+    pub(super) fn look_after_orphans(&self, patience: Patience) {
+        /// Those that are still to be looked at, whatever a destructor does.
+        struct Rest<'a>(&'a SubmissionTracker, Vec<Arc<dyn Orphan>>);
+        impl Drop for Rest<'_> {
+            fn drop(&mut self) {
+                self.1.drain(..).for_each(|orphan| self.0.adopt(&orphan));
+            }
+        }
+
+        if !self.shared.has_orphans.load(Relaxed) || !self.shared.has_orphans.swap(false, Acquire) {
+            return;
+        }
+        let mut rest = Rest(self, core::mem::take(&mut *locked(&self.shared.orphans)));
+        // The oldest first, as their things were retired.
+        rest.1.reverse();
+        while let Some(orphan) = rest.1.pop() {
+            finish_any(&orphan, patience);
+        }
+    }
+
+    /// The tracker's end, where there is no handle any more: nobody polls after this but recordings that are closed.
+    /// What queues come on with is waited for.
+    pub(super) fn end_without_handles(&self) {
+        // Whoever adopts an orphan without a handle calls this afterwards, and whoever drops the last handle looks for
+        // orphans afterwards; of these two, the second that locks the orphans sees what the first did.
+        if self.shared.has_orphans.load(Acquire) && self.shared.handles.load(Acquire) == 0 {
+            self.look_after_orphans(Patience::WhileItComesOn);
         }
     }
 
@@ -239,7 +279,16 @@ impl SubmissionTracker {
 
     /// Looks how far queues are that were not seen to be done. A driver call for each of them; none where
     /// nothing is in flight.
+    ///
+    /// What was left of a queue that ended while it waited for the GPU, or for recordings, is dropped here when that is
+    /// over.
     pub fn poll(&self) {
+        self.poll_in_flight();
+        self.look_after_orphans(Patience::None);
+    }
+
+    /// As [`poll`](Self::poll), without the orphans.
+    pub(super) fn poll_in_flight(&self) {
         self.look_at_the_clock();
         for queue in self.queues() {
             if self.seen(queue) < self.submitted_point(queue).value.0 {
@@ -248,7 +297,7 @@ impl SubmissionTracker {
         }
     }
 
-    /// As [`poll`](Self::poll), and looks at queues with nothing in flight too.
+    /// As `poll_in_flight`, and looks at queues with nothing in flight too.
     fn poll_all(&self) {
         self.look_at_the_clock();
         self.queues().for_each(|queue| {
@@ -259,6 +308,16 @@ impl SubmissionTracker {
     /// True for a point that the queue was not given yet.
     pub(super) fn is_ahead(&self, point: TimelinePoint) -> bool {
         self.submitted_point(point.queue).value < point.value
+    }
+
+    /// What queues were last seen to have completed.
+    pub(super) fn completed(&self) -> SyncSet {
+        self.queues().map(|queue| TimelinePoint { queue, value: TimelineValue(self.seen(queue)) }).collect()
+    }
+
+    /// True while a queue was not seen to have completed all that it was given.
+    pub(super) fn is_in_flight(&self) -> bool {
+        !self.is_lost() && !self.submitted().is_within(&self.completed())
     }
 
     /// The value that a queue was last seen to have completed.
@@ -282,7 +341,7 @@ impl SubmissionTracker {
         if ahead {
             self.poll_all();
         } else {
-            self.poll();
+            self.poll_in_flight();
         }
         self.reached()
     }
@@ -292,8 +351,7 @@ impl SubmissionTracker {
         if self.is_lost() {
             return Reached::Everything;
         }
-        let point = |queue| TimelinePoint { queue, value: TimelineValue(self.seen(queue)) };
-        Reached::Up(self.queues().map(point).collect())
+        Reached::Up(self.completed())
     }
 
     /// Whether the queue is done with everything up to a point. On a lost device everything is over.
@@ -401,14 +459,15 @@ impl SubmissionTracker {
         registry.open + registry.open_owning == 0
     }
 
-    /// Looks after something until recordings that it waits for are closed.
+    /// Looks after something until nothing of it is left.
     pub(super) fn adopt(&self, orphan: &Arc<dyn Orphan>) {
         let mut orphans = locked(&self.shared.orphans);
         if !orphans.iter().any(|other| is_same(other, orphan)) {
             orphans.push(Arc::clone(orphan));
         }
-        drop(orphans);
+        // Under the lock, or who takes one out could be overtaken by who puts one in.
         self.shared.has_orphans.store(true, Release);
+        drop(orphans);
     }
 
     /// Takes an orphan back. False where somebody else looks after it already.
@@ -438,6 +497,22 @@ impl SubmissionTracker {
     /// How long ago something was, that [`coarse_now`](Self::coarse_now) was noted with.
     pub(super) fn age(&self, since: u64) -> Duration {
         self.shared.epoch.elapsed().saturating_sub(Duration::from_nanos(since))
+    }
+}
+
+impl Clone for SubmissionTracker {
+    fn clone(&self) -> Self {
+        self.shared.handles.fetch_add(1, Relaxed);
+        Self { shared: Arc::clone(&self.shared), counted: true }
+    }
+}
+
+impl Drop for SubmissionTracker {
+    /// The last handle waits for the GPU where something is left of queues that ended before, as long as it comes on.
+    fn drop(&mut self) {
+        if self.counted && self.shared.handles.fetch_sub(1, AcqRel) == 1 {
+            self.end_without_handles();
+        }
     }
 }
 

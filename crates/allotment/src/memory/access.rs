@@ -10,8 +10,8 @@ use super::pool::{Label, PoolSlot};
 use super::record::{RawPlace, Record};
 use super::{AccessError, Movability, Name};
 use crate::device::{
-    Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility, make_visible, read_bytes,
-    write_bytes,
+    DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility,
+    make_visible, read_bytes, write_bytes,
 };
 use crate::sync::locked;
 
@@ -64,7 +64,9 @@ impl RawPlace {
 pub struct AllocationInfo {
     /// Bytes, as asked for.
     pub size: u64,
-    /// Bytes that it takes, rounding included.
+    /// Bytes from its first one on that nothing else gets while it lives, rounding included: up to the granularity, the
+    /// non-coherent atom, a buddy's power of two; of a memory object of its own, all. What alignment leaves unused
+    /// before it is not among them ([`Statistics::padding`](super::Statistics::padding)).
     pub occupied: u64,
     /// What stands there.
     pub kind: ResourceKind,
@@ -182,7 +184,7 @@ impl<D: Device> Allocator<D> {
         let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
         Ok(AllocationInfo {
             size: detail.sizes.requested,
-            occupied: detail.sizes.occupied,
+            occupied: set.taken(&detail.spot, detail.sizes),
             kind: detail.kind,
             name: label.name.clone(),
             user_data: label.user_data,
@@ -350,7 +352,8 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AccessError`] unless the resource may stand in this memory type and fits at `offset` from the
-    /// allocation's start, size and alignment.
+    /// allocation's start, size and alignment; [`AccessError::DedicatedRequired`] where the requirements say that the
+    /// resource requires dedicated memory.
     pub fn place_within(
         &self,
         allocation: &Allocation,
@@ -387,7 +390,11 @@ pub(super) fn check_place(
     available: u64,
     requirements: &Requirements,
 ) -> Result<(), AccessError> {
-    let Requirements { size, alignment, memory_types: allowed, .. } = *requirements;
+    let Requirements { size, alignment, memory_types: allowed, dedicated } = *requirements;
+    if dedicated == DedicatedNeed::Required {
+        // Whatever is free there, the memory was not allocated for this resource alone.
+        return Err(AccessError::DedicatedRequired);
+    }
     if !allowed.contains(memory_type) {
         return Err(AccessError::WrongMemoryType { memory_type, allowed });
     }

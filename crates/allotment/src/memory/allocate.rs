@@ -9,10 +9,11 @@ use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::Role;
 use super::choice::{Choice, Ranking, judge};
 use super::heaps::heap_of;
-use super::pool::{Fitted, Freed, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
+use super::pool::{Fitted, Freed, Getting, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
 use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent};
 use crate::device::{
-    Device, HeapIndex, MemoryDesc, MemoryProperties, MemoryTypeIndex, OwnedMemory, ResourceKind,
+    Device, HeapIndex, MemoryDesc, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, OwnedMemory,
+    Priority, ResourceKind,
 };
 use crate::sync::locked;
 
@@ -103,6 +104,17 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn allocate_in(&self, pool: &Pool, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
+        self.by_pool_types(pool, desc, |set| self.allocate_from(pool.index, set, desc))
+    }
+
+    /// Tries those of a pool's memory types that the request allows, in the pool's order, until one serves it or refuses
+    /// for a reason that no other would change. The error is what the first of them refused with.
+    pub(super) fn by_pool_types<T>(
+        &self,
+        pool: &Pool,
+        desc: &AllocationDesc,
+        attempt: impl Fn(usize) -> Result<T, AllocationError>,
+    ) -> Result<T, AllocationError> {
         check_size(desc)?;
         if pool.allocator != self.id {
             return Err(AllocationError::ForeignPool);
@@ -115,7 +127,7 @@ impl<D: Device> Allocator<D> {
                 continue;
             }
             eligible += 1;
-            match self.allocate_from(pool.index, set, desc) {
+            match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result,
             }
@@ -223,7 +235,10 @@ impl<D: Device> Allocator<D> {
             let fitted = self.fit(state, set, desc)?;
             if let Some(record) = state.place(slot, set, &fitted, desc)? {
                 self.watch(state);
-                return Ok(self.token(pool, record, slot));
+                let (token, untold) = (self.token(pool, record, slot), state.untold.take());
+                drop(guard);
+                self.tell_priority(&token, untold);
+                return Ok(token);
             }
             if desc.growth == Growth::Forbidden {
                 let (free, largest_free) = state.sets[set].room();
@@ -258,9 +273,8 @@ impl<D: Device> Allocator<D> {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
-            state.sets[set].growing |= shared;
-            state.pending += 1;
-            let source = state.source(set, plan.role, desc);
+            let source = state.source(set, desc);
+            let getting = Getting::begin(slot, state, set, shared);
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
             let got = self.waiting(|| {
@@ -271,7 +285,7 @@ impl<D: Device> Allocator<D> {
                 }
                 self.get_memory(&plan, &fitted, &source)
             });
-            return self.settle(slot, pool, set, shared, got, &fitted, desc);
+            return self.settle(getting, pool, got, &fitted, desc);
         }
     }
 
@@ -313,6 +327,20 @@ impl<D: Device> Allocator<D> {
         unsafe { self.device.name_memory(memory.handle(), &name) };
     }
 
+    /// Tells the device the priority of memory that is used again, if it is not the one that it was told before. For who
+    /// has the allocation that the memory is used for now, and no lock.
+    pub(super) fn tell_priority(&self, allocation: &Allocation, untold: Option<(D::Memory, Priority)>) {
+        let Some((memory, priority)) = untold else { return };
+        // While it is held nobody gives the memory back.
+        let Ok((place, _held)) = self.hold(allocation) else { return };
+        if D::Memory::from_raw(place.memory) == memory {
+            // SAFETY: the allocation is in the memory, so it is live, and only who used it first is told to do this.
+            let told = unsafe { self.device.set_memory_priority(memory, priority) };
+            // It is advice, and the memory is as good without it.
+            let _ = told;
+        }
+    }
+
     /// Asks the driver for one size after the other.
     fn ask_for(
         &self,
@@ -320,10 +348,11 @@ impl<D: Device> Allocator<D> {
         fitted: &Fitted,
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        let Source { memory_type, priority, ref options, wish, .. } = *source;
+        let Source { memory_type, priority, own_priority, ref options, wish, .. } = *source;
         let heap = heap_of(&self.device, memory_type)?;
         let mut refused = AllocationError::ZeroSize;
         for (size, role) in plan.candidates(self.heaps.room_for_block(&self.device, heap), fitted) {
+            let priority = if role == Role::Shared { priority } else { own_priority };
             let memory =
                 MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
             match self.heaps.allocate(&self.device, &memory, wish) {
@@ -349,7 +378,7 @@ impl<D: Device> Allocator<D> {
         let helps = match refused {
             AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
             AllocationError::OverBudget { requested, usage, budget, .. } => {
-                usage + requested <= budget.saturating_add(self.empty_bytes(heap))
+                usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap))
             }
             AllocationError::HeapLimit { requested, reserved, limit, .. } => {
                 reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
@@ -377,26 +406,17 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Takes in what the driver gave, or passes on what it said.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the second half of one function, cut where the lock was dropped"
-    )]
-    fn settle(
+    pub(super) fn settle(
         &self,
-        slot: &PoolSlot<D>,
+        getting: Getting<'_, D>,
         pool: u32,
-        set: usize,
-        shared: bool,
         got: Result<(OwnedMemory<D>, Role), AllocationError>,
         fitted: &Fitted,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
+        let (slot, set) = (getting.slot(), getting.set());
         let mut guard = locked(&slot.state);
-        if let Some(state) = guard.as_mut() {
-            state.pending -= 1;
-            state.sets[set].growing &= !shared;
-        }
-        slot.grown.notify_all();
+        getting.end(guard.as_mut());
         let (memory, role) = got?;
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
@@ -405,9 +425,13 @@ impl<D: Device> Allocator<D> {
         guard.as_ref().into_iter().for_each(|state| self.watch(state));
         // The generation is read before a reset can change it.
         let placed = placed.map(|record| self.token(pool, record, slot));
+        let untold = guard.as_mut().and_then(|state| state.untold.take());
         drop(guard);
         match placed {
-            Ok(token) => Ok(token),
+            Ok(token) => {
+                self.tell_priority(&token, untold);
+                Ok(token)
+            }
             Err((error, memory)) => {
                 if let Some(memory) = memory {
                     self.heaps.free(&self.device, memory);
@@ -427,47 +451,53 @@ impl<D: Device> Allocator<D> {
         fitted: &Fitted,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
-        if let Some(state) = locked(&slot.state).as_mut() {
-            state.pending += 1;
-        }
-        self.settle(slot, pool, 0, false, Ok((memory, role)), fitted, desc)
-    }
-
-    /// Takes in memory that was made together with a resource, for that resource alone.
-    pub(super) fn adopt(
-        &self,
-        pool: u32,
-        memory: OwnedMemory<D>,
-        exclusive: bool,
-        desc: &AllocationDesc,
-    ) -> Result<Allocation, AllocationError> {
-        match self.fit_exactly(pool, memory.size(), desc) {
-            Ok((slot, fitted)) => {
-                let fitted = Fitted { exclusive, ..fitted };
-                self.settle(slot, pool, 0, false, Ok((memory, Role::Tied)), &fitted, desc)
-            }
-            Err(error) => {
+        let getting = locked(&slot.state).as_mut().map(|state| Getting::begin(slot, state, 0, false));
+        match getting {
+            Some(getting) => self.settle(getting, pool, Ok((memory, role)), fitted, desc),
+            None => {
                 self.heaps.free(&self.device, memory);
-                Err(error)
+                Err(AllocationError::ForeignPool)
             }
         }
     }
 
-    /// A request for memory that is exactly as large as its resource, so that nothing is rounded.
-    fn fit_exactly(
+    /// Announces memory to a pool that is about to be made together with a resource, for that resource alone, and is
+    /// exactly as large, so that nothing is rounded. Who is answered [settles](Self::settle) it, whatever comes of it.
+    pub(super) fn announce(
         &self,
         pool: u32,
-        size: u64,
+        set: usize,
         desc: &AllocationDesc,
-    ) -> Result<(&PoolSlot<D>, Fitted), AllocationError> {
-        let slot = self.shard(pool)?;
-        let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        let mut fitted = self.fit(state, 0, desc)?;
-        state.pending += 1;
-        fitted.request.size = size;
-        fitted.sizes.occupied = size;
-        Ok((slot, fitted))
+    ) -> Result<(Getting<'_, D>, Fitted, Source<D>), AllocationError> {
+        let custom = pool >= self.default_pool_count();
+        let slot = if custom {
+            self.pools.get(pool).ok_or(AllocationError::ForeignPool)?
+        } else {
+            self.shard(pool)?
+        };
+        loop {
+            let mut guard = locked(&slot.state);
+            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let mut fitted = self.fit(state, set, desc)?;
+            fitted.request.size = desc.requirements.size;
+            fitted.sizes.occupied = desc.requirements.size;
+            let heap_size = self.heaps.heap_size(state.sets[set].heap);
+            match state.plan(set, &fitted, desc, heap_size) {
+                Ok(_) => {
+                    let source = state.source(set, desc);
+                    return Ok((Getting::begin(slot, state, set, false), fitted, source));
+                }
+                Err(error) => {
+                    let full = matches!(error, AllocationError::PoolFull { .. });
+                    // A block that is kept for nobody must not stand in the way.
+                    let idle = if full { state.take_empty(None, |_| true) } else { None };
+                    let Some(memory) = idle else { return Err(error) };
+                    state.store_counters(slot);
+                    drop(guard);
+                    self.heaps.free(&self.device, memory);
+                }
+            }
+        }
     }
 
     pub(super) fn token(&self, pool: u32, record: u32, slot: &PoolSlot<D>) -> Allocation {

@@ -141,12 +141,18 @@ pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, opt
     u32::from(memory_type.0) * POOLS_PER_TYPE + short * 2 + u32::from(optimal)
 }
 
+/// A number that no allocator has or had; `None` when there are no more.
+fn next_id(next: &AtomicU32) -> Option<u32> {
+    next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1)).ok()
+}
+
 impl<D: Device> Allocator<D> {
     /// An allocator over a device. Gets no memory yet.
     ///
     /// # Errors
     ///
-    /// [`CreateAllocatorError`] when the block sizes contradict each other or the device itself.
+    /// [`CreateAllocatorError`] when the block sizes contradict each other or the device itself, or the process has
+    /// created 2^32 - 1 allocators.
     pub fn new(device: D, desc: AllocatorDesc) -> Result<Self, CreateAllocatorError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let properties = device.properties();
@@ -173,7 +179,7 @@ impl<D: Device> Allocator<D> {
             slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
             shards,
             vacant_slots: Mutex::default(),
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_id(&NEXT).ok_or(CreateAllocatorError::TooManyAllocators)?,
             separate_optimal,
             rankings,
             defragmented: AtomicBool::new(false),
@@ -202,6 +208,7 @@ impl<D: Device> Allocator<D> {
             retention: self.desc.retention,
             budget: BudgetWish::Exceed,
             priority: Priority::NORMAL,
+            priorities: self.device.priority_support(),
             options: None,
             ahead: match self.desc.upkeep {
                 Upkeep::Elsewhere(watermark) => Some(watermark),
@@ -259,11 +266,14 @@ impl<D: Device> Allocator<D> {
         self.pools_per_shard() * self.shards
     }
 
-    /// For tests: walks everything and panics unless every structure agrees with every other.
+    /// Walks everything and panics unless every structure agrees with every other. Hidden, and no part of the stable
+    /// interface: it is public because the tests, benches and fuzz targets, which are other crates, call it after each
+    /// step, and behind no feature so that they check the same build that users have.
     ///
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         let mut bytes = 0;
         for slot in self.slots() {
@@ -281,9 +291,32 @@ impl<D: Device> Allocator<D> {
 
 impl<D: Device> Drop for Allocator<D> {
     fn drop(&mut self) {
+        // The leak handler is the caller's code. Where it panics, the memory is given back all the same.
+        let _last = GivesBack(self);
         report_leaks(self);
-        self.return_memory();
-        let slots: Vec<_> = self.slots().map(|slot| locked(&slot.state).take()).collect();
-        slots.into_iter().flatten().for_each(|state| self.give_back(state));
+    }
+}
+
+/// Gives everything that an allocator has to the driver when it is dropped.
+struct GivesBack<'a, D: Device>(&'a Allocator<D>);
+
+impl<D: Device> Drop for GivesBack<'_, D> {
+    fn drop(&mut self) {
+        let Self(allocator) = self;
+        allocator.return_memory();
+        let slots: Vec<_> = allocator.slots().map(|slot| locked(&slot.state).take()).collect();
+        slots.into_iter().flatten().for_each(|state| allocator.give_back(state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocators_number_is_never_used_again() {
+        let next = AtomicU32::new(u32::MAX - 1);
+        assert_eq!(next_id(&next), Some(u32::MAX - 1));
+        assert_eq!((next_id(&next), next_id(&next)), (None, None));
     }
 }

@@ -9,7 +9,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// What the first refusal was. Whatever was allocated before it is free again.
+    /// What the first refusal was; [`AllocationError::TooManyAllocations`] as well where `count` is above 2^32 - 1, or
+    /// the host has no memory for so many tokens. Whatever was allocated before it is free again.
     ///
     /// ```
     /// use allotment::device::host::{HostDevice, Profile};
@@ -29,9 +30,14 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
         count: usize,
     ) -> Result<Vec<Allocation>, AllocationError> {
-        let mut made = Vec::with_capacity(count);
-        for _ in 0..count {
-            match self.allocate(desc) {
+        let Ok(count) = u32::try_from(count) else {
+            return Err(AllocationError::TooManyAllocations { limit: u32::MAX });
+        };
+        // Room for the tokens is made as they come: a count that is never reached takes no memory of the host.
+        let mut made = Vec::new();
+        for index in 0..count {
+            let room = made.try_reserve(1).map_err(|_| AllocationError::TooManyAllocations { limit: index });
+            match room.and_then(|()| self.allocate(desc)) {
                 Ok(allocation) => made.push(allocation),
                 Err(error) => {
                     // Made just now by this allocator, so none is foreign.

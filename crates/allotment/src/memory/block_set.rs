@@ -9,7 +9,7 @@ use allotment_suballoc::{
 
 use super::quick_lists::{LARGEST_WAITING, QuickLists};
 use super::statistics::{DetailedStatistics, Statistics};
-use crate::device::{Device, HeapIndex, MemoryTypeIndex, OwnedMemory};
+use crate::device::{Device, HeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 
 /// What a memory object is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,15 @@ pub(super) struct Idle {
     /// Ticks since it became empty.
     pub(super) age: u64,
     pub(super) role: Role,
+}
+
+/// Which spare memory objects serve a request that shall have one of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spare {
+    /// Frames shall not wait for the driver, whatever lies idle.
+    pub(super) in_frames: bool,
+    /// Those that the device was told this of, where it takes no other priority later.
+    pub(super) priority: Option<Priority>,
 }
 
 /// Where an allocation stands.
@@ -151,7 +160,8 @@ pub(super) struct BlockSet<D: Device> {
 
 /// The ranges of memory of a size that passed the door.
 fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
-    match VirtualBlock::new(size, algorithm) {
+    // Its handles stay in this set's spots.
+    match VirtualBlock::unnumbered(size, algorithm) {
         Ok(ranges) => ranges,
         Err(error) => unreachable!("the driver was asked for memory of a size that nobody wants: {error}"),
     }
@@ -197,20 +207,27 @@ impl<D: Device> BlockSet<D> {
 
     /// The spare memory object that fits `size` best, unless too much of it would lie idle: an eighth of the
     /// size, or, where having none at all would make a frame wait for the driver, as much as the size.
-    fn best_spare(&self, size: u64, in_frames: bool) -> Option<u32> {
-        let waste = if in_frames { size } else { size / SPARE_WASTE_DIVISOR };
-        let fitting = self.spare.iter().filter_map(|&index| {
+    fn best_spare(&self, size: u64, spare: Spare) -> Option<u32> {
+        let waste = if spare.in_frames { size } else { size / SPARE_WASTE_DIVISOR };
+        let fitting = self.spares(spare.priority).filter_map(|index| {
             let room = self.block(index)?.memory.size();
             (room >= size && room - size <= waste).then_some((room, index))
         });
         fitting.min().map(|(_, index)| index)
     }
 
+    /// Spare memory objects, of this priority where it is given.
+    fn spares(&self, priority: Option<Priority>) -> impl Iterator<Item = u32> + '_ {
+        let alike = move |memory: &OwnedMemory<D>| priority.is_none_or(|only| only == memory.priority());
+        let of = move |&index: &u32| self.block(index).is_some_and(|block| alike(&block.memory));
+        self.spare.iter().copied().filter(of)
+    }
+
     /// The smallest spare memory object that holds the request and may be shared, where the next block
-    /// would have `block_size` bytes.
-    fn shareable_spare(&self, request: &Request, block_size: u64) -> Option<u32> {
+    /// would have `block_size` bytes; of this priority where it is given.
+    fn shareable_spare(&self, request: &Request, block_size: u64, priority: Option<Priority>) -> Option<u32> {
         let least = self.least_block(request.size);
-        let fitting = self.spare.iter().filter_map(|&index| {
+        let fitting = self.spares(priority).filter_map(|index| {
             let room = self.block(index)?.memory.size();
             (room >= least && room / SHARED_SPARE_FACTOR <= block_size).then_some((room, index))
         });
@@ -219,8 +236,13 @@ impl<D: Device> BlockSet<D> {
 
     /// Makes a spare memory object a block that allocations share, so that none has to be got for this
     /// request. False when there is none.
-    pub(super) fn share_spare(&mut self, request: &Request, block_size: u64) -> bool {
-        let Some(index) = self.shareable_spare(request, block_size) else { return false };
+    pub(super) fn share_spare(
+        &mut self,
+        request: &Request,
+        block_size: u64,
+        priority: Option<Priority>,
+    ) -> bool {
+        let Some(index) = self.shareable_spare(request, block_size, priority) else { return false };
         let algorithm = self.algorithm;
         let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else {
             return false;
@@ -234,17 +256,16 @@ impl<D: Device> BlockSet<D> {
         true
     }
 
-    /// Serves a request from what is there.
+    /// Serves a request from what is there: with a [`Spare`], from memory of its own.
     pub(super) fn place(
         &mut self,
         request: &Request,
-        own_memory: bool,
-        in_frames: bool,
+        spare: Option<Spare>,
         sizes: Sizes,
         record: u32,
     ) -> Result<Option<Spot>, AllocateError> {
-        if own_memory {
-            let Some(index) = self.best_spare(request.size, in_frames) else { return Ok(None) };
+        if let Some(spare) = spare {
+            let Some(index) = self.best_spare(request.size, spare) else { return Ok(None) };
             return self.place_in(index, request, sizes, record);
         }
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
@@ -271,6 +292,15 @@ impl<D: Device> BlockSet<D> {
             Some((self.block(block)?.ranges.room_for(request)?, block))
         });
         fitting.min_by_key(|&(room, _)| room).map(|(_, index)| index)
+    }
+
+    /// Bytes of its memory object that nothing else gets while an allocation lives, from its first one on.
+    pub(super) fn taken(&self, spot: &Spot, sizes: Sizes) -> u64 {
+        match self.block(spot.block) {
+            Some(block) if block.role != Role::Shared => block.memory.size(),
+            // Of buddies, a whole cell.
+            _ => self.least_block(sizes.occupied),
+        }
     }
 
     /// Serves a request from one block.
@@ -449,9 +479,8 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// An empty memory object that would serve a request as well in another set.
-    pub(super) fn lendable(&self, request: &Request, own_memory: bool, in_blocks: bool) -> Option<u32> {
-        let spare = if own_memory { self.best_spare(request.size, true) } else { None };
-        spare.or_else(|| {
+    pub(super) fn lendable(&self, request: &Request, spare: Option<Spare>, in_blocks: bool) -> Option<u32> {
+        spare.and_then(|spare| self.best_spare(request.size, spare)).or_else(|| {
             let least = self.least_block(request.size);
             let empty = self.blocks().filter(|(_, block)| {
                 in_blocks && block.live == 0 && block.role == Role::Shared && block.memory.size() >= least
@@ -519,18 +548,18 @@ impl<D: Device> BlockSet<D> {
     pub(super) fn would_place(
         &self,
         request: &Request,
-        own_memory: bool,
-        in_frames: bool,
+        spare: Option<Spare>,
         in_blocks: bool,
         block_size: u64,
+        priority: Option<Priority>,
     ) -> bool {
-        if own_memory && self.best_spare(request.size, in_frames).is_some() {
+        if spare.is_some_and(|spare| self.best_spare(request.size, spare).is_some()) {
             return true;
         }
         if !in_blocks {
             return false;
         }
-        if !own_memory && self.shareable_spare(request, block_size).is_some() {
+        if spare.is_none() && self.shareable_spare(request, block_size, priority).is_some() {
             return true;
         }
         // A block that is being emptied stays where somebody needs it.
@@ -693,6 +722,22 @@ impl<D: Device> BlockSet<D> {
         assert_eq!(counted.block_bytes, self.statistics.block_bytes);
         assert_eq!(counted.allocations, self.statistics.allocations);
         assert_eq!((counted.blocks, counted.dedicated), (self.statistics.blocks, self.statistics.dedicated));
+    }
+
+    /// Notes the priority that the device is about to be told of a block. The block's memory, where that is another than
+    /// it was told before.
+    pub(super) fn note_priority(
+        &mut self,
+        index: u32,
+        of: impl FnOnce(Role) -> Priority,
+    ) -> Option<(D::Memory, Priority)> {
+        let block = self.blocks.get_mut(index as usize)?.as_mut()?;
+        let priority = of(block.role);
+        if block.memory.priority() == priority {
+            return None;
+        }
+        block.memory.note_priority(priority);
+        Some((block.memory.handle(), priority))
     }
 
     /// The records of all live allocations.

@@ -119,6 +119,7 @@ impl<D: Device> Allocator<D> {
             retention: desc.retention,
             budget: desc.budget,
             priority: desc.priority,
+            priorities: self.device.priority_support(),
             options,
             ahead: None,
             name: desc.name.clone(),
@@ -133,13 +134,22 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AllocationError::ForeignPool`] when the pool is from another allocator.
+    /// [`AllocationError::ForeignPool`] when the pool is from another allocator;
+    /// [`AllocationError::ResourcesInPool`] while a buffer or an image is in it that
+    /// [`create_buffer_in_pool`](Self::create_buffer_in_pool) or [`create_image_in_pool`](Self::create_image_in_pool)
+    /// created. Nothing has changed then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
         let slot = slot.ok_or(AllocationError::ForeignPool)?;
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
-        let memory = guard.as_mut().ok_or(AllocationError::ForeignPool)?.reset(slot);
+        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        match state.resources() {
+            // Their memory may be in use by copies that safe code submitted.
+            count @ 1.. => return Err(AllocationError::ResourcesInPool { count }),
+            0 => {}
+        }
+        let memory = state.reset(slot);
         drop(guard);
         // Whoever comes now finds the tokens stale.
         drop(alone);

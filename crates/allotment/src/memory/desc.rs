@@ -249,6 +249,15 @@ impl AllocationDesc {
             && self.side == Side::Lower
     }
 
+    /// The same for a resource that needs `needs`. Those replace the request's own requirements, save that memory types
+    /// that the request rules out stay ruled out, and that an alignment that it asks for beside is honoured.
+    pub(super) fn for_resource(&self, mut needs: Requirements) -> Self {
+        let asked = &self.requirements;
+        needs.memory_types.0 &= asked.memory_types.0;
+        needs.alignment = needs.alignment.max(asked.alignment);
+        Self { requirements: needs, ..self.clone() }
+    }
+
     /// True when a person or a program calls the request something.
     pub(super) fn is_labelled(&self) -> bool {
         self.name.is_some() || self.user_data != 0 || !self.category.is_empty()

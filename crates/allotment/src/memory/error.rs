@@ -97,8 +97,16 @@ pub enum AllocationError {
         /// Bytes of the largest block.
         block_size: u64,
     },
+    /// The resource requires dedicated memory, and the request rules that out
+    /// ([`Dedicated::Never`](super::Dedicated::Never)). Leave the choice to the allocator.
+    DedicatedRequired,
     /// Memory of its own was asked for or is required, but the pool's blocks are of a fixed size.
     DedicatedInFixedPool,
+    /// Buffers or images that the allocator created are in the pool. Destroy them before the pool is reset.
+    ResourcesInPool {
+        /// How many there are.
+        count: u32,
+    },
     /// [`Side::Upper`](crate::Side::Upper) was asked of a pool that is not linear.
     UpperSide,
     /// The pool belongs to another allocator.
@@ -126,7 +134,12 @@ impl fmt::Display for AllocationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ZeroSize => write!(f, "an allocation of 0 bytes has no place"),
-            Self::TooLarge { size, limit } => write!(f, "{size} bytes are above the limit of {limit}"),
+            Self::TooLarge { size, limit } if *limit == MAX_SIZE => {
+                write!(f, "{size} bytes are above the largest allocation of this library, {limit}")
+            }
+            Self::TooLarge { size, limit } => {
+                write!(f, "{size} bytes are above the device's limit maxMemoryAllocationSize of {limit}")
+            }
             Self::NoMemoryType { allowed, intent } => write!(
                 f,
                 "none of the memory types that the resource allows ({:#b}) serves the intent \"{intent}\"",
@@ -161,8 +174,14 @@ impl fmt::Display for AllocationError {
                     "{requested} bytes do not fit a block of {block_size}, and memory of its own is ruled out"
                 )
             }
+            Self::DedicatedRequired => {
+                write!(f, "the resource requires dedicated memory, which the request rules out")
+            }
             Self::DedicatedInFixedPool => {
                 write!(f, "a pool whose blocks have a fixed size gives no allocation memory of its own")
+            }
+            Self::ResourcesInPool { count } => {
+                write!(f, "{count} buffers and images are in the pool, destroy them first")
             }
             Self::UpperSide => {
                 write!(f, "the upper side exists only in a linear pool")
@@ -251,6 +270,10 @@ pub enum AccessError {
     /// The memory was made together with one resource and takes no other. Allocate memory by itself to
     /// place several resources in it.
     Exclusive,
+    /// The device requires that the resource has dedicated memory, allocated for this resource alone, and this
+    /// allocation is not. Create both together: [`create_buffer`](super::Allocator::create_buffer),
+    /// [`create_image`](super::Allocator::create_image).
+    DedicatedRequired,
     /// Other allocations are in the same memory object, and would be touched as well. Allocate with
     /// [`Dedicated::Always`](super::Dedicated::Always).
     NotAlone,
@@ -298,6 +321,10 @@ impl fmt::Display for AccessError {
             Self::Exclusive => {
                 write!(f, "the memory was made for one resource, allocate memory by itself to share it")
             }
+            Self::DedicatedRequired => write!(
+                f,
+                "the resource requires memory that is dedicated to it, create both with create_buffer or create_image"
+            ),
             Self::NotAlone => {
                 write!(f, "other allocations are in the same memory, allocate it as Dedicated::Always")
             }
@@ -341,6 +368,9 @@ pub enum CreateAllocatorError {
     },
     /// The device has more than 32 memory types or 16 heaps, or a type names a heap that is not there.
     DeviceProperties,
+    /// The process has created 2^32 - 1 allocators, and the number that tells their tokens apart is never used again.
+    /// Keep an allocator for as long as its device.
+    TooManyAllocators,
 }
 
 impl fmt::Display for CreateAllocatorError {
@@ -354,6 +384,12 @@ impl fmt::Display for CreateAllocatorError {
                 write!(
                     f,
                     "the device describes more memory types or heaps than there can be, or a type without a heap"
+                )
+            }
+            Self::TooManyAllocators => {
+                write!(
+                    f,
+                    "the process has created as many allocators as 32 bits can number, keep one a device"
                 )
             }
         }

@@ -64,7 +64,7 @@ impl<D: Device> Allocator<D> {
             return Err(AllocationError::WouldGrow { requested, free, largest_free });
         }
         let plan = state.plan(set, &fitted, desc, self.heaps.heap_size(heap))?;
-        let wish = state.source(set, plan.role, desc).wish;
+        let wish = state.source(set, desc).wish;
         drop(guard);
 
         let mut refused = AllocationError::ZeroSize;

@@ -216,12 +216,12 @@ impl Heaps {
     ) -> Option<AllocationError> {
         let heap = &self.heaps[index.get()];
         let (told, own) = *locked(&heap.told);
-        // Both are sums of sizes that passed the door, so they stay far below 2^64.
-        let usage = (told.usage + reserved).saturating_sub(own);
+        // The driver's figure may be any; what was reserved is a sum of sizes that passed the door.
+        let usage = told.usage.saturating_add(reserved).saturating_sub(own);
         if reserved + size > heap.limit {
             let limit = heap.limit;
             Some(AllocationError::HeapLimit { heap: index, requested: size, reserved, limit })
-        } else if wish == BudgetWish::Within && usage + size > told.budget {
+        } else if wish == BudgetWish::Within && usage.saturating_add(size) > told.budget {
             let budget = told.budget;
             Some(AllocationError::OverBudget { heap: index, requested: size, usage, budget })
         } else {
@@ -332,7 +332,7 @@ impl Heaps {
             reserved,
             // What is being asked for now is in the one before it is in the other.
             peak_reserved: heap.peak_reserved.load(Relaxed).max(reserved),
-            usage: (told.usage + reserved).saturating_sub(own),
+            usage: told.usage.saturating_add(reserved).saturating_sub(own),
             budget: told.budget,
             limit: heap.limit,
         }

@@ -76,7 +76,7 @@ pub enum LeakHandler {
     Print,
     /// Nobody.
     Ignore,
-    /// A function.
+    /// A function. Where it panics, the allocator's memory goes back to the driver all the same.
     Call(Arc<dyn Fn(&LeakReport) + Send + Sync>),
 }
 

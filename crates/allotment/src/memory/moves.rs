@@ -17,7 +17,7 @@ use super::block_set::{Release, Role, Sizes};
 use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
 use super::record::Record;
 use super::{AllocationDesc, Intent, Movability, Name};
-use crate::device::{Device, Requirements, ResourceKind};
+use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::sync::locked;
 
 /// What somebody who plans moves knows of an allocation.
@@ -142,8 +142,15 @@ impl<D: Device> PoolState<D> {
         let request = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
         let spot = self.sets[set].place_for_good(planned, allowed, &request, sizes, destination)?;
-        let fitted =
-            Fitted { request, sizes, block_size: 0, own_memory: false, tied: false, exclusive: false };
+        let fitted = Fitted {
+            request,
+            sizes,
+            block_size: 0,
+            own_memory: false,
+            tied: false,
+            exclusive: false,
+            priority: Priority::NORMAL,
+        };
         let desc = AllocationDesc {
             kind,
             name: Some(Name::Static("a place in a defragmentation")),
@@ -175,7 +182,7 @@ impl<D: Device> PoolState<D> {
         if !place.moving || place.arriving {
             return None;
         }
-        detail.travel = Travel::Left;
+        (detail.travel, detail.has_resource) = (Travel::Left, false);
         entry.retire();
         Some(self.label_mut(record).and_then(|label| label.name.take()))
     }

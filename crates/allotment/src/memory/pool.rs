@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, Once, RwLock};
 
 use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side, Strategy};
 
-use super::block_set::{BlockSet, Idle, Role, Sizes, Spot};
+use super::block_set::{BlockSet, Idle, Role, Sizes, Spare, Spot};
 use super::growth::BlockSizes;
 use super::record::{RawPlace, Record};
 use super::retention::{Clock, Retention};
@@ -15,8 +15,10 @@ use super::statistics::{Counters, DetailedStatistics, Statistics};
 use super::upkeep::{Flow, Watermark};
 use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Movability, Name};
 use crate::device::{
-    DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, ResourceKind,
+    DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, PrioritySupport,
+    ResourceKind,
 };
+use crate::sync::locked;
 use crate::table::AppendTable;
 
 /// The most memory types that one pool can take from.
@@ -111,7 +113,10 @@ pub(super) struct Rules<D: Device> {
     pub(super) granularity: Alignment,
     pub(super) retention: Retention,
     pub(super) budget: BudgetWish,
+    /// Of the blocks that allocations share.
     pub(super) priority: Priority,
+    /// When the device takes priorities.
+    pub(super) priorities: PrioritySupport,
     pub(super) options: Option<D::MemoryOptions>,
     /// How much room there shall be ahead of need, where somebody sees to that.
     pub(super) ahead: Option<Watermark>,
@@ -164,6 +169,7 @@ pub(super) struct PoolState<D: Device> {
     details: Vec<Option<Detail>>,
     /// By the same index. Invariant: empty where the detail does not say that there is one.
     labels: Vec<Label>,
+    /// Records that stand for nothing. Invariant: none is spent.
     vacant: Vec<u32>,
     clock: Clock,
     /// The tick at which the quick lists were emptied last.
@@ -178,6 +184,9 @@ pub(super) struct PoolState<D: Device> {
     pub(super) refused_ahead: Option<u64>,
     /// Somebody is defragmenting it.
     pub(super) defragmented: bool,
+    /// Memory that was given another use a moment ago, and the priority that the device is to be told of it, by whoever
+    /// has the lock now, when it is released.
+    pub(super) untold: Option<(D::Memory, Priority)>,
 }
 
 /// What nobody needs in a hurry about an allocation.
@@ -190,6 +199,8 @@ pub(super) struct Detail {
     pub(super) kind: ResourceKind,
     /// It has a [`Label`].
     labelled: bool,
+    /// A buffer or an image of the allocator's own stands there, which safe code may copy to and from.
+    pub(super) has_resource: bool,
     /// It was freed; its range waits in the quick lists, and nothing but its spot and size means anything.
     waiting: bool,
     /// Its range may wait there.
@@ -279,10 +290,64 @@ impl Plan {
 pub(super) struct Source<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
     pub(super) wish: BudgetWish,
+    /// Of a block that allocations share.
     pub(super) priority: Priority,
+    /// Of memory of its own.
+    pub(super) own_priority: Priority,
     pub(super) options: Option<D::MemoryOptions>,
     /// Of the pool.
     pub(super) name: Option<Name>,
+}
+
+/// Memory that a thread gets for a pool while it does not hold the pool's lock.
+///
+/// Other threads wait for it. So its end is noted however it comes: where the device panics, as well.
+#[derive(Debug)]
+#[must_use = "dropped, it takes the pool's lock"]
+pub(super) struct Getting<'a, D: Device> {
+    slot: &'a PoolSlot<D>,
+    set: usize,
+    /// Threads that want a shared block of the set wait for this one.
+    shared: bool,
+}
+
+impl<'a, D: Device> Getting<'a, D> {
+    /// Notes that the calling thread, which has the pool's lock and lets go of it next, gets memory.
+    pub(super) fn begin(slot: &'a PoolSlot<D>, state: &mut PoolState<D>, set: usize, shared: bool) -> Self {
+        state.sets[set].growing |= shared;
+        state.pending += 1;
+        Self { slot, set, shared }
+    }
+
+    /// Notes that this is over, for the thread that has the pool's lock, and wakes those that wait. They go on when the
+    /// lock is free.
+    pub(super) fn end(self, state: Option<&mut PoolState<D>>) {
+        self.note_end(state);
+        core::mem::forget(self);
+    }
+
+    pub(super) fn slot(&self) -> &'a PoolSlot<D> {
+        self.slot
+    }
+
+    pub(super) fn set(&self) -> usize {
+        self.set
+    }
+
+    fn note_end(&self, state: Option<&mut PoolState<D>>) {
+        if let Some(state) = state {
+            state.pending -= 1;
+            state.sets[self.set].growing &= !self.shared;
+        }
+        self.slot.grown.notify_all();
+    }
+}
+
+impl<D: Device> Drop for Getting<'_, D> {
+    /// The device panicked.
+    fn drop(&mut self) {
+        self.note_end(locked(&self.slot.state).as_mut());
+    }
 }
 
 /// A request as one block set sees it.
@@ -298,6 +363,8 @@ pub(super) struct Fitted {
     pub(super) tied: bool,
     /// Nor may anything else stand in it, since it is made together with its resource.
     pub(super) exclusive: bool,
+    /// Of memory of its own.
+    pub(super) priority: Priority,
 }
 
 impl<D: Device> PoolState<D> {
@@ -315,6 +382,7 @@ impl<D: Device> PoolState<D> {
             reserved_until: 0,
             refused_ahead: None,
             defragmented: false,
+            untold: None,
         }
     }
 
@@ -344,7 +412,7 @@ impl<D: Device> PoolState<D> {
             BlockSizing::Fixed(_) => false,
             BlockSizing::Growing(_) if desc.dedicated == Dedicated::Never => {
                 if needs.dedicated == DedicatedNeed::Required {
-                    return Err(AllocationError::TooLargeForBlock { requested: needs.size, block_size });
+                    return Err(AllocationError::DedicatedRequired);
                 }
                 false
             }
@@ -356,7 +424,8 @@ impl<D: Device> PoolState<D> {
         };
         let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
         let sizes = Sizes { requested: needs.size, occupied };
-        Ok(Fitted { request, sizes, block_size, own_memory, tied, exclusive: false })
+        let priority = desc.priority;
+        Ok(Fitted { request, sizes, block_size, own_memory, tied, exclusive: false, priority })
     }
 
     /// The size and alignment of what a request gets.
@@ -453,12 +522,13 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Where the memory comes from that a plan asks for.
-    pub(super) fn source(&self, set: usize, role: Role, desc: &AllocationDesc) -> Source<D> {
+    pub(super) fn source(&self, set: usize, desc: &AllocationDesc) -> Source<D> {
         let strict = self.rules.budget == BudgetWish::Within;
         Source {
             memory_type: self.sets[set].memory_type,
             wish: if strict { BudgetWish::Within } else { desc.budget },
-            priority: if role == Role::Shared { self.rules.priority } else { desc.priority },
+            priority: self.rules.priority,
+            own_priority: desc.priority,
             options: self.rules.options.clone(),
             name: self.rules.name.clone(),
         }
@@ -468,7 +538,19 @@ impl<D: Device> PoolState<D> {
     pub(super) fn source_ahead(&self, wish: BudgetWish) -> Source<D> {
         let memory_type = self.sets[0].memory_type;
         let Rules { priority, options, name, .. } = &self.rules;
-        Source { memory_type, wish, priority: *priority, options: options.clone(), name: name.clone() }
+        let (priority, options, name) = (*priority, options.clone(), name.clone());
+        Source { memory_type, wish, priority, own_priority: priority, options, name }
+    }
+
+    /// The only priority that memory may have been allocated with to serve what wants `priority`; `None` where any does,
+    /// since the device is told of a change, or does not care.
+    fn only(&self, priority: Priority) -> Option<Priority> {
+        (self.rules.priorities == PrioritySupport::WhenAllocated).then_some(priority)
+    }
+
+    /// Which spare memory objects serve a request, where it shall have one.
+    fn spare_for(&self, fitted: &Fitted, in_frames: bool) -> Option<Spare> {
+        fitted.own_memory.then(|| Spare { in_frames, priority: self.only(fitted.priority) })
     }
 
     /// Serves a request from what is there. Returns the index of its record.
@@ -488,14 +570,16 @@ impl<D: Device> PoolState<D> {
         }
         let record = self.next_record(slot)?;
         let Fitted { request, sizes, own_memory, .. } = *fitted;
-        let (in_frames, in_blocks) = (self.clock.has_frames, self.takes_blocks(own_memory));
+        let (spare, in_blocks) =
+            (self.spare_for(fitted, self.clock.has_frames), self.takes_blocks(own_memory));
+        let shared_priority = self.only(self.rules.priority);
         let blocks = &mut self.sets[set];
-        let mut spot = blocks.place(&request, own_memory, in_frames, sizes, record).map_err(of_ranges)?;
-        if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size) {
-            spot = blocks.place(&request, own_memory, in_frames, sizes, record).map_err(of_ranges)?;
+        let mut spot = blocks.place(&request, spare, sizes, record).map_err(of_ranges)?;
+        if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size, shared_priority) {
+            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
         }
         if spot.is_none() && own_memory && in_blocks {
-            spot = blocks.place(&request, false, in_frames, sizes, record).map_err(of_ranges)?;
+            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
         }
         if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // What waits for its size may make room for this one when it is joined with its neighbours.
@@ -528,7 +612,7 @@ impl<D: Device> PoolState<D> {
         detail.sizes = Sizes { requested, occupied };
         detail.kind = desc.kind;
         (detail.alignment, detail.movability) = (alignment, desc.movability);
-        detail.waiting = false;
+        (detail.waiting, detail.has_resource) = (false, false);
         detail.labelled = desc.is_labelled();
         if detail.labelled {
             self.labels[record as usize] = Label::of(desc);
@@ -555,6 +639,7 @@ impl<D: Device> PoolState<D> {
         let blocks = self.sets.get_mut(set)?;
         if detail.waiting
             || detail.travel != Travel::Rests
+            || entry.is_last_use()
             || self.clock.is_about_to_tick()
             || !blocks.park(record, &detail.spot, detail.sizes)
         {
@@ -654,7 +739,7 @@ impl<D: Device> PoolState<D> {
             return None;
         }
         let in_blocks = in_blocks || self.holds_reserve();
-        self.sets[0].lendable(&fitted.request, fitted.own_memory, in_blocks)
+        self.sets[0].lendable(&fitted.request, self.spare_for(fitted, true), in_blocks)
     }
 
     /// Takes out an empty memory object in which a request would find room, for another shard.
@@ -675,15 +760,23 @@ impl<D: Device> PoolState<D> {
     pub(super) fn would_place(&self, set: usize, fitted: &Fitted) -> bool {
         let Fitted { request, own_memory, block_size, tied, .. } = *fitted;
         let in_blocks = self.takes_blocks(own_memory);
-        !tied
-            && self.sets[set].would_place(&request, own_memory, self.clock.has_frames, in_blocks, block_size)
+        let (spare, shared) = (self.spare_for(fitted, self.clock.has_frames), self.only(self.rules.priority));
+        !tied && self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
     }
 
-    pub(super) fn next_record(&self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
-        let index = self.vacant.last().copied().unwrap_or(self.details.len() as u32);
-        match slot.records.get_or_make(index) {
-            Some(_) => Ok(index),
-            None => Err(AllocationError::TooManyAllocations { limit: index }),
+    pub(super) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
+        if let Some(&index) = self.vacant.last() {
+            return Ok(index);
+        }
+        loop {
+            let index = self.details.len() as u32;
+            let entry = slot.records.get_or_make(index);
+            if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
+                return Ok(index);
+            }
+            // By a pool that was here before: records outlive pools, as tokens do.
+            self.details.push(None);
+            self.labels.push(Label::default());
         }
     }
 
@@ -706,6 +799,7 @@ impl<D: Device> PoolState<D> {
             sizes,
             kind: desc.kind,
             labelled: desc.is_labelled(),
+            has_resource: false,
             waiting: false,
             may_wait: self.sets[set].may_wait(&spot, sizes),
             alignment: fitted.request.alignment,
@@ -721,6 +815,11 @@ impl<D: Device> PoolState<D> {
         self.details[record as usize] = Some(detail);
         self.labels[record as usize] = Label::of(desc);
         self.write_place(slot, record, Marks { exclusive, ..Marks::default() });
+        if self.rules.priorities == PrioritySupport::AnyTime {
+            let shared = self.rules.priority;
+            let of = |role| if role == Role::Shared { shared } else { fitted.priority };
+            self.untold = self.sets[set].note_priority(spot.block, of);
+        }
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
         slot.counters[set].store(&self.sets[set].statistics);
@@ -772,7 +871,9 @@ impl<D: Device> PoolState<D> {
         let sizes = detail.sizes;
         let name = core::mem::take(&mut self.labels[record as usize]).name;
         *entry = None;
-        self.vacant.push(record);
+        if slot.records.get(record).is_some_and(|entry| !entry.is_spent()) {
+            self.vacant.push(record);
+        }
         let emptied = self.sets[set].free(&spot, sizes, now);
         let ticked = self.clock.freed(&self.rules.retention, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
@@ -802,6 +903,11 @@ impl<D: Device> PoolState<D> {
         if self.clock.now - self.emptied >= SETTLE_TICKS {
             self.settle();
         }
+    }
+
+    /// How many buffers and images of the allocator's own stand here.
+    pub(super) fn resources(&self) -> u32 {
+        self.live().filter(|(_, detail)| detail.has_resource).count() as u32
     }
 
     /// Takes all allocations back. What it returns is to be given to the driver, after the lock.
@@ -987,7 +1093,10 @@ impl<D: Device> PoolState<D> {
                 assert!(detail.waiting || place.size == detail.sizes.requested);
             }
         }
-        assert_eq!(self.details.iter().filter(|detail| detail.is_none()).count(), self.vacant.len());
+        let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
+        let unused = (0..).zip(&self.details).filter(|(_, detail)| detail.is_none());
+        assert_eq!(unused.filter(|&(record, _)| !spent(record)).count(), self.vacant.len());
+        assert!(!self.vacant.iter().any(|&record| spent(record)), "what is spent is not used again");
     }
 }
 

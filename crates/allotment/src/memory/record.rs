@@ -16,7 +16,8 @@ use crate::device::MemoryTypeIndex;
 pub(super) struct Record {
     /// Odd while the place is being written.
     sequence: AtomicU32,
-    /// Counts the allocations that this record has stood for; an id carries it.
+    /// Counts the allocations that this record has stood for; an id carries it. It never comes round: at [`SPENT`] the
+    /// record is not used again.
     generation: AtomicU32,
     memory: AtomicU64,
     offset: AtomicU64,
@@ -54,6 +55,9 @@ pub(super) struct RawPlace {
     /// A pass moved it: a resource that was bound to it is bound to a place that may be freed by now.
     pub(super) moved: bool,
 }
+
+/// The generation at which a record has come to its end. No allocation is made known under it.
+const SPENT: u32 = u32::MAX;
 
 /// The bits of a record's kind that say so. The memory type is in the lowest eight.
 const EXCLUSIVE: u32 = 1 << 8;
@@ -119,11 +123,22 @@ impl Record {
         self.generation.load(Ordering::Relaxed)
     }
 
+    /// True when the record stands for no other allocation any more: an id of an earlier one would be good again.
+    pub(super) fn is_spent(&self) -> bool {
+        self.generation() == SPENT
+    }
+
+    /// True when the record is [spent](Self::is_spent) once the allocation that it stands for is gone.
+    #[inline]
+    pub(super) fn is_last_use(&self) -> bool {
+        self.generation() == SPENT - 1
+    }
+
     /// Makes every id of the record stale and its map count 0.
     #[inline]
     pub(super) fn retire(&self) {
         // The pool's lock makes sure that there is one writer.
-        self.generation.store(self.generation().wrapping_add(1), Ordering::Relaxed);
+        self.generation.store(self.generation().saturating_add(1), Ordering::Relaxed);
         if self.maps() != 0 {
             self.maps.store(0, Ordering::Relaxed);
         }
@@ -172,12 +187,137 @@ impl Record {
         self.maps.load(Ordering::Relaxed)
     }
 
+    /// Counts a mapping. A count that has come to its end stays there: it stays mapped for good.
     pub(super) fn map(&self) {
-        self.maps.fetch_add(1, Ordering::Relaxed);
+        let _ = self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_add(1));
     }
 
     /// False when it was not mapped.
     pub(super) fn unmap(&self) -> bool {
-        self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_sub(1)).is_ok()
+        let unmapped = |maps| if maps == u32::MAX { Some(maps) } else { u32::checked_sub(maps, 1) };
+        self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::Ordering::Relaxed;
+
+    use super::SPENT;
+    use crate::device::MemoryTypeIndex;
+    use crate::device::host::{HostDevice, Profile};
+    use crate::memory::{
+        AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
+        DefragmentationStrategy, Intent, Movability, NextPass, PassLimits, Pool, PoolDesc,
+    };
+    use crate::{AllocationDesc, Requirements};
+
+    fn allocator() -> Allocator<HostDevice> {
+        let mut desc = AllocatorDesc::default();
+        (desc.shards, desc.block_sizes) = (1, BlockSizes::fixed(64 << 10));
+        Allocator::new(HostDevice::new(Profile::named("integrated").unwrap()), desc).unwrap()
+    }
+
+    fn desc(size: u64) -> AllocationDesc {
+        AllocationDesc::new(Requirements::new(size), Intent::Upload)
+    }
+
+    /// Makes the first `count` records of a pool look as if they had been used so often.
+    fn age(allocator: &Allocator<HostDevice>, pool: &Pool, count: u32, generation: u32) {
+        for index in 0..count {
+            let records = &allocator.pools.get(pool.index).unwrap().records;
+            records.get_or_make(index).unwrap().generation.store(generation, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_record_that_has_come_to_its_end_is_not_used_again_so_that_no_stale_token_is_good() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        let allocate = || allocator.allocate_in(&pool, &desc(64)).unwrap();
+        age(&allocator, &pool, 2, SPENT - 3);
+        let (stale, _keeps) = (allocate(), allocate());
+        allocator.reset_pool(&pool).unwrap();
+        // Keeps the block from becoming empty, so that freed ranges wait with their records.
+        let keeps = allocate();
+        let mut generations = Vec::new();
+        for _ in 0..8 {
+            let token = allocate();
+            assert_ne!(token.id(), stale.id());
+            if token.record < 2 {
+                generations.push(token.generation);
+            }
+            allocator.free(token).unwrap();
+            allocator.check_invariants();
+        }
+        assert_eq!(generations, [SPENT - 2, SPENT - 1], "up to the last");
+        assert_eq!(allocator.place(&stale).unwrap_err(), AccessError::Stale);
+        allocator.free(keeps).unwrap();
+        allocator.free(stale).unwrap();
+        allocator.check_invariants();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn a_pool_in_the_place_of_another_uses_none_of_the_records_that_came_to_their_end_there() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        age(&allocator, &pool, 40, SPENT - 1);
+        let last: Vec<_> = (0..40).map(|_| allocator.allocate_in(&pool, &desc(64)).unwrap()).collect();
+        allocator.reset_pool(&pool).unwrap();
+        allocator.check_invariants();
+        let slot = pool.index;
+        allocator.destroy_pool(pool).unwrap();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        assert_eq!(pool.index, slot);
+        let got = allocator.allocate_in(&pool, &desc(64)).unwrap();
+        assert_eq!(got.record, 40);
+        assert!(last.iter().all(|token| allocator.place(token).is_err()));
+        allocator.check_invariants();
+        allocator.free(got).unwrap();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn an_allocation_that_is_freed_while_it_is_moved_may_be_the_last_of_its_record() {
+        let allocator = allocator();
+        let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
+        age(&allocator, &pool, 8, SPENT - 1);
+        let movable = desc(16 << 10).movable(Movability::Copied);
+        let mut tokens: Vec<_> =
+            (0..8).map(|_| Some(allocator.allocate_in(&pool, &movable).unwrap())).collect();
+        for gone in [1, 2, 3, 5] {
+            tokens[gone].take().into_iter().for_each(|token| allocator.free(token).unwrap());
+        }
+        let full = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+        let mut run = allocator.defragmentation_in(&pool, full).unwrap();
+        let NextPass::Moves(pass) = run.next_pass() else { panic!("there is something to move") };
+        let moved = pass.moves()[0].id();
+        let freed = tokens.iter().position(|token| token.as_ref().is_some_and(|it| it.id() == moved));
+        let freed: Allocation = tokens[freed.unwrap()].take().unwrap();
+        allocator.free(freed).unwrap();
+        pass.end();
+        drop(run);
+        allocator.check_invariants();
+        let more: Vec<_> = (0..8).map(|_| allocator.allocate_in(&pool, &movable).unwrap()).collect();
+        assert!(more.iter().all(|token| token.record >= 8), "{more:?}");
+        more.into_iter().chain(tokens.into_iter().flatten()).for_each(|it| allocator.free(it).unwrap());
+        allocator.check_invariants();
+        allocator.destroy_pool(pool).unwrap();
+    }
+
+    #[test]
+    fn a_count_of_mappings_that_has_come_to_its_end_never_says_that_nothing_is_mapped() {
+        let allocator = allocator();
+        let token = allocator.allocate(&desc(64)).unwrap();
+        let record = allocator.pools.get(token.pool).unwrap().records.get(token.record).unwrap();
+        record.maps.store(u32::MAX - 1, Relaxed);
+        for _ in 0..3 {
+            allocator.map(&token).unwrap();
+        }
+        assert_eq!(record.maps(), u32::MAX);
+        allocator.unmap(&token).unwrap();
+        assert_eq!(record.maps(), u32::MAX, "how many there are is not known any more");
+        allocator.free(token).unwrap();
     }
 }

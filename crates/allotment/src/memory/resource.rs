@@ -5,11 +5,13 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::allocator::{Allocation, Allocator};
+use super::block_set::Role;
+use super::pool::{Fitted, Pool, Source};
 use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime, Movability};
 use crate::device::{
-    DedicatedNeed, Device, DeviceError, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements, ResourceKind,
-    TransferUsage,
+    DedicatedNeed, Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
 };
+use crate::sync::locked;
 
 /// A resource and the memory that it stands in. Give both back together
 /// ([`Allocator::destroy_buffer`], [`Allocator::destroy_image`]).
@@ -254,7 +256,7 @@ impl<D: Device> Class<D> for Images {
 
 impl<D: Device> Allocator<D> {
     /// Makes a buffer with memory for it. Of `desc`, the requirements are replaced by the buffer's own, save that
-    /// memory types that they rule out stay ruled out.
+    /// memory types that they rule out stay ruled out, and that the buffer stands at a multiple of their alignment too.
     ///
     /// # Errors
     ///
@@ -282,7 +284,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Makes an image with memory for it. Of `desc`, the requirements and the kind are replaced by the
-    /// image's own, save that memory types that they rule out stay ruled out.
+    /// image's own, save that memory types that they rule out stay ruled out, and that the image stands at a multiple of
+    /// their alignment too.
     ///
     /// # Errors
     ///
@@ -308,6 +311,56 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
     ) -> Result<Image<D>, ResourceError> {
         self.create::<Images>(info, desc, None)
+    }
+
+    /// Creates a buffer with memory for it from a custom pool, as [`create_buffer`](Self::create_buffer) does from the
+    /// default pools. The pool's memory types are tried in its order; the intent has no say.
+    ///
+    /// Where the device requires that the buffer has dedicated memory, or `desc` asks for that, it is allocated together
+    /// with the buffer, and counts as one of the pool's blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where the
+    /// buffer is to have dedicated memory and the pool's blocks have a fixed size.
+    ///
+    /// ```
+    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::device::{BufferDesc, MemoryTypeIndex};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc, Requirements};
+    ///
+    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)]))?;
+    /// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("particles");
+    /// let particles = allocator.create_buffer_in_pool(&pool, &BufferDesc::new(4096), &desc)?;
+    /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 4096);
+    /// allocator.destroy_buffer(particles)?;
+    /// allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_buffer_in_pool(
+        &self,
+        pool: &Pool,
+        info: &D::BufferInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create_in_pool::<Buffers>(pool, info, desc)
+    }
+
+    /// Creates an image with memory for it from a custom pool, as
+    /// [`create_buffer_in_pool`](Self::create_buffer_in_pool) creates a buffer.
+    ///
+    /// # Errors
+    ///
+    /// As for [`create_buffer_in_pool`](Self::create_buffer_in_pool).
+    pub fn create_image_in_pool(
+        &self,
+        pool: &Pool,
+        info: &D::ImageInfo<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<Image<D>, ResourceError> {
+        self.create_in_pool::<Images>(pool, info, desc)
     }
 
     /// As [`create_buffer`](Self::create_buffer), in memory of its own that the API is told more about: who
@@ -370,7 +423,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no buffer was made.
+    /// [`ResourceError`]; no buffer was made. [`AccessError::DedicatedRequired`] where the device requires that the buffer has
+    /// dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
     pub fn create_buffer_in(
         &self,
         allocation: &Allocation,
@@ -385,7 +439,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no image was made.
+    /// [`ResourceError`]; no image was made. [`AccessError::DedicatedRequired`] where the device requires that the image has
+    /// dedicated memory: [`create_image`](Self::create_image) allocates that.
     pub fn create_image_in(
         &self,
         allocation: &Allocation,
@@ -455,11 +510,11 @@ impl<D: Device> Allocator<D> {
         options: Option<&D::MemoryOptions>,
     ) -> Result<(Resource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
-        let mut requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
-        requirements.memory_types.0 &= desc.requirements.memory_types.0;
+        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
         let mut movability = desc.movability;
         let kind = C::kind(device, info);
-        let desc = &AllocationDesc { requirements, kind, movability: Movability::Pinned, ..desc.clone() };
+        let desc =
+            &AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
         let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
             Loneliness::Shared => self.create_placed::<C>(info, desc)?,
             Loneliness::Preferred => match self.create_alone::<C>(info, desc, options) {
@@ -473,12 +528,108 @@ impl<D: Device> Allocator<D> {
                 self.create_alone::<C>(info, desc, options)?
             }
         };
+        Ok((self.resource_of::<C>(handle, allocation, info, desc), movability))
+    }
+
+    /// A resource that was made just now.
+    fn resource_of<C: Class<D>>(
+        &self,
+        handle: C::Handle,
+        allocation: Allocation,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+    ) -> Resource<C::Handle> {
+        let device = self.device();
         if let Some(name) = &desc.name {
             // SAFETY: made just now.
             unsafe { C::name(device, &handle, name.as_str()) };
         }
-        let (size, transfer_usage) = (C::size(device, info, &requirements), C::transfer_usage(device, info));
-        Ok((Resource { handle, size, transfer_usage, allocation }, movability))
+        let size = C::size(device, info, &desc.requirements);
+        Resource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
+    }
+
+    fn create_in_pool<C: Class<D>>(
+        &self,
+        pool: &Pool,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<Resource<C::Handle>, ResourceError> {
+        let device = self.device();
+        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
+        let mut movability = desc.movability;
+        let kind = C::kind(device, info);
+        let mut desc =
+            AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
+        let required =
+            desc.dedicated == Dedicated::Automatic && requirements.dedicated == DedicatedNeed::Required;
+        let (handle, allocation) = if required || desc.dedicated == Dedicated::Always {
+            // What must be alone in its memory has no other place.
+            (movability, desc.dedicated) = (Movability::Pinned, Dedicated::Always);
+            self.create_alone_in_pool::<C>(pool, info, &desc)?
+        } else {
+            self.create_placed_in_pool::<C>(pool, info, &desc)?
+        };
+        let resource = self.resource_of::<C>(handle, allocation, info, &desc);
+        self.allow_moves(resource.allocation(), movability, false);
+        Ok(resource)
+    }
+
+    fn create_placed_in_pool<C: Class<D>>(
+        &self,
+        pool: &Pool,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<(C::Handle, Allocation), ResourceError> {
+        let allocation = self.allocate_in(pool, desc).map_err(ResourceError::Allocation)?;
+        let bind = || {
+            // The pool is not reset before it knows that there is a resource.
+            let _held = self.hold(&allocation).map_err(ResourceError::Access)?;
+            let handle = self.bind::<C>(&allocation, 0, info, &desc.requirements)?;
+            self.note_resource(&allocation);
+            Ok(handle)
+        };
+        match bind() {
+            Ok(handle) => Ok((handle, allocation)),
+            Err(error) => {
+                // Just allocated here, so it is not foreign.
+                let _ = self.free(allocation);
+                Err(error)
+            }
+        }
+    }
+
+    fn create_alone_in_pool<C: Class<D>>(
+        &self,
+        pool: &Pool,
+        info: &C::Info<'_>,
+        desc: &AllocationDesc,
+    ) -> Result<(C::Handle, Allocation), ResourceError> {
+        let device = self.device();
+        let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
+        // SAFETY: made just now, and no queue has seen it.
+        let unmake = |handle| unsafe { C::destroy(device, handle) };
+        let made = self.by_pool_types(pool, desc, |set| {
+            self.make_alone((pool.index, set), desc, None, true, make, unmake)
+        });
+        let (allocation, handle) = made.map_err(ResourceError::Allocation)?;
+        // The pool may have been reset since.
+        let noted = self.hold(&allocation).map(|_held| self.note_resource(&allocation));
+        match noted {
+            Ok(()) => Ok((handle, allocation)),
+            Err(error) => {
+                unmake(handle);
+                Err(ResourceError::Access(error))
+            }
+        }
+    }
+
+    /// Lets the pool of an allocation that the caller [holds](Self::hold) know that there is a resource in it.
+    fn note_resource(&self, allocation: &Allocation) {
+        let Some(slot) = self.pools.get(allocation.pool) else { return };
+        let mut guard = locked(&slot.state);
+        if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
+            detail.has_resource = true;
+        }
     }
 
     fn create_placed<C: Class<D>>(
@@ -547,52 +698,77 @@ impl<D: Device> Allocator<D> {
         // Said so that the pool ties the memory to its resource.
         let desc = &AllocationDesc { dedicated: Dedicated::Always, ..desc.clone() };
         self.by_ranking(desc, |memory_type, desc| {
-            let attempt = || self.make_alone(desc, memory_type, options, exclusive, &make, &unmake);
-            self.waiting(|| {
-                attempt().or_else(
-                    |refused| {
-                        if self.make_room(memory_type, refused) { attempt() } else { Err(refused) }
-                    },
-                )
-            })
+            let pool = self.own_shard(self.default_pool_for(memory_type, desc));
+            self.make_alone((pool, 0), desc, options, exclusive, &make, &unmake)
         })
     }
 
+    /// The same from one memory type of one pool; where that is refused, once more in place of empty blocks.
     fn make_alone<H>(
         &self,
+        from: (u32, usize),
         desc: &AllocationDesc,
-        memory_type: MemoryTypeIndex,
         options: Option<&D::MemoryOptions>,
         exclusive: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
-        let (device, size) = (self.device(), desc.requirements.size);
+        let (pool, set) = from;
         if desc.growth == Growth::Forbidden {
-            return Err(AllocationError::WouldGrow { requested: size, free: 0, largest_free: 0 });
+            let requested = desc.requirements.size;
+            return Err(AllocationError::WouldGrow { requested, free: 0, largest_free: 0 });
         }
+        let (getting, fitted, source) = self.announce(pool, set, desc)?;
+        let options = options.or(source.options.as_ref());
+        let attempt = || self.get_alone(desc, &source, options, &make, &unmake);
+        let got = self.waiting(|| {
+            attempt().or_else(|refused| {
+                if self.make_room(source.memory_type, refused) { attempt() } else { Err(refused) }
+            })
+        });
+        let (got, handle) = match got {
+            Ok((memory, handle)) => (Ok((memory, Role::Tied)), Some(handle)),
+            Err(error) => (Err(error), None),
+        };
+        let settled = self.settle(getting, pool, got, &Fitted { exclusive, ..fitted }, desc);
+        match (settled, handle) {
+            (Ok(allocation), Some(handle)) => Ok((allocation, handle)),
+            (Err(error), handle) => {
+                handle.into_iter().for_each(unmake);
+                Err(error)
+            }
+            (Ok(_), None) => unreachable!("what was not made is not settled"),
+        }
+    }
+
+    /// Gets memory together with what stands in it from the driver.
+    fn get_alone<H>(
+        &self,
+        desc: &AllocationDesc,
+        source: &Source<D>,
+        options: Option<&D::MemoryOptions>,
+        make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
+        unmake: impl Fn(H),
+    ) -> Result<(OwnedMemory<D>, H), AllocationError> {
+        let (device, size, memory_type) = (self.device(), desc.requirements.size, source.memory_type);
         let refused = |error| self.heaps.refused(device, memory_type, size, error);
         let memory = MemoryDesc::new(memory_type, size).with_priority(desc.priority).with_options(options);
-        let charge = self.heaps.charge(device, memory_type, size, desc.budget)?;
+        let charge = self.heaps.charge(device, memory_type, size, source.wish)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
         // SAFETY: made just now, with this type and size, and known to nobody else.
-        let owned = unsafe { OwnedMemory::adopt(device, raw, memory_type, size) };
-        let adopted = owned.map_err(refused).and_then(|memory| {
-            charge.keep();
-            self.adopt(self.own_shard(self.default_pool_for(memory_type, desc)), memory, exclusive, desc)
-        });
-        match adopted {
-            Ok(allocation) => {
+        match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
+            Ok(memory) => {
+                charge.keep();
                 if let Some(name) = &desc.name {
-                    // SAFETY: made just now, and owned by the allocation.
+                    // SAFETY: made just now, and nobody else can free it yet.
                     unsafe { device.name_memory(raw, name.as_str()) };
                 }
-                Ok((allocation, handle))
+                Ok((memory, handle))
             }
             Err(error) => {
                 unmake(handle);
-                Err(error)
+                Err(refused(error))
             }
         }
     }

@@ -105,7 +105,10 @@ impl<D: Device> Allocator<D> {
     /// A shard's slot, with its pool made when it is entered first.
     pub(super) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
         let slot = self.pools.get_or_make(pool).ok_or(AllocationError::ForeignPool)?;
-        slot.made.call_once(|| *locked(&slot.state) = self.new_default_pool(pool % self.pools_per_shard()));
+        // Made again where the device panicked in it.
+        slot.made.call_once_force(|_| {
+            *locked(&slot.state) = self.new_default_pool(pool % self.pools_per_shard());
+        });
         Ok(slot)
     }
 
@@ -201,7 +204,11 @@ impl<D: Device> Allocator<D> {
         let fitted = self.fit(state, 0, desc)?;
         let placed = state.place(slot, 0, &fitted, desc)?;
         self.watch(state);
-        Ok(placed.map(|record| self.token(pool, record, slot)))
+        let placed = placed.map(|record| self.token(pool, record, slot));
+        let untold = state.untold.take();
+        drop(guard);
+        placed.iter().for_each(|token| self.tell_priority(token, untold));
+        Ok(placed)
     }
 
     /// What serving a request from the shards of a default pool would do.

@@ -275,7 +275,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
-        for chunk in bytes.chunks(self.chunk as usize) {
+        for chunk in bytes.chunks(self.chunk_len()) {
             let [up, _] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
             self.allocator.write(up.allocation(), 0, chunk)?;
             self.copy(Direction::Up, to, done, chunk.len() as u64)?;
@@ -291,13 +291,18 @@ impl<'a, D: Device> Transfer<'a, D> {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;
-        for chunk in bytes.chunks_mut(self.chunk as usize) {
+        for chunk in bytes.chunks_mut(self.chunk_len()) {
             self.copy(Direction::Down, from, done, chunk.len() as u64)?;
             let [_, down] = self.staging.as_ref().ok_or(DeviceError::Unsupported)?;
             self.allocator.read(down.allocation(), 0, chunk)?;
             done += chunk.len() as u64;
         }
         Ok(())
+    }
+
+    /// Bytes of a chunk, at least 1: a buffer of none is never created.
+    fn chunk_len(&self) -> usize {
+        usize::try_from(self.chunk).unwrap_or(usize::MAX).max(1)
     }
 
     /// Copies one chunk between a staging buffer and the other place, and waits for it.

@@ -21,16 +21,17 @@
 //! first request of a pool waits, unless [`Allocator::reserve`] was called before.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::allocate::no_memory_type;
 use super::allocator::Allocator;
 use super::block_set::Role;
-use super::pool::{PoolSlot, PoolState};
+use super::pool::{Getting, PoolSlot, PoolState};
 use super::{AllocationDesc, AllocationError, BudgetWish};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::sync::locked;
@@ -86,7 +87,7 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn add(&mut self, bytes: u64) {
-        self.now += bytes;
+        self.now = self.now.saturating_add(bytes);
     }
 
     pub(super) fn tick(&mut self) {
@@ -244,9 +245,9 @@ impl<D: Device> Allocator<D> {
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
         let source = state.source_ahead(wish);
-        // Who finds no room meanwhile waits for this block.
-        let first = !core::mem::replace(&mut state.sets[0].growing, true);
-        state.pending += 1;
+        // Threads that find no room meanwhile wait for this block.
+        let first = !state.sets[0].growing;
+        let getting = Getting::begin(slot, state, 0, first);
         drop(guard);
         let memory = MemoryDesc::new(source.memory_type, size)
             .with_priority(source.priority)
@@ -256,19 +257,15 @@ impl<D: Device> Allocator<D> {
 
         let mut guard = locked(&slot.state);
         let mut refused = None;
+        getting.end(guard.as_mut());
         let result = match (guard.as_mut(), got) {
-            (Some(state), got) => {
-                state.pending -= 1;
-                state.sets[0].growing &= !first;
-                got.map(|memory| state.add_empty(slot, memory, Role::Shared))
-            }
+            (Some(state), got) => got.map(|memory| state.add_empty(slot, memory, Role::Shared)),
             // The pool is gone.
             (None, got) => {
                 refused = got.ok();
                 Err(AllocationError::ForeignPool)
             }
         };
-        slot.grown.notify_all();
         drop(guard);
         refused.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
         result.map(|()| size)
@@ -366,7 +363,8 @@ impl<D: Device> PoolState<D> {
 
     fn ahead_block_size(&self, wanted: u64, heap_size: u64) -> u64 {
         let next = self.next_block_size(0, heap_size);
-        next.max(wanted.next_power_of_two().min(self.largest_block_size(heap_size)))
+        let wanted = wanted.checked_next_power_of_two().unwrap_or(u64::MAX);
+        next.max(wanted.min(self.largest_block_size(heap_size)))
     }
 
     /// Room in shared blocks, in one piece each; counted no further than `enough`.
@@ -402,8 +400,15 @@ impl<D: Device> PoolState<D> {
 /// ```
 pub struct Keeper<D: Device> {
     allocator: Arc<Allocator<D>>,
-    stop: Arc<AtomicBool>,
+    shared: Arc<KeeperShared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What a keeper and its thread share.
+#[derive(Debug, Default)]
+struct KeeperShared {
+    stop: AtomicBool,
+    panics: AtomicU64,
 }
 
 /// How long the keeper sleeps when nobody calls it.
@@ -416,28 +421,40 @@ impl<D: Device> Keeper<D> {
     ///
     /// That of the system when it has no thread to give.
     pub fn spawn(allocator: Arc<Allocator<D>>) -> io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(KeeperShared::default());
         let work = {
-            let (allocator, stop) = (Arc::clone(&allocator), Arc::clone(&stop));
+            let (allocator, shared) = (Arc::clone(&allocator), Arc::clone(&shared));
             move || {
-                while !stop.load(Relaxed) {
+                while !shared.stop.load(Relaxed) {
                     allocator.wait_for_upkeep(NAP);
-                    allocator.keep_up();
+                    // A thread that died of a device's panic would let the allocator's memory pile up, unnoticed.
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| allocator.keep_up())) {
+                        shared.panics.fetch_add(1, Relaxed);
+                        // What was thrown may panic when it is dropped.
+                        core::mem::forget(panic);
+                    }
                 }
             }
         };
         let thread = std::thread::Builder::new().name("allotment keeper".into()).spawn(work)?;
-        Ok(Self { allocator, stop, thread: Some(thread) })
+        Ok(Self { allocator, shared, thread: Some(thread) })
+    }
+
+    /// Returns how often the [upkeep](Allocator::keep_up) panicked since the thread started: 0, unless the device does.
+    /// The panic hook has reported each panic; the thread went on after it.
+    #[must_use]
+    pub fn panics(&self) -> u64 {
+        self.shared.panics.load(Relaxed)
     }
 }
 
 impl<D: Device> Drop for Keeper<D> {
     /// Waits for what the thread is doing.
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.shared.stop.store(true, Relaxed);
         self.allocator.to_do.ring();
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported there.
+            // The thread catches what panics.
             let _ = thread.join();
         }
     }
@@ -445,6 +462,6 @@ impl<D: Device> Drop for Keeper<D> {
 
 impl<D: Device> fmt::Debug for Keeper<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").finish_non_exhaustive()
+        f.debug_struct("Keeper").field("panics", &self.panics()).finish_non_exhaustive()
     }
 }

@@ -11,7 +11,8 @@ use crate::device::{DedicatedNeed, Requirements, ResourceKind};
 impl Allocator<Device> {
     /// Allocates memory for a buffer that is not bound yet: memory of its own where the driver wants that
     /// for it or `desc` asks for it, else a part of a block. Of `desc`, the requirements and the kind are
-    /// replaced by the buffer's own. The memory is not bound; see [`bind_buffer`](Self::bind_buffer).
+    /// replaced by the buffer's own, save that memory types that they rule out stay ruled out, and that the place is a
+    /// multiple of their alignment too. The memory is not bound; see [`bind_buffer`](Self::bind_buffer).
     ///
     /// # Errors
     ///
@@ -28,14 +29,15 @@ impl Allocator<Device> {
     ) -> Result<Allocation, AllocationError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_buffer(buffer) };
-        let desc = AllocationDesc { requirements, kind: ResourceKind::Buffer, ..desc.clone() };
+        let desc = desc.for_resource(requirements).of_kind(ResourceKind::Buffer);
         // SAFETY: the caller's promise.
         unsafe { self.allocate_for(DedicatedTo::Buffer(buffer), &desc) }
     }
 
     /// Allocates memory for an image that is not bound yet: memory of its own where the driver wants that
     /// for it or `desc` asks for it, else a part of a block. Of `desc`, the requirements are replaced by the
-    /// image's own; its kind must say how the image is tiled. The memory is not bound; see
+    /// image's own, save that memory types that they rule out stay ruled out, and that the place is a multiple of their
+    /// alignment too; its kind must say how the image is tiled. The memory is not bound; see
     /// [`bind_image`](Self::bind_image).
     ///
     /// # Errors
@@ -55,7 +57,7 @@ impl Allocator<Device> {
     ) -> Result<Allocation, AllocationError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_image(image) };
-        let desc = AllocationDesc { requirements, ..desc.clone() };
+        let desc = desc.for_resource(requirements);
         // SAFETY: the caller's promise.
         unsafe { self.allocate_for(DedicatedTo::Image(image), &desc) }
     }
@@ -98,13 +100,17 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// [`ResourceError`] unless the buffer may stand in this memory type and fits at `offset`, or what the
-    /// driver refuses with. The buffer is not bound then.
+    /// driver refuses with; [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the
+    /// allocation shares a block. The buffer is not bound then.
     ///
     /// # Safety
     ///
     /// `buffer` is live, of the allocator's device, not sparse and not bound. It is destroyed before the
-    /// allocation is freed or its pool reset. Memory that was allocated for a resource of its own takes
-    /// that resource alone, at offset 0.
+    /// allocation is freed, moved by a defragmentation pass, or its pool reset: while the buffer lives, the
+    /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that was allocated
+    /// for a resource of its own takes that resource alone, at offset 0; a buffer that requires dedicated memory takes
+    /// no other than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
+    /// [exported or imported](MemoryOptions::exported_as) the buffer was created for the handle types.
     pub unsafe fn bind_buffer(
         &self,
         allocation: &Allocation,
@@ -128,7 +134,8 @@ impl Allocator<Device> {
     ///
     /// # Safety
     ///
-    /// As for [`bind_buffer`](Self::bind_buffer), and the image is not disjoint.
+    /// As for [`bind_buffer`](Self::bind_buffer), and the image is not disjoint. The image, too, is destroyed before the
+    /// allocation is moved.
     pub unsafe fn bind_image(
         &self,
         allocation: &Allocation,
@@ -151,7 +158,14 @@ impl Allocator<Device> {
         bind: impl FnOnce(vk::DeviceMemory, u64) -> Result<(), vk::Result>,
     ) -> Result<(), ResourceError> {
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
-        let place: Result<_, AccessError> = self.place_inside(allocation, offset, requirements);
+        let mut requirements = *requirements;
+        if requirements.dedicated == DedicatedNeed::Required
+            && self.info(allocation.id()).map_err(ResourceError::Access)?.dedicated
+        {
+            // That the memory was allocated for this resource is the caller's promise.
+            requirements.dedicated = DedicatedNeed::None;
+        }
+        let place: Result<_, AccessError> = self.place_inside(allocation, offset, &requirements);
         let place = place.map_err(ResourceError::Access)?;
         bind(place.memory, place.offset)
             .map_err(|error| ResourceError::Device(crate::device::vulkan::refused(error)))

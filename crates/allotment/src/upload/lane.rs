@@ -20,11 +20,11 @@ use core::mem;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use super::WaitFor;
 use super::error::{RingError, UploadError};
 use super::slice::UploadSlice;
 use super::tracked_ring::FRAMES;
 use super::upload_ring::UploadRing;
+use super::{RingDesc, WaitFor};
 use crate::Alignment;
 use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageCopy, QueueIndex, Submission, TexelBlock,
@@ -295,7 +295,9 @@ impl<D: Device> Lane<D> {
                     self.batches.reserve(FRAMES);
                     self.targets.reserve(TARGETS);
                     let tracker = memory.deferred().tracker();
-                    none.insert(UploadRing::new(memory.allocator(), tracker, self.capacity)?)
+                    // It is only copied from.
+                    let desc = RingDesc::upload(self.capacity);
+                    none.insert(UploadRing::new(memory.allocator(), tracker, &desc)?)
                 }
             };
             let (wait, refusal) = match ring.allocate(size, alignment) {

@@ -19,6 +19,9 @@
 //! | results of the device: queries, screenshots, feedback | [`ReadbackRing`] |
 //! | a buffer of another kind, or of an API that is none of ours | [`Ring`] |
 //!
+//! A buffer is created for what the GPU does with it: [`RingDesc`] and [`UploadPoolDesc`] say what that is beside
+//! copies, and which memory the buffer is in. What an [`Uploader`] stages is only copied.
+//!
 //! A ring for all threads forces them into the same frame, and one for each wastes what most of them do not
 //! use: that is why there are pages.
 //!
@@ -38,6 +41,7 @@ mod lane;
 mod pool;
 mod readback;
 mod ring;
+mod ring_desc;
 mod slice;
 mod tracked_ring;
 mod upload_ring;
@@ -50,6 +54,7 @@ pub use lane::WhenFull;
 pub use pool::{DEFAULT_KEPT_BYTES, DEFAULT_PAGE_SIZE, UploadPool, UploadPoolDesc, UploadPoolStatistics};
 pub use readback::{ReadbackRing, ReadbackTicket};
 pub use ring::{Ring, RingStatistics};
+pub use ring_desc::RingDesc;
 pub use slice::{UploadPlace, UploadSlice};
 pub use upload_ring::UploadRing;
 pub use uploader::{ImageWrite, Uploader, UploaderDesc, UploaderStatistics};

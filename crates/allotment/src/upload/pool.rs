@@ -36,7 +36,17 @@ pub const DEFAULT_PAGE_SIZE: u64 = 1 << 20;
 pub const DEFAULT_KEPT_BYTES: u64 = 64 << 20;
 
 /// How pages are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```
+/// use allotment::upload::UploadPoolDesc;
+/// use ash::vk::BufferUsageFlags;
+///
+/// // On Vulkan, pages that shaders read constants from. On Direct3D 12 no flags are needed.
+/// let usage = BufferUsageFlags::UNIFORM_BUFFER.as_raw().into();
+/// let desc = UploadPoolDesc::default().with_page_size(256 << 10).with_usage(usage);
+/// assert_eq!(desc.page_size, 256 << 10);
+/// ```
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UploadPoolDesc {
     /// Bytes of a page. What is larger gets a buffer of its own.
@@ -44,20 +54,56 @@ pub struct UploadPoolDesc {
     /// Bytes of free pages that are kept at most. With less than is in flight as a rule, each frame makes pages
     /// and gives them back.
     pub kept_bytes: u64,
-    /// What the memory is for; the CPU has to reach it.
-    pub intent: Intent,
-    /// The graphics API's usage flags of the buffers, as in [`BufferDesc::usage`].
+    /// The graphics API's usage flags of the buffers, as in [`BufferDesc::usage`]. Copies from and to a page are always
+    /// possible.
     pub usage: u64,
+    /// The memory that is wanted: unless said otherwise for [`Intent::Upload`]. Its requirements are replaced by the
+    /// buffers' own, its lifetime is chosen by the pool, and host-visible memory is required beside what it asks for.
+    pub memory: AllocationDesc,
+}
+
+impl UploadPoolDesc {
+    /// The same with pages of another size in bytes.
+    #[must_use]
+    pub fn with_page_size(mut self, page_size: u64) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// The same with so many bytes of free pages kept at most.
+    #[must_use]
+    pub fn with_kept_bytes(mut self, kept_bytes: u64) -> Self {
+        self.kept_bytes = kept_bytes;
+        self
+    }
+
+    /// The same with usage flags of the graphics API.
+    #[must_use]
+    pub fn with_usage(mut self, usage: u64) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// The same in memory for another intent.
+    #[must_use]
+    pub fn with_intent(mut self, intent: Intent) -> Self {
+        self.memory.intent = intent;
+        self
+    }
+
+    /// The same with other wishes for the memory: its properties, its priority, its budget, its name.
+    #[must_use]
+    pub fn with_memory(mut self, memory: AllocationDesc) -> Self {
+        self.memory = memory;
+        self
+    }
 }
 
 impl Default for UploadPoolDesc {
     fn default() -> Self {
-        Self {
-            page_size: DEFAULT_PAGE_SIZE,
-            kept_bytes: DEFAULT_KEPT_BYTES,
-            intent: Intent::Upload,
-            usage: 0,
-        }
+        let memory = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+        let memory = memory.named("upload page").in_category("upload");
+        Self { page_size: DEFAULT_PAGE_SIZE, kept_bytes: DEFAULT_KEPT_BYTES, usage: 0, memory }
     }
 }
 
@@ -95,15 +141,19 @@ pub struct UploadPoolStatistics {
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::upload::{UploadPool, UploadPoolDesc};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};
+/// use ash::vk::BufferUsageFlags;
 ///
 /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
-/// let pool = UploadPool::new(&allocator, &tracker, UploadPoolDesc::default());
+/// // Vulkan wants to know that shaders will read constants here. On Direct3D 12 no flags are needed.
+/// let desc = UploadPoolDesc::default().with_usage(BufferUsageFlags::UNIFORM_BUFFER.as_raw().into());
+/// let pool = UploadPool::new(&allocator, &tracker, desc);
 ///
 /// let recording = tracker.record("shadows");
 /// let mut arena = pool.arena(recording.id());
-/// let mut constants = arena.allocate(64, Alignment::new(256)?)?;
+/// // Ranges of constants begin and end at multiples of 256 bytes on every device.
+/// let mut constants = arena.allocate(256, Alignment::new(256)?)?;
 /// constants.write(0, &[1; 64])?;
 /// println!("bind {:?} at {}", constants.buffer(), constants.offset());
 /// drop(arena);
@@ -175,7 +225,7 @@ impl<D: Device> UploadPool<D> {
     /// Takes back what recordings are done with, and gives back what is too much. Arenas do so by themselves
     /// when they need pages; once a frame keeps the pool small when none does.
     pub fn reclaim(&self) -> Reclaimed {
-        self.shared.retired.reclaim(|page| self.keep(page))
+        self.shared.retired.reclaim_here(|page| self.keep(page))
     }
 
     /// Gives back all free pages.
@@ -228,8 +278,7 @@ impl<D: Device> UploadPool<D> {
     fn make(&self, size: u64, lifetime: Lifetime) -> Result<MappedBuffer<D>, ArenaError> {
         let Shared { allocator, desc, state, .. } = &*self.shared;
         let info = BufferDesc::new(size).with_usage(desc.usage).into();
-        let wanted = AllocationDesc::new(Requirements::new(0), desc.intent);
-        let wanted = wanted.named("upload page").in_category("upload").living(lifetime);
+        let wanted = desc.memory.clone().living(lifetime);
         let made = MappedBuffer::new(allocator, &info, &wanted);
         let State { free, statistics, .. } = &mut *locked(state);
         match made {

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use allotment_suballoc::Alignment;
 
 use super::tracked_ring::{FRAMES, TrackedRing};
-use super::{ReadbackError, RingError, RingStatistics, WaitFor};
+use super::{ReadbackError, RingDesc, RingError, RingStatistics, WaitFor};
 use crate::device::{Device, DeviceError, TimelinePoint};
 use crate::lifetime::SubmissionTracker;
-use crate::memory::{AccessError, Allocator, Intent, MappedBuffer, ResourceError};
+use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError};
 
 /// Room that the device writes and the CPU reads, which comes back frame by frame.
 ///
@@ -30,13 +30,13 @@ use crate::memory::{AccessError, Allocator, Intent, MappedBuffer, ResourceError}
 /// use allotment::device::host::{HostDevice, Profile};
 /// use allotment::device::{Device, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
-/// use allotment::upload::{ReadbackError, ReadbackRing, WaitFor};
+/// use allotment::upload::{ReadbackError, ReadbackRing, RingDesc, WaitFor};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};
 ///
 /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
-/// let mut ring = ReadbackRing::new(&allocator, &tracker, 1 << 20)?;
+/// let mut ring = ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(1 << 20))?;
 ///
 /// let recording = tracker.record("a query");
 /// let ticket = ring.allocate(8, Alignment::new(8)?)?;
@@ -101,20 +101,20 @@ impl ReadbackTicket {
 }
 
 impl<D: Device> ReadbackRing<D> {
-    /// A ring of `capacity` bytes in memory for [`Intent::Readback`].
+    /// A ring over a buffer that is created as described.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] where there is no such buffer to be had.
+    /// [`ResourceError`] where there is no such buffer to be had, as for a capacity of 0.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
-        capacity: u64,
+        desc: &RingDesc,
     ) -> Result<Self, ResourceError> {
-        TrackedRing::new(allocator, tracker, capacity, Intent::Readback, "readback ring").map(Self::with)
+        TrackedRing::new(allocator, tracker, desc).map(Self::with)
     }
 
-    /// A ring over a buffer of the caller's making: with more usages.
+    /// A ring over a buffer of the caller's making: one that [`RingDesc`] cannot describe.
     #[must_use]
     pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
         Self::with(TrackedRing::over(tracker, buffer))

@@ -4,10 +4,10 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::Ring;
-use crate::device::{BufferDesc, Device, Requirements};
+use super::{Ring, RingDesc};
+use crate::device::{BufferDesc, Device};
 use crate::lifetime::{RetireQueue, SubmissionTracker};
-use crate::memory::{AllocationDesc, Allocator, Intent, MappedBuffer, ResourceError};
+use crate::memory::{Allocator, MappedBuffer, ResourceError};
 
 /// Frames that are pending at most times: three in flight of two or three submissions each, and some.
 pub(super) const FRAMES: usize = 16;
@@ -24,12 +24,10 @@ impl<D: Device> TrackedRing<D> {
     pub(super) fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
-        capacity: u64,
-        intent: Intent,
-        name: &'static str,
+        desc: &RingDesc,
     ) -> Result<Self, ResourceError> {
-        let desc = AllocationDesc::new(Requirements::new(0), intent).named(name).in_category("upload");
-        Ok(Self::over(tracker, MappedBuffer::new(allocator, &BufferDesc::new(capacity).into(), &desc)?))
+        let info = BufferDesc::new(desc.capacity).with_usage(desc.usage).into();
+        Ok(Self::over(tracker, MappedBuffer::new(allocator, &info, &desc.memory)?))
     }
 
     pub(super) fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {

@@ -9,10 +9,10 @@ use allotment_suballoc::Alignment;
 
 use super::slice::{UploadPlace, UploadSlice};
 use super::tracked_ring::TrackedRing;
-use super::{RingError, RingStatistics};
+use super::{RingDesc, RingError, RingStatistics};
 use crate::device::{Device, MemoryTypeIndex, TimelinePoint};
 use crate::lifetime::SubmissionTracker;
-use crate::memory::{Allocator, Intent, MappedBuffer, ResourceError};
+use crate::memory::{Allocator, MappedBuffer, ResourceError};
 
 /// Room for what the CPU writes and the device reads once, which comes back frame by frame.
 ///
@@ -25,16 +25,20 @@ use crate::memory::{Allocator, Intent, MappedBuffer, ResourceError};
 /// use allotment::device::host::{HostDevice, Profile};
 /// use allotment::device::{BufferCopy, Device, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
-/// use allotment::upload::UploadRing;
+/// use allotment::upload::{RingDesc, UploadRing};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};
+/// use ash::vk::BufferUsageFlags;
 ///
 /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
-/// let mut ring = UploadRing::new(&allocator, &tracker, 1 << 20)?;
+/// // Vulkan wants to know that shaders will read constants here. On Direct3D 12 no flags are needed.
+/// let desc = RingDesc::upload(1 << 20).with_usage(BufferUsageFlags::UNIFORM_BUFFER.as_raw().into());
+/// let mut ring = UploadRing::new(&allocator, &tracker, &desc)?;
 ///
 /// let recording = tracker.record("a frame");
-/// let mut constants = ring.allocate(64, Alignment::new(256)?)?;
+/// // Ranges of constants begin and end at multiples of 256 bytes on every device.
+/// let mut constants = ring.allocate(256, Alignment::new(256)?)?;
 /// constants.write(0, &[1; 64])?;
 /// println!("bind {:?} at {}", constants.buffer(), constants.offset());
 /// let work = Submission::default();
@@ -62,21 +66,20 @@ pub struct UploadRing<D: Device> {
 }
 
 impl<D: Device> UploadRing<D> {
-    /// A ring of `capacity` bytes in memory for [`Intent::Upload`].
+    /// A ring over a buffer that is created as described.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] where there is no such buffer to be had.
+    /// [`ResourceError`] where there is no such buffer to be had, as for a capacity of 0.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
-        capacity: u64,
+        desc: &RingDesc,
     ) -> Result<Self, ResourceError> {
-        let inner = TrackedRing::new(allocator, tracker, capacity, Intent::Upload, "upload ring")?;
-        Ok(Self { inner })
+        Ok(Self { inner: TrackedRing::new(allocator, tracker, desc)? })
     }
 
-    /// A ring over a buffer of the caller's making: with another intent, with more usages.
+    /// A ring over a buffer of the caller's making: one that [`RingDesc`] cannot describe.
     #[must_use]
     pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
         Self { inner: TrackedRing::over(tracker, buffer) }

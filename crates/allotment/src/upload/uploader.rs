@@ -245,6 +245,9 @@ impl<D: Device> Uploader<D> {
             return Err(UploadError::ReadOnly { memory_type: place.memory_type });
         }
         to.check_usage(TransferUsage::DST)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
         self.buffers.check(bytes.len() as u64)?;
         let target = to.allocation().id();
         let mut done = offset;

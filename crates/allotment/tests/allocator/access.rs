@@ -6,9 +6,9 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint, Wait,
 };
 use allotment::memory::{AccessError, Buffer, Dedicated, Name, Place};
-use allotment::{Intent, ResourceKind};
+use allotment::{Algorithm, Intent, ResourceKind};
 
-use crate::rig::{DISCRETE, KIB, MIB, MOBILE, Rig, wanted};
+use crate::rig::{DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};
 
 type HostDevice = allotment::device::host::HostDevice;
 
@@ -185,4 +185,53 @@ fn device_memory_that_cannot_be_mapped_says_so_and_has_no_address() {
     assert_eq!(rig.flush(&allocation, 0..1), Err(refused));
     assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped));
     rig.free(allocation).unwrap();
+}
+
+#[test]
+fn what_an_allocation_occupies_is_all_that_nothing_else_gets() {
+    for algorithm in [Algorithm::Tlsf, Algorithm::Buddy, Algorithm::Linear] {
+        // On the second, images are rounded up to 1 KiB.
+        for name in [DISCRETE, FINE] {
+            let rig = Rig::with(profile(name), |desc| (desc.algorithm, desc.shards) = (algorithm, 1));
+            let sizes = [5, 1000, 1024, 1025, 300, 70 * KIB, 3, MIB - 1, 5000];
+            let live: Vec<_> = (0..2 * sizes.len())
+                .map(|i| {
+                    let kind = if i % 3 == 0 { ResourceKind::OptimalImage } else { ResourceKind::Buffer };
+                    let mut desc = wanted(1, Intent::Device).of_kind(kind);
+                    desc.requirements = aligned(sizes[i % sizes.len()], [1, 16, 256][i % 3]);
+                    rig.allocate(&desc).unwrap()
+                })
+                .collect();
+            let mut ranges: Vec<_> =
+                live.iter().map(|one| (rig.memory_of(one), rig.info(one.id()).unwrap(), one)).collect();
+            ranges.sort_by_key(|(memory, _, one)| (*memory, rig.place(one).unwrap().offset));
+            for pair in ranges.windows(2) {
+                let [(memory, info, one), (next_memory, _, next)] = pair else { unreachable!() };
+                let end = rig.place(one).unwrap().offset + info.occupied;
+                assert!(end <= info.block_size, "{algorithm:?} {name}");
+                assert!(
+                    memory != next_memory || end <= rig.place(next).unwrap().offset,
+                    "{algorithm:?} {name}"
+                );
+            }
+            let statistics = rig.statistics();
+            let occupied: u64 = ranges.iter().map(|(_, info, _)| info.occupied).sum();
+            assert_eq!(occupied, statistics.allocation_bytes + statistics.rounding, "{algorithm:?} {name}");
+            let cells = ranges.iter().all(|(_, info, _)| info.occupied.is_power_of_two());
+            assert_eq!(cells, algorithm == Algorithm::Buddy);
+            rig.free_all(live);
+        }
+    }
+}
+
+#[test]
+fn an_allocation_in_dedicated_memory_that_is_used_again_occupies_all_of_it() {
+    let rig = Rig::new(DISCRETE);
+    let large = rig.allocate(&wanted(310 * MIB, Intent::Device)).unwrap();
+    rig.free(large).unwrap();
+    let smaller = rig.allocate(&wanted(300 * MIB, Intent::Device)).unwrap();
+    let info = rig.info(smaller.id()).unwrap();
+    assert!(info.dedicated);
+    assert_eq!((info.size, info.occupied, info.block_size), (300 * MIB, 310 * MIB, 310 * MIB));
+    rig.free(smaller).unwrap();
 }

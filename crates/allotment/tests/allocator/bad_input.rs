@@ -1,7 +1,9 @@
 //! What makes no sense is refused with a value that says why, and changes nothing.
 
 use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{BufferDesc, DedicatedNeed, DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::device::{
+    BufferDesc, DedicatedNeed, DescriptionError, DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask,
+};
 use allotment::memory::{
     AccessError, BlockSizes, BlockSizing, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
     Foreign, ResourceError,
@@ -26,7 +28,7 @@ fn a_size_of_zero_is_refused_everywhere() {
     assert_eq!(rig.allocate_in(&pool, &zero).unwrap_err(), AllocationError::ZeroSize);
     assert_eq!(rig.would_grow(&zero).unwrap_err(), AllocationError::ZeroSize);
     let made = rig.create_buffer(&BufferDesc::new(0), &zero).unwrap_err();
-    assert_eq!(made, ResourceError::Device(DeviceError::Unsupported));
+    assert_eq!(made, ResourceError::Device(DeviceError::InvalidDescription(DescriptionError::ZeroSize)));
     rig.destroy_pool(pool).unwrap();
 }
 
@@ -61,7 +63,13 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
                 }
             }
             let made = rig.create_buffer(&BufferDesc::new(size), &wanted(1, Intent::Device)).unwrap_err();
-            assert_eq!(made, ResourceError::Device(DeviceError::Unsupported));
+            let rule = match made {
+                ResourceError::Device(DeviceError::InvalidDescription(rule)) => rule,
+                other => panic!("{other}"),
+            };
+            assert!(matches!(rule, DescriptionError::AboveLimit { requested, .. } if requested == size));
+            let names = ["maxMemoryAllocationSize", "of this library"];
+            assert!(names.iter().any(|name| rule.to_string().contains(name)), "{rule}");
         }
         assert_eq!(rig.device_calls().allocate, 0);
         pools.into_iter().for_each(|pool| rig.destroy_pool(pool).unwrap());
@@ -299,7 +307,7 @@ fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
     let rig = Rig::new(DISCRETE);
     let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Never);
     desc.requirements.dedicated = DedicatedNeed::Required;
-    assert!(matches!(rig.allocate(&desc), Err(AllocationError::TooLargeForBlock { .. })));
+    assert_eq!(rig.allocate(&desc), Err(AllocationError::DedicatedRequired));
     let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::WouldGrow { .. })));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);

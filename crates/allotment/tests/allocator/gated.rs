@@ -1,5 +1,5 @@
 //! A device that waits in the middle of a call until the test lets it go on, so that a race is run in the
-//! one order that would go wrong.
+//! one order that would go wrong; or that panics there, as a device of somebody else may.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -8,8 +8,9 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use allotment::device::host::{HostBuffer, HostDevice, HostImage, HostMemory};
 use allotment::device::{
-    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
-    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc,
+    MemoryDesc, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue,
+    TransferUsage, Wait,
 };
 
 /// Where a call can be made to wait.
@@ -25,11 +26,17 @@ pub(crate) enum Gate {
     BeforeBind,
     /// After that, when the buffer is named.
     BeforeName,
+    /// Before work is submitted.
+    BeforeSubmit,
+    /// After the queue has it, before the caller knows.
+    AfterSubmit,
 }
 
 #[derive(Debug, Default)]
 struct State {
     closed: Option<Gate>,
+    /// Where so many calls panic.
+    panics: Option<(Gate, u32)>,
     waiting: u32,
     frees: u32,
 }
@@ -60,6 +67,11 @@ impl GatedDevice {
         self.state.1.notify_all();
     }
 
+    /// Makes the next `calls` that pass the gate panic there; those that wait there first, when they go on.
+    pub(crate) fn panic_at(&self, gate: Gate, calls: u32) {
+        self.state.0.lock().unwrap().panics = Some((gate, calls));
+    }
+
     /// Waits until so many calls wait at the gate.
     pub(crate) fn wait_for(&self, calls: u32) {
         let state = self.state.0.lock().unwrap();
@@ -79,8 +91,15 @@ impl GatedDevice {
         if state.closed == Some(gate) {
             state.waiting += 1;
             self.state.1.notify_all();
-            state = self.state.1.wait_while(state, |state| state.closed == Some(gate)).unwrap();
+            // Of a test that failed nobody opens the gate, and its threads are joined all the same.
+            let closed = |state: &mut State| state.closed == Some(gate);
+            state = self.state.1.wait_timeout_while(state, PATIENCE, closed).unwrap().0;
             state.waiting -= 1;
+        }
+        if let Some((at, calls)) = state.panics.filter(|&(at, calls)| at == gate && calls != 0) {
+            state.panics = Some((at, calls - 1));
+            drop(state);
+            panic!("the device panics: {gate:?}");
         }
     }
 }
@@ -227,10 +246,25 @@ unsafe impl Device for GatedDevice {
         queue: QueueIndex,
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
-        let nothing = submission.copies.is_empty() && submission.image_copies.is_empty();
-        assert!(nothing, "nothing is copied through the gate");
-        // SAFETY: there is nothing to keep alive.
-        unsafe { self.inner.submit(queue, &Submission { waits: submission.waits, ..Submission::default() }) }
+        let images = submission.image_copies.len() + submission.whole_images.len();
+        assert_eq!(images, 0, "no images are copied through the gate");
+        self.pass(Gate::BeforeSubmit);
+        let copies: Vec<BufferCopy<'_, HostDevice>> = submission
+            .copies
+            .iter()
+            .map(|&BufferCopy { from, from_offset, to, to_offset, size }| BufferCopy {
+                from,
+                from_offset,
+                to,
+                to_offset,
+                size,
+            })
+            .collect();
+        let work = Submission { waits: submission.waits, copies: &copies, ..Submission::default() };
+        // SAFETY: the caller's promise.
+        let submitted = unsafe { self.inner.submit(queue, &work) };
+        self.pass(Gate::AfterSubmit);
+        submitted
     }
 
     fn submitted(&self, queue: QueueIndex) -> TimelineValue {

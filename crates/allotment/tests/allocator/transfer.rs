@@ -1,11 +1,15 @@
 //! Bytes in and out of anything.
 
+use std::sync::Arc;
+
 use allotment::device::host::HostDevice;
 use allotment::device::{BufferDesc, Device, ImageDesc, QueueIndex, TransferUsage};
-use allotment::memory::{AccessError, Dedicated, ResourceError, Transfer, TransferError};
-use allotment::{AllocationDesc, Intent};
+use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::memory::{AccessError, Dedicated, OwningAllocator, ResourceError, Transfer, TransferError};
+use allotment::upload::{UploadError, Uploader, UploaderDesc};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
 
-use crate::rig::{COARSE, DISCRETE, KIB, MOBILE, Rig, wanted};
+use crate::rig::{COARSE, DISCRETE, KIB, MOBILE, Rig, profile, wanted};
 
 /// Less than what is moved, and no divisor of it.
 const CHUNK: u64 = 3 * KIB + 5;
@@ -126,4 +130,26 @@ fn a_buffer_is_copied_only_as_its_usage_allows() {
         rig.free(memory).unwrap();
         rig.destroy_buffer(buffer).unwrap();
     }
+}
+
+#[test]
+fn an_uploader_copies_into_a_buffer_only_as_its_usage_allows() {
+    let device = HostDevice::new(profile(COARSE));
+    let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
+    let tracker = SubmissionTracker::new(device.clone()).unwrap();
+    let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+    let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
+    let missing = UploadError::Access(AccessError::MissingUsage { missing: TransferUsage::DST });
+    let make = |usage| {
+        let info = BufferDesc::new(1000).with_usage(usage);
+        memory.create_buffer(&info, &wanted(1, Intent::Device)).unwrap()
+    };
+    let (no_target, no_source) = (make(HostDevice::NO_TRANSFER_DST), make(HostDevice::NO_TRANSFER_SRC));
+    assert_eq!(uploader.initialize(&no_target, 0, &[1; 100]), Err(missing));
+    assert_eq!(uploader.update(&no_target, 0, &[1; 100]), Err(missing));
+    assert_eq!(uploader.statistics().copies, 0);
+    uploader.update(&no_source, 0, &[1; 100]).unwrap();
+    uploader.submit().unwrap();
+    drop((uploader, no_target, no_source));
+    assert_eq!(device.complaints(), Vec::<String>::new());
 }

@@ -6,6 +6,7 @@
 mod bindings;
 #[path = "../common/counting.rs"]
 mod counting;
+mod extremes;
 mod failures;
 mod model;
 mod ranges;

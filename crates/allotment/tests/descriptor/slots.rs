@@ -1,10 +1,15 @@
 //! Bindless slots.
 
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 
+use allotment::Intent;
 use allotment::descriptor::{DescriptorError, Keep};
+use allotment::device::host::HostDescriptor;
+use allotment::device::{BufferUse, DescriptorDevice as _, SamplerDesc};
 
-use crate::rig::{Rig, numbers_of, value};
+use crate::rig::{Heap, Rig, mapped, numbers_of, value};
 
 #[test]
 fn a_slot_is_read_at_its_index() {
@@ -91,19 +96,93 @@ fn a_batch_is_all_or_nothing() {
 fn a_batch_with_a_descriptor_of_another_kind_takes_nothing() {
     let rig = Rig::new();
     let heap = rig.resources(16, 0, 0);
-    let sampler = {
-        use allotment::device::DescriptorDevice as _;
-        rig.device.create_sampler(&allotment::device::SamplerDesc::default()).unwrap()
-    };
-    let wrong = allotment::device::host::HostDescriptor::Sampler(&sampler);
+    let sampler = rig.device.create_sampler(&SamplerDesc::default()).unwrap();
+    let wrong = HostDescriptor::Sampler(&sampler);
     let batch = [(rig.number(0), None), (wrong, None), (rig.number(2), None)];
     let refused = heap.insert_all(batch.into_iter()).unwrap_err();
     assert!(matches!(refused, DescriptorError::WrongKind { .. }));
     assert_eq!(heap.statistics().slots.used, 0);
     assert_eq!(heap.insert_all((0..16).map(|i| (rig.number(i), None))).unwrap().len(), 16);
     // SAFETY: nothing uses it.
-    unsafe { allotment::device::DescriptorDevice::destroy_sampler(&rig.device, sampler) };
+    unsafe { rig.device.destroy_sampler(sampler) };
     rig.assert_no_complaints();
+}
+
+/// A batch whose descriptors are of a buffer that its caller destroys when the batch fails, as it may.
+fn a_failing_batch(rig: &Rig, heap: &Heap, how: &str) {
+    let goes = mapped(&rig.allocator, 64, Intent::Upload);
+    goes.write(0, &[9; 64]).unwrap();
+    let keep = Arc::new(goes);
+    let sampler = rig.device.create_sampler(&SamplerDesc::default()).unwrap();
+    {
+        // SAFETY: the buffer lives until its batch has failed, and the range lies in it.
+        let of = |at| unsafe { rig.device.buffer_descriptor(keep.handle(), at..at + 4, BufferUse::ReadOnly) };
+        let good = (0..5_u32).map(|i| (of(u64::from(i) * 4), Some(keep.clone() as Keep)));
+        let wrong = (HostDescriptor::Sampler(&sampler), None);
+        match how {
+            "a descriptor of another kind" => {
+                let batch: Vec<_> = good.chain([wrong]).collect();
+                let refused = heap.insert_all(batch.into_iter());
+                assert!(matches!(refused, Err(DescriptorError::WrongKind { .. })), "{refused:?}");
+            }
+            "a panic" => {
+                let batch =
+                    good.enumerate().map(|(i, item)| if i == 3 { panic!("of the test") } else { item });
+                let caught = catch_unwind(AssertUnwindSafe(|| heap.insert_all(batch)));
+                assert!(caught.is_err());
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(Arc::strong_count(&keep), 1, "{how}");
+    // SAFETY: no slot has it.
+    unsafe { rig.device.destroy_sampler(sampler) };
+}
+
+#[test]
+fn a_batch_that_fails_or_panics_leaves_no_descriptor_that_a_later_heap_would_get() {
+    for how in ["a descriptor of another kind", "a panic"] {
+        let rig = Rig::new();
+        let heap = rig.resources(8, 4, 16);
+        let stays = heap.insert(&rig.number(1), None).unwrap();
+        let before = heap.statistics();
+        a_failing_batch(&rig, &heap, how);
+        assert_eq!(heap.statistics(), before, "{how}");
+        for replace in [Heap::compact, |heap: &Heap| heap.grow(16, 4, 16)] {
+            replace(&heap).unwrap();
+            let recording = rig.record();
+            let view = heap.begin(&recording).unwrap();
+            // Nobody has these slots, so nobody reads them; a test may.
+            let found = rig.submit_reads(recording, view.heap(), &[0, 1, 2, 3, 4, 5, 6, 7]).wait();
+            assert_eq!(found, [value(1), 0, 0, 0, 0, 0, 0, 0], "{how}");
+        }
+        assert_eq!(stays.index(), 0);
+        assert_eq!(heap.insert_all((0..15).map(|i| (rig.number(i), None))).unwrap().len(), 15, "{how}");
+        rig.assert_no_complaints();
+    }
+}
+
+#[test]
+fn a_batch_that_has_fewer_descriptors_than_it_says_takes_as_many_slots() {
+    struct Fewer(u32);
+    impl Iterator for Fewer {
+        type Item = u32;
+        fn next(&mut self) -> Option<u32> {
+            self.0 = self.0.checked_sub(1)?;
+            Some(self.0)
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (8, Some(8))
+        }
+    }
+    impl ExactSizeIterator for Fewer {}
+    let rig = Rig::new();
+    let heap = rig.resources(8, 0, 16);
+    let slots = heap.insert_all(Fewer(3).map(|i| (rig.number(i), None))).unwrap();
+    assert_eq!((slots.len(), heap.statistics().slots.used), (3, 3));
+    let indices: Vec<_> = slots.iter().map(|slot| slot.index()).collect();
+    assert_eq!(rig.read(&heap, &indices), [value(2), value(1), value(0)]);
+    assert_eq!(heap.insert_all((0..5).map(|i| (rig.number(i), None))).unwrap().len(), 5);
 }
 
 /// What a slot keeps, and what happens when it goes.
@@ -149,7 +228,7 @@ fn a_destructor_that_panics_loses_neither_its_slot_nor_what_is_behind_it() {
     let second = heap.insert(&rig.number(2), Some(after.clone())).unwrap();
     heap.remove(first).unwrap();
     heap.remove(second).unwrap();
-    let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| heap.reclaim()));
+    let caught = catch_unwind(AssertUnwindSafe(|| heap.reclaim()));
     assert!(caught.is_err());
     assert_eq!((Arc::strong_count(&after), heap.statistics().slots.used), (1, 0));
     assert!(heap.insert(&rig.number(3), None).is_ok(), "and the heap goes on");

@@ -14,6 +14,7 @@ mod device_lost;
 mod diagrams;
 mod numbers;
 mod oracle;
+mod order;
 mod recordings;
 mod reuse;
 mod rig;

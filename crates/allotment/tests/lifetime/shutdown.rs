@@ -1,5 +1,6 @@
 //! The end: what is left and who holds it, and handles that outlive everything.
 
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Arc, Barrier, Mutex};
 
@@ -104,7 +105,140 @@ fn a_retire_queue_that_ends_drops_what_it_may_and_the_rest_when_recordings_close
     drop(released);
     assert_eq!(rig.dropped(), [1]);
     drop(open);
-    assert_eq!(rig.dropped(), [1, 3, 2], "the tracker has looked after them");
+    assert_eq!(rig.dropped(), [1, 2, 3], "the tracker has looked after them");
+}
+
+#[test]
+fn what_a_worker_drops_while_the_last_deletion_queue_waits_goes_with_its_recording() {
+    let device = HostDevice::new(Profile::named("integrated").unwrap());
+    device.set_latency(Duration::from_millis(30));
+    let tracker = SubmissionTracker::new(device.clone()).unwrap();
+    let (rig, deferred) = (Rig::new(1), DeferredDrop::new(&tracker));
+    let (first, second) = (deferred.own(rig.spy(1)), deferred.own(rig.spy(2)));
+    let submit = |recording: Recording| {
+        let work = Submission::default();
+        // SAFETY: there is nothing in it.
+        recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) }).unwrap();
+    };
+    let recording = tracker.record("frame 1");
+    drop(first);
+    submit(recording);
+    let ender = std::thread::spawn(move || drop(deferred));
+    // It waits for frame 1 now; a worker goes on for a frame.
+    std::thread::sleep(Duration::from_millis(5));
+    let recording = tracker.record("frame 2");
+    drop(second);
+    ender.join().unwrap();
+    assert_eq!(rig.dropped(), [1]);
+    submit(recording);
+    drop(tracker);
+    assert_eq!(rig.dropped(), [1, 2]);
+}
+
+#[test]
+fn a_queue_that_ends_while_another_thread_closes_recordings_loses_nothing() {
+    let (rig, rounds) = (Rig::new(1), scaled(30_000));
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                let recording = rig.tracker.record("another thread's");
+                core::hint::spin_loop();
+                drop(recording);
+            }
+        });
+        for _ in 0..rounds {
+            let released = RetireQueue::new(&rig.tracker);
+            released.retire(rig.spy(1));
+            drop(released);
+        }
+        over.store(true, Relaxed);
+    });
+    rig.tracker.poll();
+    assert_eq!(rig.dropped().len(), rounds);
+}
+
+#[test]
+fn what_a_queue_has_left_that_the_gpu_is_late_with_is_looked_at_again() {
+    type Look = fn(&Rig);
+    let looks: [(&str, Look); 5] = [
+        ("poll", |rig| rig.tracker.poll()),
+        ("a recording that is closed", |rig| drop(rig.tracker.record("a later one"))),
+        ("another retire queue", |rig| _ = RetireQueue::<u32>::new(&rig.tracker).reclaim(drop)),
+        ("another deletion queue", |rig| _ = DeferredDrop::new(&rig.tracker).reclaim()),
+        ("another queue that ends", |rig| {
+            let other = RetireQueue::new(&rig.tracker);
+            let open = rig.tracker.record("closed last");
+            other.retire(0);
+            drop(other);
+            drop(open);
+        }),
+    ];
+    for (name, look) in looks {
+        let rig = Rig::new(1);
+        let (released, deferred) = (RetireQueue::new(&rig.tracker), DeferredDrop::new(&rig.tracker));
+        let late = rig.run(QUEUE);
+        released.retire(rig.spy(1));
+        deferred.retire(rig.spy(2));
+        // Time passes at once on these timelines: the GPU is later than the end waits.
+        drop(released);
+        drop(deferred);
+        look(&rig);
+        assert_eq!(rig.dropped(), [], "{name}: the queue has it");
+        rig.complete(late);
+        look(&rig);
+        assert_eq!(rig.dropped(), [1, 2], "{name}");
+    }
+}
+
+/// Timelines of a GPU that is slow: whoever waits for it is told that the time is up, but something was completed
+/// meanwhile; unless it hangs.
+#[derive(Debug)]
+struct Slow {
+    timelines: ManualTimelines,
+    hangs: bool,
+}
+
+impl Timelines for Slow {
+    fn queue_count(&self) -> usize {
+        self.timelines.queue_count()
+    }
+
+    fn submitted(&self, queue: QueueIndex) -> TimelineValue {
+        self.timelines.submitted(queue)
+    }
+
+    fn completed(&self, queue: QueueIndex) -> Progress {
+        self.timelines.completed(queue)
+    }
+
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+        if let (Progress::Reached(value), false) = (self.completed(point.queue), self.hangs) {
+            self.timelines.complete(point.queue, TimelineValue(value.0 + 1));
+        }
+        self.timelines.wait(point, timeout)
+    }
+}
+
+#[test]
+fn the_last_handle_of_a_tracker_waits_for_a_gpu_that_comes_on_and_for_no_other() {
+    for hangs in [false, true] {
+        let (rig, timelines) = (Rig::new(1), ManualTimelines::new(1));
+        let tracker = SubmissionTracker::new(Slow { timelines: timelines.clone(), hangs }).unwrap();
+        let released = RetireQueue::new(&tracker);
+        let owned = DeferredDrop::new(&tracker).own(rig.spy(2));
+        for _ in 0..20 {
+            tracker.record("slow").submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
+        }
+        released.retire(rig.spy(1));
+        drop(released);
+        drop(tracker);
+        assert_eq!(rig.dropped(), if hangs { vec![] } else { vec![1] });
+        // The last that knows of the tracker is an owner.
+        timelines.submit(QUEUE);
+        drop(owned);
+        assert_eq!(rig.dropped(), if hangs { vec![] } else { vec![1, 2] });
+    }
 }
 
 /// Owns the next, and so on.

@@ -7,7 +7,7 @@ use allotment::device::vulkan::Device;
 use allotment::device::{BufferCopy, BufferDesc, Device as _, Submission, Wait};
 use allotment::lifetime::{DeferredDrop, SubmissionTracker};
 use allotment::memory::{OwnedBuffer, OwningAllocator, Transfer};
-use allotment::upload::{RingError, UploadRing, Uploader, UploaderDesc, WaitFor};
+use allotment::upload::{RingDesc, RingError, UploadRing, Uploader, UploaderDesc, WaitFor};
 use allotment::{Alignment, AllocationDesc, Intent, Requirements};
 
 use super::{Bench, OwnWay, failed};
@@ -37,7 +37,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     let memory = OwningAllocator::new(&bench.allocator, &DeferredDrop::new(&tracker));
     let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("streamed to");
     let target = memory.create_buffer(&BufferDesc::new(bench.size()).into(), &desc).map_err(failed)?;
-    let ring = UploadRing::new(&bench.allocator, &tracker, STAGING).map_err(failed)?;
+    let ring = UploadRing::new(&bench.allocator, &tracker, &RingDesc::upload(STAGING)).map_err(failed)?;
     let memory_type = ring.memory_type().get();
     let stream = Stream { bench, tracker, memory, target, memory_type };
 

@@ -4,7 +4,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
 use super::{ResourceInfo, Shared};
-use crate::device::{BufferDesc, DeviceError};
+use crate::device::{BufferDesc, DescriptionLimit, DeviceError};
 
 /// A buffer's description without its width.
 pub(super) const BUFFER: D3D12_RESOURCE_DESC = D3D12_RESOURCE_DESC {
@@ -33,7 +33,7 @@ impl From<BufferDesc> for ResourceInfo<'_> {
 impl Shared {
     /// Refuses what the runtime need not look at when it is asked for requirements.
     pub(super) fn check_buffer(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
-        let most = self.properties.limits.max_allocation_size.min(allotment_suballoc::MAX_SIZE);
-        if (1..=most).contains(&desc.Width) { Ok(()) } else { Err(DeviceError::Unsupported) }
+        let largest = self.properties.limits.max_allocation_size;
+        Ok(DescriptionLimit::check_buffer(desc.Width, u64::MAX, Some(largest))?)
     }
 }

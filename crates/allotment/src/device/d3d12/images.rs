@@ -5,14 +5,15 @@ use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, D
 
 use super::properties::ask_about;
 use super::{ResourceInfo, Shared};
-use crate::device::{DeviceError, ImageDesc, ResourceKind, Tiling};
+use crate::device::{DescriptionError, DeviceError, ImageDesc, ResourceKind, Tiling};
 
 /// A texture that can be sampled and copied from and to, and what the description's flags
 /// (`D3D12_RESOURCE_FLAGS`) add to that: those for render targets, depth buffers, unordered access and
 /// simultaneous access count. One of several samples a texel is a render target unless it is a depth buffer,
 /// since there are no others.
 ///
-/// What the device cannot make is refused with [`DeviceError::Unsupported`]; so are textures of linear
+/// An image without texels is refused with [`DeviceError::InvalidDescription`], what the device cannot make with
+/// [`DeviceError::Unsupported`]; so are textures of linear
 /// tiling, which Direct3D 12 has only between adapters. Other textures are described [as Direct3D 12
 /// does](ResourceInfo::new).
 impl From<ImageDesc> for ResourceInfo<'_> {
@@ -49,6 +50,8 @@ impl From<ImageDesc> for ResourceInfo<'_> {
         };
         let mut info = Self::new(raw);
         info.unchecked = true;
+        let of_3d = (is_3d && array_layers != 1).then_some(DescriptionError::ArrayOf3d);
+        info.broken = DescriptionError::check_image(&desc).err().or(of_3d);
         info
     }
 }
@@ -84,8 +87,13 @@ pub(super) fn is_compressed(format: DXGI_FORMAT) -> bool {
 
 /// Refuses what has no texels, of which runtimes say one thing or another.
 pub(super) fn check_extent(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
-    let none = desc.Width == 0 || desc.Height == 0 || desc.DepthOrArraySize == 0;
-    if none || desc.Format == DXGI_FORMAT_UNKNOWN { Err(DeviceError::Unsupported) } else { Ok(()) }
+    let width = u32::try_from(desc.Width).unwrap_or(u32::MAX);
+    // Of 0 levels the runtime makes all that there can be; depth and layers are one number.
+    DescriptionError::check_texels([width, desc.Height, 1], 1, desc.DepthOrArraySize.into())?;
+    if desc.Format == DXGI_FORMAT_UNKNOWN {
+        return Err(DescriptionError::UnknownFormat { format: 0 }.into());
+    }
+    Ok(())
 }
 
 /// The largest texture of Direct3D 12, in texels and layers.

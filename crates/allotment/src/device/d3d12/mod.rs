@@ -82,7 +82,8 @@ use super::budget::Budgets;
 use super::ledger::Ledger;
 use super::{
     DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc,
-    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint,
+    TimelineValue, TransferUsage, Wait,
 };
 
 use crate::sync::locked;
@@ -485,6 +486,15 @@ unsafe impl DeviceApi for Device {
 
     fn is_copyable_image(&self, info: &ResourceInfo<'_>) -> bool {
         whole_images::is_copyable_image(info)
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        self.shared.priority_support()
+    }
+
+    unsafe fn set_memory_priority(&self, memory: Memory, priority: Priority) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.set_priority(memory, priority) }
     }
 
     unsafe fn name_memory(&self, memory: Memory, name: &str) {

@@ -25,6 +25,9 @@ impl Shared {
         &self,
         info: &ResourceInfo<'_>,
     ) -> Result<(D3D12_RESOURCE_DESC, Requirements), DeviceError> {
+        if let Some(rule) = info.broken {
+            return Err(rule.into());
+        }
         let mut desc = info.desc;
         let target = desc.Flags.0 & TARGETS.0 != 0;
         if info.has_clear_value() && (info.is_buffer() || !target) {

@@ -9,7 +9,7 @@ use windows::core::Interface as _;
 use super::memory::Memory;
 use super::queues::LAST_WAIT;
 use super::{Device, Shared, refused};
-use crate::device::{Device as _, DeviceError, Priority, QueueIndex, TimelinePoint, Wait};
+use crate::device::{Device as _, DeviceError, Priority, PrioritySupport, QueueIndex, TimelinePoint, Wait};
 use crate::sync::locked;
 
 impl Device {
@@ -187,6 +187,14 @@ impl Shared {
     fn now(&self, memory: &[Memory], residency: Residency) {
         for &memory in memory {
             self.ledger.with(memory, |object| object.resident = residency == Residency::Resident);
+        }
+    }
+
+    /// Old runtimes take no priorities.
+    pub(super) fn priority_support(&self) -> PrioritySupport {
+        match self.raw.cast::<ID3D12Device1>() {
+            Ok(_) => PrioritySupport::AnyTime,
+            Err(_) => PrioritySupport::Ignored,
         }
     }
 

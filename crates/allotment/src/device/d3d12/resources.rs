@@ -8,7 +8,7 @@ use windows::core::Interface as _;
 
 use super::memory::Memory;
 use super::{MemoryOptions, Shared, create, refused};
-use crate::device::{DeviceError, MemoryDesc};
+use crate::device::{DescriptionError, DeviceError, MemoryDesc};
 
 /// A buffer or a texture that is wanted.
 ///
@@ -31,6 +31,8 @@ pub struct ResourceInfo<'a> {
     castable: &'a [DXGI_FORMAT],
     /// It was described without a promise that the device can make it: the device is asked first.
     pub(super) unchecked: bool,
+    /// The rule that the description breaks which it was made from.
+    pub(super) broken: Option<DescriptionError>,
 }
 
 /// How a resource begins.
@@ -46,7 +48,7 @@ impl<'a> ResourceInfo<'a> {
     #[must_use]
     pub const fn new(desc: D3D12_RESOURCE_DESC) -> Self {
         let initial = Initial::State(D3D12_RESOURCE_STATE_COMMON);
-        Self { desc, initial, clear_value: None, castable: &[], unchecked: false }
+        Self { desc, initial, clear_value: None, castable: &[], unchecked: false, broken: None }
     }
 
     /// The same, in another state at first. In upload and readback heaps there is one state only, which the

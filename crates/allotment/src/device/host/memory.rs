@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 
 use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties};
 use crate::device::{
-    DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, copy_bytes, read_bytes, write_bytes,
+    DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, Priority, copy_bytes, read_bytes, write_bytes,
 };
 use crate::sync::locked;
 
@@ -81,6 +81,8 @@ pub(super) struct MemoryObject {
     memory_type: MemoryTypeIndex,
     heap: HeapIndex,
     properties: MemoryProperties,
+    /// What was said last.
+    priority: Mutex<Priority>,
     /// What queues see.
     device_view: Bytes,
     /// What the CPU sees, where that is another thing until somebody flushes or invalidates.
@@ -101,6 +103,14 @@ impl MemoryObject {
 
     pub(super) fn properties(&self) -> MemoryProperties {
         self.properties
+    }
+
+    pub(super) fn priority(&self) -> Priority {
+        *locked(&self.priority)
+    }
+
+    pub(super) fn set_priority(&self, priority: Priority) {
+        *locked(&self.priority) = priority;
     }
 
     pub(super) fn is_freed(&self) -> bool {
@@ -255,7 +265,18 @@ impl Memories {
         let host_view = if apart { Some(Bytes::new(size)?) } else { None };
         let device_view = Bytes::new(size)?;
         let [mapped, freed] = [false; 2].map(AtomicBool::new);
-        Some(MemoryObject { size, memory_type, heap, properties, device_view, host_view, mapped, freed })
+        let priority = Mutex::new(Priority::NORMAL);
+        Some(MemoryObject {
+            size,
+            memory_type,
+            heap,
+            properties,
+            priority,
+            device_view,
+            host_view,
+            mapped,
+            freed,
+        })
     }
 
     pub(super) fn get(&self, memory: HostMemory) -> Option<Arc<MemoryObject>> {

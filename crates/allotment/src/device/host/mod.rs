@@ -41,9 +41,9 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use super::{
-    BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
-    MemoryProperties, QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint,
-    TimelineValue, TransferUsage, Wait,
+    BufferDesc, DedicatedNeed, DescriptionError, DescriptionLimit, Device, DeviceError, DeviceProperties,
+    HeapBudget, HeapIndex, ImageDesc, MemoryDesc, MemoryProperties, Priority, PrioritySupport, QueueIndex,
+    Requirements, ResourceKind, Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage, Wait,
 };
 use crate::sync::locked;
 
@@ -218,6 +218,14 @@ impl HostDevice {
     /// `VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
     pub const NO_TRANSFER_DST: u64 = 1 << 2;
 
+    /// A usage of this device's [buffers](BufferDesc::usage) and [images](ImageDesc::usage): the resource
+    /// [requires](DedicatedNeed::Required) dedicated memory, as on Vulkan where the driver says
+    /// `requiresDedicatedAllocation`. Such a resource is created together with its memory
+    /// ([`create_dedicated_buffer`](Device::create_dedicated_buffer),
+    /// [`create_dedicated_image`](Device::create_dedicated_image)). In memory that was allocated by itself the device
+    /// refuses to create it, and [complains](Self::complaints).
+    pub const REQUIRES_DEDICATED: u64 = 1 << 3;
+
     /// What the device was made as.
     #[must_use]
     pub fn profile(&self) -> &Profile {
@@ -234,6 +242,13 @@ impl HostDevice {
     #[must_use]
     pub fn usage(&self) -> HostUsage {
         self.shared.memories.usage()
+    }
+
+    /// The residency priority that the device was told last of live memory; `None` of memory that is not live. Nothing
+    /// is moved out here, so it is only noted.
+    #[must_use]
+    pub fn priority_of(&self, memory: HostMemory) -> Option<Priority> {
+        self.shared.memories.get(memory).map(|object| object.priority())
     }
 
     /// What a validation layer would have said so far; nothing, if all is well.
@@ -299,7 +314,7 @@ impl HostDevice {
 
     /// What memory a buffer needs.
     fn needs(&self, desc: &BufferDesc) -> Requirements {
-        let own = Requirements::new(desc.size);
+        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(desc.size) };
         if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
     }
 
@@ -309,7 +324,36 @@ impl HostDevice {
         if size > self.shared.properties.limits.max_allocation_size {
             return None;
         }
-        Some(self.requirements(kind_of(desc), Requirements::new(size)))
+        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(size) };
+        Some(self.requirements(kind_of(desc), own))
+    }
+
+    /// Checks that the resource may be created in memory that was allocated by itself.
+    fn check_shared(&self, call: &str, what: &impl Debug, needs: &Requirements) -> Result<(), DeviceError> {
+        if needs.dedicated == DedicatedNeed::Required {
+            self.complain(format!("{call}: {what:?} requires memory that is allocated together with it"));
+            return Err(DeviceError::Unsupported);
+        }
+        Ok(())
+    }
+
+    fn buffer_at(
+        &self,
+        desc: &BufferDesc,
+        memory: HostMemory,
+        offset: u64,
+    ) -> Result<HostBuffer, DeviceError> {
+        let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
+        self.shared.memories.count_buffer(1);
+        Ok(HostBuffer { range, copies: self.buffer_transfer_usage(desc) })
+    }
+
+    fn image_at(&self, desc: &ImageDesc, memory: HostMemory, offset: u64) -> Result<HostImage, DeviceError> {
+        let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
+        let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
+        let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
+        self.shared.memories.count_image(1);
+        Ok(HostImage { range, shape })
     }
 
     /// Checks that a resource of `size` bytes may stand at a place.
@@ -422,6 +466,11 @@ impl HostDevice {
     }
 }
 
+/// Whether a resource of this usage requires memory of its own.
+fn dedicated_need(usage: u64) -> DedicatedNeed {
+    if usage & HostDevice::REQUIRES_DEDICATED == 0 { DedicatedNeed::None } else { DedicatedNeed::Required }
+}
+
 fn kind_of(desc: &ImageDesc) -> ResourceKind {
     match desc.tiling {
         Tiling::Optimal => ResourceKind::OptimalImage,
@@ -457,7 +506,24 @@ unsafe impl Device for HostDevice {
     fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
         self.shared.memories.count_allocate_call();
         self.shared.faults.check()?;
-        self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)
+        let memory = self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)?;
+        if desc.priority != Priority::NORMAL && self.priority_support() != PrioritySupport::Ignored {
+            self.object(memory, "allocate")?.set_priority(desc.priority);
+        }
+        Ok(memory)
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        self.shared.profile.priorities
+    }
+
+    unsafe fn set_memory_priority(&self, memory: HostMemory, priority: Priority) -> Result<(), DeviceError> {
+        let object = self.object(memory, "set_memory_priority")?;
+        if self.priority_support() != PrioritySupport::AnyTime {
+            return Err(DeviceError::Unsupported);
+        }
+        object.set_priority(priority);
+        Ok(())
     }
 
     unsafe fn free_memory(&self, memory: HostMemory) {
@@ -526,9 +592,8 @@ unsafe impl Device for HostDevice {
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
-        if desc.size == 0 || desc.size > self.shared.properties.limits.max_allocation_size {
-            return Err(DeviceError::Unsupported);
-        }
+        let largest = self.shared.properties.limits.max_allocation_size;
+        DescriptionLimit::check_buffer(desc.size, u64::MAX, Some(largest))?;
         Ok(self.needs(desc))
     }
 
@@ -538,9 +603,8 @@ unsafe impl Device for HostDevice {
         memory: HostMemory,
         offset: u64,
     ) -> Result<HostBuffer, DeviceError> {
-        let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
-        self.shared.memories.count_buffer(1);
-        Ok(HostBuffer { range, copies: self.buffer_transfer_usage(desc) })
+        self.check_shared("create_buffer", desc, &self.needs(desc))?;
+        self.buffer_at(desc, memory, offset)
     }
 
     fn create_dedicated_buffer(
@@ -549,8 +613,7 @@ unsafe impl Device for HostDevice {
         memory: &MemoryDesc<'_, ()>,
     ) -> Result<(HostMemory, HostBuffer), DeviceError> {
         let needs = self.buffer_requirements(desc)?;
-        // SAFETY: the memory is new and as large as the buffer needs.
-        self.dedicated(&needs, memory, |memory| unsafe { self.create_buffer(desc, memory, 0) })
+        self.dedicated(&needs, memory, |memory| self.buffer_at(desc, memory, 0))
     }
 
     unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
@@ -560,6 +623,7 @@ unsafe impl Device for HostDevice {
 
     fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
+        DescriptionError::check_image(desc)?;
         self.image_needs(desc).ok_or(DeviceError::Unsupported)
     }
 
@@ -570,10 +634,8 @@ unsafe impl Device for HostDevice {
         offset: u64,
     ) -> Result<HostImage, DeviceError> {
         let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
-        let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
-        let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
-        self.shared.memories.count_image(1);
-        Ok(HostImage { range, shape })
+        self.check_shared("create_image", desc, &needs)?;
+        self.image_at(desc, memory, offset)
     }
 
     fn create_dedicated_image(
@@ -582,8 +644,7 @@ unsafe impl Device for HostDevice {
         memory: &MemoryDesc<'_, ()>,
     ) -> Result<(HostMemory, HostImage), DeviceError> {
         let needs = self.image_requirements(desc)?;
-        // SAFETY: the memory is new and as large as the image needs.
-        self.dedicated(&needs, memory, |memory| unsafe { self.create_image(desc, memory, 0) })
+        self.dedicated(&needs, memory, |memory| self.image_at(desc, memory, 0))
     }
 
     unsafe fn destroy_image(&self, image: HostImage) {

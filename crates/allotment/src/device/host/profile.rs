@@ -2,11 +2,11 @@
 
 use allotment_suballoc::Alignment;
 
-use crate::device::ResourceKind;
 use crate::device::{
     Api, DescriptorLimits, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType,
     MemoryTypeMask, QueueInfo, QueueKind, Requirements, ShaderHeapLimits,
 };
+use crate::device::{PrioritySupport, ResourceKind};
 
 use super::descriptors::STRIDE;
 
@@ -45,6 +45,8 @@ pub struct Profile {
     pub images: MemoryTypeMask,
     /// Every resource stands at a multiple of this, and its size is one.
     pub placement: Alignment,
+    /// When it takes the priority of a memory object.
+    pub priorities: PrioritySupport,
     /// What it can do with descriptors. Their strides are the device's own, whatever this says.
     pub descriptors: DescriptorLimits,
 }
@@ -115,6 +117,7 @@ impl Profile {
             buffers: MemoryTypeMask::ALL,
             images: MemoryTypeMask::ALL,
             placement: Alignment::ONE,
+            priorities: PrioritySupport::AnyTime,
             descriptors: DESCRIPTORS,
         }
     }

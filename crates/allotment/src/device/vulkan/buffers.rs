@@ -2,8 +2,9 @@
 
 use ash::vk;
 
+use super::resources::shared_by_chain;
 use super::{Enabled, MemoryOptions, Shared, refused};
-use crate::device::{BufferDesc, DeviceError, MemoryDesc, Requirements, TransferUsage};
+use crate::device::{BufferDesc, DescriptionLimit, DeviceError, MemoryDesc, Requirements, TransferUsage};
 
 /// A buffer that is wanted.
 ///
@@ -59,6 +60,12 @@ impl<'a> BufferInfo<'a> {
             (vk::BufferUsageFlags::TRANSFER_DST, TransferUsage::DST),
         ];
         PAIRS.into_iter().filter(|&(flag, _)| usage.contains(flag)).map(|(_, copies)| copies).collect()
+    }
+
+    /// What memory it may stand in that is shared.
+    fn sharing(&self) -> vk::ExternalMemoryHandleTypeFlags {
+        // SAFETY: each structure of the chain lives and begins so, as `from_raw` was promised.
+        self.shared_as | unsafe { shared_by_chain(self.raw.p_next) }
     }
 
     /// True where the buffer's bytes are as good in another one of the same description. Of a chain nobody knows what
@@ -122,6 +129,28 @@ const AT_HOME: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
 /// All usages of Vulkan 1.0, which every device allows.
 const USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
+/// A buffer that can be copied from and to.
+pub(super) const PLAIN: vk::BufferCreateInfo<'static> = vk::BufferCreateInfo {
+    s_type: vk::StructureType::BUFFER_CREATE_INFO,
+    p_next: core::ptr::null(),
+    flags: vk::BufferCreateFlags::empty(),
+    size: 1,
+    usage: COPIED,
+    sharing_mode: vk::SharingMode::EXCLUSIVE,
+    queue_family_index_count: 0,
+    p_queue_family_indices: core::ptr::null(),
+    _marker: core::marker::PhantomData,
+};
+
+/// Whether a resource has its memory for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alone {
+    /// As its requirements say.
+    Perhaps,
+    /// Others stand there.
+    No,
+}
+
 /// The function that tells a buffer's address: core in 1.2, else of an extension.
 pub(super) enum Addresses {
     Core,
@@ -165,11 +194,8 @@ impl Shared {
         let BufferInfo { mut raw, shared_as, every_queue, unchecked } = *info;
         // What the driver need not look at. Only a sparse buffer can be larger than its memory objects.
         let sparse = raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING);
-        let largest = if sparse { u64::MAX } else { self.properties.limits.max_allocation_size };
-        let largest = largest.min(self.max_buffer_size).min(allotment_suballoc::MAX_SIZE);
-        if raw.size == 0 || raw.size > largest {
-            return Err(DeviceError::Unsupported);
-        }
+        let largest = (!sparse).then_some(self.properties.limits.max_allocation_size);
+        DescriptionLimit::check_buffer(raw.size, self.max_buffer_size, largest)?;
         if unchecked {
             // Made from a description without a promise: what the device may not know is left out.
             raw.usage &= if self.enabled.contains(Enabled::BUFFER_DEVICE_ADDRESS) {
@@ -184,11 +210,44 @@ impl Shared {
         if shared_as.is_empty() {
             return Ok(f(&raw));
         }
-        if !self.shareable().contains(shared_as) {
-            return Err(DeviceError::Unsupported);
-        }
+        self.check_shareable(shared_as)?;
+        self.check_shared_buffer(&raw, shared_as, Alone::Perhaps)?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(shared_as);
         Ok(f(&raw.push_next(&mut external)))
+    }
+
+    /// Asks whether a buffer can be shared as each of these types, and as all of them.
+    pub(super) fn check_shared_buffer(
+        &self,
+        raw: &vk::BufferCreateInfo<'_>,
+        shared_as: vk::ExternalMemoryHandleTypeFlags,
+        alone: Alone,
+    ) -> Result<(), DeviceError> {
+        let bits =
+            (0..u32::BITS).map(|bit| shared_as & vk::ExternalMemoryHandleTypeFlags::from_raw(1 << bit));
+        for handle_type in bits.filter(|bit| !bit.is_empty()) {
+            let wanted = vk::PhysicalDeviceExternalBufferInfo::default()
+                .flags(raw.flags)
+                .usage(raw.usage)
+                .handle_type(handle_type);
+            let mut answer = vk::ExternalBufferProperties::default();
+            // SAFETY: the physical device is of this instance, the values are a buffer's, and the function is there:
+            // nothing is shared below Vulkan 1.1.
+            unsafe {
+                self.instance.get_physical_device_external_buffer_properties(
+                    self.physical_device,
+                    &wanted,
+                    &mut answer,
+                );
+            }
+            let told = &answer.external_memory_properties;
+            let must_be_alone =
+                told.external_memory_features.contains(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY);
+            if !self.shares(told, shared_as) || must_be_alone && alone == Alone::No {
+                return Err(DeviceError::Unsupported);
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -224,6 +283,7 @@ impl Shared {
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Buffer, DeviceError> {
+        self.check_placed(memory, info.sharing())?;
         // SAFETY: the buffer is new, the memory suits it by the caller's promise.
         unsafe { self.bound(self.bindable_buffer(info)?, memory, offset) }
     }
@@ -233,6 +293,7 @@ impl Shared {
         info: &BufferInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
+        self.check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
         self.bound_alone(self.bindable_buffer(info)?, memory)
     }
 }

@@ -2,8 +2,12 @@
 
 use ash::vk;
 
+use super::resources::shared_by_chain;
 use super::{MemoryOptions, Shared, refused};
-use crate::device::{DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKind, Tiling};
+use crate::device::{
+    DescriptionError, DescriptionLimit, DeviceError, ImageDesc, MemoryDesc, Requirements, ResourceKind,
+    Tiling,
+};
 
 /// An image that is wanted.
 ///
@@ -23,8 +27,9 @@ impl<'a> ImageInfo<'a> {
     ///
     /// # Safety
     ///
-    /// `info` and what its chain and its lists point at are valid for the device that the image is made with. Nobody
-    /// writes there while the description or a copy of it is used, and it may be read from any thread.
+    /// `info` and what its chain and its lists point at are valid for the device that the image is made with, also with
+    /// the handle types that are [added](Self::shared_as). Nobody writes there while the description or a copy of it is
+    /// used, and it may be read from any thread.
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
@@ -37,6 +42,12 @@ impl<'a> ImageInfo<'a> {
     pub fn shared_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
         self.shared_as |= handle_types;
         self
+    }
+
+    /// What memory it may stand in that is shared.
+    fn sharing(&self) -> vk::ExternalMemoryHandleTypeFlags {
+        // SAFETY: each structure of the chain lives and begins so, as `from_raw` was promised.
+        self.shared_as | unsafe { shared_by_chain(self.raw.p_next) }
     }
 
     pub(super) fn raw(&self) -> &vk::ImageCreateInfo<'a> {
@@ -77,8 +88,8 @@ unsafe impl Sync for ImageInfo<'_> {}
 /// The format is a `VkFormat` that is core in the device's version of Vulkan; one that extensions added
 /// is refused, since nothing says whether they are enabled. One queue family owns the image at a time.
 ///
-/// What the device cannot make, or cannot [share](ImageInfo::shared_as), is refused with
-/// [`DeviceError::Unsupported`]. Other images are described [as Vulkan does](ImageInfo::from_raw).
+/// A description that breaks a rule of Vulkan is refused with [`DeviceError::InvalidDescription`]; what the device cannot
+/// make, or cannot [share](ImageInfo::shared_as), with [`DeviceError::Unsupported`]. Other images are described [as Vulkan does](ImageInfo::from_raw).
 impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
         // Flags beyond 32 bits are of another structure.
@@ -135,18 +146,81 @@ fn is_usage(usage: vk::ImageUsageFlags) -> bool {
 
 /// True for formats of several planes, or whose colours have fewer texels than their brightness.
 fn is_split(format: vk::Format) -> bool {
-    matches!(format.as_raw(), 1_000_156_000..=1_000_156_033 | 1_000_330_000..=1_000_330_003)
+    split_multiple(format).is_some()
+}
+
+/// What width and height are multiples of, for formats of several planes, or whose colours have fewer texels than their
+/// brightness: all that Vulkan samples with a conversion.
+fn split_multiple(format: vk::Format) -> Option<[u32; 2]> {
+    const WIDE: [u32; 2] = [2, 1];
+    const BOTH: [u32; 2] = [2, 2];
+    // In the order of `VkFormat`: of 8, 10, 12 and 16 bits, each 422, 420 and 444.
+    match format.as_raw() {
+        1_000_156_000 | 1_000_156_001 | 1_000_156_004 | 1_000_156_005 => Some(WIDE),
+        1_000_156_002 | 1_000_156_003 => Some(BOTH),
+        1_000_156_010 | 1_000_156_011 | 1_000_156_014 | 1_000_156_015 => Some(WIDE),
+        1_000_156_012 | 1_000_156_013 => Some(BOTH),
+        1_000_156_020 | 1_000_156_021 | 1_000_156_024 | 1_000_156_025 => Some(WIDE),
+        1_000_156_022 | 1_000_156_023 => Some(BOTH),
+        1_000_156_027 | 1_000_156_028 | 1_000_156_031 | 1_000_156_032 => Some(WIDE),
+        1_000_156_029 | 1_000_156_030 => Some(BOTH),
+        // Also the formats of 10 and 12 bits in 16 that have one plane, which drivers need not tell apart.
+        1_000_156_000..=1_000_156_033 | 1_000_330_000..=1_000_330_003 => Some([1, 1]),
+        _ => None,
+    }
 }
 
 /// True for numbers that are formats of core Vulkan of a version.
 fn is_format(format: vk::Format, version: u32) -> bool {
     match format.as_raw() {
-        1..=184 | 1_000_156_000..=1_000_156_033 => true,
+        1..=184 => true,
+        1_000_156_000..=1_000_156_033 => version >= vk::API_VERSION_1_1,
         1_000_066_000..=1_000_066_013 | 1_000_330_000..=1_000_330_003 | 1_000_340_000..=1_000_340_001 => {
             version >= vk::API_VERSION_1_3
         }
         _ => false,
     }
+}
+
+/// Checks a description against the rules of Vulkan that hold on every device, those that a driver need not look at
+/// when it is asked about a format.
+fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), DescriptionError> {
+    let vk::Extent3D { width, height, depth } = raw.extent;
+    DescriptionError::check_texels([width, height, depth], raw.mip_levels, raw.array_layers)?;
+    let samples = raw.samples.as_raw();
+    let is_3d = raw.image_type == vk::ImageType::TYPE_3D;
+    let multisampled = samples != 1;
+    if !is_format(raw.format, version) {
+        return Err(DescriptionError::UnknownFormat { format: raw.format.as_raw().unsigned_abs() });
+    }
+    if !is_usage(raw.usage) {
+        return Err(DescriptionError::TransientUsage);
+    }
+    if !samples.is_power_of_two() {
+        return Err(DescriptionError::Samples { samples });
+    }
+    if is_3d && raw.array_layers != 1 {
+        return Err(DescriptionError::ArrayOf3d);
+    }
+    let flat = !is_3d && raw.mip_levels == 1;
+    if multisampled && (!flat || raw.tiling != vk::ImageTiling::OPTIMAL) {
+        return Err(DescriptionError::Multisampled);
+    }
+    // Whether the feature is on nobody said.
+    if multisampled && raw.usage.contains(vk::ImageUsageFlags::STORAGE) {
+        return Err(DescriptionError::MultisampledStorage);
+    }
+    if let Some(multiple) = split_multiple(raw.format) {
+        // Several layers are a matter of a feature (`ycbcrImageArrays`), of which nothing is known here.
+        if !flat || multisampled || raw.array_layers != 1 {
+            return Err(DescriptionError::Planar);
+        }
+        if width % multiple[0] != 0 || height % multiple[1] != 0 {
+            return Err(DescriptionError::PlanarExtent { extent: [width, height], multiple });
+        }
+    }
+    DescriptionLimit::MipLevels
+        .check(raw.mip_levels.into(), u64::from(width.max(height).max(depth).ilog2() + 1))
 }
 
 impl Shared {
@@ -156,19 +230,11 @@ impl Shared {
         raw: &vk::ImageCreateInfo<'_>,
         shared_as: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<(), DeviceError> {
-        let vk::Extent3D { width, height, depth } = raw.extent;
-        let empty = [width, height, depth, raw.mip_levels, raw.array_layers].contains(&0);
-        let samples = raw.samples.as_raw();
-        let is_3d = raw.image_type == vk::ImageType::TYPE_3D;
-        let known = is_usage(raw.usage) && is_format(raw.format, self.version) && samples.is_power_of_two();
-        // More than this is a matter of features, of which nothing is known here.
-        let storage = raw.usage.contains(vk::ImageUsageFlags::STORAGE);
-        let split = is_split(raw.format);
-        let plain = !(is_3d && raw.array_layers != 1
-            || storage && samples != 1
-            || split && (is_3d || raw.array_layers != 1 || width % 2 != 0 || height % 2 != 0));
-        if empty || !known || !plain {
-            return Err(DeviceError::Unsupported);
+        check_rules(raw, self.version)?;
+        if raw.usage.intersects(ATTACHMENTS | TRANSIENT) {
+            let [width, height] = self.max_framebuffer;
+            DescriptionLimit::FramebufferWidth.check(raw.extent.width.into(), width.into())?;
+            DescriptionLimit::FramebufferHeight.check(raw.extent.height.into(), height.into())?;
         }
         if shared_as.is_empty() {
             return self.check_image_limits(raw, None);
@@ -189,23 +255,46 @@ impl Shared {
         raw: &vk::ImageCreateInfo<'_>,
         sharing: Option<(vk::ExternalMemoryHandleTypeFlags, vk::ExternalMemoryHandleTypeFlags)>,
     ) -> Result<(), DeviceError> {
+        let most = self.image_format_properties(raw, sharing)?;
         let vk::Extent3D { width, height, depth } = raw.extent;
-        let longest = width.max(height).max(depth);
-        let mut external = vk::PhysicalDeviceExternalImageFormatInfo::default();
+        DescriptionLimit::ImageWidth.check(width.into(), most.max_extent.width.into())?;
+        DescriptionLimit::ImageHeight.check(height.into(), most.max_extent.height.into())?;
+        DescriptionLimit::ImageDepth.check(depth.into(), most.max_extent.depth.into())?;
+        DescriptionLimit::MipLevels.check(raw.mip_levels.into(), most.max_mip_levels.into())?;
+        DescriptionLimit::ArrayLayers.check(raw.array_layers.into(), most.max_array_layers.into())?;
+        if most.sample_counts.contains(raw.samples) { Ok(()) } else { Err(DeviceError::Unsupported) }
+    }
+
+    fn image_format_properties(
+        &self,
+        raw: &vk::ImageCreateInfo<'_>,
+        sharing: Option<(vk::ExternalMemoryHandleTypeFlags, vk::ExternalMemoryHandleTypeFlags)>,
+    ) -> Result<vk::ImageFormatProperties, DeviceError> {
+        let Some((handle_type, all)) = sharing else {
+            // SAFETY: the physical device is of this instance, and the values are ones that may be asked about.
+            let most = unsafe {
+                self.instance.get_physical_device_image_format_properties(
+                    self.physical_device,
+                    raw.format,
+                    raw.image_type,
+                    raw.tiling,
+                    raw.usage,
+                    raw.flags,
+                )
+            };
+            return most.map_err(refused);
+        };
+        let mut external = vk::PhysicalDeviceExternalImageFormatInfo::default().handle_type(handle_type);
         let mut external_answer = vk::ExternalImageFormatProperties::default();
-        let mut wanted = vk::PhysicalDeviceImageFormatInfo2::default()
+        let wanted = vk::PhysicalDeviceImageFormatInfo2::default()
             .format(raw.format)
             .ty(raw.image_type)
             .tiling(raw.tiling)
             .usage(raw.usage)
-            .flags(raw.flags);
-        let mut answer = vk::ImageFormatProperties2::default();
-        if let Some((handle_type, _)) = sharing {
-            external = external.handle_type(handle_type);
-            wanted = wanted.push_next(&mut external);
-            answer = answer.push_next(&mut external_answer);
-        }
-        // SAFETY: the physical device is of this instance, and the values are ones that may be asked about.
+            .flags(raw.flags)
+            .push_next(&mut external);
+        let mut answer = vk::ImageFormatProperties2::default().push_next(&mut external_answer);
+        // SAFETY: as above, and the function is there: nothing is shared below Vulkan 1.1.
         let asked = unsafe {
             self.instance.get_physical_device_image_format_properties2(
                 self.physical_device,
@@ -215,19 +304,11 @@ impl Shared {
         };
         asked.map_err(refused)?;
         let most = answer.image_format_properties;
-        let fits = width <= most.max_extent.width
-            && height <= most.max_extent.height
-            && depth <= most.max_extent.depth
-            && raw.mip_levels <= most.max_mip_levels.min(longest.ilog2() + 1)
-            && raw.array_layers <= most.max_array_layers
-            && most.sample_counts.contains(raw.samples)
-            && (raw.samples == vk::SampleCountFlags::TYPE_1 || raw.mip_levels == 1);
-        let shared = external_answer.external_memory_properties;
-        let both = vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
-        let shares = sharing.is_none_or(|(_, all)| {
-            shared.external_memory_features.intersects(both) && shared.compatible_handle_types.contains(all)
-        });
-        if fits && shares { Ok(()) } else { Err(DeviceError::Unsupported) }
+        if self.shares(&external_answer.external_memory_properties, all) {
+            Ok(most)
+        } else {
+            Err(DeviceError::Unsupported)
+        }
     }
 
     /// Calls `f` with the description that the driver gets.
@@ -241,9 +322,7 @@ impl Shared {
         if raw.flags.intersects(apart) {
             return Err(DeviceError::Unsupported);
         }
-        if !self.shareable().contains(shared_as) {
-            return Err(DeviceError::Unsupported);
-        }
+        self.check_shareable(shared_as)?;
         if unchecked {
             self.check_image(&raw, shared_as)?;
         }
@@ -281,6 +360,7 @@ impl Shared {
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Image, DeviceError> {
+        self.check_placed(memory, info.sharing())?;
         let image = self.with_image_info(info, |raw| self.bare_image(raw))??;
         // SAFETY: the image is new, the memory suits it by the caller's promise.
         unsafe { self.bound(image, memory, offset) }
@@ -291,6 +371,7 @@ impl Shared {
         info: &ImageInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Image), DeviceError> {
+        self.check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
         self.bound_alone(self.with_image_info(info, |raw| self.bare_image(raw))??, memory)
     }
 }

@@ -2,13 +2,18 @@
 
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
 #[cfg(unix)]
 use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
 
 use ash::vk::{self, Handle as _};
 
+use super::buffers::{self, Alone};
+use super::options::Sharing;
 use super::{DedicatedTo, Enabled, MemoryOptions, Shared, refused};
-use crate::device::{DeviceError, MemoryDesc, MemoryHandle, MemoryTypeMask};
+use crate::device::{
+    DescriptionError, DeviceError, MemoryDesc, MemoryHandle, MemoryTypeMask, MissingFeature,
+};
 
 impl MemoryHandle for vk::DeviceMemory {
     fn to_raw(self) -> u64 {
@@ -27,7 +32,12 @@ impl Shared {
         desc: &MemoryDesc<'_, MemoryOptions>,
         made_for: DedicatedTo,
     ) -> Result<vk::DeviceMemory, DeviceError> {
-        let ask = || self.ask(desc, made_for).map(|memory| (memory, (), ()));
+        let sharing = desc.options.map(MemoryOptions::sharing).unwrap_or_default();
+        if sharing != Sharing::default() {
+            // Before anybody can know of the memory.
+            self.shares_memory.store(true, Relaxed);
+        }
+        let ask = || self.ask(desc, made_for).map(|memory| (memory, sharing, ()));
         let made = self.ledger.allocate(&self.properties, MemoryTypeMask(self.usable_types), desc, ask);
         made.map(|(memory, ())| memory)
     }
@@ -51,7 +61,8 @@ impl Shared {
             info = info.push_next(&mut flags);
         }
         let named = desc.options.map_or(DedicatedTo::Nothing, |options| options.dedicated_to);
-        match if made_for == DedicatedTo::Nothing { named } else { made_for } {
+        let alone_in_it = if made_for == DedicatedTo::Nothing { named } else { made_for };
+        match alone_in_it {
             DedicatedTo::Nothing => {}
             DedicatedTo::Buffer(buffer) => {
                 alone = alone.buffer(buffer);
@@ -64,8 +75,10 @@ impl Shared {
         }
         let exported = desc.options.map(MemoryOptions::export).unwrap_or_default();
         if !exported.is_empty() {
-            if !self.shareable().contains(exported) {
-                return Err(DeviceError::Unsupported);
+            self.check_shareable(exported)?;
+            if alone_in_it == DedicatedTo::Nothing {
+                // Any resource may stand there, so the types must be ones for which none has to be alone.
+                self.check_shared_buffer(&buffers::PLAIN, exported, Alone::No)?;
             }
             export = export.handle_types(exported);
             info = info.push_next(&mut export);
@@ -93,6 +106,7 @@ impl Shared {
             // SAFETY: type, size and chain are valid, as the ledger and `ask` saw to.
             return unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused);
         };
+        self.check_shareable(import.handle_type)?;
         if !self.is_one_shareable(import.handle_type) {
             return Err(DeviceError::Unsupported);
         }
@@ -114,9 +128,61 @@ impl Shared {
         handle_type.as_raw().is_power_of_two() && self.shareable().contains(handle_type)
     }
 
-    /// Handle types that memory may be shared as.
+    /// Refuses handle types as which memory may not be shared.
+    pub(super) fn check_shareable(
+        &self,
+        handle_types: vk::ExternalMemoryHandleTypeFlags,
+    ) -> Result<(), DeviceError> {
+        if self.shareable().contains(handle_types) {
+            return Ok(());
+        }
+        Err(DeviceError::NotEnabled(MissingFeature::ExternalMemory))
+    }
+
+    /// True where the driver shares resources of these properties as all of the handle types.
+    pub(super) fn shares(
+        &self,
+        told: &vk::ExternalMemoryProperties,
+        all: vk::ExternalMemoryHandleTypeFlags,
+    ) -> bool {
+        let both = vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
+        told.external_memory_features.intersects(both) && told.compatible_handle_types.contains(all)
+    }
+
+    /// Refuses a resource for memory that is shared as handle types which the resource was not described for.
+    pub(super) fn check_sharing(
+        &self,
+        sharing: Sharing,
+        resource: vk::ExternalMemoryHandleTypeFlags,
+    ) -> Result<(), DeviceError> {
+        let Sharing { exported, imported } = sharing;
+        if (exported.is_empty() || exported.intersects(resource)) && resource.contains(imported) {
+            return Ok(());
+        }
+        let (memory, resource) = ((exported | imported).as_raw(), resource.as_raw());
+        Err(DescriptionError::NotShared { memory, resource }.into())
+    }
+
+    /// The same for memory that is there already.
+    pub(super) fn check_placed(
+        &self,
+        memory: vk::DeviceMemory,
+        resource: vk::ExternalMemoryHandleTypeFlags,
+    ) -> Result<(), DeviceError> {
+        // Most programs share nothing, and need not ask. Who knows of memory that is shared sees this as well.
+        if !self.shares_memory.load(Relaxed) {
+            return Ok(());
+        }
+        let sharing = self.ledger.with(memory, |sharing| *sharing).unwrap_or_default();
+        self.check_sharing(sharing, resource)
+    }
+
+    /// Handle types that memory may be shared as. Below Vulkan 1.1 nothing tells what can be.
     pub(super) fn shareable(&self) -> vk::ExternalMemoryHandleTypeFlags {
         let mut types = vk::ExternalMemoryHandleTypeFlags::empty();
+        if self.version < vk::API_VERSION_1_1 {
+            return types;
+        }
         if self.enabled.intersects(Enabled::EXTERNAL_MEMORY_FD | Enabled::EXTERNAL_MEMORY_DMA_BUF) {
             types |= vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
         }

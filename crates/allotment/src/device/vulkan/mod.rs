@@ -53,6 +53,7 @@ use core::any::Any;
 use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -60,8 +61,9 @@ use ash::vk;
 use bitflags::bitflags;
 
 use super::{
-    Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, QueueIndex,
-    Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, MissingFeature,
+    Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint,
+    TimelineValue, TransferUsage, Wait,
 };
 
 pub use buffers::BufferInfo;
@@ -77,6 +79,7 @@ use super::budget::Budgets;
 use super::ledger::Ledger;
 use buffers::Addresses;
 use descriptors::Descriptors;
+use options::Sharing;
 use queues::Queues;
 use requirements::Maintenance4;
 use resources::Bindable as _;
@@ -187,7 +190,8 @@ impl DeviceDesc {
         self
     }
 
-    /// The same with one more queue, of a family. It gets the next [`QueueIndex`].
+    /// The same with one more queue, of a family. It gets the next [`QueueIndex`]. Needs
+    /// [`Enabled::TIMELINE_SEMAPHORE`]; [`Device::new`] refuses queues without it.
     #[must_use]
     pub fn with_queue(mut self, queue: vk::Queue, family: u32) -> Self {
         self.queues.push((queue, family));
@@ -260,6 +264,10 @@ struct Shared {
     usable_types: u32,
     /// The most bytes of a buffer, where the driver says so.
     max_buffer_size: u64,
+    /// Width and height that an attachment can have at most.
+    max_framebuffer: [u32; 2],
+    /// Memory was made that is shared with others, now or earlier. Written before such memory is known to anybody.
+    shares_memory: AtomicBool,
     /// The families of all queues, each once, in ascending order.
     families: Vec<u32>,
     maintenance4: Option<Maintenance4>,
@@ -268,7 +276,7 @@ struct Shared {
     pageable: Option<ash::ext::pageable_device_local_memory::Device>,
     #[cfg(unix)]
     external_memory_fd: Option<ash::khr::external_memory_fd::Device>,
-    ledger: Ledger,
+    ledger: Ledger<Sharing>,
     budgets: Budgets,
     descriptors: Descriptors,
     queues: Queues,
@@ -282,6 +290,7 @@ impl Device {
     ///
     /// # Errors
     ///
+    /// [`DeviceError::NotEnabled`] for queues without [`Enabled::TIMELINE_SEMAPHORE`].
     /// [`DeviceError::Unsupported`] below Vulkan 1.1, for more than 256 queues, for a queue that cannot copy, for
     /// a [model](DeviceDesc::with_descriptor_model) of descriptors that is not enabled, or for types of them that are
     /// not Vulkan 1.0's or named twice, else what the driver refuses with.
@@ -307,7 +316,9 @@ impl Device {
         let described = unsafe { properties::describe(&instance, physical_device, maintenance4.is_some()) };
         let (mut properties, max_buffer_size) = described;
         let usable_types = properties::usable_types(&properties, enabled);
-        let queues = if enabled.contains(Enabled::TIMELINE_SEMAPHORE) { queues } else { Vec::new() };
+        if !queues.is_empty() && !enabled.contains(Enabled::TIMELINE_SEMAPHORE) {
+            return Err(DeviceError::NotEnabled(MissingFeature::TimelineSemaphore));
+        }
         // SAFETY: as above.
         let kinds = unsafe { properties::queue_kinds(&instance, physical_device) };
         properties.queues = properties::queue_infos(&queues, &kinds)?;
@@ -339,6 +350,11 @@ impl Device {
             properties,
             usable_types,
             max_buffer_size,
+            max_framebuffer: [
+                supported.limits.max_framebuffer_width,
+                supported.limits.max_framebuffer_height,
+            ],
+            shares_memory: AtomicBool::new(false),
             families,
             maintenance4,
             addresses: Addresses::of(&instance, &desc.device, version, enabled),
@@ -647,6 +663,25 @@ unsafe impl DeviceApi for Device {
 
     fn is_copyable_image(&self, info: &ImageInfo<'_>) -> bool {
         info.is_copyable()
+    }
+
+    fn priority_support(&self) -> PrioritySupport {
+        if self.shared.pageable.is_some() {
+            PrioritySupport::AnyTime
+        } else if self.shared.enabled.contains(Enabled::MEMORY_PRIORITY) {
+            PrioritySupport::WhenAllocated
+        } else {
+            PrioritySupport::Ignored
+        }
+    }
+
+    unsafe fn set_memory_priority(
+        &self,
+        memory: vk::DeviceMemory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.set_priority(memory, priority) }
     }
 
     unsafe fn name_memory(&self, memory: vk::DeviceMemory, name: &str) {

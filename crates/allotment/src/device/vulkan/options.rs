@@ -33,6 +33,13 @@ pub(super) struct Import {
     pub(super) fd: Arc<OwnedFd>,
 }
 
+/// The handle types that memory is shared as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sharing {
+    pub(super) exported: vk::ExternalMemoryHandleTypeFlags,
+    pub(super) imported: vk::ExternalMemoryHandleTypeFlags,
+}
+
 /// A resource that shall be alone in its memory (`VkMemoryDedicatedAllocateInfo`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DedicatedTo {
@@ -53,8 +60,10 @@ impl MemoryOptions {
     }
 
     /// The same, with memory that can be exported (on Unix, `Device::export_memory_fd`) as handles of these
-    /// types. Resources that stand there must have been made for it
-    /// ([`BufferInfo::shared_as`](super::BufferInfo::shared_as)). The allocation is refused where the
+    /// types. Resources that stand there must have been described for it
+    /// ([`BufferInfo::shared_as`](super::BufferInfo::shared_as),
+    /// [`ImageInfo::shared_as`](super::ImageInfo::shared_as)); others are refused with
+    /// [`DescriptionError::NotShared`](crate::device::DescriptionError::NotShared). The allocation is refused where the
     /// extension for a type is not enabled.
     #[must_use]
     pub fn exported_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
@@ -66,6 +75,15 @@ impl MemoryOptions {
     #[must_use]
     pub fn export(&self) -> vk::ExternalMemoryHandleTypeFlags {
         self.export
+    }
+
+    /// As what memory is shared that is allocated so.
+    pub(super) fn sharing(&self) -> Sharing {
+        #[cfg(unix)]
+        let imported = self.import.as_ref().map(|import| import.handle_type).unwrap_or_default();
+        #[cfg(not(unix))]
+        let imported = vk::ExternalMemoryHandleTypeFlags::empty();
+        Sharing { exported: self.export, imported }
     }
 
     /// The same, with memory that `fd` names rather than new memory. The descriptor is duplicated; the

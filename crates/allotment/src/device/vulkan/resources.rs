@@ -1,6 +1,8 @@
 //! What buffers and images have in common: made without memory, they are bound once, and destroyed where that
 //! fails.
 
+use core::ffi::c_void;
+
 use ash::vk;
 
 use super::{DedicatedTo, MemoryOptions, Shared, refused};
@@ -123,4 +125,28 @@ impl Shared {
             }
         }
     }
+}
+
+/// The handle types that a chain says a resource is shared as.
+///
+/// # Safety
+///
+/// Each structure of the chain lives, and begins as all of Vulkan's do.
+pub(super) unsafe fn shared_by_chain(chain: *const c_void) -> vk::ExternalMemoryHandleTypeFlags {
+    let mut next = chain.cast::<vk::BaseInStructure<'_>>();
+    let mut shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
+    // SAFETY: the caller's promise.
+    while let Some(structure) = unsafe { next.as_ref() } {
+        if structure.s_type == vk::StructureType::EXTERNAL_MEMORY_BUFFER_CREATE_INFO {
+            let info = next.cast::<vk::ExternalMemoryBufferCreateInfo<'_>>();
+            // SAFETY: it is of the type that it names.
+            shared_as |= unsafe { (*info).handle_types };
+        } else if structure.s_type == vk::StructureType::EXTERNAL_MEMORY_IMAGE_CREATE_INFO {
+            let info = next.cast::<vk::ExternalMemoryImageCreateInfo<'_>>();
+            // SAFETY: as above.
+            shared_as |= unsafe { (*info).handle_types };
+        }
+        next = structure.p_next;
+    }
+    shared_as
 }

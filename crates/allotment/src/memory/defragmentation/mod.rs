@@ -70,14 +70,14 @@ impl core::ops::Add for DefragmentationStatistics {
 
     fn add(self, other: Self) -> Self {
         Self {
-            passes: self.passes + other.passes,
-            moves: self.moves + other.moves,
-            bytes_moved: self.bytes_moved + other.bytes_moved,
-            ignored: self.ignored + other.ignored,
-            freed: self.freed + other.freed,
-            blocks_emptied: self.blocks_emptied + other.blocks_emptied,
-            bytes_emptied: self.bytes_emptied + other.bytes_emptied,
-            blocks_kept: self.blocks_kept + other.blocks_kept,
+            passes: self.passes.saturating_add(other.passes),
+            moves: self.moves.saturating_add(other.moves),
+            bytes_moved: self.bytes_moved.saturating_add(other.bytes_moved),
+            ignored: self.ignored.saturating_add(other.ignored),
+            freed: self.freed.saturating_add(other.freed),
+            blocks_emptied: self.blocks_emptied.saturating_add(other.blocks_emptied),
+            bytes_emptied: self.bytes_emptied.saturating_add(other.bytes_emptied),
+            blocks_kept: self.blocks_kept.saturating_add(other.blocks_kept),
         }
     }
 }
@@ -85,17 +85,17 @@ impl core::ops::Add for DefragmentationStatistics {
 impl core::ops::Sub for DefragmentationStatistics {
     type Output = Self;
 
-    /// What was done since `earlier`.
+    /// What was done since `earlier`; 0 where `earlier` is not.
     fn sub(self, earlier: Self) -> Self {
         Self {
-            passes: self.passes - earlier.passes,
-            moves: self.moves - earlier.moves,
-            bytes_moved: self.bytes_moved - earlier.bytes_moved,
-            ignored: self.ignored - earlier.ignored,
-            freed: self.freed - earlier.freed,
-            blocks_emptied: self.blocks_emptied - earlier.blocks_emptied,
-            bytes_emptied: self.bytes_emptied - earlier.bytes_emptied,
-            blocks_kept: self.blocks_kept - earlier.blocks_kept,
+            passes: self.passes.saturating_sub(earlier.passes),
+            moves: self.moves.saturating_sub(earlier.moves),
+            bytes_moved: self.bytes_moved.saturating_sub(earlier.bytes_moved),
+            ignored: self.ignored.saturating_sub(earlier.ignored),
+            freed: self.freed.saturating_sub(earlier.freed),
+            blocks_emptied: self.blocks_emptied.saturating_sub(earlier.blocks_emptied),
+            bytes_emptied: self.bytes_emptied.saturating_sub(earlier.bytes_emptied),
+            blocks_kept: self.blocks_kept.saturating_sub(earlier.blocks_kept),
         }
     }
 }

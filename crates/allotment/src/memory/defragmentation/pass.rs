@@ -209,26 +209,19 @@ impl<'d, D: Device> Pass<'d, D> {
     }
 
     /// Leaves the move at this index undone; if it is being copied, that is over when the pass ends. The allocation stays where it is for the rest of the defragmentation, and
-    /// so does its block, whatever else has left it.
-    ///
-    /// # Panics
-    ///
-    /// When there is no move at this index.
+    /// so does its block, whatever else has left it. Does nothing where there is no move at this index.
     pub fn ignore(&mut self, index: usize) {
-        self.moves[index].stays = true;
+        self.moves.get_mut(index).into_iter().for_each(|one| one.stays = true);
     }
 
     /// Frees the allocation of the move at this index rather than moving it.
     ///
     /// # Errors
     ///
-    /// [`Foreign`] where the token is not that allocation's; it comes back with the error.
-    ///
-    /// # Panics
-    ///
-    /// When there is no move at this index.
+    /// [`Foreign`] where the token is not that allocation's, or there is no move at this index; it comes back with the
+    /// error.
     pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), Foreign> {
-        if allocation.id() == self.moves[index].id {
+        if self.moves.get(index).is_some_and(|one| one.id == allocation.id()) {
             self.allocator.free(allocation)
         } else {
             Err(Foreign(allocation))

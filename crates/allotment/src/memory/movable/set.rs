@@ -389,6 +389,10 @@ impl<D: Device> MovableSet<D> {
         let mut open = OpenPass { memory: &self.memory, pass, arrivals };
         let OpenPass { pass, arrivals, .. } = &mut open;
         arrivals.extend(pass.moves().iter().map(|one| self.make(one)));
+        // Named once the pass knows them: what panics before that is never destroyed.
+        for (one, arrival) in pass.moves().iter().zip(arrivals.iter()) {
+            arrival.iter().for_each(|arrival| self.name(one, arrival));
+        }
         leave_with_their_blocks(device, pass, arrivals);
         let record = || self.memory.deferred().tracker().record("defragmentation");
         let mut submitted = self.submit(record(), arrivals);
@@ -446,22 +450,37 @@ impl<D: Device> MovableSet<D> {
         }
         let copied = moved.contents() == Movability::Copied;
         let reached = moved.to().address.is_some();
-        let name = self.memory.allocator().info(moved.id()).ok().and_then(|info| info.name);
-        let name = name.as_ref().map(Name::as_str);
         let members = locked(&self.members);
         match members.get(&moved.id())? {
             Member::Buffer(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                New::make(device, cell, &moved.to(), [copied, reached], name).map(Arrival::Buffer)
+                New::make(device, cell, &moved.to(), [copied, reached]).map(Arrival::Buffer)
             }
             Member::Image(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);
-                let new = New::make(device, cell, &moved.to(), [copied, reached], name)?;
+                let new = New::make(device, cell, &moved.to(), [copied, reached])?;
                 let copied = new.copied && new.state.is_some();
                 Some(Arrival::Image(New { copied, ..new }))
             }
+        }
+    }
+
+    /// Gives a resource in its new place the name that it has in the old one.
+    fn name(&self, moved: &Move<D>, arrival: &Arrival<D>) {
+        let allocator = self.memory.allocator();
+        let name = allocator.info(moved.id()).ok().and_then(|info| info.name);
+        let Some(name) = name.as_ref().map(Name::as_str) else { return };
+        match arrival {
+            // SAFETY: made just now.
+            Arrival::Buffer(New { to, .. }) => unsafe {
+                <Buffers as Class<D>>::name(allocator.device(), to, name);
+            },
+            // SAFETY: as above.
+            Arrival::Image(New { to, .. }) => unsafe {
+                <Images as Class<D>>::name(allocator.device(), to, name);
+            },
         }
     }
 
@@ -588,23 +607,13 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device, C: MovableClass<D>> New<D, C> {
-    fn make(
-        device: &D,
-        cell: Arc<Cell<D, C>>,
-        to: &Place<D>,
-        [copied, reached]: [bool; 2],
-        name: Option<&str>,
-    ) -> Option<Self> {
+    fn make(device: &D, cell: Arc<Cell<D, C>>, to: &Place<D>, [copied, reached]: [bool; 2]) -> Option<Self> {
         let now = locked(&cell.now);
         let (from, size, state) = (now.resource.handle().clone(), now.resource.size(), now.state);
         drop(now);
         // SAFETY: the place is reserved for it, of the size and alignment that its description needs, in memory that
         // lives as long as the reservation.
         let to = unsafe { C::create(device, &cell.info, to.memory, to.offset) }.ok()?;
-        if let Some(name) = name {
-            // SAFETY: made just now.
-            unsafe { C::name(device, &to, name) };
-        }
         Some(Self { cell, from, to, size, state, copied, reached })
     }
 }

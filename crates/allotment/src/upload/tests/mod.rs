@@ -1,6 +1,7 @@
 //! Uploads on the simulated device, whose queues really copy bytes, later than they were told to.
 
 mod arenas;
+mod extremes;
 mod readback;
 mod rings;
 mod uploader;

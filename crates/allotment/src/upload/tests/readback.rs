@@ -7,7 +7,7 @@ use crate::device::DeviceError;
 use crate::lifetime::ManualTimelines;
 
 fn ring(rig: &Rig, capacity: u64) -> ReadbackRing<HostDevice> {
-    ReadbackRing::new(&rig.allocator, &rig.tracker, capacity).unwrap()
+    ReadbackRing::new(&rig.allocator, &rig.tracker, &RingDesc::readback(capacity)).unwrap()
 }
 
 fn wait_of<T: core::fmt::Debug>(refused: Result<T, RingError>) -> WaitFor {
@@ -164,7 +164,7 @@ proptest! {
         let rig = Rig::new("integrated");
         let timelines = ManualTimelines::new(1);
         let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
-        let mut ring = ReadbackRing::new(&rig.allocator, &tracker, 200).unwrap();
+        let mut ring = ReadbackRing::new(&rig.allocator, &tracker, &RingDesc::readback(200)).unwrap();
         let mut tickets: Vec<(ReadbackTicket, From)> = Vec::new();
         // Points of closed frames, and how many tickets each has.
         let mut frames: Vec<u64> = Vec::new();

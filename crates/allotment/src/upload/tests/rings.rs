@@ -6,7 +6,7 @@ use super::*;
 fn bytes_in_flight_are_intact_however_often_the_ring_goes_round() {
     for profile in ["discrete-large-bar", "mobile", "d3d12-tier-1"] {
         let rig = Rig::new(profile);
-        let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, 1000).unwrap();
+        let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(1000)).unwrap();
         let target = rig.buffer(100 * 320, Intent::Readback);
         let mut last = point(0);
         for i in 0..100 {
@@ -36,7 +36,7 @@ fn bytes_in_flight_are_intact_however_often_the_ring_goes_round() {
 #[test]
 fn the_ring_takes_back_by_itself_what_queues_are_done_with() {
     let rig = Rig::new("discrete-large-bar");
-    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, 1000).unwrap();
+    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(1000)).unwrap();
     rig.device.pause_queues();
     ring.allocate(800, ONE).unwrap();
     let done = rig.submit(rig.tracker.record("a frame"));
@@ -55,7 +55,7 @@ fn the_ring_takes_back_by_itself_what_queues_are_done_with() {
 #[test]
 fn a_ring_remembers_no_more_frames_than_are_in_flight_once_its_list_is_full() {
     let rig = Rig::new("discrete-large-bar");
-    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, 1 << 20).unwrap();
+    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(1 << 20)).unwrap();
     let mut most = 0;
     for _ in 0..1000 {
         // So small that all thousand fit into the ring.
@@ -72,7 +72,7 @@ fn a_ring_remembers_no_more_frames_than_are_in_flight_once_its_list_is_full() {
 fn a_ring_that_is_dropped_waits_for_the_queue() {
     let rig = Rig::new("discrete-large-bar");
     let target = rig.buffer(64, Intent::Readback);
-    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, 64).unwrap();
+    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(64)).unwrap();
     rig.device.pause_queues();
     ring.allocate(64, ONE).unwrap().write(0, &pattern(1, 64)).unwrap();
     let done = rig.copy(rig.tracker.record("a frame"), (ring.buffer(), 0), (target.handle(), 0), 64);
@@ -90,7 +90,7 @@ fn a_ring_that_is_dropped_waits_for_the_queue() {
 #[test]
 fn a_slice_takes_no_byte_beyond_its_end() {
     let rig = Rig::new("integrated");
-    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, 100).unwrap();
+    let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(100)).unwrap();
     let mut slice = ring.allocate(10, ONE).unwrap();
     for (at, size) in [(10, 1), (0, 11), (11, 0), (u64::MAX, 2)] {
         let refused = crate::memory::AccessError::OutOfRange { offset: at, size, available: 10 };
@@ -117,7 +117,7 @@ fn what_rings_and_arenas_are_goes_from_thread_to_thread() {
 fn a_ring_may_go_before_the_recording_that_uses_it() {
     for profile in ["discrete-large-bar", "mobile"] {
         let rig = Rig::new(profile);
-        let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, 4096).unwrap();
+        let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(4096)).unwrap();
         let target = rig.buffer(4096, Intent::Readback);
         let recording = rig.tracker.record("outlives the ring");
         let mut slice = ring.allocate(4096, ONE).unwrap();

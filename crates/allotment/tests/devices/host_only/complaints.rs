@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use allotment::device::host::{HostDevice, HostMemory};
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle, MemoryTypeIndex, QueueIndex, TimelinePoint,
-    TimelineValue, TransferUsage,
+    BufferCopy, BufferDesc, DedicatedNeed, Device, DeviceError, ImageDesc, MemoryDesc, MemoryHandle,
+    MemoryTypeIndex, QueueIndex, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 use crate::fixture::{Outcome, Test, tests};
@@ -27,6 +27,7 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
         a_handle_out_of_nowhere_is_refused,
         a_second_free_is_a_complaint,
         a_buffer_beyond_its_memory_is_refused,
+        a_resource_that_requires_dedicated_memory_takes_no_other,
         a_copy_beyond_a_buffer_is_refused,
         a_copy_onto_itself_is_a_complaint,
         a_copy_that_a_buffer_was_not_made_for_is_refused,
@@ -221,6 +222,35 @@ fn a_buffer_beyond_its_memory_is_refused(gpu: &HostGpu) {
     }
     assert!(memory.try_buffer(0, 0).is_err(), "a buffer has bytes");
     drop([memory.buffer(0, 1000), memory.buffer(999, 1)]);
+}
+
+fn a_resource_that_requires_dedicated_memory_takes_no_other(gpu: &HostGpu) {
+    let device = gpu.device();
+    let buffer = BufferDesc::new(1000).with_usage(HostDevice::REQUIRES_DEDICATED);
+    let mut image = ImageDesc::new(16, 16, 4);
+    image.usage = HostDevice::REQUIRES_DEDICATED;
+    let needs = device.buffer_requirements(&buffer).unwrap();
+    assert_eq!(needs.dedicated, DedicatedNeed::Required);
+    assert_eq!(device.image_requirements(&image).unwrap().dedicated, DedicatedNeed::Required);
+
+    let memory_type = gpu.buffer_types()[0];
+    let memory = gpu.allocate(memory_type, needs.size);
+    // SAFETY: memory that was not allocated for the buffer is a complaint here.
+    let refused = unsafe { device.create_buffer(&buffer, memory.handle(), 0) };
+    assert_eq!(refused.err(), Some(DeviceError::Unsupported));
+    assert_complaints(gpu, "create_buffer: ", 1);
+    // SAFETY: as above.
+    let refused = unsafe { device.create_image(&image, memory.handle(), 0) };
+    assert_eq!(refused.err(), Some(DeviceError::Unsupported));
+    assert_complaints(gpu, "create_image: ", 1);
+
+    let desc = MemoryDesc::new(memory_type, 1);
+    let (own, made) = device.create_dedicated_buffer(&buffer, &desc).unwrap();
+    // SAFETY: created above, and no queue knows it.
+    unsafe { device.destroy_buffer(made) };
+    // SAFETY: as above.
+    unsafe { device.free_memory(own) };
+    drop(gpu.try_dedicated_image(memory_type, image).unwrap());
 }
 
 fn a_copy_beyond_a_buffer_is_refused(gpu: &HostGpu) {

@@ -1,6 +1,8 @@
 //! Buffers: what memory they need, and where they stand.
 
-use allotment::device::{BufferDesc, Device, DeviceError, HeapIndex, MemoryProperties, MemoryTypeIndex};
+use allotment::device::{
+    BufferDesc, DescriptionError, Device, DeviceError, HeapIndex, MemoryProperties, MemoryTypeIndex,
+};
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Gpu, assert_same, copy, pattern};
@@ -64,7 +66,9 @@ fn buffers_are_kept_out_of_memory_for_attachments_and_protected_queues<F: Fixtur
 }
 
 fn a_buffer_of_no_bytes_is_refused<F: Fixture>(gpu: &Gpu<F>) {
-    assert!(gpu.device().buffer_requirements(&BufferDesc::new(0).into()).is_err());
+    let refused = gpu.device().buffer_requirements(&BufferDesc::new(0).into()).unwrap_err();
+    assert_eq!(refused, DeviceError::InvalidDescription(DescriptionError::ZeroSize));
+    assert!(refused.to_string().contains("not 0"), "the message names the size: {refused}");
 }
 
 fn a_buffer_larger_than_any_heap_is_refused<F: Fixture>(gpu: &Gpu<F>) {

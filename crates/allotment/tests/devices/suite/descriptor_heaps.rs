@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, DescriptorRange, Keep, SamplerCache, ShaderVisibleHeap,
-    ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc, TransientDescriptors,
+    Binding, BindingLayout, BindingSet, DescriptorError, DescriptorRange, Keep, SamplerCache,
+    ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc, TransientDescriptors,
 };
-use allotment::device::{DescriptorKind, SamplerDesc, TimelinePoint};
+use allotment::device::{DescriptorDevice as _, DescriptorKind, SamplerDesc, TimelinePoint};
 use allotment::lifetime::{Recording, SubmissionTracker};
 
 use super::descriptor_rig::{FIRST, Rig};
@@ -141,6 +141,37 @@ pub(crate) fn a_heap_is_replaced_when_what_its_slots_pointed_at_is_gone<F: Descr
     assert_eq!(cache.len(), 1);
     cache.heap().compact().unwrap();
     drop(kept);
+}
+
+pub(crate) fn a_heap_is_replaced_after_a_batch_failed_whose_buffer_is_gone<F: DescriptorFixture>(
+    rig: &Rig<'_, F>,
+) {
+    let tracker = SubmissionTracker::new(rig.device().clone()).unwrap();
+    let heap = heap(rig, &tracker);
+    let stays = rig.cells(5, 1);
+    let left = heap.insert(&stays.descriptor(0), None).unwrap();
+    let sampler = rig.device().create_sampler(&SamplerDesc::default()).unwrap();
+    {
+        let goes = rig.cells(9, 4);
+        // SAFETY: no heap gets it: it is of another kind.
+        let wrong = unsafe { rig.device().sampler_descriptor(&sampler) };
+        let batch: Vec<_> = (0..4).map(|cell| goes.descriptor(cell)).chain([wrong]).collect();
+        let refused = heap.insert_all(batch.into_iter().map(|descriptor| (descriptor, None)));
+        assert!(matches!(refused, Err(DescriptorError::WrongKind { .. })), "{refused:?}");
+        let batch = (0..4).map(|cell| match cell {
+            3 => panic!("of the test"),
+            cell => (goes.descriptor(cell), None),
+        });
+        let caught = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| heap.insert_all(batch)));
+        assert!(caught.is_err());
+    }
+    // SAFETY: no heap has it.
+    unsafe { rig.device().destroy_sampler(sampler) };
+    // What the batches wrote were descriptors of buffers that were destroyed.
+    heap.compact().unwrap();
+    let recording = tracker.record("a frame");
+    let view = heap.begin(&recording).unwrap();
+    assert_eq!(read(rig, recording, &view, &[left.index()]), [stays.number(0)]);
 }
 
 pub(crate) fn a_draw_reads_what_its_set_had_bound<F: DescriptorFixture>(rig: &Rig<'_, F>) {

@@ -6,7 +6,8 @@ use allotment::device::{
 };
 
 use super::descriptor_heaps::{
-    a_draw_reads_what_its_set_had_bound, a_heap_is_replaced_when_what_its_slots_pointed_at_is_gone,
+    a_draw_reads_what_its_set_had_bound, a_heap_is_replaced_after_a_batch_failed_whose_buffer_is_gone,
+    a_heap_is_replaced_when_what_its_slots_pointed_at_is_gone,
     slots_tables_and_chunks_are_read_before_and_after_the_heap_is_replaced,
 };
 use super::descriptor_rig::{Descriptor, RESOURCES, Rig, STAGING, Sampler};
@@ -50,6 +51,7 @@ pub(crate) fn all<F: DescriptorFixture>() -> Vec<Test<F>> {
         threads_make_and_destroy_heaps_at_the_same_time,
         slots_tables_and_chunks_are_read_before_and_after_the_heap_is_replaced,
         a_heap_is_replaced_when_what_its_slots_pointed_at_is_gone,
+        a_heap_is_replaced_after_a_batch_failed_whose_buffer_is_gone,
         a_draw_reads_what_its_set_had_bound,
     ]
 }

@@ -7,8 +7,8 @@ use allotment::device::{
 use allotment::lifetime::{DeferredDrop, ManualTimelines, SubmissionTracker};
 use allotment::memory::{AccessError, OwnedBuffer, OwningAllocator};
 use allotment::upload::{
-    ImageWrite, ReadbackRing, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing, Uploader,
-    UploaderDesc, WaitFor, WhenFull,
+    ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
+    Uploader, UploaderDesc, WaitFor, WhenFull,
 };
 use allotment::{Alignment, AllocationDesc, Intent, Requirements};
 
@@ -399,8 +399,8 @@ fn what_is_discarded_does_not_arrive_and_keeps_nothing_alive<F: Fixture>(gpu: &G
 fn bytes_go_up_a_ring_and_come_back_down_another<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let allocator = stage.memory.allocator();
-    let mut up = UploadRing::new(allocator, &stage.tracker, 64 * KIB).unwrap();
-    let mut down = ReadbackRing::new(allocator, &stage.tracker, 64 * KIB).unwrap();
+    let mut up = UploadRing::new(allocator, &stage.tracker, &RingDesc::upload(64 * KIB)).unwrap();
+    let mut down = ReadbackRing::new(allocator, &stage.tracker, &RingDesc::readback(64 * KIB)).unwrap();
     let mut pending = std::collections::VecDeque::new();
     for frame in 0..40 {
         let size = 5000 + frame * 101;

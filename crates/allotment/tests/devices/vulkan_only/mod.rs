@@ -3,21 +3,25 @@
 
 mod commands;
 mod descriptors;
+mod rings;
 #[cfg(unix)]
 mod sharing;
 mod sparse;
 mod whole_images;
 
-use allotment::device::vulkan::{Device, Enabled, ImageInfo};
+use allotment::device::vulkan::{Device, DeviceDesc, Enabled, ImageInfo};
 use allotment::device::{
-    BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, Priority, QueueIndex, TimelineValue,
+    BufferDesc, DescriptionError, DescriptionLimit, Device as _, DeviceError, ImageDesc, MemoryDesc,
+    MemoryTypeMask, MissingFeature, Priority, QueueIndex, Tiling, TimelineValue,
 };
 use allotment::memory::{Dedicated, LeakHandler, ResourceError};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind};
+use allotment::{
+    Alignment, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind,
+};
 use ash::vk;
 
-use crate::fixture::{Outcome, Test, tests};
-use crate::gpu::Gpu;
+use crate::fixture::{Fixture as _, Outcome, Test, tests};
+use crate::gpu::{Gpu, Random};
 use crate::kinds::vulkan::VulkanFixture;
 
 type Vulkan = Gpu<VulkanFixture>;
@@ -26,6 +30,7 @@ pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
     let mut all = own();
     all.extend(commands::all());
     all.extend(descriptors::anywhere());
+    all.extend(rings::all());
     all.extend(sparse::all());
     all.extend(whole_images::all());
     #[cfg(unix)]
@@ -46,8 +51,13 @@ fn own() -> Vec<Test<VulkanFixture>> {
         a_name_may_hold_what_c_cannot,
         linear_and_optimal_images_of_the_application_stand_side_by_side,
         an_image_of_the_application_gets_memory_of_its_own,
+        memory_for_a_resource_of_the_application_keeps_to_the_request_as_well,
         a_buffer_of_the_application_is_bound_within_an_allocation,
         images_that_no_description_may_ask_for_are_refused,
+        images_of_several_planes_have_one_level_layer_sample_and_two_dimensions,
+        images_of_rules_that_every_device_has_are_refused_by_name,
+        whatever_a_description_says_no_rule_is_broken,
+        queues_without_timeline_semaphores_are_refused,
         the_application_submits_to_a_queue_that_it_locked,
         a_clone_outlives_what_opened_the_device,
     ]
@@ -208,6 +218,45 @@ fn an_image_of_the_application_gets_memory_of_its_own(gpu: &Vulkan) {
     }
 }
 
+fn memory_for_a_resource_of_the_application_keeps_to_the_request_as_well(gpu: &Vulkan) {
+    let allocator = allocator(gpu);
+    let buffer = bare_buffer(gpu, 4096);
+    // SAFETY: every device has such images.
+    let image =
+        unsafe { gpu.device().raw().create_image(&image_info(vk::ImageTiling::OPTIMAL), None) }.unwrap();
+    for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
+        let mut desc = wanted(Intent::Device).of_kind(ResourceKind::OptimalImage).dedicated(dedicated);
+        desc.requirements.memory_types = MemoryTypeMask(0);
+        let none = AllocationError::NoMemoryType { allowed: MemoryTypeMask(0), intent: Intent::Device };
+        // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
+        let refused = unsafe { allocator.allocate_for_buffer(buffer, &desc) };
+        assert_eq!(refused, Err(none));
+        // SAFETY: as above.
+        let refused = unsafe { allocator.allocate_for_image(image, &desc) };
+        assert_eq!(refused, Err(none));
+
+        desc.requirements = Requirements::new(1).aligned(Alignment::new(1 << 16).unwrap());
+        // So that the next place is not aligned by chance.
+        let odd = AllocationDesc::new(Requirements::new(100), Intent::Device);
+        let filler = allocator.allocate(&odd).unwrap();
+        for _ in 0..2 {
+            // SAFETY: as above; what was allocated before is free again and was not bound.
+            let allocation = unsafe { allocator.allocate_for_buffer(buffer, &desc) }.unwrap();
+            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            allocator.free(allocation).unwrap();
+            // SAFETY: as above.
+            let allocation = unsafe { allocator.allocate_for_image(image, &desc) }.unwrap();
+            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            allocator.free(allocation).unwrap();
+        }
+        allocator.free(filler).unwrap();
+    }
+    // SAFETY: live, and never used.
+    unsafe { gpu.device().destroy_buffer(buffer) };
+    // SAFETY: as above.
+    unsafe { gpu.device().destroy_image(image) };
+}
+
 fn a_buffer_of_the_application_is_bound_within_an_allocation(gpu: &Vulkan) {
     let allocator = allocator(gpu);
     let buffers = [(); 3].map(|()| bare_buffer(gpu, 4096));
@@ -246,16 +295,143 @@ fn images_that_no_description_may_ask_for_are_refused(gpu: &Vulkan) {
         assert!(needs(desc(good)).is_ok(), "{good:?}");
     }
     for bad in [transient, transient | color | vk::ImageUsageFlags::SAMPLED] {
-        assert_eq!(needs(desc(bad)), Err(DeviceError::Unsupported), "{bad:?}");
+        let rule = DescriptionError::TransientUsage;
+        assert_eq!(needs(desc(bad)), Err(DeviceError::InvalidDescription(rule)), "{bad:?}");
     }
     for bad in [0, 185, 999_999_999, 1_000_000_000, 1_000_054_000, 1_000_156_034, u32::MAX] {
-        assert_eq!(needs(ImageDesc::new(64, 64, bad)), Err(DeviceError::Unsupported), "format {bad}");
+        let refused = needs(ImageDesc::new(64, 64, bad));
+        let known =
+            matches!(refused, Err(DeviceError::InvalidDescription(DescriptionError::UnknownFormat { .. })));
+        assert!(known, "format {bad}: {refused:?}");
     }
     // Core formats that few devices have are asked about; a device may have them.
     for rare in [vk::Format::G8_B8R8_2PLANE_420_UNORM, vk::Format::G8_B8R8_2PLANE_444_UNORM] {
         let _ = needs(ImageDesc::new(64, 64, format(rare)));
-        assert!(needs(ImageDesc::new(63, 64, format(rare))).is_err(), "{rare:?}");
     }
+    let odd = [
+        (vk::Format::G8_B8R8_2PLANE_420_UNORM, [63, 64], [2, 2]),
+        (vk::Format::G8_B8R8_2PLANE_420_UNORM, [64, 63], [2, 2]),
+        (vk::Format::G16B16G16R16_422_UNORM, [63, 63], [2, 1]),
+    ];
+    for (rare, [width, height], multiple) in odd {
+        let rule = DescriptionError::PlanarExtent { extent: [width, height], multiple };
+        let refused = needs(ImageDesc::new(width, height, format(rare)));
+        assert_eq!(refused, Err(DeviceError::InvalidDescription(rule)), "{rare:?}");
+    }
+}
+
+fn images_of_several_planes_have_one_level_layer_sample_and_two_dimensions(gpu: &Vulkan) {
+    let planar = [
+        vk::Format::G8_B8_R8_3PLANE_420_UNORM,
+        vk::Format::G8_B8R8_2PLANE_422_UNORM,
+        vk::Format::G10X6_B10X6_R10X6_3PLANE_444_UNORM_3PACK16,
+        vk::Format::B16G16R16G16_422_UNORM,
+        vk::Format::G8_B8R8_2PLANE_444_UNORM,
+    ];
+    for planar in planar {
+        let plain = ImageDesc::new(64, 64, format(planar));
+        let mut wrong = [plain; 4];
+        wrong[0].mip_levels = 2;
+        wrong[1].array_layers = 2;
+        wrong[2].extent[2] = 2;
+        wrong[3].samples = 4;
+        for desc in wrong {
+            let refused = gpu.device().image_requirements(&desc.into());
+            let rule = DescriptionError::Planar;
+            assert_eq!(refused, Err(DeviceError::InvalidDescription(rule)), "{desc:?}");
+        }
+    }
+}
+
+fn images_of_rules_that_every_device_has_are_refused_by_name(gpu: &Vulkan) {
+    let plain = ImageDesc::new(64, 64, gpu.fixture().image_format());
+    let refused = |change: fn(&mut ImageDesc)| {
+        let mut desc = plain;
+        change(&mut desc);
+        match gpu.device().image_requirements(&desc.into()) {
+            Err(DeviceError::InvalidDescription(rule)) => rule,
+            other => panic!("{desc:?}: {other:?}"),
+        }
+    };
+    assert_eq!(refused(|desc| desc.samples = 3), DescriptionError::Samples { samples: 3 });
+    assert_eq!(refused(|desc| (desc.samples, desc.mip_levels) = (4, 2)), DescriptionError::Multisampled);
+    assert_eq!(
+        refused(|desc| (desc.samples, desc.tiling) = (4, Tiling::Linear)),
+        DescriptionError::Multisampled
+    );
+    assert_eq!(refused(|desc| (desc.samples, desc.extent[2]) = (4, 2)), DescriptionError::Multisampled);
+    let storage = |desc: &mut ImageDesc| {
+        desc.samples = 4;
+        desc.usage = vk::ImageUsageFlags::STORAGE.as_raw().into();
+    };
+    assert_eq!(refused(storage), DescriptionError::MultisampledStorage);
+    assert_eq!(refused(|desc| (desc.array_layers, desc.extent[2]) = (2, 2)), DescriptionError::ArrayOf3d);
+    let limit = |change| match refused(change) {
+        DescriptionError::AboveLimit { limit, .. } => limit,
+        other => panic!("{other}"),
+    };
+    assert_eq!(limit(|desc| desc.mip_levels = 8), DescriptionLimit::MipLevels);
+    assert_eq!(limit(|desc| desc.extent[0] = u32::MAX), DescriptionLimit::ImageWidth);
+    assert_eq!(limit(|desc| desc.extent[1] = u32::MAX), DescriptionLimit::ImageHeight);
+    assert_eq!(limit(|desc| desc.array_layers = u32::MAX), DescriptionLimit::ArrayLayers);
+}
+
+/// Which of them can be made is the device's business; the validation layer knows whether one was made that must not be.
+fn whatever_a_description_says_no_rule_is_broken(gpu: &Vulkan) {
+    const FORMATS: [core::ops::Range<u32>; 6] = [
+        1_000_156_000..1_000_156_034,
+        1_000_330_000..1_000_330_004,
+        1_000_066_000..1_000_066_014,
+        1_000_340_000..1_000_340_002,
+        120..140,
+        1..185,
+    ];
+    let allocator = allocator(gpu);
+    let mut random = Random::new(7);
+    let mut made = 0;
+    for _ in 0..1500 {
+        let mut pick = |of: &[u64]| of[random.below(of.len() as u64) as usize];
+        let formats = &FORMATS[pick(&[0, 1, 2, 3, 4, 5]) as usize];
+        let numbers: Vec<u64> = formats.clone().map(u64::from).collect();
+        let mut side = || pick(&[1, 2, 4, 16, 16, 64, 100, 128]) as u32;
+        let (width, height) = (side(), side());
+        let mut desc = ImageDesc::new(width, height, pick(&numbers) as u32);
+        desc.extent[2] = pick(&[1, 1, 1, 1, 1, 1, 2, 8]) as u32;
+        desc.mip_levels = pick(&[1, 1, 1, 2, 5]) as u32;
+        desc.array_layers = pick(&[1, 1, 1, 2, 6, 7]) as u32;
+        desc.samples = pick(&[1, 1, 1, 1, 1, 1, 2, 4, 8, 64]) as u32;
+        desc.tiling = if pick(&[0, 0, 0, 1]) == 0 { Tiling::Optimal } else { Tiling::Linear };
+        desc.usage = pick(&[0, 0x10, 0x40, 0x60, 0x90, 0xff, 1 << 8, u64::MAX, 0x20, 8]);
+        let dedicated = if pick(&[0, 1]) == 0 { Dedicated::Automatic } else { Dedicated::Always };
+        if let Ok(image) = allocator.create_image(&desc.into(), &wanted(Intent::Device).dedicated(dedicated))
+        {
+            made += 1;
+            allocator.destroy_image(image).unwrap();
+        }
+        let usage = pick(&[0, 1 << 17, 1 << 20, u64::MAX, 0x1ff, 1 << 40]);
+        let buffer = BufferDesc::new(pick(&[1, 3, 4096])).with_usage(usage);
+        if let Ok(buffer) = allocator.create_buffer(&buffer.into(), &wanted(Intent::Device)) {
+            allocator.destroy_buffer(buffer).unwrap();
+        }
+    }
+    assert!(made > 30, "most were refused: {made} images were made");
+}
+
+fn queues_without_timeline_semaphores_are_refused(gpu: &Vulkan) {
+    let headless = gpu.fixture().headless();
+    let (raw, family) = (headless.raw(), headless.queue_families()[0]);
+    // SAFETY: one queue of the family was asked for when the device was opened.
+    let queue = unsafe { raw.get_device_queue(family, 0) };
+    let (instance, physical) = (headless.instance().clone(), headless.physical_device());
+    let desc =
+        DeviceDesc::new(instance, physical, raw.clone(), headless.api_version()).with_queue(queue, family);
+    // SAFETY: the handles belong together; nothing more is said to be enabled than is.
+    let refused = unsafe { Device::new(desc.clone()) };
+    let missing = DeviceError::NotEnabled(MissingFeature::TimelineSemaphore);
+    assert_eq!(refused.err(), Some(missing));
+    assert!(missing.to_string().contains("TIMELINE_SEMAPHORE"), "{missing}");
+    // SAFETY: as above; the fixture's own device, which has the queue, does nothing meanwhile.
+    assert!(unsafe { Device::new(desc.with_enabled(Enabled::TIMELINE_SEMAPHORE)) }.is_ok());
 }
 
 pub(super) fn format(format: vk::Format) -> u32 {

@@ -4,10 +4,10 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use allotment::device::vulkan::{BufferInfo, Enabled, ImageInfo, MemoryOptions};
 use allotment::device::{
-    BufferCopy, BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, QueueIndex,
+    BufferCopy, BufferDesc, DescriptionError, Device as _, DeviceError, ImageDesc, MemoryDesc, QueueIndex,
 };
 use allotment::memory::{ResourceError, Transfer};
-use allotment::{AllocationDesc, Intent, Requirements};
+use allotment::{AllocationDesc, AllocationError, Intent, PoolDesc, Requirements, ResourceKind};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
@@ -20,6 +20,7 @@ pub(super) fn all() -> Vec<Test<VulkanFixture>> {
         memory_that_was_exported_and_imported_shows_the_same_bytes,
         memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes,
         an_image_of_a_description_is_shared_or_refused,
+        a_resource_that_was_not_described_for_shared_memory_is_refused_there,
         descriptors_of_other_than_one_type_are_refused,
         memory_is_not_shared_where_that_is_not_enabled,
         an_import_that_fails_leaves_its_descriptor_open,
@@ -129,6 +130,59 @@ fn an_image_of_a_description_is_shared_or_refused(gpu: &Vulkan) {
             allocator.destroy_image(image).unwrap();
         }
     }
+}
+
+fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vulkan) -> Outcome {
+    if !shares_buffers(gpu, OPAQUE, Enabled::EXTERNAL_MEMORY_FD) {
+        return NO_SHARING;
+    }
+    let allocator = allocator(gpu);
+    let exported = MemoryOptions::new().exported_as(OPAQUE);
+    let plain = BufferInfo::from(BufferDesc::new(4096));
+    let image = ImageInfo::from(ImageDesc::new(8, 8, gpu.fixture().image_format()));
+    let rule = DescriptionError::NotShared { memory: OPAQUE.as_raw(), resource: 0 };
+    let refused = DeviceError::InvalidDescription(rule);
+
+    let mut desc = AllocationDesc::new(Requirements::new(1 << 16), Intent::Device);
+    desc.kind = ResourceKind::Unknown;
+    let needs = gpu.device().buffer_requirements(&plain).unwrap();
+    let image_needs = gpu.device().image_requirements(&image).unwrap();
+    desc.requirements.memory_types.0 = needs.memory_types.0 & image_needs.memory_types.0;
+    let allocation = allocator.allocate_with(&desc, &exported).unwrap();
+    let made = allocator.create_buffer_in(&allocation, 0, &plain);
+    assert_eq!(made.err(), Some(ResourceError::Device(refused)));
+    let made = allocator.create_image_in(&allocation, 0, &image);
+    assert_eq!(made.err(), Some(ResourceError::Device(refused)));
+    let made = allocator.create_buffer_in(&allocation, 0, &plain.shared_as(OPAQUE)).unwrap();
+    // SAFETY: made above, and no queue knows it.
+    unsafe { gpu.device().destroy_buffer(made) };
+    allocator.free(allocation).unwrap();
+
+    let made = allocator.create_buffer_with(&plain, &wanted(Intent::Device), &exported);
+    assert_eq!(
+        made.err(),
+        Some(ResourceError::Allocation(AllocationError::Device(refused))),
+        "a dedicated one too"
+    );
+
+    let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(OPAQUE);
+    let usage = vk::BufferUsageFlags::TRANSFER_SRC;
+    let raw = vk::BufferCreateInfo::default().size(64).usage(usage).push_next(&mut external);
+    // SAFETY: a valid description, which lives as long as it is used.
+    let raw = unsafe { BufferInfo::from_raw(raw) };
+    let made = allocator.create_buffer_with(&raw, &wanted(Intent::Device), &exported).unwrap();
+    allocator.destroy_buffer(made).unwrap();
+
+    let memory_type = gpu.buffer_types()[0];
+    let pool = allocator.create_pool_with(PoolDesc::new([memory_type]), exported).unwrap();
+    let mut desc = AllocationDesc::new(needs, Intent::Device);
+    desc.requirements.size = 4096;
+    let allocation = allocator.allocate_in(&pool, &desc).unwrap();
+    let made = allocator.create_buffer_in(&allocation, 0, &plain);
+    assert_eq!(made.err(), Some(ResourceError::Device(refused)), "a pool's memory is shared as well");
+    allocator.free(allocation).unwrap();
+    allocator.destroy_pool(pool).unwrap();
+    Outcome::Ran
 }
 
 fn descriptors_of_other_than_one_type_are_refused(gpu: &Vulkan) {

@@ -1,0 +1,74 @@
+//! What a ring's buffer is created with.
+
+use crate::device::Requirements;
+use crate::memory::{AllocationDesc, Intent};
+
+/// Describes the buffer of an [`UploadRing`](super::UploadRing) or a [`ReadbackRing`](super::ReadbackRing): how large it
+/// is, how the GPU uses it, and which memory it is in.
+///
+/// On Vulkan a buffer is used only as it was created for. Without further [usage](Self::with_usage) the ring can be the
+/// source or the destination of copies, and nothing else. A buffer that `usage` cannot describe is created by the caller
+/// and passed to [`UploadRing::over`](super::UploadRing::over) or [`ReadbackRing::over`](super::ReadbackRing::over).
+///
+/// ```
+/// use allotment::Intent;
+/// use allotment::upload::RingDesc;
+/// use ash::vk::BufferUsageFlags;
+///
+/// // Constants and dynamic vertices, in device memory that the CPU can write where there is some.
+/// let usage = BufferUsageFlags::UNIFORM_BUFFER | BufferUsageFlags::VERTEX_BUFFER;
+/// let desc = RingDesc::upload(8 << 20).with_usage(usage.as_raw().into()).with_intent(Intent::DeviceHostWrite);
+/// assert_eq!(desc.capacity, 8 << 20);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RingDesc {
+    /// Bytes of the ring, at least 1.
+    pub capacity: u64,
+    /// The graphics API's usage flags of the buffer, as in [`BufferDesc::usage`](crate::device::BufferDesc::usage):
+    /// `VkBufferUsageFlags`, `D3D12_RESOURCE_FLAGS`. Copies from and to the buffer are always possible.
+    pub usage: u64,
+    /// The memory that is wanted. Its requirements are replaced by the buffer's own, and host-visible memory is required
+    /// beside what it asks for.
+    pub memory: AllocationDesc,
+}
+
+impl RingDesc {
+    /// Describes a ring of `capacity` bytes that the CPU writes, in memory for [`Intent::Upload`].
+    #[must_use]
+    pub fn upload(capacity: u64) -> Self {
+        Self::new(capacity, Intent::Upload, "upload ring")
+    }
+
+    /// Describes a ring of `capacity` bytes that the CPU reads, in memory for [`Intent::Readback`].
+    #[must_use]
+    pub fn readback(capacity: u64) -> Self {
+        Self::new(capacity, Intent::Readback, "readback ring")
+    }
+
+    fn new(capacity: u64, intent: Intent, name: &'static str) -> Self {
+        let memory = AllocationDesc::new(Requirements::new(0), intent).named(name).in_category("upload");
+        Self { capacity, usage: 0, memory }
+    }
+
+    /// The same with usage flags of the graphics API.
+    #[must_use]
+    pub fn with_usage(mut self, usage: u64) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// The same in memory for another intent.
+    #[must_use]
+    pub fn with_intent(mut self, intent: Intent) -> Self {
+        self.memory.intent = intent;
+        self
+    }
+
+    /// The same with other wishes for the memory: its properties, its priority, its budget, its name.
+    #[must_use]
+    pub fn with_memory(mut self, memory: AllocationDesc) -> Self {
+        self.memory = memory;
+        self
+    }
+}

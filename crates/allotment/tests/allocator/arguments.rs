@@ -1,0 +1,188 @@
+//! No argument of a safe call makes it panic, whatever its size: it is refused, or counts as the most that there is.
+
+use core::time::Duration;
+
+use allotment::device::{HeapIndex, MemoryTypeMask, Priority};
+use allotment::memory::{
+    BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, Foreign,
+    Movability, NextPass, PassLimits, Retention, Upkeep, Watermark,
+};
+use allotment::{AllocationError, AllocatorDesc, Intent};
+
+use crate::rig::{
+    DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, profile, retention, small_blocks, wanted, wanted_in,
+};
+
+const HUGE: [u64; 4] = [1 << 48, 1 << 63, (1 << 63) + 1, u64::MAX];
+
+/// An allocator that may have 64 MiB of each heap.
+fn limited(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
+    Rig::with(profile(DISCRETE), |desc| {
+        desc.heap_limits = (0..4).map(|heap| (HeapIndex(heap), 64 * MIB)).collect();
+        change(desc);
+    })
+}
+
+fn serves(rig: &Rig) {
+    rig.trim();
+    let got = rig.allocate(&wanted_in(KIB, DEVICE_TYPE)).unwrap();
+    rig.free(got).unwrap();
+    rig.check_invariants();
+}
+
+#[test]
+fn a_reservation_of_any_size_ends_at_the_limit_and_the_allocator_serves_on() {
+    for upkeep in [Upkeep::Caller, Upkeep::Elsewhere(Watermark::default())] {
+        let rig = limited(|desc| desc.upkeep = upkeep);
+        for bytes in HUGE {
+            let refused = rig.reserve(&wanted_in(1, DEVICE_TYPE), bytes);
+            assert!(matches!(refused, Err(AllocationError::HeapLimit { .. })), "{bytes}: {refused:?}");
+            serves(&rig);
+        }
+    }
+}
+
+#[test]
+fn a_watermark_of_any_height_is_met_as_far_as_the_limit_allows() {
+    for number in HUGE.into_iter().chain([0, 1]) {
+        for field in 0..3 {
+            let mut watermark = Watermark::default();
+            *[&mut watermark.bytes, &mut watermark.frames, &mut watermark.block_divisor][field] = number;
+            let rig = limited(|desc| desc.upkeep = Upkeep::Elsewhere(watermark));
+            let got = rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap();
+            for _ in 0..3 {
+                rig.keep_up();
+                rig.end_frame();
+            }
+            rig.free(got).unwrap();
+            assert!(rig.heap_reports()[0].reserved <= 64 * MIB, "{watermark:?}");
+            rig.keep_up();
+            serves(&rig);
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_any_count_is_refused_and_leaves_nothing_behind() {
+    let rig = limited(|_| {});
+    for count in [usize::MAX, usize::MAX >> 20, (u32::MAX as usize) + 1] {
+        let refused = rig.allocate_many(&wanted_in(1, DEVICE_TYPE), count).unwrap_err();
+        assert_eq!(refused, AllocationError::TooManyAllocations { limit: u32::MAX }, "{count}");
+    }
+    let refused = rig.allocate_many(&wanted_in(MIB, DEVICE_TYPE), u32::MAX as usize).unwrap_err();
+    assert!(matches!(refused, AllocationError::HeapLimit { .. }), "{refused:?}");
+    assert_eq!(rig.statistics().allocations, 0);
+    assert_eq!(rig.allocate_many(&wanted_in(MIB, DEVICE_TYPE), 0).unwrap(), []);
+    serves(&rig);
+}
+
+#[test]
+fn a_retention_of_any_length_and_size_keeps_no_more_than_there_is() {
+    for (ticks, surplus, divisor) in
+        [(u32::MAX, u64::MAX, 0), (u32::MAX, u64::MAX, 1), (0, u64::MAX, u64::MAX), (1, 0, 1)]
+    {
+        let mut keeps = retention(ticks, surplus);
+        keeps.surplus_divisor = divisor;
+        let rig = limited(|desc| desc.retention = keeps);
+        rig.reserve(&wanted_in(1, DEVICE_TYPE), 32 * MIB).unwrap();
+        let got: Vec<_> = (0..20).map(|_| rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap()).collect();
+        rig.end_frame();
+        rig.free_all(got);
+        (0..300).for_each(|_| rig.end_frame());
+        serves(&rig);
+    }
+}
+
+#[test]
+fn budgets_limits_and_block_sizes_of_any_size_are_met_or_refused() {
+    for number in HUGE.into_iter().chain([0, 1, MIB]) {
+        let rig = Rig::with(profile(DISCRETE), |desc| {
+            desc.heap_limits = vec![(HEAP, number), (HeapIndex(255), number)];
+        });
+        rig.device.set_budget(HEAP, number);
+        rig.refresh_budgets();
+        for size in [1, MIB, 100 * MIB] {
+            for desc in [wanted_in(size, DEVICE_TYPE), wanted_in(size, DEVICE_TYPE).within_budget()] {
+                if let Ok(got) = rig.allocate(&desc) {
+                    rig.free(got).unwrap();
+                }
+            }
+        }
+        assert!(rig.heap_reports()[0].reserved <= number);
+    }
+    for smallest in [1, 1 << 40, 1 << 48] {
+        let rig = limited(|desc| desc.block_sizes = small_blocks(smallest, 1 << 48));
+        serves(&rig);
+    }
+    let mut sizes = BlockSizes::default();
+    (sizes.growth_divisor, sizes.own_memory_divisor) = (u64::MAX, u64::MAX);
+    serves(&limited(|desc| desc.block_sizes = sizes));
+}
+
+#[test]
+fn priorities_that_are_no_numbers_and_masks_that_allow_nothing_are_met_or_refused() {
+    let rig = limited(|_| {});
+    for priority in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::MAX] {
+        let mut desc = wanted_in(MIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+        desc.priority = Priority::new(priority);
+        assert!((0.0..=1.0).contains(&desc.priority.get()), "{priority}");
+        rig.free(rig.allocate(&desc).unwrap()).unwrap();
+    }
+    let none = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0));
+    let refused = none.allocate(&wanted(1, Intent::Device)).unwrap_err();
+    assert!(matches!(refused, AllocationError::NoMemoryType { .. }), "{refused}");
+    assert!(none.reserve(&wanted(1, Intent::Device), u64::MAX).is_err());
+    for shards in [0, u32::MAX] {
+        serves(&limited(|desc| desc.shards = shards));
+    }
+}
+
+#[test]
+fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
+    let bytes = [0, 1, u64::MAX];
+    let limits = |bytes, moves, time| PassLimits::NONE.with_bytes(bytes).with_moves(moves).with_time(time);
+    let limits = bytes.into_iter().flat_map(|bytes| {
+        [(0, Duration::ZERO), (u32::MAX, Duration::MAX)].map(|(moves, time)| limits(bytes, moves, time))
+    });
+    for limits in limits.chain([PassLimits::NONE]) {
+        for strategy in bytes.map(DefragmentationStrategy::WithinBytes) {
+            let rig = Rig::with(profile(DISCRETE), |desc| {
+                (desc.block_sizes, desc.retention) = (BlockSizes::fixed(64 * KIB), Retention::NONE);
+            });
+            let movable = wanted_in(16 * KIB, DEVICE_TYPE).movable(Movability::Copied);
+            let mut all: Vec<_> = (0..16).map(|_| rig.allocate(&movable).unwrap()).collect();
+            let kept = all.iter().position(|_| true).map(|_| all.split_off(12)).unwrap();
+            let kept: Vec<_> = kept.into_iter().chain((0..3).map(|at| all.swap_remove(3 * at))).collect();
+            rig.free_all(all);
+            let desc = DefragmentationDesc::new(strategy).with_limits(limits);
+            let mut run = rig.defragmentation(desc).unwrap();
+            loop {
+                match run.next_pass() {
+                    NextPass::Moves(mut pass) => {
+                        pass.ignore(usize::MAX);
+                        let other = rig.allocate(&wanted_in(KIB, DEVICE_TYPE)).unwrap();
+                        let Err(Foreign(other)) = pass.destroy(usize::MAX, other) else {
+                            panic!("it is none of the pass's")
+                        };
+                        rig.free(other).unwrap();
+                        pass.end();
+                    }
+                    NextPass::LimitReached => {}
+                    NextPass::Done => break,
+                }
+            }
+            let done = run.statistics();
+            assert_eq!(DefragmentationStatistics::default() - done, DefragmentationStatistics::default());
+            drop(run);
+            rig.free_all(kept);
+        }
+    }
+}
+
+#[test]
+fn a_wait_of_any_length_ends_when_there_is_something_to_do() {
+    let rig = limited(|desc| desc.upkeep = Upkeep::Elsewhere(Watermark::default()));
+    let got = rig.allocate(&wanted_in(4 * MIB, DEVICE_TYPE)).unwrap();
+    assert!(rig.wait_for_upkeep(Duration::MAX), "the block is full");
+    rig.free(got).unwrap();
+}
