@@ -1,0 +1,624 @@
+//! Tokens, buffers, images, owners, pools.
+
+use core::fmt;
+use std::sync::{Arc, PoisonError};
+
+use allotment::device::{BufferDesc, ImageDesc, MemoryTypeIndex, Tiling, TransferUsage};
+use allotment::memory::{
+    AccessError, AllocationId, BlockSizing, Buffer, DestroyPoolError, Foreign, MappedBuffer, Transfer,
+    TransferError,
+};
+use allotment::{Algorithm, Allocation, Allocator, PoolDesc};
+
+use super::Player;
+use crate::shadow::{Shadow, pattern};
+use crate::world::Marked;
+use crate::{Stressed, raw};
+
+/// An error that says whether bytes may be other than they were.
+pub(super) trait Refusal: fmt::Debug {
+    fn may_have_written(&self) -> bool;
+}
+
+impl Refusal for AccessError {
+    fn may_have_written(&self) -> bool {
+        // What is moved at the time is as good as lost, until it is written again.
+        matches!(self, Self::Device(_) | Self::Moving)
+    }
+}
+
+impl Refusal for TransferError {
+    fn may_have_written(&self) -> bool {
+        match self {
+            Self::Access(error) => error.may_have_written(),
+            _ => true,
+        }
+    }
+}
+
+/// By which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Cpu,
+    Shortest,
+    Queue,
+}
+
+impl<'w, D: Stressed> Player<'w, D> {
+    pub(super) fn keep_token(&mut self, token: Marked<Allocation>) {
+        if let Some(token) = self.world.tokens.put(token) {
+            self.give_back(token.it);
+        }
+    }
+
+    pub(super) fn give_back(&mut self, token: Allocation) {
+        let freed = self.world.allocator.free(token);
+        self.done(freed.map_err(|Foreign(token)| format!("Foreign {token:?}")));
+    }
+
+    pub(super) fn allocate(&mut self) {
+        let size = self.size();
+        let mut desc = self.request(size);
+        desc.kind = self.kind();
+        let made = if self.input.once_in(8) {
+            let options = D::memory_options(&mut self.input);
+            self.world.allocator.allocate_with(&desc, &options)
+        } else {
+            self.world.allocator.allocate(&desc)
+        };
+        if let Some(token) = self.done(made) {
+            self.keep_token(Marked::new(token));
+        }
+    }
+
+    pub(super) fn free(&mut self) {
+        let Some(token) = self.world.tokens.take(&mut self.input) else { return };
+        if self.input.once_in(8) {
+            match self.world.other.free(token.it) {
+                Ok(()) => self.tally.find("another allocator took a token that it never gave".to_owned()),
+                Err(Foreign(token)) => self.give_back(token),
+            }
+        } else {
+            self.give_back(token.it);
+        }
+    }
+
+    pub(super) fn allocate_many(&mut self) {
+        let size = self.small_size();
+        let desc = self.request(size);
+        let count = self.input.below(24) as usize;
+        let made = self.world.allocator.allocate_many(&desc, count);
+        for token in self.done(made).into_iter().flatten() {
+            self.keep_token(Marked::new(token));
+        }
+    }
+
+    pub(super) fn free_many(&mut self) {
+        let count = self.input.below(16);
+        let taken: Vec<_> = (0..count).filter_map(|_| self.world.tokens.take(&mut self.input)).collect();
+        let left = self.world.allocator.free_many(taken.into_iter().map(|token| token.it));
+        self.done(if left.is_empty() { Ok(()) } else { Err(format!("Foreign {left:?}")) });
+    }
+
+    fn way(&mut self) -> Way {
+        self.input.pick(&[Way::Cpu, Way::Shortest, Way::Queue])
+    }
+
+    /// The transfer that goes this way; made anew now and then.
+    fn transfer(&mut self, way: Way) -> Option<&mut Transfer<'w, D>> {
+        let by_queue = way == Way::Queue;
+        if self.transfers[usize::from(by_queue)].is_none() || self.input.once_in(256) {
+            let chunk = self.input.pick(&[4096, 65_536, 1000]);
+            let queue = if self.input.once_in(32) { self.queue() } else { self.real_queue() };
+            if usize::from(queue.0) >= self.world.device.properties().queues.len() {
+                return None;
+            }
+            let made = Transfer::new(&self.world.allocator, queue, chunk);
+            let made = self.done(made)?;
+            self.transfers[usize::from(by_queue)] =
+                Some(if by_queue { made.through_the_queue() } else { made });
+        }
+        self.transfers[usize::from(by_queue)].as_mut()
+    }
+
+    fn forget_lost(&mut self, id: AllocationId) -> bool {
+        self.world.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+    }
+
+    /// Lets the CPU see what queues wrote around bytes that it will write: where memory is not coherent they share an atom,
+    /// which is flushed as a whole.
+    pub(super) fn see_before_writing(&self, allocation: &Allocation, offset: u64, len: u64) {
+        // What cannot be invalidated is coherent, or cannot be written either.
+        drop(self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len)));
+    }
+
+    /// Writes some bytes, and remembers them.
+    fn write_some<E: Refusal>(
+        &mut self,
+        (id, size, strict): (AllocationId, u64, bool),
+        bytes: &mut Shadow,
+        write: impl FnOnce(&mut Self, u64, &[u8]) -> Option<Result<(), E>>,
+    ) {
+        // All of it where nothing is known, so that something is.
+        let (offset, len) =
+            if bytes.expected().is_none() { (0, size.min(1 << 19)) } else { self.range(size) };
+        let new = pattern(len.min(1 << 19));
+        if self.forget_lost(id) {
+            bytes.forget();
+        }
+        let Some(result) = write(self, offset, &new) else { return };
+        if result.as_ref().is_err_and(Refusal::may_have_written) {
+            bytes.forget();
+        }
+        if self.done(result).is_some() {
+            // What is behind a buffer's end is its allocation's still.
+            let left = size.saturating_sub(offset).min(new.len() as u64) as usize;
+            if left < new.len() && strict {
+                self.tally.find(format!("{:?} at {offset} of {size} bytes was accepted", self.call));
+            }
+            if left > 0 {
+                bytes.write(size, offset, &new[..left]);
+            }
+        }
+    }
+
+    /// Reads some bytes, and compares.
+    fn read_some<E: Refusal>(
+        &mut self,
+        (id, size, strict): (AllocationId, u64, bool),
+        bytes: &mut Shadow,
+        read: impl FnOnce(&mut Self, u64, &mut [u8]) -> Option<Result<(), E>>,
+    ) {
+        let (offset, len) = self.range(size);
+        let mut found = vec![0; len.min(1 << 19) as usize];
+        let Some(result) = read(self, offset, &mut found) else { return };
+        // Looked at after it was read: a pass that ended before has said so by then.
+        if self.forget_lost(id) {
+            bytes.forget();
+        }
+        if self.done(result).is_some() {
+            let left = size.saturating_sub(offset).min(found.len() as u64) as usize;
+            if left < found.len() && strict {
+                self.tally.find(format!("{:?} at {offset} of {size} bytes was accepted", self.call));
+            }
+            if let (Some(expected), 1..) = (bytes.expected(), left) {
+                let expected = expected[offset as usize..][..left].to_vec();
+                self.compare(&format!("{id:?} at {offset}"), &expected, &found[..left]);
+            }
+        }
+    }
+
+    pub(super) fn write_token(&mut self) {
+        let Some(Marked { it, mut bytes }) = self.world.tokens.take(&mut self.input) else { return };
+        let way = self.way();
+        let size = self.world.allocator.place(&it).map_or(0, |place| place.size);
+        self.write_some((it.id(), size, true), &mut bytes, |this, offset, new| {
+            this.see_before_writing(&it, offset, new.len() as u64);
+            match way {
+                Way::Cpu => Some(this.world.allocator.write(&it, offset, new).map_err(TransferError::from)),
+                _ => Some(this.transfer(way)?.upload(&it, offset, new)),
+            }
+        });
+        self.keep_token(Marked { it, bytes });
+    }
+
+    pub(super) fn read_token(&mut self) {
+        let Some(Marked { it, mut bytes }) = self.world.tokens.take(&mut self.input) else { return };
+        let way = self.way();
+        let size = self.world.allocator.place(&it).map_or(0, |place| place.size);
+        self.read_some((it.id(), size, true), &mut bytes, |this, offset, found| match way {
+            Way::Cpu => Some(this.world.allocator.read(&it, offset, found).map_err(TransferError::from)),
+            _ => Some(this.transfer(way)?.download(&it, offset, found)),
+        });
+        self.keep_token(Marked { it, bytes });
+    }
+
+    pub(super) fn map(&mut self) {
+        let Some(token) = self.world.tokens.take(&mut self.input) else { return };
+        let allocator = &self.world.allocator;
+        let (offset, len) = self.range(4096);
+        let range = offset..offset.saturating_add(len);
+        match self.input.below(5) {
+            0 => drop(self.done(allocator.map(&token.it))),
+            1 => drop(self.done(allocator.unmap(&token.it))),
+            2 => drop(self.done(allocator.flush(&token.it, range))),
+            3 => drop(self.done(allocator.invalidate(&token.it, range))),
+            _ => drop(self.done(self.world.other.map(&token.it))),
+        }
+        self.keep_token(token);
+    }
+
+    pub(super) fn name(&mut self) {
+        let Some(token) = self.world.tokens.take(&mut self.input) else { return };
+        let allocator = &self.world.allocator;
+        match self.input.below(3) {
+            0 => drop(self.done(allocator.set_name(&token.it, Some("another \0 name".into())))),
+            1 => drop(self.done(allocator.set_name(&token.it, None))),
+            _ => drop(self.done(allocator.set_user_data(&token.it, 7))),
+        }
+        self.keep_token(token);
+    }
+
+    /// The description of a buffer, of a hostile one at times.
+    fn buffer_info(&mut self) -> D::BufferInfo<'static> {
+        let size = self.size();
+        match self.input.below(16) {
+            0 => BufferDesc::new(size).with_usage(self.input.below(u64::MAX)).into(),
+            1 => BufferDesc::new(size).with_usage(1 << self.input.below(64)).into(),
+            2..=5 => D::buffer_info(size, TransferUsage::from_bits_truncate(self.input.below(4) as _)),
+            _ => BufferDesc::new(size).into(),
+        }
+    }
+
+    pub(super) fn create_buffer(&mut self) {
+        let info = self.buffer_info();
+        let desc = self.request(0);
+        let made = if self.input.once_in(8) {
+            let options = D::memory_options(&mut self.input);
+            self.world.allocator.create_buffer_with(&info, &desc, &options)
+        } else {
+            self.world.allocator.create_buffer(&info, &desc)
+        };
+        if let Some(buffer) = self.done(made) {
+            self.keep_buffer(Marked::new(buffer));
+        }
+    }
+
+    pub(super) fn keep_buffer(&mut self, buffer: Marked<Buffer<D>>) {
+        if let Some(buffer) = self.world.buffers.put(buffer) {
+            self.destroy(buffer.it);
+        }
+    }
+
+    fn destroy(&mut self, buffer: Buffer<D>) {
+        let destroyed = self.world.allocator.destroy_buffer(buffer);
+        self.done(destroyed.map_err(|_| "Foreign"));
+    }
+
+    pub(super) fn destroy_buffer(&mut self) {
+        let Some(buffer) = self.world.buffers.take(&mut self.input) else { return };
+        if self.input.once_in(8) {
+            match self.world.other.destroy_buffer(buffer.it) {
+                Ok(()) => self.tally.find("another allocator took a buffer that it never gave".to_owned()),
+                Err(Foreign(buffer)) => self.destroy(buffer),
+            }
+        } else {
+            self.destroy(buffer.it);
+        }
+    }
+
+    /// Writes to a buffer or reads from it.
+    pub(super) fn use_bytes(&mut self, buffer: &Buffer<D>, bytes: &mut Shadow, writes: bool) {
+        let (way, id, size) = (self.way(), buffer.allocation().id(), buffer.size());
+        let allocator: &Allocator<D> = &self.world.allocator;
+        if writes {
+            self.write_some((id, size, way != Way::Cpu), bytes, |this, offset, new| {
+                this.see_before_writing(buffer.allocation(), offset, new.len() as u64);
+                match way {
+                    Way::Cpu => {
+                        Some(allocator.write(buffer.allocation(), offset, new).map_err(TransferError::from))
+                    }
+                    _ => Some(this.transfer(way)?.upload_to(buffer, offset, new)),
+                }
+            });
+        } else {
+            self.read_some((id, size, way != Way::Cpu), bytes, |this, offset, found| match way {
+                Way::Cpu => {
+                    Some(allocator.read(buffer.allocation(), offset, found).map_err(TransferError::from))
+                }
+                _ => Some(this.transfer(way)?.download_from(buffer, offset, found)),
+            });
+        }
+    }
+
+    pub(super) fn use_buffer(&mut self, writes: bool) {
+        let Some(Marked { it, mut bytes }) = self.world.buffers.take(&mut self.input) else { return };
+        self.use_bytes(&it, &mut bytes, writes);
+        self.keep_buffer(Marked { it, bytes });
+    }
+
+    fn image_desc(&mut self) -> ImageDesc {
+        let mut side = |hostile| match hostile {
+            false => 1 + self.input.below(64) as u32,
+            true => self.input.pick(&[0, 1, 300, 70_000, u32::MAX]),
+        };
+        let mut desc = ImageDesc::new(side(false), side(false), D::IMAGE_FORMAT);
+        if self.input.once_in(4) {
+            desc.mip_levels = self.input.below(9) as u32;
+        }
+        if self.input.once_in(4) {
+            desc.array_layers = self.input.below(5) as u32;
+        }
+        if self.input.once_in(8) {
+            desc.extent[self.input.index(3)] = self.input.pick(&[0, 1, 7, 300, 70_000, u32::MAX]);
+        }
+        if self.input.once_in(8) {
+            desc.tiling = Tiling::Linear;
+        }
+        if self.input.once_in(16) {
+            desc.samples = self.input.pick(&[0, 2, 3, 4, 8, u32::MAX]);
+        }
+        if self.input.once_in(16) {
+            desc.format = self.input.below(185) as u32;
+        }
+        if self.input.once_in(16) {
+            desc.usage = 1 << self.input.below(10);
+        }
+        desc
+    }
+
+    pub(super) fn create_in(&mut self) {
+        let Some(token) = self.world.tokens.take(&mut self.input) else { return };
+        let offset = self.input.pick(&[0, 0, 0, 256, 4096, 7, u64::MAX]);
+        if self.input.once_in(3) {
+            let info = self.image_desc().into();
+            let made = self.world.allocator.create_image_in(&token.it, offset, &info);
+            if let Some(image) = self.done(made) {
+                raw::destroy_new_image(&self.world.device, image);
+            }
+        } else {
+            let info = self.buffer_info();
+            let made = self.world.allocator.create_buffer_in(&token.it, offset, &info);
+            if let Some(buffer) = self.done(made) {
+                raw::destroy_new_buffer(&self.world.device, buffer);
+            }
+        }
+        self.keep_token(token);
+    }
+
+    pub(super) fn create_image(&mut self) {
+        let info = self.image_desc().into();
+        let desc = self.request(0);
+        let made = if self.input.once_in(8) {
+            let options = D::memory_options(&mut self.input);
+            self.world.allocator.create_image_with(&info, &desc, &options)
+        } else {
+            self.world.allocator.create_image(&info, &desc)
+        };
+        if let Some(image) = self.done(made) {
+            if let Some(image) = self.world.images.put(image) {
+                let destroyed = self.world.allocator.destroy_image(image);
+                self.done(destroyed.map_err(|_| "Foreign"));
+            }
+        }
+    }
+
+    pub(super) fn destroy_image(&mut self) {
+        let Some(image) = self.world.images.take(&mut self.input) else { return };
+        let destroyed = self.world.allocator.destroy_image(image);
+        self.done(destroyed.map_err(|_| "Foreign"));
+    }
+
+    pub(super) fn create_mapped(&mut self) {
+        let info = self.buffer_info();
+        let desc = self.request(0);
+        let made = MappedBuffer::new(&self.world.allocator, &info, &desc);
+        if let Some(mapped) = self.done(made) {
+            drop(self.world.mapped.put(Marked::new(mapped)));
+        }
+    }
+
+    pub(super) fn use_mapped(&mut self) {
+        let Some(Marked { it, mut bytes }) = self.world.mapped.take(&mut self.input) else { return };
+        let id = it.allocation().id();
+        if self.input.once_in(2) {
+            self.write_some((id, it.size(), true), &mut bytes, |_, offset, new| Some(it.write(offset, new)));
+        } else {
+            self.read_some((id, it.size(), true), &mut bytes, |_, offset, found| {
+                Some(it.read(offset, found))
+            });
+        }
+        drop(self.world.mapped.put(Marked { it, bytes }));
+    }
+
+    pub(super) fn drop_mapped(&mut self) {
+        if self.world.mapped.take(&mut self.input).is_some() {
+            self.tally.made(self.call);
+        }
+    }
+
+    pub(super) fn create_owned(&mut self) {
+        let info = self.buffer_info();
+        let desc = self.request(0);
+        let made = self.world.memory.create_buffer(&info, &desc);
+        if let Some(buffer) = self.done(made) {
+            drop(self.world.owned.put(Marked::new(buffer)));
+        }
+    }
+
+    pub(super) fn create_owned_image(&mut self) {
+        let info = self.image_desc().into();
+        let desc = self.request(0);
+        let made = self.world.memory.create_image(&info, &desc);
+        if let Some(image) = self.done(made) {
+            drop(self.world.owned_images.put(image));
+        }
+    }
+
+    pub(super) fn own(&mut self) {
+        let memory = &self.world.memory;
+        match self.input.below(4) {
+            0 => {
+                let size = self.size();
+                let desc = self.request(size);
+                let owned = self.done(memory.allocate(&desc));
+                owned.into_iter().for_each(|owned| drop(self.world.owned_memory.put(owned)));
+            }
+            1 => {
+                let Some(Marked { it, mut bytes }) = self.world.buffers.take(&mut self.input) else { return };
+                let id = it.allocation().id();
+                let owned = self.done(memory.own_buffer(it).map_err(|_| "Foreign"));
+                // Pinned by now, so no pass that ends later takes its bytes.
+                if self.forget_lost(id) {
+                    bytes.forget();
+                }
+                owned
+                    .into_iter()
+                    .for_each(|it| drop(self.world.owned.put(Marked { it, bytes: bytes.clone() })));
+            }
+            2 => {
+                let Some(token) = self.world.tokens.take(&mut self.input) else { return };
+                let owned = self.done(memory.own_allocation(token.it).map_err(|_| "Foreign"));
+                owned.into_iter().for_each(|owned| drop(self.world.owned_memory.put(owned)));
+            }
+            _ => {
+                let Some(image) = self.world.images.take(&mut self.input) else { return };
+                let owned = self.done(memory.own_image(image).map_err(|_| "Foreign"));
+                owned.into_iter().for_each(|owned| drop(self.world.owned_images.put(owned)));
+            }
+        }
+    }
+
+    pub(super) fn use_owned(&mut self) {
+        let Some(Marked { it, mut bytes }) = self.world.owned.take(&mut self.input) else { return };
+        let writes = self.input.once_in(2);
+        self.use_bytes(&it, &mut bytes, writes);
+        drop(self.world.owned.put(Marked { it, bytes }));
+    }
+
+    pub(super) fn drop_owned(&mut self) {
+        let dropped = match self.input.below(4) {
+            0 | 1 => self.world.owned.take(&mut self.input).is_some(),
+            2 => self.world.owned_images.take(&mut self.input).is_some(),
+            _ => self.world.owned_memory.take(&mut self.input).is_some(),
+        };
+        if dropped {
+            self.tally.made(self.call);
+        }
+    }
+
+    pub(super) fn create_pool(&mut self) {
+        let types = self.world.device.properties().memory_types.len() as u64;
+        let last = if self.input.once_in(32) { types } else { types - 1 };
+        let first = MemoryTypeIndex(self.input.below(last + 1) as u8);
+        let second = MemoryTypeIndex(self.input.below(last + 1) as u8);
+        let mut desc = match self.input.below(8) {
+            0 => PoolDesc::new([first, second]),
+            1 => PoolDesc::new([]),
+            _ => PoolDesc::new([first]),
+        };
+        desc.algorithm =
+            self.input.pick(&[Algorithm::Tlsf, Algorithm::Tlsf, Algorithm::Buddy, Algorithm::Linear]);
+        desc.sizing = match self.input.below(8) {
+            0 => Some(BlockSizing::Fixed(self.input.pick(&[0, 1, u64::MAX, 4096, 1 << 50]))),
+            1..=5 => Some(BlockSizing::Fixed(1 << (14 + self.input.below(5)))),
+            _ => None,
+        };
+        desc.min_blocks = self.input.below(3) as u32;
+        desc.max_blocks = self.input.pick(&[u32::MAX, 4, 1, 2]);
+        desc.alignment = self.alignment();
+        let made = if self.input.once_in(8) {
+            let options = D::memory_options(&mut self.input);
+            self.world.allocator.create_pool_with(desc, options)
+        } else {
+            self.world.allocator.create_pool(desc)
+        };
+        if let Some(pool) = self.done(made) {
+            // A pool that is dropped lives as long as its allocator.
+            drop(self.world.pools.put(Arc::new(pool)));
+        }
+    }
+
+    fn some_pool(&mut self) -> Option<Arc<allotment::Pool>> {
+        let all = self.world.pools.all();
+        let index = if all.is_empty() { return None } else { self.input.index(all.len()) };
+        all.get(index).cloned()
+    }
+
+    pub(super) fn allocate_in_pool(&mut self) {
+        let Some(pool) = self.some_pool() else { return };
+        let size = self.small_size();
+        let desc = self.request(size);
+        if self.input.once_in(32) {
+            if let Ok(token) = self.world.other.allocate_in(&pool, &desc) {
+                self.tally.find("a pool of another allocator was allocated from".to_owned());
+                drop(self.world.other.free(token));
+            }
+        }
+        if let Some(token) = self.done(self.world.allocator.allocate_in(&pool, &desc)) {
+            self.keep_token(Marked::new(token));
+        }
+    }
+
+    pub(super) fn reset_pool(&mut self) {
+        // All tokens of it are stale then, whoever has them.
+        if let Some(pool) = self.some_pool() {
+            self.done(self.world.allocator.reset_pool(&pool));
+        }
+    }
+
+    pub(super) fn destroy_pool(&mut self) {
+        let Some(pool) = self.world.pools.take(&mut self.input) else { return };
+        match Arc::try_unwrap(pool) {
+            Ok(pool) => match self.world.allocator.destroy_pool(pool) {
+                Ok(()) => self.tally.made(self.call),
+                Err(DestroyPoolError::InUse { pool, .. }) => {
+                    self.tally.refused(self.call, &"InUse");
+                    drop(self.world.pools.put(Arc::new(pool)));
+                }
+                Err(error) => self.tally.find(format!("a pool was not destroyed: {error:?}")),
+            },
+            Err(shared) => drop(self.world.pools.put(shared)),
+        }
+    }
+
+    /// The pool that a defragmentation is for.
+    pub(super) fn shared_pool(&mut self) -> Option<Arc<allotment::Pool>> {
+        self.some_pool()
+    }
+
+    pub(super) fn maintain(&mut self) {
+        let allocator = &self.world.allocator;
+        match self.input.below(6) {
+            0 => allocator.end_frame(),
+            1 => drop(allocator.trim()),
+            2 => drop(allocator.keep_up()),
+            3 => allocator.refresh_budgets(),
+            4 => {
+                let size = self.small_size();
+                let desc = self.request(size);
+                let bytes = self.input.pick(&[0, 1, 100_000, 1 << 20]);
+                self.done(allocator.reserve(&desc, bytes));
+                return;
+            }
+            _ => {
+                allocator.trim();
+                self.world.pages.trim();
+            }
+        }
+        self.tally.made(self.call);
+    }
+
+    pub(super) fn look(&mut self) {
+        let allocator = &self.world.allocator;
+        match self.input.below(10) {
+            0 => drop(allocator.statistics()),
+            1 => drop(allocator.detailed_statistics()),
+            2 => drop(allocator.categories()),
+            3 => drop(allocator.blocks()),
+            4 => drop(allocator.heap_reports()),
+            5 => drop(allocator.dump_json()),
+            6 => drop(allocator.leaks()),
+            7 => {
+                let size = self.size();
+                let desc = self.request(size);
+                drop(allocator.explain(&desc));
+                self.done(allocator.would_grow(&desc));
+                return;
+            }
+            8 => {
+                let Some(token) = self.world.tokens.take(&mut self.input) else { return };
+                self.done(allocator.info(token.it.id()));
+                self.keep_token(token);
+                return;
+            }
+            _ => {
+                if let Some(pool) = self.some_pool() {
+                    self.done(allocator.pool_statistics(&pool));
+                    return;
+                }
+            }
+        }
+        self.tally.made(self.call);
+    }
+}

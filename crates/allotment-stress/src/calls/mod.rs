@@ -1,0 +1,453 @@
+//! What a thread does: one call after the other.
+
+mod descriptors;
+mod lifetime;
+mod memory;
+mod movable;
+mod uploads;
+
+use core::fmt;
+use std::time::Instant;
+
+use allotment::descriptor::TransientDescriptors;
+use allotment::device::{MemoryProperties, MemoryTypeMask, QueueIndex, ResourceKind};
+use allotment::lifetime::Recording;
+use allotment::memory::{Dedicated, Lifetime, Movability, OwnedBuffer, Transfer};
+use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
+use allotment::{Alignment, AllocationDesc, Intent, Requirements, Strategy};
+
+use crate::world::{Marked, World};
+use crate::{Input, Stressed, Tally};
+
+macro_rules! calls {
+    ($($(#[$meta:meta])* $name:ident,)*) => {
+        /// A kind of call. A fuzzer's byte is its number.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Call {
+            $($(#[$meta])* $name,)*
+        }
+
+        impl Call {
+            /// All of them, by their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+calls! {
+    /// `Allocator::allocate`, `allocate_with`.
+    Allocate,
+    /// `Allocator::free`, of another allocator's token as well.
+    Free,
+    /// `Allocator::allocate_many`.
+    AllocateMany,
+    /// `Allocator::free_many`.
+    FreeMany,
+    /// `Allocator::write`, `Transfer::upload` to a token.
+    WriteToken,
+    /// `Allocator::read`, `Transfer::download` from a token.
+    ReadToken,
+    /// `map`, `unmap`, `flush`, `invalidate`.
+    Map,
+    /// `set_name`, `set_user_data`.
+    Name,
+    /// `Allocator::create_buffer`, `create_buffer_with`.
+    CreateBuffer,
+    /// `Allocator::destroy_buffer`.
+    DestroyBuffer,
+    /// `write`, `Transfer::upload_to`.
+    WriteBuffer,
+    /// `read`, `Transfer::download_from`.
+    ReadBuffer,
+    /// `Allocator::create_buffer_in`, `create_image_in`.
+    CreateIn,
+    /// `Allocator::create_image`, `create_image_with`.
+    CreateImage,
+    /// `Allocator::destroy_image`.
+    DestroyImage,
+    /// `MappedBuffer::new`.
+    CreateMapped,
+    /// `MappedBuffer::write`, `read`.
+    UseMapped,
+    /// Drops a `MappedBuffer`.
+    DropMapped,
+    /// `OwningAllocator::create_buffer`.
+    CreateOwned,
+    /// `OwningAllocator::create_image`.
+    CreateOwnedImage,
+    /// `OwningAllocator::allocate`, `own_buffer`, `own_image`, `own_allocation`.
+    Own,
+    /// Transfers to and from owned buffers.
+    UseOwned,
+    /// Drops what is owned.
+    DropOwned,
+    /// `Allocator::create_pool`, `create_pool_with`.
+    CreatePool,
+    /// `Allocator::allocate_in`.
+    AllocateInPool,
+    /// `Allocator::reset_pool`.
+    ResetPool,
+    /// `Allocator::destroy_pool`.
+    DestroyPool,
+    /// `end_frame`, `trim`, `keep_up`, `reserve`, `refresh_budgets`.
+    Maintain,
+    /// Statistics, reports, dumps.
+    Look,
+    /// A manual defragmentation of the default pools.
+    Defragment,
+    /// The same of a custom pool.
+    DefragmentPool,
+    /// `MovableSet::create_buffer`.
+    CreateMovable,
+    /// Transfers to and from movable buffers.
+    UseMovable,
+    /// Drops a movable buffer.
+    DropMovable,
+    /// `MovableSet::defragment_step`.
+    Step,
+    /// `MovableSet::stop`.
+    StopSet,
+    /// `Uploader::initialize`, `update` of an owned buffer.
+    Upload,
+    /// `Uploader::update` of a movable buffer.
+    UploadMovable,
+    /// `Uploader::submit`, and the bytes are looked at.
+    SubmitUploads,
+    /// `Uploader::discard`, or another uploader.
+    DiscardUploads,
+    /// Drops a buffer whose upload is on its way.
+    DropUploaded,
+    /// `UploadRing`: `allocate`, `close`, `discard`, `reclaim`.
+    Ring,
+    /// `ReadbackRing`: the same, and tickets.
+    Readback,
+    /// `SubmissionTracker::record`, `record_owning`, `UploadPool::arena`, `ShaderVisibleHeap::begin`.
+    Record,
+    /// `UploadArena::allocate`.
+    Arena,
+    /// `Recording::submit`, `submit_and_keep`, `submit_together`.
+    Submit,
+    /// Drops a recording.
+    DropRecording,
+    /// `RetireQueue`, `Recycler`, `DeferredDrop`: `retire`, `retire_with`, `retire_after`, `keep`.
+    Retire,
+    /// `reclaim`, `drain`, `collect`, `trim`.
+    Reclaim,
+    /// `wait`, `wait_idle`, `poll`.
+    Wait,
+    /// `ShaderVisibleHeap::insert`.
+    Insert,
+    /// `ShaderVisibleHeap::insert_all`, of which some may be wrong.
+    InsertAll,
+    /// `remove`, `replace`.
+    Remove,
+    /// `ShaderVisibleHeap::allocate`, `DescriptorRange::write`, `copy_from`, `renew`.
+    Table,
+    /// `TransientDescriptors::allocate`, `place`, `TransientTable::write`, `copy_from`, `fill`.
+    Transient,
+    /// `BindingSet::new`, `bind`, `bind_buffer`, `commit`.
+    Bind,
+    /// `StagingHeap`: `allocate`, `write`, `fill`, `free`, `retire`, `trim`.
+    Staging,
+    /// `ShaderVisibleHeap::grow`, `compact`.
+    Grow,
+    /// `SamplerCache::get`.
+    Sampler,
+    /// Makes a later call of the device fail, where it can be made to.
+    Disturb,
+}
+
+/// Commands that this thread records, and what goes with them.
+pub(crate) struct Open<D: Stressed> {
+    recording: Recording,
+    arena: Option<UploadArena<D>>,
+    transient: Option<TransientDescriptors<D>>,
+}
+
+/// One thread, and what it does not share.
+pub struct Player<'w, D: Stressed> {
+    world: &'w World<D>,
+    input: Input<'w>,
+    tally: Tally,
+    /// The call that is being made.
+    call: Call,
+    /// Calls that are made within others.
+    depth: u32,
+    /// The shortest way, and the one through a queue.
+    transfers: [Option<Transfer<'w, D>>; 2],
+    uploader: Option<Uploader<D>>,
+    /// Their uploads are on their way.
+    uploaded: Vec<Marked<OwnedBuffer<D>>>,
+    ring: Option<UploadRing<D>>,
+    readback: Option<ReadbackRing<D>>,
+    tickets: Vec<ReadbackTicket>,
+    open: Vec<Open<D>>,
+}
+
+impl<'w, D: Stressed> Player<'w, D> {
+    /// One that has done nothing yet.
+    #[must_use]
+    pub fn new(world: &'w World<D>, input: Input<'w>) -> Self {
+        Self {
+            world,
+            input,
+            tally: Tally::default(),
+            call: Call::Look,
+            depth: 0,
+            transfers: [None, None],
+            uploader: None,
+            uploaded: Vec::new(),
+            ring: None,
+            readback: None,
+            tickets: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// Whether its bytes have ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.input.is_over()
+    }
+
+    /// What came of its calls.
+    #[must_use]
+    pub fn finish(mut self) -> Tally {
+        self.world.calm();
+        core::mem::take(&mut self.tally)
+    }
+
+    /// Notes that a call panicked.
+    pub(crate) fn find_panic(&mut self) {
+        let finding = format!("{:?} panicked", self.call);
+        self.tally.find(finding);
+    }
+
+    /// Makes one call, whichever is next.
+    pub fn play(&mut self) {
+        let call = self.input.pick(Call::ALL);
+        let began = Instant::now();
+        self.make(call);
+        self.tally.took(call, began.elapsed());
+    }
+
+    fn make(&mut self, call: Call) {
+        self.call = call;
+        match call {
+            Call::Allocate => self.allocate(),
+            Call::Free => self.free(),
+            Call::AllocateMany => self.allocate_many(),
+            Call::FreeMany => self.free_many(),
+            Call::WriteToken => self.write_token(),
+            Call::ReadToken => self.read_token(),
+            Call::Map => self.map(),
+            Call::Name => self.name(),
+            Call::CreateBuffer => self.create_buffer(),
+            Call::DestroyBuffer => self.destroy_buffer(),
+            Call::WriteBuffer => self.use_buffer(true),
+            Call::ReadBuffer => self.use_buffer(false),
+            Call::CreateIn => self.create_in(),
+            Call::CreateImage => self.create_image(),
+            Call::DestroyImage => self.destroy_image(),
+            Call::CreateMapped => self.create_mapped(),
+            Call::UseMapped => self.use_mapped(),
+            Call::DropMapped => self.drop_mapped(),
+            Call::CreateOwned => self.create_owned(),
+            Call::CreateOwnedImage => self.create_owned_image(),
+            Call::Own => self.own(),
+            Call::UseOwned => self.use_owned(),
+            Call::DropOwned => self.drop_owned(),
+            Call::CreatePool => self.create_pool(),
+            Call::AllocateInPool => self.allocate_in_pool(),
+            Call::ResetPool => self.reset_pool(),
+            Call::DestroyPool => self.destroy_pool(),
+            Call::Maintain => self.maintain(),
+            Call::Look => self.look(),
+            Call::Defragment => self.defragment(),
+            Call::DefragmentPool => self.defragment_pool(),
+            Call::CreateMovable => self.create_movable(),
+            Call::UseMovable => self.use_movable(),
+            Call::DropMovable => self.drop_movable(),
+            Call::Step => self.step(),
+            Call::StopSet => self.stop_set(),
+            Call::Upload => self.upload(),
+            Call::UploadMovable => self.upload_movable(),
+            Call::SubmitUploads => self.submit_uploads(),
+            Call::DiscardUploads => self.discard_uploads(),
+            Call::DropUploaded => self.drop_uploaded(),
+            Call::Ring => self.use_ring(),
+            Call::Readback => self.use_readback(),
+            Call::Record => self.record(),
+            Call::Arena => self.use_arena(),
+            Call::Submit => self.submit(),
+            Call::DropRecording => self.drop_recording(),
+            Call::Retire => self.retire(),
+            Call::Reclaim => self.reclaim(),
+            Call::Wait => self.wait(),
+            Call::Insert => self.insert(),
+            Call::InsertAll => self.insert_all(),
+            Call::Remove => self.remove(),
+            Call::Table => self.use_table(),
+            Call::Transient => self.use_transient(),
+            Call::Bind => self.bind(),
+            Call::Staging => self.use_staging(),
+            Call::Grow => self.grow(),
+            Call::Sampler => self.use_sampler(),
+            Call::Disturb => {
+                if self.world.disturb(&mut self.input) {
+                    self.tally.made(call);
+                }
+            }
+        }
+    }
+
+    /// Makes a few calls within the one that is being made.
+    fn make_some_within(&mut self) {
+        if self.depth > 0 {
+            return;
+        }
+        let outer = self.call;
+        self.depth += 1;
+        for _ in 0..self.input.below(8) {
+            self.play();
+        }
+        self.depth -= 1;
+        self.call = outer;
+    }
+
+    /// Counts what came of a call.
+    fn done<T, E: fmt::Debug>(&mut self, result: Result<T, E>) -> Option<T> {
+        match result {
+            Ok(done) => {
+                self.tally.made(self.call);
+                Some(done)
+            }
+            Err(error) => {
+                self.tally.refused(self.call, &error);
+                None
+            }
+        }
+    }
+
+    fn queue(&mut self) -> QueueIndex {
+        let queues = self.world.device.properties().queues.len();
+        // One more than there are.
+        let last = if self.input.once_in(64) { queues } else { queues - 1 };
+        QueueIndex(self.input.below(last as u64 + 1) as u8)
+    }
+
+    /// A queue that exists.
+    fn real_queue(&mut self) -> QueueIndex {
+        QueueIndex(self.input.index(self.world.device.properties().queues.len()) as u8)
+    }
+
+    /// A size in bytes, hostile at times.
+    fn size(&mut self) -> u64 {
+        match self.input.below(64) {
+            0..=39 => 1 + self.input.below(4096),
+            40..=57 => 4096 << self.input.below(5),
+            58..=59 => 1 + self.input.below(300_000),
+            60 => 0,
+            61 => u64::MAX - self.input.below(256),
+            // Nothing between what any machine has and what none has.
+            62 => 1 << self.input.pick(&[0, 7, 19, 40, 47, 48, 49, 62, 63]),
+            _ => (1 << self.input.pick(&[3, 12, 18, 45, 48, 49, 63])) - 1,
+        }
+    }
+
+    /// A size in bytes that there can be.
+    fn small_size(&mut self) -> u64 {
+        match self.input.below(4) {
+            0 => 1 + self.input.below(256),
+            1 => 1 + self.input.below(4096),
+            2 => 1024 << self.input.below(6),
+            _ => 16 << 10,
+        }
+    }
+
+    fn alignment(&mut self) -> Alignment {
+        let shift = if self.input.once_in(32) { self.input.below(64) } else { self.input.below(12) };
+        Alignment::new(1 << shift).unwrap_or(Alignment::ONE)
+    }
+
+    /// A part of so many bytes, or something that is none.
+    fn range(&mut self, size: u64) -> (u64, u64) {
+        if self.input.once_in(32) {
+            let offset = self.input.pick(&[size, size.wrapping_add(1), u64::MAX, u64::MAX - 7, size / 2]);
+            return (offset, 1 + self.input.below(size.min(1 << 20)));
+        }
+        if self.input.once_in(3) {
+            return (0, size);
+        }
+        let offset = self.input.below(size.max(1));
+        (offset, self.input.below(size - offset + 1))
+    }
+
+    fn intent(&mut self) -> Intent {
+        // Mostly of one, so that its blocks have something to be emptied of.
+        if self.input.below(4) < 3 { Intent::Device } else { self.input.pick(&Intent::ALL) }
+    }
+
+    /// A request of some sort for so many bytes.
+    fn request(&mut self, size: u64) -> AllocationDesc {
+        let mut requirements = Requirements::new(size);
+        if self.input.once_in(2) {
+            requirements = requirements.aligned(self.alignment());
+        }
+        let mut desc = AllocationDesc::new(requirements, self.intent());
+        let shape = self.input.below(256);
+        if shape & 1 != 0 {
+            desc = desc.movable(self.input.pick(&[Movability::Copied, Movability::Recreated]));
+        }
+        if shape & 0b110 == 0b110 && self.input.once_in(4) {
+            desc = desc.living(Lifetime::Short);
+        }
+        match shape >> 3 & 0b111 {
+            6 => desc = desc.dedicated(Dedicated::Always),
+            7 => desc = desc.dedicated(Dedicated::Never),
+            5 => desc = desc.named(format!("number {shape} \0 \u{fffd}")).in_category("stress"),
+            _ => {}
+        }
+        if shape >> 6 == 3 {
+            match self.input.below(8) {
+                0 => desc = desc.without_growth(),
+                1 => desc = desc.within_budget(),
+                2 => desc.required = MemoryProperties::from_bits_truncate(self.input.below(1 << 9) as _),
+                3 => desc.requirements.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),
+                4 => desc.preferred = MemoryProperties::HOST_VISIBLE,
+                5 => desc.strategy = self.input.pick(&[Strategy::LeastMemory, Strategy::LowestOffset]),
+                6 => desc.user_data = self.input.below(1 << 32),
+                _ => desc.avoided = MemoryProperties::HOST_CACHED,
+            }
+        }
+        desc
+    }
+
+    fn kind(&mut self) -> ResourceKind {
+        use ResourceKind::{Buffer, LinearImage, OptimalImage, Unknown};
+        self.input.pick(&[Buffer, Unknown, Buffer, OptimalImage, LinearImage])
+    }
+
+    /// Compares what was read with what should be there.
+    fn compare(&mut self, what: &str, expected: &[u8], found: &[u8]) {
+        self.tally.bytes_checked += found.len() as u64;
+        if let Some(difference) = crate::shadow::difference(expected, found) {
+            let finding = format!("{:?} of {what}: {difference}", self.call);
+            self.tally.find(finding);
+        }
+    }
+}
+
+impl<D: Stressed> Drop for Player<'_, D> {
+    fn drop(&mut self) {
+        // Staging buffers of transfers go with them, and the rest in the order of its fields.
+        self.transfers = [None, None];
+    }
+}
+
+impl<D: Stressed> fmt::Debug for Player<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Player").field("call", &self.call).finish_non_exhaustive()
+    }
+}

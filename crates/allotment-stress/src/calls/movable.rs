@@ -1,0 +1,185 @@
+//! Moves: by hand and by a set.
+
+use std::sync::PoisonError;
+
+use allotment::device::BufferDesc;
+use allotment::memory::{
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Foreign, Movability,
+    NextPass, PassLimits, StepOutcome,
+};
+
+use super::Player;
+use crate::shadow::Shadow;
+use crate::world::Marked;
+use crate::{Stressed, raw};
+
+impl<D: Stressed> Player<'_, D> {
+    fn limits(&mut self) -> PassLimits {
+        match self.input.below(4) {
+            0 => PassLimits::NONE,
+            1 => PassLimits::default().with_moves(1 + self.input.below(8) as u32),
+            2 => PassLimits::default().with_bytes(self.input.below(100_000)),
+            _ => PassLimits::default(),
+        }
+    }
+
+    fn desc(&mut self) -> DefragmentationDesc {
+        let strategy = match self.input.below(4) {
+            0 => DefragmentationStrategy::Fast,
+            1 => DefragmentationStrategy::WithinBytes(self.input.below(1 << 20)),
+            _ => DefragmentationStrategy::Full,
+        };
+        let limits = self.limits();
+        DefragmentationDesc::new(strategy).with_limits(limits)
+    }
+
+    pub(super) fn defragment(&mut self) {
+        let desc = self.desc();
+        let world = self.world;
+        let begun = world.allocator.defragmentation(desc);
+        self.passes(begun);
+    }
+
+    pub(super) fn defragment_pool(&mut self) {
+        let Some(pool) = self.shared_pool() else { return };
+        let desc = self.desc();
+        let world = self.world;
+        let begun = world.allocator.defragmentation_in(&pool, desc);
+        self.passes(begun);
+    }
+
+    /// A few passes, and other calls between their begin and their end.
+    fn passes(&mut self, begun: Result<Defragmentation<'_, D>, DefragmentationError>) {
+        let call = self.call;
+        let Some(mut run) = self.done(begun) else { return };
+        if self.input.once_in(4) {
+            run.plan();
+        }
+        for _ in 0..=self.input.below(6) {
+            match run.next_pass() {
+                NextPass::Done => break,
+                NextPass::LimitReached => {}
+                NextPass::Moves(mut pass) => {
+                    self.make_some_within();
+                    let mut moved = Vec::new();
+                    for index in 0..pass.moves().len() {
+                        match self.input.below(16) {
+                            0 => pass.ignore(index),
+                            1 => {
+                                let wanted = pass.moves()[index].id();
+                                let mut all = self.world.tokens.all();
+                                let found = all.iter().position(|token| token.it.id() == wanted);
+                                let token = found.map(|index| all.swap_remove(index));
+                                drop(all);
+                                if let Some(token) = token {
+                                    let freed = pass.destroy(index, token.it);
+                                    self.done(freed.map_err(|Foreign(token)| format!("Foreign {token:?}")));
+                                }
+                            }
+                            _ => {}
+                        }
+                        let one = &pass.moves()[index];
+                        let carried = !one.is_ignored() && raw::carry(&self.world.device, one);
+                        if !carried && !one.is_ignored() {
+                            // Said before the pass ends, so that whoever finds other bytes knows.
+                            moved.push(one.id());
+                        }
+                    }
+                    self.world.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(moved);
+                    self.tally.moves += pass.moves().len() as u64;
+                    match self.input.below(8) {
+                        0 => drop(pass),
+                        1 => core::mem::forget(pass),
+                        2 | 3 => {
+                            let memory = &self.world.memory;
+                            pass.end_with(|place| drop(memory.own_allocation(place)));
+                        }
+                        _ => pass.end(),
+                    }
+                    self.tally.made(call);
+                }
+            }
+        }
+    }
+
+    pub(super) fn create_movable(&mut self) {
+        for _ in 0..=self.input.below(6) {
+            self.create_one_movable();
+        }
+    }
+
+    fn create_one_movable(&mut self) {
+        let size = self.small_size();
+        let mut desc = self.request(0);
+        // Bytes that need not be copied cannot be compared.
+        desc.movability = Movability::Copied;
+        let info = if self.input.once_in(16) {
+            D::buffer_info(size, allotment::device::TransferUsage::SRC)
+        } else {
+            BufferDesc::new(size).into()
+        };
+        let made = self.world.set.create_buffer(info, &desc);
+        if let Some(buffer) = self.done(made) {
+            drop(self.world.movables.put(Marked::new(buffer)));
+        }
+    }
+
+    pub(super) fn use_movable(&mut self) {
+        let Some(Marked { it, mut bytes }) = self.world.movables.take(&mut self.input) else { return };
+        let writes = self.input.once_in(2);
+        if self.input.once_in(8) {
+            let _ = (it.handle(), it.moves(), it.size());
+            self.done(it.place());
+        }
+        let world = self.world;
+        // Without it a step's copy may come before or after what is done here.
+        let keeps_steps_away = self.input.below(2) == 0;
+        let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
+        if guard.is_some() {
+            self.wait_for_moves();
+            it.with(|buffer| self.use_bytes(buffer, &mut bytes, writes));
+        } else {
+            let mut unknown = Shadow::default();
+            it.with(|buffer| self.use_bytes(buffer, &mut unknown, writes));
+            if writes {
+                bytes.forget();
+            }
+        }
+        drop(guard);
+        drop(self.world.movables.put(Marked { it, bytes }));
+    }
+
+    pub(super) fn drop_movable(&mut self) {
+        for _ in 0..=self.input.below(8) {
+            if self.world.movables.take(&mut self.input).is_some() {
+                self.tally.made(self.call);
+            }
+        }
+    }
+
+    pub(super) fn step(&mut self) {
+        let limits = self.limits();
+        let world = self.world;
+        for _ in 0..=self.input.below(4) {
+            // Whoever has an upload of a movable buffer on its way has it submitted before.
+            let guard = world.steps.write().unwrap_or_else(PoisonError::into_inner);
+            let stepped = world.set.defragment_step(limits);
+            if let Ok(step) = &stepped {
+                let mut copied = world.copied.lock().unwrap_or_else(PoisonError::into_inner);
+                *copied = step.copied_at.or(*copied);
+            }
+            drop(guard);
+            if let Some(step) = self.done(stepped) {
+                self.tally.moves += u64::from(step.moves);
+                if step.outcome == StepOutcome::Idle {
+                    break;
+                }
+            }
+        }
+    }
+
+    pub(super) fn stop_set(&mut self) {
+        self.world.set.stop();
+        self.tally.made(self.call);
+    }
+}

@@ -1,0 +1,162 @@
+//! What differs between kinds of devices.
+
+use allotment::device::host::HostDevice;
+use allotment::device::{BufferDesc, DescriptorDevice, DeviceError, TransferUsage};
+
+use crate::Input;
+
+/// A device that calls are made on.
+pub trait Stressed: DescriptorDevice + Clone {
+    /// A format of four bytes a texel.
+    const IMAGE_FORMAT: u32;
+    /// The usage of buffers that descriptors name.
+    const DESCRIPTOR_USAGE: u64;
+
+    /// The description of a buffer that can be copied in these ways and in no others.
+    fn buffer_info(size: u64, copies: TransferUsage) -> Self::BufferInfo<'static>;
+
+    /// What memory may be told beside its type.
+    fn memory_options(input: &mut Input<'_>) -> Self::MemoryOptions;
+
+    /// Makes one of the next calls of the device fail, where it can be made to.
+    fn disturb(&self, input: &mut Input<'_>);
+
+    /// Ends that.
+    fn calm(&self);
+}
+
+impl Stressed for HostDevice {
+    const IMAGE_FORMAT: u32 = 4;
+    const DESCRIPTOR_USAGE: u64 = 0;
+
+    fn buffer_info(size: u64, copies: TransferUsage) -> BufferDesc {
+        let flag = |usage, flag| if copies.contains(usage) { 0 } else { flag };
+        let usage =
+            flag(TransferUsage::SRC, Self::NO_TRANSFER_SRC) | flag(TransferUsage::DST, Self::NO_TRANSFER_DST);
+        BufferDesc::new(size).with_usage(usage)
+    }
+
+    fn memory_options(_: &mut Input<'_>) {}
+
+    fn disturb(&self, input: &mut Input<'_>) {
+        const ERRORS: [DeviceError; 3] =
+            [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::TooManyAllocations];
+        self.fail_call(1 + input.below(16), input.pick(&ERRORS));
+    }
+
+    fn calm(&self) {
+        self.heal();
+    }
+}
+
+/// What is wrong with a simulated device that nothing should be left of: its complaints, and what was left.
+#[must_use]
+pub fn host_findings(device: &HostDevice) -> Vec<String> {
+    let mut findings: Vec<_> = device.complaints().into_iter().map(|it| format!("complaint: {it}")).collect();
+    let usage = device.usage();
+    let left = [usage.memory_bytes, usage.buffers, usage.images, usage.descriptor_heaps];
+    if usage.memory_objects != 0 || usage.samplers != 0 || left != [0; 4] {
+        findings.push(format!("leaked: {usage:?}"));
+    }
+    findings
+}
+
+#[cfg(feature = "vulkan")]
+pub use of_vulkan::{Watched, watched};
+
+#[cfg(feature = "vulkan")]
+mod of_vulkan {
+    use allotment::Device as _;
+    use allotment::device::vulkan::{BufferInfo, Device, MemoryOptions};
+    use allotment::device::{HeapIndex, TransferUsage};
+    use allotment_headless::vulkan::{Headless, HeadlessDesc, OpenError};
+    use allotment_headless::{Choice, Message, Severity};
+    use ash::vk;
+
+    use super::Stressed;
+    use crate::{Input, raw};
+
+    impl Stressed for Device {
+        const IMAGE_FORMAT: u32 = vk::Format::R8G8B8A8_UNORM.as_raw().unsigned_abs();
+        const DESCRIPTOR_USAGE: u64 = vk::BufferUsageFlags::STORAGE_BUFFER.as_raw() as u64
+            | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS.as_raw() as u64;
+
+        fn buffer_info(size: u64, copies: TransferUsage) -> BufferInfo<'static> {
+            let mut usage = vk::BufferUsageFlags::VERTEX_BUFFER;
+            if copies.contains(TransferUsage::SRC) {
+                usage |= vk::BufferUsageFlags::TRANSFER_SRC;
+            }
+            if copies.contains(TransferUsage::DST) {
+                usage |= vk::BufferUsageFlags::TRANSFER_DST;
+            }
+            raw::vulkan_buffer(size, usage)
+        }
+
+        fn memory_options(input: &mut Input<'_>) -> MemoryOptions {
+            let kinds = [0, 1, 1, 0x200, 8].map(vk::ExternalMemoryHandleTypeFlags::from_raw);
+            MemoryOptions::new().exported_as(input.pick(&kinds))
+        }
+
+        fn disturb(&self, _: &mut Input<'_>) {}
+
+        fn calm(&self) {}
+    }
+
+    /// An open device, under validation with synchronization validation.
+    #[derive(Debug)]
+    pub struct Watched {
+        headless: Headless,
+    }
+
+    /// Opens the device of this name, or the best, under the validation layer.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], also where the layer is not installed.
+    pub fn watched(name: Option<&str>) -> Result<Watched, OpenError> {
+        let choice = name.map_or(Choice::Best, |name| Choice::Named(name.to_owned()));
+        let headless = Headless::open(&HeadlessDesc::default().validated().on(choice))?;
+        Ok(Watched { headless })
+    }
+
+    impl Watched {
+        /// The device.
+        #[must_use]
+        pub fn device(&self) -> &Device {
+            self.headless.device()
+        }
+
+        /// The physical device's name.
+        #[must_use]
+        pub fn name(&self) -> &str {
+            self.headless.name()
+        }
+
+        /// What the layer said since the last time, and what is left of a device that nothing should be left of.
+        #[must_use]
+        pub fn findings(&self) -> Vec<String> {
+            let messages = self.headless.messages().take();
+            let mut findings: Vec<_> = messages.iter().filter(is_wrong).map(ToString::to_string).collect();
+            for heap in (0..).map(HeapIndex).take(self.device().properties().heaps.len()) {
+                let left = self.device().allocated_bytes(heap);
+                if left != 0 {
+                    findings.push(format!("leaked: {left} bytes of heap {heap}"));
+                }
+            }
+            findings
+        }
+
+        /// Closes the device, and says what the layer has to say of its end.
+        #[must_use]
+        pub fn close(self) -> Vec<String> {
+            let messages = self.headless.messages().clone();
+            drop(self);
+            messages.take().iter().filter(is_wrong).map(ToString::to_string).collect()
+        }
+    }
+
+    /// Advice on speed is not what this is about: the calls are random.
+    fn is_wrong(message: &&Message) -> bool {
+        message.severity == Severity::Error || !message.id.contains("BestPractices")
+    }
+}

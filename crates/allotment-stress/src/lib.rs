@@ -1,0 +1,153 @@
+//! Random safe calls over one shared world, from several threads, with every byte checked.
+//!
+//! ```text
+//!   Input      where choices come from: a seed, or a fuzzer's bytes
+//!   World      the allocator, the heaps, the queues, and the resources that threads exchange
+//!   Player     one thread: makes a Call, looks at what came of it, makes the next
+//!   Tally      how many calls succeeded and were refused, and what was found
+//! ```
+//!
+//! A buffer's bytes are a pattern that no other buffer has. They are written by mapped memory, by transfers and by
+//! uploads, read back by others of these, after moves too, and compared. An error is a refusal and counted; wrong bytes,
+//! a panic, a lost device, a leak and whatever a validation layer says are findings.
+//!
+//! `unsafe` stands in the module `raw` alone, for what no safe program could do: submitting work, making descriptors,
+//! copying for a manual pass.
+#![deny(unsafe_code)]
+
+mod calls;
+mod input;
+mod kinds;
+mod raw;
+mod seeds;
+mod shadow;
+mod tally;
+mod world;
+
+pub use calls::{Call, Player};
+pub use input::Input;
+pub use kinds::{Stressed, host_findings};
+#[cfg(feature = "vulkan")]
+pub use kinds::{Watched, watched};
+pub use seeds::{Seed, seeds};
+pub use tally::Tally;
+pub use world::{World, WorldDesc};
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use allotment::device::host::{HostDevice, Profile};
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RunDesc {
+    /// Threads that make calls.
+    pub threads: u32,
+    /// How long they do.
+    pub time: Duration,
+    /// What all choices come from; with one thread, a run with the same seed makes the same calls.
+    pub seed: u64,
+    /// Calls after which the world is torn down and another one is made.
+    pub calls_a_world: u64,
+}
+
+impl RunDesc {
+    /// A run of so many threads.
+    #[must_use]
+    pub const fn new(threads: u32, time: Duration, seed: u64) -> Self {
+        Self { threads, time, seed, calls_a_world: 20_000 }
+    }
+}
+
+/// Makes calls over one world after the other on a device until the time is up. `check` says what the device found wrong
+/// after each of them.
+pub fn run<D: Stressed>(device: &D, desc: &RunDesc, check: impl Fn() -> Vec<String>) -> Tally {
+    let end = Instant::now() + desc.time;
+    let mut tally = Tally::default();
+    let mut round = 0;
+    while round == 0 || (Instant::now() < end && tally.findings().is_empty()) {
+        let seed = desc.seed.wrapping_add(round);
+        let mut of_round = run_world(device, seed, desc, end);
+        check().into_iter().for_each(|finding| of_round.find(finding));
+        if !of_round.findings().is_empty() {
+            let mut input = Input::of_seed(seed);
+            of_round.find(format!("the seed was {seed}, the world {:?}", WorldDesc::random(&mut input)));
+        }
+        tally.add(of_round);
+        round += 1;
+    }
+    tally.worlds = round;
+    tally
+}
+
+fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -> Tally {
+    let mut input = Input::of_seed(seed);
+    let world_desc = WorldDesc::random(&mut input);
+    let world = match World::new(device, &world_desc) {
+        Ok(world) => world,
+        Err(error) => {
+            let mut tally = Tally::default();
+            tally.find(format!("no world: {error}"));
+            return tally;
+        }
+    };
+    let calls = desc.calls_a_world / u64::from(desc.threads.max(1));
+    let play = |thread: u32| {
+        let input = Input::of_seed(seed ^ u64::from(thread + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut player = Player::new(&world, input);
+        let played = catch_unwind(AssertUnwindSafe(|| {
+            for made in 0..calls {
+                // To ask for the time costs more than some calls.
+                if made % 64 == 0 && Instant::now() >= end {
+                    break;
+                }
+                player.play();
+            }
+        }));
+        if played.is_err() {
+            player.find_panic();
+        }
+        player.finish()
+    };
+    let mut tally = Tally::default();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..desc.threads).map(|thread| scope.spawn(move || play(thread))).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(of_thread) => tally.add(of_thread),
+                Err(_) => tally.find("a thread panicked while it put its things away".to_owned()),
+            }
+        }
+    });
+    match catch_unwind(AssertUnwindSafe(|| world.finish(&mut input))) {
+        Ok(at_the_end) => tally.add(at_the_end),
+        Err(_) => tally.find("the teardown panicked".to_owned()),
+    }
+    tally
+}
+
+/// Plays a fuzzer's bytes over a world on a simulated device, by one thread, and says what came of it. The first bytes
+/// choose the machine and the allocator, each call takes one and its arguments what they need.
+#[must_use]
+pub fn play_bytes(bytes: &[u8]) -> Tally {
+    let mut input = Input::of_bytes(bytes);
+    let profiles = Profile::all();
+    let profile = profiles[input.index(profiles.len())].clone();
+    let device = HostDevice::new(profile);
+    let desc = WorldDesc::random(&mut input);
+    let mut tally = Tally::default();
+    match World::new(&device, &desc) {
+        Ok(world) => {
+            let mut player = Player::new(&world, input);
+            while !player.is_over() {
+                player.play();
+            }
+            tally.add(player.finish());
+            tally.add(world.finish(&mut Input::of_seed(bytes.len() as u64)));
+        }
+        Err(error) => tally.find(format!("no world: {error}")),
+    }
+    host_findings(&device).into_iter().for_each(|finding| tally.find(finding));
+    tally
+}

@@ -1,0 +1,123 @@
+//! Makes random safe calls for a while, and says what came of them. The exit code is 1 where anything was found.
+//!
+//! ```text
+//! allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] [--profile NAME]
+//! allotment-stress --write-seeds FOLDER
+//! ```
+
+use core::time::Duration;
+use std::path::Path;
+use std::process::ExitCode;
+
+use allotment::device::host::{HostDevice, Profile};
+use allotment_stress::{RunDesc, Tally, host_findings, run, seeds};
+
+const USAGE: &str = "usage: allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] \
+                     [--calls-a-world N] [--profile NAME, or part of a Vulkan device's]\n       \
+                     allotment-stress --write-seeds FOLDER\n";
+
+struct Args {
+    device: String,
+    profile: Option<String>,
+    run: RunDesc,
+    write_seeds: Option<String>,
+}
+
+fn args() -> Option<Args> {
+    let mut args = Args {
+        device: "host".to_owned(),
+        profile: None,
+        run: RunDesc::new(4, Duration::from_secs(10), 1),
+        write_seeds: None,
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let value = words.next()?;
+        match word.as_str() {
+            "--device" => args.device = value,
+            "--profile" => args.profile = Some(value),
+            "--threads" => args.run.threads = value.parse().ok()?,
+            "--seconds" => args.run.time = Duration::from_secs(value.parse().ok()?),
+            "--seed" => args.run.seed = value.parse().ok()?,
+            "--calls-a-world" => args.run.calls_a_world = value.parse().ok()?,
+            "--write-seeds" => args.write_seeds = Some(value),
+            _ => return None,
+        }
+    }
+    Some(args)
+}
+
+fn main() -> ExitCode {
+    let Some(args) = args() else {
+        eprint!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    if let Some(folder) = &args.write_seeds {
+        return write_seeds(Path::new(folder));
+    }
+    let tally = match args.device.as_str() {
+        "host" => on_host(&args),
+        "vulkan" => on_vulkan(&args),
+        other => Err(format!("there is no device {other}")),
+    };
+    let tally = match tally {
+        Ok(tally) => tally,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    print!("{tally}");
+    println!("device {}, threads {}, seed {}", args.device, args.run.threads, args.run.seed);
+    ExitCode::from(u8::from(!tally.findings().is_empty()))
+}
+
+/// On one machine, or on all of them in turn, each for its part of the time.
+fn on_host(args: &Args) -> Result<Tally, String> {
+    let mut profiles = Profile::all();
+    if let Some(name) = &args.profile {
+        profiles.retain(|profile| profile.name == *name);
+    }
+    let parts = u32::try_from(profiles.len()).unwrap_or(1);
+    let mut tally = Tally::default();
+    for profile in profiles {
+        let name = profile.name;
+        let device = HostDevice::new(profile);
+        let mut desc = args.run;
+        desc.time = args.run.time / parts;
+        let of_profile = run(&device, &desc, || host_findings(&device));
+        if !of_profile.findings().is_empty() {
+            println!("found on {name}");
+        }
+        tally.add(of_profile);
+    }
+    if parts == 0 || tally.worlds == 0 {
+        return Err("there is no such profile".to_owned());
+    }
+    Ok(tally)
+}
+
+#[cfg(feature = "vulkan")]
+fn on_vulkan(args: &Args) -> Result<Tally, String> {
+    let watched = allotment_stress::watched(args.profile.as_deref()).map_err(|error| error.to_string())?;
+    println!("on {}", watched.name());
+    let mut tally = run(watched.device(), &args.run, || watched.findings());
+    watched.close().into_iter().for_each(|message| tally.find(message));
+    Ok(tally)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn on_vulkan(_: &Args) -> Result<Tally, String> {
+    Err("this was built without Vulkan".to_owned())
+}
+
+fn write_seeds(folder: &Path) -> ExitCode {
+    let written = std::fs::create_dir_all(folder).and_then(|()| {
+        seeds().iter().try_for_each(|seed| std::fs::write(folder.join(seed.name), &seed.bytes))
+    });
+    if let Err(error) = written {
+        eprintln!("{}: {error}", folder.display());
+        return ExitCode::from(2);
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,94 @@
+//! All that is `unsafe` here: what no safe program can do, and without which there would be nothing to check.
+#![expect(unsafe_code, reason = "the one place where it stands")]
+
+use core::ops::Range;
+
+use allotment::device::{
+    BufferUse, DescriptorDevice, Device, DeviceError, MemoryProperties, QueueIndex, Submission,
+    TimelinePoint, TimelineValue,
+};
+use allotment::memory::{Move, OwnedBuffer};
+
+/// Submits work that copies nothing.
+pub(crate) fn submit_nothing<D: Device>(
+    device: &D,
+    queue: QueueIndex,
+    waits: &[TimelinePoint],
+) -> Result<TimelineValue, DeviceError> {
+    // SAFETY: there is nothing in it.
+    unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+}
+
+/// Destroys a buffer that was created in an allocation just now.
+pub(crate) fn destroy_new_buffer<D: Device>(device: &D, buffer: D::Buffer) {
+    // SAFETY: its caller created it and has given it to no queue.
+    unsafe { device.destroy_buffer(buffer) };
+}
+
+/// Destroys an image that was created in an allocation just now.
+pub(crate) fn destroy_new_image<D: Device>(device: &D, image: D::Image) {
+    // SAFETY: as above.
+    unsafe { device.destroy_image(image) };
+}
+
+/// A descriptor of a buffer that was created with [`Stressed::DESCRIPTOR_USAGE`](crate::Stressed::DESCRIPTOR_USAGE).
+/// Whoever writes it to a slot gives the buffer to be kept; to tables and chunks goes what outlives all heaps.
+pub(crate) fn buffer_descriptor<'a, D: DescriptorDevice>(
+    device: &D,
+    buffer: &'a OwnedBuffer<D>,
+    range: Range<u64>,
+) -> D::Descriptor<'a> {
+    // SAFETY: the buffer is live, its range is one of 256 bytes that it has, and it lives as said above.
+    unsafe { device.buffer_descriptor(buffer.handle(), range, BufferUse::ReadOnly) }
+}
+
+/// A sampler's descriptor, which is written to no heap: each heap that gets it refuses it as one of another kind.
+pub(crate) fn sampler_descriptor<'a, D: DescriptorDevice>(
+    device: &D,
+    sampler: &'a D::Sampler,
+) -> D::Descriptor<'a> {
+    // SAFETY: the sampler is live, and lives until its world is torn down.
+    unsafe { device.sampler_descriptor(sampler) }
+}
+
+/// Destroys a sampler that no heap has a descriptor of.
+pub(crate) fn destroy_sampler<D: DescriptorDevice>(device: &D, sampler: D::Sampler) {
+    // SAFETY: as said above, nothing was ever written that names it.
+    unsafe { device.destroy_sampler(sampler) };
+}
+
+/// Copies the bytes of a move, where the CPU can. False where it cannot.
+pub(crate) fn carry<D: Device>(device: &D, moved: &Move<D>) -> bool {
+    let properties = device.properties().memory_type(moved.to().memory_type).map(|found| found.properties);
+    let is_coherent = properties.is_some_and(|found| found.contains(MemoryProperties::HOST_COHERENT));
+    let (Some(from), Some(to)) = (moved.from().address, moved.to().address) else { return false };
+    if is_coherent {
+        // SAFETY: both places are mapped and reserved as long as the pass is open; what is written to the old one by its
+        // token meanwhile is refused, and nobody else knows of the new one.
+        unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };
+    }
+    is_coherent
+}
+
+/// Binds 256 bytes of a buffer that was created with the usage for descriptors.
+pub(crate) fn bind_buffer<D: DescriptorDevice>(
+    set: &mut allotment::descriptor::BindingSet<D>,
+    binding: usize,
+    at: u32,
+    buffer: &std::sync::Arc<OwnedBuffer<D>>,
+    range: Range<u64>,
+) -> Result<(), allotment::descriptor::DescriptorError> {
+    // SAFETY: the buffer was made to be used so.
+    unsafe { set.bind_buffer(binding, at, buffer, range, BufferUse::ReadOnly) }
+}
+
+/// A description of a buffer that the API itself has words for: with these usages and no others.
+#[cfg(feature = "vulkan")]
+pub(crate) fn vulkan_buffer(
+    size: u64,
+    usage: ash::vk::BufferUsageFlags,
+) -> allotment::device::vulkan::BufferInfo<'static> {
+    let info = ash::vk::BufferCreateInfo::default().size(size.max(1)).usage(usage);
+    // SAFETY: nothing is chained, the size is not 0, and each device knows the usages that are passed here.
+    unsafe { allotment::device::vulkan::BufferInfo::from_raw(info) }
+}

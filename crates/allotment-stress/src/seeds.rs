@@ -1,0 +1,158 @@
+//! Short inputs that a fuzzer begins with: sequences that once found a fault, said as bytes.
+//!
+//! `allotment-stress --write-seeds fuzz/corpus/safe_calls` writes them. They are said in calls and arguments, so that
+//! they follow where a call gets another number; where one takes other arguments, its seeds change with it.
+
+use crate::Call;
+
+/// An input, and what it does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Seed {
+    /// The name of its file.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The machine whose CPU reaches no device memory, and an allocator of blocks of 16 KiB that keeps no empty one: which
+/// profile, block size, shards, algorithm, retention, descriptors, no failures.
+const SMALL_BLOCKS: [u8; 7] = [2, 0, 0, 0, 0, 0, 0];
+
+/// Builds an input.
+struct Script(Vec<u8>);
+
+impl Script {
+    fn new() -> Self {
+        Self(SMALL_BLOCKS.to_vec())
+    }
+
+    fn call(mut self, call: Call, arguments: &[u8]) -> Self {
+        self.0.push(call as u8);
+        self.0.extend(arguments);
+        self
+    }
+
+    fn times(mut self, times: u32, call: Call, arguments: &[u8]) -> Self {
+        for _ in 0..times {
+            self = self.call(call, arguments);
+        }
+        self
+    }
+
+    fn seed(self, name: &'static str, about: &'static str) -> Seed {
+        Seed { name, about, bytes: self.0 }
+    }
+}
+
+/// A buffer of 4 KiB in movable device memory: its size, that it is described in no API's words, no alignment, the
+/// device's memory, its movability, no options.
+const MOVABLE_4_KIB: [u8; 8] = [40, 0, 15, 0, 0, 1, 0, 0];
+
+/// A pass that ends, of everything that can be moved: the strategy, limits, no plan, one pass, nothing within.
+const WHOLE_PASS: [u8; 5] = [2, 0, 0, 5, 0];
+
+/// All of them.
+#[must_use]
+pub fn seeds() -> Vec<Seed> {
+    use Call::{
+        CreateBuffer, CreateMovable, CreateOwned, Defragment, DestroyBuffer, DropMovable, DropOwned, Grow,
+        InsertAll, Own, ReadBuffer, Reclaim, Record, Step, SubmitUploads, Upload, UploadMovable, UseMovable,
+        UseOwned, Wait, WriteBuffer,
+    };
+    let emptied = |script: Script| {
+        let full = script.times(24, CreateBuffer, &MOVABLE_4_KIB);
+        (0..16).fold(full, |script, index| script.call(DestroyBuffer, &[index, 0]))
+    };
+    let owned = || {
+        let full = Script::new().times(24, CreateOwned, &MOVABLE_4_KIB);
+        (0..16).fold(full, |script, index| script.call(DropOwned, &[0, index])).call(Reclaim, &[7])
+    };
+    vec![
+        emptied(Script::new())
+            .call(Defragment, &WHOLE_PASS)
+            .call(WriteBuffer, &[0, 2, 0, 0, 0])
+            .call(ReadBuffer, &[0, 2, 0, 0, 0])
+            .seed("moved_buffer", "a buffer is copied to and from after a manual pass has moved its memory"),
+        owned()
+            .call(Defragment, &WHOLE_PASS)
+            .call(Upload, &[0, 0, 0, 0, 0, 0])
+            .call(SubmitUploads, &[0, 0, 0])
+            .call(UseOwned, &[0, 1, 2, 0, 0, 0])
+            .seed("moved_vec", "an owned buffer is uploaded to after a pass that finds it movable"),
+        owned()
+            .call(Record, &[0, 1])
+            .times(4, DropOwned, &[0, 0])
+            .call(Defragment, &WHOLE_PASS)
+            .call(Reclaim, &[7])
+            .call(Wait, &[0])
+            .seed("retired_moved", "a buffer that was dropped waits for a recording, and a pass comes"),
+        (0..8)
+            .fold(Script::new().times(6, CreateMovable, &[5, 2, 2, 0, 0, 1, 0]), |script, index| {
+                script.call(DropMovable, &[3, index, 0, 0, 0])
+            })
+            .call(Defragment, &[2, 0, 0, 5, 3, CreateMovable as u8, 1, 2, 2, 0, 0, 1, 0])
+            .call(Step, &[0, 3])
+            .call(UploadMovable, &[0, 0, 0, 0, 0])
+            .call(UseMovable, &[0, 1, 0, 0])
+            .seed("set_race", "a set's resources are created while a manual pass is open"),
+        emptied(Script::new())
+            .call(Defragment, &[2, 0, 0, 5, 4, CreateBuffer as u8, 40, 0, 15, 0, 0, 1, 0, 0, Own as u8, 1, 0])
+            .seed("create_race", "buffers are created movable, and owned, while a manual pass is open"),
+        Script::new()
+            .call(CreateOwned, &[40, 0, 2, 0, 0, 0, 0])
+            .call(Upload, &[0, 0, 0, 0, 0, 0])
+            .call(UseOwned, &[0, 1, 2, 0, 0, 0])
+            .call(UseOwned, &[0, 0, 2, 0, 0, 0])
+            .seed("raw_usage", "a buffer that was created for no copies is copied to and from"),
+        Script::new()
+            .call(InsertAll, &[3, 0, 2])
+            .call(InsertAll, &[3, 1, 2])
+            .call(Reclaim, &[7])
+            .call(Wait, &[0])
+            .call(Grow, &[3])
+            .call(Wait, &[0])
+            .call(Grow, &[0, 1, 1, 1])
+            .seed(
+                "insert_all",
+                "many descriptors of which one is wrong, or whose iterator panics; then compaction",
+            ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::play_bytes;
+
+    #[test]
+    fn no_seed_finds_anything() {
+        for seed in seeds() {
+            let tally = play_bytes(&seed.bytes);
+            assert_eq!(tally.findings(), &[] as &[String], "{}: {}", seed.name, seed.about);
+        }
+    }
+
+    #[test]
+    fn each_seed_reaches_what_it_is_about() {
+        let of = |name: &str| {
+            let all = seeds();
+            play_bytes(&all.iter().find(|seed| seed.name == name).unwrap().bytes)
+        };
+        let refused = |tally: &crate::Tally, call, why: &str| {
+            tally.refusals_of(call).iter().any(|(found, _)| found.starts_with(why))
+        };
+        assert!(of("moved_buffer").moves > 0);
+        assert!(refused(&of("moved_buffer"), Call::WriteBuffer, "Access(Moved"));
+        assert!(of("moved_vec").calls_of(Call::Upload) > 0);
+        assert_eq!(of("moved_vec").moves, 0, "what has an owner stays");
+        assert_eq!(of("retired_moved").moves, 0, "what waits for the GPU stays");
+        assert!(of("set_race").calls_of(Call::CreateMovable) > 6);
+        assert!(of("create_race").moves > 0);
+        assert!(refused(&of("raw_usage"), Call::Upload, "Access(MissingUsage"));
+        assert!(refused(&of("insert_all"), Call::InsertAll, "WrongKind"));
+        assert!(refused(&of("insert_all"), Call::InsertAll, "\"Panicked"));
+    }
+}

@@ -1,0 +1,362 @@
+//! What all threads share, and how it is torn down.
+
+use core::time::Duration;
+use std::collections::HashSet;
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use allotment::descriptor::{
+    Binding, BindingLayout, BindingSet, DescriptorRange, DescriptorSlot, SamplerCache, ShaderVisibleHeap,
+    ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc, StagingRange,
+};
+use allotment::device::{BufferDesc, DescriptorKind, SamplerDesc, TimelinePoint};
+use allotment::lifetime::{DeferredDrop, Recycler, RetireQueue, SubmissionTracker};
+use allotment::memory::{
+    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Image, LeakHandler, MappedBuffer,
+    MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator,
+    PassLimits, Retention,
+};
+use allotment::upload::{UploadPool, UploadPoolDesc};
+use allotment::{
+    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, Requirements,
+};
+
+use crate::shadow::Shadow;
+use crate::{Input, Stressed, Tally, raw};
+
+/// Things of a kind that wait for a thread to do something with them; more are put back by being let go.
+const SHELF: usize = 64;
+
+/// How a world is made.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct WorldDesc {
+    /// Bytes of a block of the allocator.
+    pub block_size: u64,
+    /// Into how many copies default pools may split.
+    pub shards: u32,
+    /// How default pools find room.
+    pub algorithm: Algorithm,
+    /// Whether empty blocks are given back at once.
+    pub keeps_nothing: bool,
+    /// The descriptors of each region of the heap that shaders see.
+    pub descriptors: u32,
+    /// Whether the device is made to fail now and then, where it can be.
+    pub disturbed: bool,
+}
+
+impl WorldDesc {
+    /// Some world or other.
+    #[must_use]
+    pub fn random(input: &mut Input<'_>) -> Self {
+        Self {
+            block_size: input.pick(&[16 << 10, 64 << 10, 256 << 10]),
+            shards: input.pick(&[1, 2, 4]),
+            algorithm: input.pick(&[Algorithm::Tlsf, Algorithm::Tlsf, Algorithm::Buddy]),
+            keeps_nothing: input.pick(&[true, false]),
+            descriptors: input.pick(&[16, 64, 256]),
+            disturbed: input.pick(&[false, true, false]),
+        }
+    }
+}
+
+/// Something with bytes, and what these should be.
+#[derive(Debug)]
+pub(crate) struct Marked<T> {
+    pub(crate) it: T,
+    pub(crate) bytes: Shadow,
+}
+
+impl<T> Marked<T> {
+    pub(crate) fn new(it: T) -> Self {
+        Self { it, bytes: Shadow::default() }
+    }
+}
+
+/// Things that threads exchange: who works with one has taken it.
+pub(crate) struct Shelf<T>(Mutex<Vec<T>>);
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Shelf<T> {
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one out.
+    pub(crate) fn take(&self, input: &mut Input<'_>) -> Option<T> {
+        let mut all = self.all();
+        let index = if all.is_empty() { return None } else { input.index(all.len()) };
+        Some(all.swap_remove(index))
+    }
+
+    /// Puts one there. What there is no room for comes back, to be let go.
+    pub(crate) fn put(&self, thing: T) -> Option<T> {
+        let mut all = self.all();
+        if all.len() < SHELF {
+            all.push(thing);
+            return None;
+        }
+        Some(thing)
+    }
+}
+
+/// What descriptors live in, where the device has any.
+pub(crate) struct Descriptors<D: Stressed> {
+    pub(crate) heap: Arc<ShaderVisibleHeap<D>>,
+    pub(crate) staging: Arc<StagingHeap<D>>,
+    pub(crate) layout: BindingLayout<D>,
+    pub(crate) slots: Shelf<DescriptorSlot>,
+    pub(crate) ranges: Shelf<DescriptorRange<D>>,
+    pub(crate) staged: Shelf<StagingRange>,
+    pub(crate) sets: Shelf<BindingSet<D>>,
+}
+
+/// All that threads share. Made over a device that others may use as well.
+pub struct World<D: Stressed> {
+    pub(crate) device: D,
+    pub(crate) disturbed: AtomicBool,
+    pub(crate) tracker: SubmissionTracker,
+    pub(crate) allocator: Arc<Allocator<D>>,
+    /// One whose tokens the first one refuses.
+    pub(crate) other: Arc<Allocator<D>>,
+    pub(crate) memory: OwningAllocator<D>,
+    pub(crate) set: Arc<MovableSet<D>>,
+    /// Held for reading while a movable buffer's upload is recorded and not submitted; for writing by a step. A step
+    /// that does not hold it loses such writes, and nothing else.
+    pub(crate) steps: RwLock<()>,
+    /// Where the last step's copies are over; earlier ones are then, too.
+    pub(crate) copied: Mutex<Option<TimelinePoint>>,
+    pub(crate) pages: UploadPool<D>,
+    pub(crate) recycler: Recycler<Vec<u8>>,
+    pub(crate) retired: RetireQueue<OwnedBuffer<D>>,
+    pub(crate) descriptors: Option<Descriptors<D>>,
+    pub(crate) samplers: Option<Arc<SamplerCache<D>>>,
+    /// A sampler that no heap holds.
+    pub(crate) odd_sampler: Option<D::Sampler>,
+    /// What descriptors name that nobody keeps. Goes after all heaps.
+    pub(crate) named: Option<Arc<OwnedBuffer<D>>>,
+    /// Allocations that a manual pass moved without their bytes.
+    pub(crate) lost: Mutex<HashSet<allotment::memory::AllocationId>>,
+    pub(crate) leaks: Arc<AtomicU64>,
+    pub(crate) tokens: Shelf<Marked<Allocation>>,
+    pub(crate) buffers: Shelf<Marked<Buffer<D>>>,
+    pub(crate) images: Shelf<Image<D>>,
+    pub(crate) mapped: Shelf<Marked<MappedBuffer<D>>>,
+    pub(crate) owned: Shelf<Marked<OwnedBuffer<D>>>,
+    pub(crate) owned_images: Shelf<OwnedImage<D>>,
+    pub(crate) owned_memory: Shelf<OwnedAllocation<D>>,
+    pub(crate) movables: Shelf<Marked<MovableBuffer<D>>>,
+    pub(crate) pools: Shelf<Arc<Pool>>,
+}
+
+impl<D: Stressed> World<D> {
+    /// A world with nothing in it.
+    ///
+    /// # Errors
+    ///
+    /// What the device refuses to begin with.
+    pub fn new(device: &D, desc: &WorldDesc) -> Result<Self, Box<dyn Error>> {
+        let tracker = SubmissionTracker::new(device.clone())?;
+        let leaks = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&leaks);
+        let mut wanted = AllocatorDesc::default();
+        wanted.block_sizes = BlockSizes::fixed(desc.block_size);
+        wanted.shards = desc.shards;
+        wanted.algorithm = desc.algorithm;
+        wanted.on_leak = LeakHandler::Call(Arc::new(move |report| {
+            counted.fetch_add(report.leaks.len() as u64, Relaxed);
+        }));
+        if desc.keeps_nothing {
+            wanted.retention = Retention::NONE;
+        }
+        let allocator = Arc::new(Allocator::new(device.clone(), wanted.clone())?);
+        let other = Arc::new(Allocator::new(device.clone(), wanted)?);
+        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let limits = PassLimits::default().with_time(Duration::from_millis(5));
+        let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
+        let set = Arc::new(MovableSet::new(&memory, MovableSetDesc::new(strategy))?);
+        let mut pages = UploadPoolDesc::default();
+        (pages.page_size, pages.kept_bytes) = (16 << 10, 64 << 10);
+        let mut world = Self {
+            device: device.clone(),
+            disturbed: AtomicBool::new(desc.disturbed),
+            set,
+            steps: RwLock::new(()),
+            copied: Mutex::default(),
+            pages: UploadPool::new(&allocator, &tracker, pages),
+            recycler: Recycler::new(&tracker, 8),
+            retired: RetireQueue::new(&tracker),
+            descriptors: None,
+            samplers: None,
+            odd_sampler: None,
+            named: None,
+            lost: Mutex::default(),
+            leaks,
+            tokens: Shelf::default(),
+            buffers: Shelf::default(),
+            images: Shelf::default(),
+            mapped: Shelf::default(),
+            owned: Shelf::default(),
+            owned_images: Shelf::default(),
+            owned_memory: Shelf::default(),
+            movables: Shelf::default(),
+            pools: Shelf::default(),
+            tracker,
+            allocator,
+            other,
+            memory,
+        };
+        let limits = device.descriptor_limits();
+        if limits.resources.max_capacity > 0 {
+            world.make_descriptors(desc.descriptors)?;
+        }
+        if limits.samplers.max_capacity > 0 {
+            let desc = ShaderVisibleHeapDesc::samplers().with_regions(64, 0, 16).with_chunk(16);
+            let heap = ShaderVisibleHeap::new(&world.allocator, &world.tracker, desc)?;
+            world.samplers = Some(Arc::new(SamplerCache::new(heap)?));
+            world.odd_sampler = Some(device.create_sampler(&SamplerDesc::default())?);
+        }
+        Ok(world)
+    }
+
+    fn make_descriptors(&mut self, each: u32) -> Result<(), Box<dyn Error>> {
+        let desc = ShaderVisibleHeapDesc::resources().with_regions(each, each, each).with_chunk(4);
+        let heap = Arc::new(ShaderVisibleHeap::new(&self.allocator, &self.tracker, desc)?);
+        let desc = StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(64);
+        let staging = Arc::new(StagingHeap::new(&self.allocator, &self.tracker, desc)?);
+        let bindings = [Binding::fixed("all"), Binding::mutable("some").array(3), Binding::dynamic("one")];
+        let layout = BindingLayout::new(&heap, &staging, &bindings)?;
+        let named = Arc::new(self.memory.create_buffer(&self.describable(), &device_local())?);
+        {
+            let descriptor = raw::buffer_descriptor(&self.device, &named, 0..256);
+            layout.bind_static(0, 0, &descriptor, Some(named.clone()))?;
+        }
+        self.named = Some(named);
+        self.descriptors = Some(Descriptors {
+            heap,
+            staging,
+            layout,
+            slots: Shelf::default(),
+            ranges: Shelf::default(),
+            staged: Shelf::default(),
+            sets: Shelf::default(),
+        });
+        Ok(())
+    }
+
+    /// A buffer that descriptors can name.
+    pub(crate) fn describable(&self) -> D::BufferInfo<'static> {
+        BufferDesc::new(512).with_usage(D::DESCRIPTOR_USAGE).into()
+    }
+
+    /// Makes one of the device's next calls fail, unless somebody is done already: what is given up while a wait is
+    /// refused is leaked rather than pulled from under a queue.
+    pub(crate) fn disturb(&self, input: &mut Input<'_>) -> bool {
+        if !self.disturbed.load(Relaxed) {
+            return false;
+        }
+        self.device.disturb(input);
+        if !self.disturbed.load(Relaxed) {
+            self.device.calm();
+        }
+        true
+    }
+
+    /// Ends that.
+    pub(crate) fn calm(&self) {
+        self.disturbed.store(false, Relaxed);
+        self.device.calm();
+    }
+
+    /// Tears it down, in any order, and says what was left behind.
+    #[must_use]
+    pub fn finish(self, input: &mut Input<'_>) -> Tally {
+        self.calm();
+        let Self { device, tracker, allocator, other, memory, leaks, .. } = self;
+        let mut ends: Vec<Box<dyn FnOnce()>> = Vec::new();
+        // Tokens have no destructor: whoever has one gives it back.
+        let (freeing, destroying, images_of) =
+            (Arc::clone(&allocator), Arc::clone(&allocator), Arc::clone(&allocator));
+        let (tokens, buffers, images) = (self.tokens, self.buffers, self.images);
+        ends.push(Box::new(move || {
+            tokens.all().drain(..).for_each(|token| drop(freeing.free(token.it)));
+        }));
+        ends.push(Box::new(move || {
+            buffers.all().drain(..).for_each(|buffer| drop(destroying.destroy_buffer(buffer.it)));
+        }));
+        ends.push(Box::new(move || {
+            images.all().drain(..).for_each(|image| drop(images_of.destroy_image(image)));
+        }));
+        let (mapped, owned, owned_images) = (self.mapped, self.owned, self.owned_images);
+        let (owned_memory, movables, pools) = (self.owned_memory, self.movables, self.pools);
+        let (set, pages, recycler, retired) = (self.set, self.pages, self.recycler, self.retired);
+        ends.push(Box::new(move || drop(mapped)));
+        ends.push(Box::new(move || drop(owned)));
+        ends.push(Box::new(move || drop(owned_images)));
+        ends.push(Box::new(move || drop(owned_memory)));
+        ends.push(Box::new(move || drop(movables)));
+        ends.push(Box::new(move || drop(pools)));
+        ends.push(Box::new(move || drop(set)));
+        ends.push(Box::new(move || drop(pages)));
+        ends.push(Box::new(move || drop(recycler)));
+        ends.push(Box::new(move || drop(retired)));
+        ends.push(Box::new(move || drop(allocator)));
+        ends.push(Box::new(move || drop(other)));
+        ends.push(Box::new(move || drop(tracker)));
+        // The buffer that unkept descriptors name outlives the heaps.
+        let named = self.named;
+        if let Some(Descriptors { heap, staging, layout, slots, ranges, staged, sets }) = self.descriptors {
+            let named = named.clone();
+            let _ = slots;
+            let mut of_descriptors: Vec<Box<dyn FnOnce()>> = vec![
+                Box::new(move || drop(heap)),
+                Box::new(move || drop(staging)),
+                Box::new(move || drop(layout)),
+                Box::new(move || drop(ranges)),
+                Box::new(move || drop(staged)),
+                Box::new(move || drop(sets)),
+            ];
+            ends.push(Box::new(move || {
+                while !of_descriptors.is_empty() {
+                    of_descriptors.swap_remove(0)();
+                }
+                drop(named);
+            }));
+        }
+        drop(named);
+        let samplers = self.samplers;
+        ends.push(Box::new(move || drop(samplers)));
+        let odd_sampler = self.odd_sampler;
+        ends.push(Box::new(move || {
+            odd_sampler.into_iter().for_each(|sampler| raw::destroy_sampler(&device, sampler));
+        }));
+        // Where nothing is retired any more by then, what waits goes at once; else with the last queue.
+        ends.push(Box::new(move || drop(memory)));
+        while !ends.is_empty() {
+            ends.swap_remove(input.index(ends.len()))();
+        }
+        let mut tally = Tally::default();
+        let leaked = leaks.load(Relaxed);
+        if leaked > 0 {
+            tally.find(format!("{leaked} allocations were live when their allocator went"));
+        }
+        tally
+    }
+}
+
+impl<D: Stressed> core::fmt::Debug for World<D> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("World").field("statistics", &self.allocator.statistics()).finish_non_exhaustive()
+    }
+}
+
+/// A resource in device memory, described by nothing else.
+pub(crate) fn device_local() -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(0), Intent::Device)
+}
