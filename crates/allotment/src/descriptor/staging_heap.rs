@@ -630,12 +630,12 @@ impl<D: DescriptorDevice> StagingHeap<D> {
             match &slot.page {
                 Page::Vacant => continue,
                 Page::Singles => {
-                    capacity += self.page_size();
+                    capacity = u32::saturating_add(capacity, self.page_size());
                     let first = (at as u32) << self.page_shift;
                     largest = largest.max(u32::from(self.singles.free(first, self.page_size()) > 0));
                 }
                 Page::Runs(runs) => {
-                    capacity += runs.block.size() as u32;
+                    capacity = u32::saturating_add(capacity, runs.block.size() as u32);
                     largest = largest.max(runs.block.largest_free() as u32);
                 }
             }
