@@ -129,7 +129,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     /// which is flushed as a whole.
     pub(super) fn see_before_writing(&self, allocation: &Allocation, offset: u64, len: u64) {
         // What cannot be invalidated is coherent, or cannot be written either.
-        drop(self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len)));
+        let _ = self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len));
     }
 
     /// Writes some bytes, and remembers them.

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use allotment::device::{TimelinePoint, Wait};
 use allotment::lifetime::SyncSet;
-use allotment::upload::{ReadbackRing, UploadRing, Uploader, UploaderDesc, WhenFull};
+use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 
 use super::Player;
 use crate::shadow::pattern;
@@ -48,7 +48,7 @@ impl<D: Stressed> Player<'_, D> {
 
     fn new_ring(&mut self) -> Option<UploadRing<D>> {
         let capacity = self.input.pick(&[4096, 256, 65_536, 1]);
-        let made = UploadRing::new(&self.world.allocator, &self.world.tracker, capacity);
+        let made = UploadRing::new(&self.world.allocator, &self.world.tracker, &RingDesc::upload(capacity));
         self.done(made)
     }
 
@@ -240,7 +240,8 @@ impl<D: Stressed> Player<'_, D> {
 
     fn new_readback(&mut self) -> Option<ReadbackRing<D>> {
         let capacity = self.input.pick(&[4096, 256, 65_536, 1]);
-        let made = ReadbackRing::new(&self.world.allocator, &self.world.tracker, capacity);
+        let made =
+            ReadbackRing::new(&self.world.allocator, &self.world.tracker, &RingDesc::readback(capacity));
         self.done(made)
     }
 
