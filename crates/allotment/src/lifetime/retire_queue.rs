@@ -493,6 +493,8 @@ impl<T: Send + 'static> RetireQueue<T> {
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         let sealed = locked(&self.sealed);
         assert_eq!(sealed.runs.iter().map(|run| run.count).sum::<usize>(), sealed.items.len());

@@ -339,6 +339,8 @@ impl<D: Device> UploadPool<D> {
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         let UploadPoolDesc { page_size, kept_bytes, .. } = self.shared.desc;
         let state = locked(&self.shared.state);

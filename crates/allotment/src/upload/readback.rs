@@ -250,6 +250,8 @@ impl<D: Device> ReadbackRing<D> {
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.inner.ring.check_invariants();
         assert!(self.inner.ring.points().eq(self.frames.iter().map(|frame| frame.point)));

@@ -349,6 +349,8 @@ impl Ring {
     /// # Panics
     ///
     /// When it finds a mistake of this crate.
+    // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
+    #[doc(hidden)]
     pub fn check_invariants(&self) {
         assert!(self.head <= self.limit && self.limit <= self.capacity && self.tail <= self.capacity);
         assert_eq!(self.limit, if self.wrapped { self.tail } else { self.capacity });

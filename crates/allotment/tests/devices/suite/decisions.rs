@@ -10,7 +10,7 @@ use allotment::device::host::{HostDevice, Profile};
 use allotment::device::{
     BufferDesc, DedicatedNeed, Device, HeapIndex, ImageDesc, MemoryTypeIndex, Requirements,
 };
-use allotment::memory::{Buffer, Image, LeakHandler};
+use allotment::memory::{Buffer, Image, LeakHandler, ManualTime, TimeSource};
 use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
 use allotment_trace::{Op, Resource, ResourceKind as Recorded, Trace};
 
@@ -102,6 +102,8 @@ impl Decision {
 fn allocator<D: Device>(device: D) -> Allocator<D> {
     let mut desc = AllocatorDesc::default();
     desc.on_leak = LeakHandler::Ignore;
+    // Two replays decide the same, however fast each is.
+    desc.time = TimeSource::Manual(ManualTime::new());
     Allocator::new(device, desc).unwrap()
 }
 
