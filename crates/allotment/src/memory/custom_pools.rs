@@ -146,10 +146,10 @@ impl<D: Device> Allocator<D> {
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        match state.resources() {
+        let count = state.resources();
+        if count != 0 {
             // Their memory may be in use by copies that safe code submitted.
-            count @ 1.. => return Err(AllocationError::ResourcesInPool { count }),
-            0 => {}
+            return Err(AllocationError::ResourcesInPool { count });
         }
         state.pass_time(self.time.now());
         let memory = state.reset(slot);

@@ -1,8 +1,8 @@
 //! An allocator over the device: limits and budgets hold, and frames that repeat call no driver.
 
-use allotment::device::{Device as _, HeapIndex};
+use allotment::device::{BufferDesc, Device as _, HeapIndex};
 use allotment::memory::{Dedicated, Lifetime};
-use allotment::{Algorithm, AllocationError, Intent};
+use allotment::{Algorithm, AllocationError, Intent, PoolDesc};
 
 use super::allocator::{KIB, MIB, Rig};
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -14,6 +14,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         nothing_is_had_beyond_the_budget_by_who_minds_it,
         a_frame_that_repeats_calls_no_driver,
         a_fixed_pool_is_full_when_its_blocks_are,
+        buffers_in_a_pool_hold_their_bytes_in_blocks_and_alone,
         every_algorithm_keeps_bytes_apart_in_a_pool,
         a_linear_pool_is_emptied_at_once,
         pages_are_had_all_or_none,
@@ -95,6 +96,33 @@ fn a_fixed_pool_is_full_when_its_blocks_are<F: Fixture>(gpu: &Gpu<F>) {
         assert!(rig.free_many(live).is_empty());
         rig.destroy_pool(pool).unwrap();
     }
+}
+
+fn buffers_in_a_pool_hold_their_bytes_in_blocks_and_alone<F: Fixture>(gpu: &Gpu<F>) {
+    let rig = Rig::new(gpu);
+    let mut transfer = rig.transfer();
+    for memory_type in gpu.buffer_types() {
+        let pool = rig.create_pool(PoolDesc::new([memory_type])).unwrap();
+        let mut live = Vec::new();
+        for (seed, dedicated) in (0..).zip([Dedicated::Automatic, Dedicated::Always, Dedicated::Never]) {
+            let desc = rig.wanted(1, Intent::Device).dedicated(dedicated);
+            let buffer = rig.create_buffer_in_pool(&pool, &BufferDesc::new(64 * KIB).into(), &desc).unwrap();
+            let alone = rig.info(buffer.allocation().id()).unwrap().exclusive;
+            assert!(alone || dedicated != Dedicated::Always);
+            assert_eq!(rig.place(buffer.allocation()).unwrap().memory_type, memory_type);
+            transfer.upload_to(&buffer, 0, &pattern(seed, 64 * KIB)).unwrap();
+            live.push((buffer, pattern(seed, 64 * KIB)));
+        }
+        assert!(rig.reset_pool(&pool).is_err(), "buffers are in it");
+        for (buffer, bytes) in live {
+            let mut back = vec![0; bytes.len()];
+            transfer.download_from(&buffer, 0, &mut back).unwrap();
+            assert!(back == bytes, "type {memory_type}");
+            rig.destroy_buffer(buffer).unwrap();
+        }
+        rig.destroy_pool(pool).unwrap();
+    }
+    drop(transfer);
 }
 
 fn every_algorithm_keeps_bytes_apart_in_a_pool<F: Fixture>(gpu: &Gpu<F>) {
