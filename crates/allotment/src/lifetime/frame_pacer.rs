@@ -8,6 +8,9 @@ use super::sync_set::SyncSet;
 use super::tracker::SubmissionTracker;
 use crate::device::{DeviceError, Wait};
 
+/// Frames that there is room for at first. Nobody wants more; who asks for more gets the room when it is needed.
+const USUAL: usize = 8;
+
 /// Lets the CPU get ahead of the GPU by so many frames and no more.
 ///
 /// A convenience: nothing else here knows of frames. A frame is what all queues are given between
@@ -41,10 +44,11 @@ pub struct FramePacer {
 }
 
 impl FramePacer {
-    /// At most `most` frames in flight.
+    /// At most `most` frames in flight. Room is made for those that there are: a bound that is never met costs nothing.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: NonZero<usize>) -> Self {
-        Self { tracker: tracker.clone(), most, in_flight: VecDeque::with_capacity(most.get()), frame: 0 }
+        let in_flight = VecDeque::with_capacity(most.get().min(USUAL));
+        Self { tracker: tracker.clone(), most, in_flight, frame: 0 }
     }
 
     /// Waits until one more frame may be in flight, at most for `timeout`.

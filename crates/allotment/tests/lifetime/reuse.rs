@@ -112,3 +112,22 @@ fn frames_end_with_the_device() {
     rig.timelines.lose();
     assert_eq!(pacer.begin(Duration::from_secs(60)), Err(DeviceError::Lost));
 }
+
+#[test]
+fn bounds_that_nothing_ever_meets_cost_nothing() {
+    let rig = Rig::new(1);
+    for most in [1 << 44, usize::MAX] {
+        let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(most).unwrap());
+        for frame in 0..100 {
+            assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::Reached));
+            assert_eq!(pacer.slot(), frame);
+            pacer.end();
+        }
+        let lists = Recycler::new(&rig.tracker, most);
+        (0..100).for_each(|list| lists.put(list));
+        lists.collect();
+        assert_eq!((lists.statistics().free, lists.statistics().dropped), (100, 0));
+        lists.trim();
+        assert_eq!(lists.statistics().free, 0);
+    }
+}
