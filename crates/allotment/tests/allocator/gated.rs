@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use allotment::device::host::{HostBuffer, HostDevice, HostImage, HostMemory};
 use allotment::device::{
     BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
-    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 /// Where a call can be made to wait.
@@ -241,7 +241,7 @@ unsafe impl Device for GatedDevice {
         self.inner.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.inner.wait(point, timeout)
     }
 }

@@ -82,7 +82,7 @@ use super::budget::Budgets;
 use super::ledger::Ledger;
 use super::{
     DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc,
-    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 use crate::sync::locked;
@@ -518,7 +518,7 @@ unsafe impl DeviceApi for Device {
         self.shared.queues.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.shared.queues.wait(point, timeout)
     }
 }

@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex};
 use super::{
     BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc, MemoryDesc,
     MemoryProperties, QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint,
-    TimelineValue, TransferUsage, Wait,
+    TimelineValue, TransferUsage,
 };
 use crate::sync::locked;
 
@@ -650,7 +650,7 @@ unsafe impl Device for HostDevice {
         self.shared.queues.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.shared.faults.check()?;
         self.shared.queues.wait(point, timeout)
     }

@@ -61,7 +61,7 @@ use bitflags::bitflags;
 
 use super::{
     Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, QueueIndex,
-    Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 pub use buffers::BufferInfo;
@@ -678,7 +678,7 @@ unsafe impl DeviceApi for Device {
         self.shared.queues.completed(&self.shared.raw, queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.shared.queues.wait(&self.shared.raw, point, timeout)
     }
 }
