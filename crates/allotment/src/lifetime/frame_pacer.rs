@@ -19,7 +19,7 @@ const USUAL: usize = 8;
 ///
 /// ```
 /// use core::{num::NonZero, time::Duration};
-/// use allotment::device::{QueueIndex};
+/// use allotment::device::QueueIndex;
 /// use allotment::lifetime::{FramePacer, ManualTimelines, SubmissionTracker};
 ///
 /// let timelines = ManualTimelines::new(1);
