@@ -9,7 +9,7 @@ use core::error::Error;
 use core::time::Duration;
 
 use allotment::Device as _;
-use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, Wait, vulkan};
+use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, vulkan};
 use allotment::memory::{Buffer, Transfer};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
 use allotment_headless::Choice;
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             device.submit(QUEUE, &Submission { waits: &waits, copies: &second, ..Submission::default() })
         }?;
         let point = TimelinePoint { queue: QUEUE, value };
-        while device.wait(point, Duration::from_secs(1))? != Wait::Reached {}
+        device.wait(point, Duration::from_secs(10))?;
         let mut found = vec![0; bytes.len()];
         allocator.read(back.allocation(), 0, &mut found)?;
         if found != bytes {

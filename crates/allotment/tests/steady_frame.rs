@@ -13,7 +13,7 @@ use std::sync::Arc;
 use allotment::device::host::{HostDevice, HostRead, Profile};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, Device as _, HeapUse,
-    MemoryTypeIndex, QueueIndex, ShaderKind, TimelinePoint, TimelineValue, Wait,
+    MemoryTypeIndex, QueueIndex, ShaderKind, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeferredDrop, ManualTimelines, SubmissionTracker};
 use allotment::memory::{
@@ -288,7 +288,7 @@ fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory(
         uploader.submit().unwrap()
     };
     for _ in 0..100 {
-        assert_eq!(tracker.wait_all(&batch(), Duration::from_secs(10)), Ok(Wait::Reached));
+        assert_eq!(tracker.wait_all(&batch(), Duration::from_secs(10)), Ok(()));
     }
     device.pause_queues();
     let allocations = counting::of_this_thread();
@@ -371,7 +371,7 @@ fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
         // SAFETY: the ranges lie in the buffer, which lives until the wait is over.
         let value = unsafe { device.submit_reads(QUEUE, &[], &[read; 10]) }.unwrap();
         let waited = device.wait(TimelinePoint { queue: QUEUE, value }, Duration::from_secs(10));
-        assert_eq!(waited, Ok(Wait::Reached));
+        assert_eq!(waited, Ok(()));
     };
     (0..10).for_each(|_| frame());
     let allocations = counting::of_this_thread();

@@ -6,7 +6,7 @@ use allotment::Allocator;
 use allotment::device::host::HostDevice;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Submission,
-    TimelinePoint, Wait,
+    TimelinePoint,
 };
 use allotment::memory::{Move, Pass, Place};
 
@@ -99,9 +99,9 @@ impl<'a> Carrier<'a> {
         let point = TimelinePoint { queue: self.queue, value };
         loop {
             match self.device.wait(point, Duration::from_secs(1)) {
-                Ok(Wait::Reached) => return Ok(()),
+                Ok(()) => return Ok(()),
                 Err(DeviceError::Lost) => return Err(DeviceError::Lost),
-                Ok(Wait::TimedOut) | Err(_) => {}
+                Err(_) => {}
             }
         }
     }

@@ -2,6 +2,9 @@
 
 use core::error::Error;
 use core::fmt;
+use core::time::Duration;
+
+use super::queue::TimelinePoint;
 
 use super::DescriptionError;
 
@@ -26,6 +29,14 @@ pub enum DeviceError {
     NotEnabled(MissingFeature),
     /// The device is gone: nothing submitted will complete. Only a new device helps.
     Lost,
+    /// A queue did not reach a point in the time that it was given: wait once more, or submit what it waits for. The work
+    /// goes on, and what it uses must stay.
+    TimedOut {
+        /// What was waited for.
+        point: TimelinePoint,
+        /// For how long.
+        timeout: Duration,
+    },
     /// Anything else, with the API's own code.
     Other {
         /// `VkResult` or `HRESULT`.
@@ -52,6 +63,12 @@ impl DeviceError {
     pub const fn is_out_of_memory(self) -> bool {
         matches!(self, Self::OutOfDeviceMemory | Self::OutOfHostMemory | Self::TooManyAllocations)
     }
+
+    /// True where a wait was too short: nothing is wrong with the device, and another wait may succeed.
+    #[must_use]
+    pub const fn is_timeout(self) -> bool {
+        matches!(self, Self::TimedOut { .. })
+    }
 }
 
 impl fmt::Display for DeviceError {
@@ -65,6 +82,11 @@ impl fmt::Display for DeviceError {
             Self::InvalidDescription(error) => error.fmt(f),
             Self::NotEnabled(feature) => write!(f, "the application did not enable {feature}"),
             Self::Lost => f.write_str("the device is lost"),
+            Self::TimedOut { point, timeout } => write!(
+                f,
+                "queue {} did not reach {} within {timeout:?}; wait longer, or submit what it waits for",
+                point.queue.0, point.value.0
+            ),
             Self::Other { code } => write!(f, "the driver answered with code {code}"),
         }
     }

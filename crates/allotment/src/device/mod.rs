@@ -60,7 +60,7 @@ pub use properties::{
     Api, DedicatedNeed, DeviceProperties, HeapBudget, HeapIndex, Limits, MemoryHeap, MemoryProperties,
     MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueInfo, QueueKind, Requirements,
 };
-pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
+pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue};
 pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
 pub use sampler::{AddressMode, BorderColor, Compare, Filter, SamplerDesc};
 
@@ -386,6 +386,6 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Lost`].
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError>;
+    /// [`DeviceError::TimedOut`] where the time is up first, [`DeviceError::Lost`].
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError>;
 }

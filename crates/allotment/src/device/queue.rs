@@ -24,16 +24,6 @@ pub struct TimelinePoint {
     pub value: TimelineValue,
 }
 
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Wait {
-    /// The point was reached.
-    Reached,
-    /// The time was up first.
-    TimedOut,
-}
-
 /// Work for a queue.
 ///
 /// ```

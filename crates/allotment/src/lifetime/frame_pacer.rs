@@ -6,7 +6,10 @@ use std::collections::VecDeque;
 
 use super::sync_set::SyncSet;
 use super::tracker::SubmissionTracker;
-use crate::device::{DeviceError, Wait};
+use crate::device::DeviceError;
+
+/// Frames that there is room for at first. Nobody wants more; who asks for more gets the room when it is needed.
+const USUAL: usize = 8;
 
 /// Lets the CPU get ahead of the GPU by so many frames and no more.
 ///
@@ -16,14 +19,14 @@ use crate::device::{DeviceError, Wait};
 ///
 /// ```
 /// use core::{num::NonZero, time::Duration};
-/// use allotment::device::{QueueIndex, Wait};
+/// use allotment::device::QueueIndex;
 /// use allotment::lifetime::{FramePacer, ManualTimelines, SubmissionTracker};
 ///
 /// let timelines = ManualTimelines::new(1);
 /// let tracker = SubmissionTracker::new(timelines.clone())?;
 /// let mut pacer = FramePacer::new(&tracker, NonZero::new(2).unwrap());
 /// for frame in 0..10 {
-///     assert_eq!(pacer.begin(Duration::from_secs(1))?, Wait::Reached);
+///     pacer.begin(Duration::from_secs(1))?;
 ///     let list = pacer.slot(); // 0, 1, 0, 1, …: what the frame before the last used is free
 ///     timelines.submit(QueueIndex(0));
 ///     pacer.end();
@@ -41,26 +44,26 @@ pub struct FramePacer {
 }
 
 impl FramePacer {
-    /// At most `most` frames in flight.
+    /// At most `most` frames in flight. Room is made for those that there are: a bound that is never met costs nothing.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: NonZero<usize>) -> Self {
-        Self { tracker: tracker.clone(), most, in_flight: VecDeque::with_capacity(most.get()), frame: 0 }
+        let in_flight = VecDeque::with_capacity(most.get().min(USUAL));
+        Self { tracker: tracker.clone(), most, in_flight, frame: 0 }
     }
 
     /// Waits until one more frame may be in flight, at most for `timeout`.
     ///
     /// # Errors
     ///
+    /// [`DeviceError::TimedOut`] where the time is up first: there is no room for a frame, and this is to be called again.
     /// [`DeviceError::Lost`].
-    pub fn begin(&mut self, timeout: Duration) -> Result<Wait, DeviceError> {
+    pub fn begin(&mut self, timeout: Duration) -> Result<(), DeviceError> {
         while self.in_flight.len() >= self.most.get() {
             let Some(oldest) = self.in_flight.front() else { break };
-            match self.tracker.wait_all(oldest, timeout)? {
-                Wait::Reached => self.in_flight.pop_front(),
-                Wait::TimedOut => return Ok(Wait::TimedOut),
-            };
+            self.tracker.wait_all(oldest, timeout)?;
+            self.in_flight.pop_front();
         }
-        Ok(Wait::Reached)
+        Ok(())
     }
 
     /// Says that the frame was submitted, whatever it consists of.

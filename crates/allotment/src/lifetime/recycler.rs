@@ -9,6 +9,9 @@ use super::tracker::SubmissionTracker;
 use crate::device::TimelinePoint;
 use crate::sync::checked::{AtomicU64, Mutex, locked};
 
+/// Things that there is room for at first, where as many are kept. Room for more is made when they come.
+const USUAL: usize = 16;
+
 /// Hands out again what was given back and is not in use any more. `Send + Sync`.
 ///
 /// At most a given number of things is kept for nothing; what comes back beyond that is dropped, with no lock
@@ -48,10 +51,11 @@ pub struct RecyclerStatistics {
 }
 
 impl<T: Send + 'static> Recycler<T> {
-    /// Keeps at most `most` things for nothing.
+    /// Keeps at most `most` things for nothing. Room is made for those that there are: a bound that is never met costs
+    /// nothing.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: usize) -> Self {
-        let free = Mutex::new(Vec::with_capacity(most));
+        let free = Mutex::new(Vec::with_capacity(most.min(USUAL)));
         Self { retired: RetireQueue::new(tracker), free, most, dropped: AtomicU64::new(0) }
     }
 
@@ -104,7 +108,8 @@ impl<T: Send + 'static> Recycler<T> {
     /// Drops everything that is free.
     pub fn trim(&self) {
         self.collect();
-        let free = core::mem::replace(&mut *locked(&self.free), Vec::with_capacity(self.most));
+        let room = Vec::with_capacity(self.most.min(USUAL));
+        let free = core::mem::replace(&mut *locked(&self.free), room);
         drop(free);
     }
 

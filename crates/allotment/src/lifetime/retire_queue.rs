@@ -42,7 +42,7 @@ use super::statistics::{Reclaimed, RetireStatistics};
 use super::sync_set::SyncSet;
 use super::tracker::{Reached, SubmissionTracker};
 use super::wait_for::WaitFor;
-use crate::device::{DeviceError, TimelinePoint, Wait};
+use crate::device::{DeviceError, TimelinePoint};
 use crate::sync::checked::{Mutex, locked};
 use crate::sync::shards::Shards;
 
@@ -141,7 +141,7 @@ impl<T: Send + 'static> RetireQueue<T> {
     #[doc(hidden)]
     #[must_use]
     pub fn with_shards(tracker: &SubmissionTracker, shards: usize) -> Self {
-        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new))
+        Self::over(tracker.clone(), Shards::with_count(shards, Shard::new).all_used())
     }
 
     fn over(tracker: SubmissionTracker, shards: Shards<Shard<T>>) -> Self {
@@ -411,8 +411,8 @@ impl<T: Send + 'static> RetireQueue<T> {
             } else {
                 match self.tracker.wait_all(&points, rest) {
                     // The next look says what came of it.
-                    Ok(Wait::Reached) | Err(DeviceError::Lost) => {}
-                    Ok(Wait::TimedOut) | Err(_) => return left,
+                    Ok(()) | Err(DeviceError::Lost) => {}
+                    Err(_) => return left,
                 }
             }
         }

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 
 use super::sync_set::MAX_QUEUES;
-use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue, Wait};
+use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64};
 
 /// What a queue has completed.
@@ -58,8 +58,8 @@ pub trait Timelines: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Lost`] where it will never be reached.
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError>;
+    /// [`DeviceError::TimedOut`] where the time is up first, [`DeviceError::Lost`] where it will never be reached.
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError>;
 }
 
 impl<D: Device> Timelines for D {
@@ -84,7 +84,7 @@ impl<D: Device> Timelines for D {
         }
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         Device::wait(self, point, timeout)
     }
 }
@@ -168,11 +168,11 @@ impl Timelines for ManualTimelines {
     }
 
     /// Never blocks: what is not reached now is not waited for.
-    fn wait(&self, point: TimelinePoint, _: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         match self.completed(point.queue) {
             Progress::Lost => Err(DeviceError::Lost),
-            Progress::Reached(value) if value >= point.value => Ok(Wait::Reached),
-            Progress::Reached(_) => Ok(Wait::TimedOut),
+            Progress::Reached(value) if value >= point.value => Ok(()),
+            Progress::Reached(_) => Err(DeviceError::TimedOut { point, timeout }),
         }
     }
 }

@@ -25,7 +25,7 @@ use super::recording::Recording;
 use super::registry::{Fate, Holds, OpenRecording, RecordingId, Registry};
 use super::sync_set::{MAX_QUEUES, SyncSet};
 use super::timelines::{Progress, Sealed, Timeline, Timelines};
-use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue, Wait};
+use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64, Mutex, locked};
 
 /// There are more queues than can be kept track of.
@@ -386,23 +386,24 @@ impl SubmissionTracker {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Lost`] where it will never be reached: then nothing is in flight either.
-    pub fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    /// [`DeviceError::TimedOut`] where the time is up first; [`DeviceError::Lost`] where it will never be reached: then
+    /// nothing is in flight either.
+    pub fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         if self.is_lost() {
             return Err(DeviceError::Lost);
         }
         if self.seen(point.queue) >= point.value.0 {
-            return Ok(Wait::Reached);
+            return Ok(());
         }
         let waited = self.shared.timelines.wait(point, timeout);
         match waited {
-            Ok(Wait::Reached) => {
+            Ok(()) => {
                 if let Some(seen) = self.shared.completed.get(usize::from(point.queue.0)) {
                     raise(seen, point.value.0);
                 }
             }
             Err(DeviceError::Lost) => self.shared.lost.store(true, Release),
-            Ok(Wait::TimedOut) | Err(_) => {}
+            Err(_) => {}
         }
         waited
     }
@@ -412,15 +413,17 @@ impl SubmissionTracker {
     /// # Errors
     ///
     /// As for [`wait`](Self::wait).
-    pub fn wait_all(&self, points: &SyncSet, timeout: Duration) -> Result<Wait, DeviceError> {
+    pub fn wait_all(&self, points: &SyncSet, timeout: Duration) -> Result<(), DeviceError> {
         let began = Instant::now();
         for point in points.points() {
-            match self.wait(point, timeout.saturating_sub(began.elapsed()))? {
-                Wait::Reached => {}
-                Wait::TimedOut => return Ok(Wait::TimedOut),
-            }
+            let waited = self.wait(point, timeout.saturating_sub(began.elapsed()));
+            // What was left of the time for the last of them says little.
+            waited.map_err(|error| match error {
+                DeviceError::TimedOut { point, .. } => DeviceError::TimedOut { point, timeout },
+                error => error,
+            })?;
         }
-        Ok(Wait::Reached)
+        Ok(())
     }
 
     /// Waits for everything that was submitted by now.
@@ -428,7 +431,7 @@ impl SubmissionTracker {
     /// # Errors
     ///
     /// As for [`wait`](Self::wait).
-    pub fn wait_idle(&self, timeout: Duration) -> Result<Wait, DeviceError> {
+    pub fn wait_idle(&self, timeout: Duration) -> Result<(), DeviceError> {
         self.wait_all(&self.submitted(), timeout)
     }
 

@@ -6,7 +6,7 @@ use super::allocator::{Allocation, Allocator};
 use super::resource::{Resource, ResourceError};
 use super::{AccessError, AllocationDesc, Foreign};
 use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
-use crate::device::{QueueIndex, TimelinePoint, Wait};
+use crate::device::{QueueIndex, TimelinePoint};
 
 impl Allocator<Device> {
     /// Makes a buffer or a texture with memory for it: placed in a block, in a heap of its own where it is
@@ -83,11 +83,12 @@ impl Allocator<Device> {
     }
 
     /// Lets the system have the place of an allocation that no queue will use for a while, once it has
-    /// passed `used_until`; its bytes are kept. While one of these points is not reached, nothing is done,
-    /// and the answer is [`Wait::TimedOut`].
+    /// passed `used_until`; its bytes are kept.
     ///
     /// # Errors
     ///
+    /// [`AccessError::Device`] of [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut) while one of these points
+    /// is not reached: ask again later.
     /// [`AccessError::NotAlone`] where other allocations are in the same heap, which would go as well:
     /// allocate it with [`Dedicated::Always`](super::Dedicated::Always). Nothing was evicted.
     ///
@@ -99,7 +100,7 @@ impl Allocator<Device> {
         &self,
         allocation: &Allocation,
         used_until: &[TimelinePoint],
-    ) -> Result<Wait, AccessError> {
+    ) -> Result<(), AccessError> {
         let memory = [self.memory_alone(allocation)?];
         // SAFETY: live while the token is borrowed; the caller's promise about queues.
         unsafe { self.device().evict(&memory, used_until) }.map_err(AccessError::Device)

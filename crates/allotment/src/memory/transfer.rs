@@ -14,7 +14,7 @@ use super::resource::{Buffer, ResourceError, check_usage};
 use super::{AccessError, AllocationDesc, Dedicated, Intent};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
-    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 /// Why bytes were not moved. Some chunks of them may have been.
@@ -388,9 +388,9 @@ impl<'a, D: Device> Transfer<'a, D> {
         let point = TimelinePoint { queue: self.queue, value };
         loop {
             match self.allocator.device().wait(point, Duration::from_secs(1)) {
-                Ok(Wait::Reached) => return Ok(()),
+                Ok(()) => return Ok(()),
                 Err(DeviceError::Lost) => return Err(DeviceError::Lost),
-                Ok(Wait::TimedOut) | Err(_) => {}
+                Err(_) => {}
             }
         }
     }

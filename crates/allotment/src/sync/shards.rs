@@ -54,6 +54,13 @@ impl<T> Shards<T> {
         Self { shards, used: AtomicUsize::new(0) }
     }
 
+    /// As if all had been taken before, for models of what comes later.
+    #[cfg(loom)]
+    pub(crate) fn all_used(self) -> Self {
+        self.used.store(self.shards.len(), Relaxed);
+        self
+    }
+
     /// One of them: the thread's own, or the next that nobody has.
     #[inline]
     pub(crate) fn any(&self) -> TryLockGuard<'_, T> {

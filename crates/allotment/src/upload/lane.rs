@@ -30,7 +30,7 @@ use super::{RingDesc, WaitFor};
 use crate::Alignment;
 use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageCopy, QueueIndex, Submission, TexelBlock,
-    TimelinePoint, TimelineValue, Wait,
+    TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{Recording, Refused, SubmissionTracker};
 use crate::memory::{AccessError, AllocationId, OwningAllocator};
@@ -328,9 +328,11 @@ impl<D: Device> Lane<D> {
                 (WaitFor::Submission, WhenFull::Wait(_)) => self.flush(memory)?,
                 (WaitFor::Point(point), WhenFull::Wait(timeout)) => {
                     self.statistics.waits += 1;
-                    match memory.deferred().tracker().wait(point, timeout)? {
-                        Wait::Reached => {}
-                        Wait::TimedOut => return Err(UploadError::TimedOut { point }),
+                    match memory.deferred().tracker().wait(point, timeout) {
+                        Err(DeviceError::TimedOut { point, .. }) => {
+                            return Err(UploadError::TimedOut { point });
+                        }
+                        waited => waited?,
                     }
                 }
             }

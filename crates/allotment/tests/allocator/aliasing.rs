@@ -5,7 +5,7 @@ use core::time::Duration;
 use allotment::device::host::{HostBuffer, HostDevice};
 use allotment::device::{
     BufferCopy, BufferDesc, Device, ImageDesc, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements,
-    Submission, TimelinePoint, Wait,
+    Submission, TimelinePoint,
 };
 use allotment::memory::{AccessError, Buffer, ResourceError};
 use allotment::{Alignment, AllocationDesc, Intent, ResourceKind};
@@ -21,7 +21,7 @@ fn copy(rig: &Rig, from: &HostBuffer, to: &HostBuffer, size: u64) {
     let submitted =
         unsafe { rig.device.submit(QUEUE, &Submission { copies: &[copy], ..Submission::default() }) };
     let point = TimelinePoint { queue: QUEUE, value: submitted.unwrap() };
-    assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(Wait::Reached));
+    assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(()));
 }
 
 fn staging(rig: &Rig, intent: Intent) -> Buffer<HostDevice> {

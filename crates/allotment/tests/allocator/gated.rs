@@ -10,7 +10,7 @@ use allotment::device::host::{HostBuffer, HostDevice, HostImage, HostMemory};
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc,
     MemoryDesc, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue,
-    TransferUsage, Wait,
+    TransferUsage,
 };
 
 /// Where a call can be made to wait.
@@ -275,7 +275,7 @@ unsafe impl Device for GatedDevice {
         self.inner.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.inner.wait(point, timeout)
     }
 }

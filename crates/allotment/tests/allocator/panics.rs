@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Instant;
 
 use allotment::device::host::HostDevice;
-use allotment::device::{BufferDesc, Wait};
+use allotment::device::BufferDesc;
 use allotment::lifetime::{DeferredDrop, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, DefragmentationDesc, DefragmentationStrategy, Keeper, LeakHandler, MovableBuffer, MovableSet,
@@ -161,7 +161,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
             let set = MovableSet::new(&memory, MovableSetDesc::new(full)).unwrap();
             let buffers = scattered(&memory, &set);
-            assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+            assert_eq!(tracker.wait_idle(PATIENCE), Ok(()));
             memory.deferred().reclaim();
             device.panic_at(gate, calls);
             let (mut panics, mut moved) = (0, 0);
@@ -176,7 +176,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                         }
                     }
                 }
-                assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+                assert_eq!(tracker.wait_idle(PATIENCE), Ok(()));
                 memory.deferred().reclaim();
                 allocator.check_invariants();
             }
@@ -189,7 +189,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                 assert_eq!(bytes, [4 * i as u8; 16], "{gate:?}");
             }
             drop((buffers, set));
-            assert_eq!(tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+            assert_eq!(tracker.wait_idle(PATIENCE), Ok(()));
             memory.deferred().reclaim();
             drop((memory, tracker));
             assert_eq!(device.inner.usage().buffers, 0, "{gate:?}");

@@ -8,7 +8,7 @@ use allotment::Intent;
 use allotment::device::d3d12::MemoryOptions;
 use allotment::device::{
     BufferCopy, Device as _, DeviceError, HeapIndex, MemoryDesc, MemoryTypeIndex, Priority, QueueIndex,
-    Submission, TimelinePoint, TimelineValue, Wait,
+    Submission, TimelinePoint, TimelineValue,
 };
 use allotment::memory::{Dedicated, ResourceError};
 use windows::Win32::Graphics::Dxgi::*;
@@ -40,7 +40,7 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
 
     let away = device.allocate_memory(&memory()).unwrap();
     // SAFETY: the memory is live, and no queue uses it.
-    assert_eq!(unsafe { device.evict(&[away], &[]) }, Ok(Wait::Reached));
+    assert_eq!(unsafe { device.evict(&[away], &[]) }, Ok(()));
 
     runtime.refuse_from(1, REMOVED);
     let lost = DeviceError::Lost;
@@ -101,7 +101,7 @@ fn a_submission_that_fails_halfway_submits_nothing_and_the_next_one_works() {
     // SAFETY: as above.
     let value = unsafe { device.submit(QUEUE, &submission) }.unwrap();
     let point = TimelinePoint { queue: QUEUE, value };
-    assert_eq!(device.wait(point, Duration::from_secs(20)), Ok(Wait::Reached));
+    assert_eq!(device.wait(point, Duration::from_secs(20)), Ok(()));
     drop(made);
     // SAFETY: nothing stands in the memory any more, and the queue is done.
     unsafe { device.free_memory(heap) };

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use allotment::Intent;
 use allotment::device::{
-    Device as _, DeviceError, Priority, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait,
+    Device as _, DeviceError, Priority, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 use allotment::memory::{AccessError, Dedicated, Resource};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -41,7 +41,7 @@ fn evict(
     rig: &Rig,
     resource: &Resource<ID3D12Resource>,
     used_until: &[TimelinePoint],
-) -> Result<Wait, AccessError> {
+) -> Result<(), AccessError> {
     // SAFETY: nothing of these tests is used by a queue.
     unsafe { rig.evict(resource.allocation(), used_until) }
 }
@@ -130,14 +130,15 @@ fn nothing_is_evicted_while_a_queue_may_use_it() {
     // The queue that copies waits for what the other has not been handed yet.
     let later = TimelinePoint { queue: DRAWS, value: TimelineValue(1) };
     let used_until = submit(&rig, COPIES, &[later]);
-    assert_eq!(evict(&rig, &made, &[used_until]), Ok(Wait::TimedOut));
+    let too_early = DeviceError::TimedOut { point: used_until, timeout: Duration::ZERO };
+    assert_eq!(evict(&rig, &made, &[used_until]), Err(AccessError::Device(too_early)));
     assert!(rig.runtime.calls().is_empty(), "nothing is done");
     assert_eq!(submit(&rig, DRAWS, &[]), later);
     // A queue may know of the other's progress before the CPU does, so both are waited for.
     for point in [later, used_until] {
-        assert_eq!(rig.device().wait(point, LONG), Ok(Wait::Reached));
+        assert_eq!(rig.device().wait(point, LONG), Ok(()));
     }
-    assert_eq!(evict(&rig, &made, &[used_until, later]), Ok(Wait::Reached));
+    assert_eq!(evict(&rig, &made, &[used_until, later]), Ok(()));
     let evicted = rig.runtime.calls();
     assert!(matches!(&evicted[..], [Call::Evict(ids)] if *ids == [identity(&rig, &made)]), "{evicted:?}");
     make_resident(&rig, &made, DRAWS).unwrap();
@@ -148,7 +149,7 @@ fn nothing_is_evicted_while_a_queue_may_use_it() {
 fn a_queue_waits_for_memory_that_comes_back_and_the_caller_does_not() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let made = alone(&rig);
-    assert_eq!(evict(&rig, &made, &[]), Ok(Wait::Reached));
+    assert_eq!(evict(&rig, &made, &[]), Ok(()));
     rig.runtime.calls();
     for _ in 0..3 {
         rig.runtime.hold_up();
@@ -158,11 +159,11 @@ fn a_queue_waits_for_memory_that_comes_back_and_the_caller_does_not() {
         assert!(matches!(&calls[..], [Call::EnqueueMakeResident(ids)] if *ids == [expected]), "{calls:?}");
         let after = submit(&rig, DRAWS, &[]);
         let other = submit(&rig, COPIES, &[]);
-        assert_eq!(rig.device().wait(other, LONG), Ok(Wait::Reached), "the other queue waits for nothing");
-        assert_eq!(rig.device().wait(after, Duration::from_millis(50)), Ok(Wait::TimedOut));
+        assert_eq!(rig.device().wait(other, LONG), Ok(()), "the other queue waits for nothing");
+        assert!(rig.device().wait(after, Duration::from_millis(50)).is_err_and(DeviceError::is_timeout));
         rig.runtime.let_back();
-        assert_eq!(rig.device().wait(after, LONG), Ok(Wait::Reached));
-        assert_eq!(evict(&rig, &made, &[after]), Ok(Wait::Reached));
+        assert_eq!(rig.device().wait(after, LONG), Ok(()));
+        assert_eq!(evict(&rig, &made, &[after]), Ok(()));
         rig.runtime.calls();
     }
     rig.destroy([made]);
@@ -172,13 +173,13 @@ fn a_queue_waits_for_memory_that_comes_back_and_the_caller_does_not() {
 fn on_an_old_runtime_memory_is_back_when_the_call_returns() {
     let Some(rig) = Rig::new(Config::oldest()) else { return };
     let made = alone(&rig);
-    assert_eq!(evict(&rig, &made, &[]), Ok(Wait::Reached));
+    assert_eq!(evict(&rig, &made, &[]), Ok(()));
     rig.runtime.calls();
     make_resident(&rig, &made, DRAWS).unwrap();
     let calls = rig.runtime.calls();
     assert!(matches!(&calls[..], [Call::MakeResident(ids)] if *ids == [identity(&rig, &made)]), "{calls:?}");
     let after = submit(&rig, DRAWS, &[]);
-    assert_eq!(rig.device().wait(after, LONG), Ok(Wait::Reached));
+    assert_eq!(rig.device().wait(after, LONG), Ok(()));
     rig.destroy([made]);
 }
 
@@ -186,12 +187,12 @@ fn on_an_old_runtime_memory_is_back_when_the_call_returns() {
 fn memory_that_cannot_come_back_holds_no_queue_up() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let made = alone(&rig);
-    assert_eq!(evict(&rig, &made, &[]), Ok(Wait::Reached));
+    assert_eq!(evict(&rig, &made, &[]), Ok(()));
     rig.runtime.refuse(Kind::EnqueueMakeResident, 1, windows::Win32::Foundation::E_OUTOFMEMORY);
     let refused = make_resident(&rig, &made, DRAWS);
     assert_eq!(refused, Err(AccessError::Device(DeviceError::OutOfDeviceMemory)));
     let after = submit(&rig, DRAWS, &[]);
-    assert_eq!(rig.device().wait(after, LONG), Ok(Wait::Reached));
+    assert_eq!(rig.device().wait(after, LONG), Ok(()));
     make_resident(&rig, &made, DRAWS).unwrap();
     let no_queue = make_resident(&rig, &made, QueueIndex(9));
     assert_eq!(no_queue, Err(AccessError::Device(DeviceError::Unsupported)));
@@ -207,14 +208,14 @@ fn what_is_there_or_gone_already_is_not_asked_for_again() {
         // The runtime counts: a call too many would make the next one do nothing.
         make_resident(&rig, &made, DRAWS).unwrap();
         assert!(rig.runtime.calls().is_empty(), "it is there");
-        assert_eq!(evict(&rig, &made, &[]), Ok(Wait::Reached));
+        assert_eq!(evict(&rig, &made, &[]), Ok(()));
         assert_eq!(rig.runtime.calls().len(), 1);
-        assert_eq!(evict(&rig, &made, &[]), Ok(Wait::Reached));
+        assert_eq!(evict(&rig, &made, &[]), Ok(()));
         assert!(rig.runtime.calls().is_empty(), "it is gone");
         make_resident(&rig, &made, DRAWS).unwrap();
         assert_eq!(rig.runtime.calls().len(), 1);
         let after = submit(&rig, DRAWS, &[]);
-        assert_eq!(rig.device().wait(after, LONG), Ok(Wait::Reached));
+        assert_eq!(rig.device().wait(after, LONG), Ok(()));
         rig.destroy([made]);
     }
 }

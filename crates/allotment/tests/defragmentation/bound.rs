@@ -67,7 +67,7 @@ impl Stage {
 
     fn finish(self) {
         let Self { device, tracker, memory } = self;
-        let _ = tracker.wait_idle(Duration::from_secs(10)).unwrap();
+        tracker.wait_idle(Duration::from_secs(10)).unwrap();
         memory.deferred().reclaim();
         memory.allocator().check_invariants();
         assert_eq!(memory.allocator().statistics().allocations, 0);
@@ -197,7 +197,7 @@ fn a_buffer_that_was_dropped_keeps_its_memory_while_a_queue_reads_it() {
     assert_eq!(memory.deferred().statistics().pending, 1);
     stage.defragment();
     stage.device.resume_queues();
-    let _ = stage.tracker.wait_idle(Duration::from_secs(10)).unwrap();
+    stage.tracker.wait_idle(Duration::from_secs(10)).unwrap();
     let mut bytes = vec![0; SIZE as usize];
     back.read(0, &mut bytes).unwrap();
     assert!(bytes.iter().all(|&byte| byte == 42));

@@ -20,7 +20,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind,
     DescriptorLimits, Device, DeviceError, DeviceProperties, HeapAddress, HeapBudget, HeapIndex, HeapMemory,
     ImageDesc, MemoryDesc, MemoryProperties, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
-    TimelinePoint, TimelineValue, TransferUsage, Wait,
+    TimelinePoint, TimelineValue, TransferUsage,
 };
 use allotment::lifetime::{DeferredDrop, SubmissionTracker};
 use allotment::memory::{LeakHandler, MappedBuffer, OwnedBuffer, OwningAllocator};
@@ -398,7 +398,7 @@ impl Rig {
         // SAFETY: everything lives until the wait is over.
         let submitted =
             recording.submit(QUEUE, |queue| unsafe { self.device.inner.submit_reads(queue, &[], &[read]) });
-        assert_eq!(self.tracker.wait(submitted.unwrap(), PATIENCE), Ok(Wait::Reached));
+        assert_eq!(self.tracker.wait(submitted.unwrap(), PATIENCE), Ok(()));
         let mut bytes = [0; 64];
         to.read(0, &mut bytes).unwrap();
         let found: Vec<_> = bytes.chunks(4).collect();
@@ -553,7 +553,7 @@ fn a_frame_that_is_closed_while_the_device_panics_is_closed() {
     assert_eq!((down.statistics().used, down.statistics().frames), (640, 40));
     down.check_invariants();
     rig.device.inner.resume_queues();
-    assert_eq!(rig.tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+    assert_eq!(rig.tracker.wait_idle(PATIENCE), Ok(()));
     assert_eq!(up.reclaim(), 640);
     drop(tickets);
     assert_eq!(down.reclaim(), 640);
@@ -582,7 +582,7 @@ fn a_batch_that_was_submitted_before_the_device_panics_is_not_submitted_again() 
     uploader.update(&third, 0, &[3; 100]).unwrap();
     rig.device.inner.resume_queues();
     let there = uploader.submit().unwrap();
-    assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(Wait::Reached));
+    assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(()));
     assert_eq!((rig.read(&first), rig.read(&third)), (vec![1; 100], vec![3; 100]));
     assert_eq!(uploader.statistics().copies, 3);
     assert_eq!(rig.device.inner.complaints(), Vec::<String>::new());
@@ -609,7 +609,7 @@ fn bytes_whose_staging_panics_leave_the_room_to_the_next() {
         }
         uploader.update(&target, 0, &[9; 64]).unwrap();
         let there = uploader.submit().unwrap();
-        assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(Wait::Reached));
+        assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(()));
         assert_eq!(rig.read(&target), vec![9; 64], "{when_full:?}");
     }
 }

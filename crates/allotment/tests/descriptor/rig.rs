@@ -8,9 +8,7 @@ use allotment::descriptor::{
     TransientDescriptors,
 };
 use allotment::device::host::{HostDescriptor, HostDescriptorHeap, HostDevice, HostRead, Profile};
-use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice, DescriptorKind, QueueIndex, TimelinePoint, Wait,
-};
+use allotment::device::{BufferDesc, BufferUse, DescriptorDevice, DescriptorKind, QueueIndex, TimelinePoint};
 use allotment::lifetime::{DeferredDrop, Recording, SubmissionTracker};
 use allotment::memory::{MappedBuffer, OwningAllocator};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
@@ -135,11 +133,11 @@ impl Rig {
     }
 
     pub(crate) fn wait(&self, point: TimelinePoint) {
-        assert_eq!(self.tracker.wait(point, PATIENCE), Ok(Wait::Reached));
+        assert_eq!(self.tracker.wait(point, PATIENCE), Ok(()));
     }
 
     pub(crate) fn wait_idle(&self) {
-        assert_eq!(self.tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+        assert_eq!(self.tracker.wait_idle(PATIENCE), Ok(()));
     }
 
     pub(crate) fn assert_no_complaints(&self) {
@@ -160,7 +158,7 @@ impl Reading {
     /// What it read.
     pub(crate) fn wait(self) -> Vec<u32> {
         use allotment::device::Device as _;
-        assert_eq!(self.device.wait(self.point, PATIENCE), Ok(Wait::Reached));
+        assert_eq!(self.device.wait(self.point, PATIENCE), Ok(()));
         let mut bytes = vec![0; self.count * 4];
         self.to.read(0, &mut bytes).unwrap();
         bytes.chunks_exact(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect()

@@ -14,7 +14,7 @@ use std::time::Instant;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, ImageCopy, ImageDesc, MemoryDesc,
     MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
-    Wait, WholeImageCopy,
+    WholeImageCopy,
 };
 
 use crate::fixture::Fixture;
@@ -293,7 +293,7 @@ impl<F: Fixture> Gpu<F> {
     /// Waits for a point that must be reached.
     pub(crate) fn wait(&self, point: TimelinePoint) {
         let began = Instant::now();
-        assert_eq!(self.device().wait(point, PATIENCE), Ok(Wait::Reached), "{point:?}");
+        assert_eq!(self.device().wait(point, PATIENCE), Ok(()), "{point:?}");
         assert!(began.elapsed() < PATIENCE, "{point:?} was reached, and nobody was told");
     }
 
@@ -312,7 +312,7 @@ impl<F: Fixture> Gpu<F> {
         for (queue, submitted) in self.queues().zip(&self.submitted) {
             let point = TimelinePoint { queue, value: TimelineValue(submitted.load(Relaxed)) };
             let settled = point.value.0 == 0
-                || matches!(self.device().wait(point, PATIENCE), Ok(Wait::Reached) | Err(DeviceError::Lost));
+                || matches!(self.device().wait(point, PATIENCE), Ok(()) | Err(DeviceError::Lost));
             assert!(settled, "{point:?} was not reached, so nothing can be given back");
         }
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{Device, DeviceError, Submission, Wait};
+use allotment::device::{Device, DeviceError, Submission};
 use allotment::lifetime::{DeferredDrop, RetireQueue, SubmissionTracker, SyncSet};
 
 use crate::rig::{OTHER, QUEUE, Rig, point};
@@ -26,7 +26,7 @@ fn device_lost_everything_is_dropped_once_and_waits_return() {
     let done = recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) }).unwrap();
     released.retire_after(done, rig.spy(4));
     assert_eq!((released.reclaim(drop).count, deferred.reclaim().count), (0, 0));
-    assert_eq!(tracker.wait(done, Duration::from_millis(1)), Ok(Wait::TimedOut));
+    assert!(tracker.wait(done, Duration::from_millis(1)).is_err_and(DeviceError::is_timeout));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| tracker.wait(done, LONG));
         std::thread::sleep(Duration::from_millis(20));

@@ -128,7 +128,7 @@ fn the_first_submit_signals_1_and_then_completed_is_1() {
     let submit = |_| unsafe { device.submit(QUEUE, &work) };
     let done = tracker.record("the first").submit(QUEUE, submit).unwrap();
     assert_eq!(done.value, TimelineValue(1));
-    let _ = tracker.wait(done, Duration::from_secs(10)).unwrap();
+    tracker.wait(done, Duration::from_secs(10)).unwrap();
     let timeline = tracker.timeline(QUEUE);
     assert_eq!((timeline.submitted.0, timeline.completed.0), (1, 1));
 }
@@ -173,7 +173,7 @@ fn concurrent_submits_on_one_queue_give_strictly_increasing_values_in_queue_orde
         values.sort_unstable();
         let first = 1 + round * THREADS * EACH;
         assert!(values.iter().map(|(value, _)| *value).eq(first..first + THREADS * EACH), "each value once");
-        let _ = tracker.wait_idle(Duration::from_secs(60)).unwrap();
+        tracker.wait_idle(Duration::from_secs(60)).unwrap();
         let mut bytes = [0; 8];
         allocator.read(last.allocation(), 0, &mut bytes).unwrap();
         assert_eq!(u64::from_le_bytes(bytes), values.last().unwrap().1, "the highest value ran last");

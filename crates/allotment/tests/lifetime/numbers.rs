@@ -92,7 +92,7 @@ fn more_queues_than_can_be_kept_track_of_are_refused() {
             &self,
             _: allotment::device::TimelinePoint,
             _: Duration,
-        ) -> Result<allotment::device::Wait, allotment::device::DeviceError> {
+        ) -> Result<(), allotment::device::DeviceError> {
             unreachable!()
         }
     }

@@ -3,7 +3,7 @@
 use core::num::NonZero;
 use core::time::Duration;
 
-use allotment::device::{DeviceError, Wait};
+use allotment::device::DeviceError;
 use allotment::lifetime::{FramePacer, Recycler};
 
 use crate::rig::{OTHER, QUEUE, Rig, point};
@@ -81,26 +81,50 @@ fn no_more_frames_are_in_flight_than_may_be() {
     let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(2).unwrap());
     let mut ends = Vec::new();
     for frame in 0..2_u64 {
-        assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::Reached));
+        assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
         assert_eq!((pacer.frame(), pacer.slot() as u64), (frame, frame));
         ends.push(rig.run(QUEUE));
         pacer.end();
     }
-    assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::TimedOut));
+    assert!(pacer.begin(Duration::ZERO).is_err_and(DeviceError::is_timeout));
     assert_eq!((pacer.in_flight(), pacer.frame()), (2, 2));
     rig.complete(ends[0]);
-    assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::Reached));
+    assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
     assert_eq!((pacer.in_flight(), pacer.slot()), (1, 0));
     // What is submitted by the way counts to the frame that ends next.
     let by_the_way = rig.run(OTHER);
     pacer.end();
     rig.complete(ends[1]);
-    assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::Reached));
+    assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
     pacer.end();
-    assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::TimedOut), "the other queue is in the frame");
+    assert!(
+        pacer.begin(Duration::ZERO).is_err_and(DeviceError::is_timeout),
+        "the other queue is in the frame"
+    );
     rig.complete(by_the_way);
-    assert_eq!(pacer.begin(Duration::ZERO), Ok(Wait::Reached));
+    assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
     assert_eq!(rig.tracker.timeline(QUEUE).submitted.0, 2, "nothing was submitted to mark an end");
+}
+
+#[test]
+fn a_wait_that_is_too_short_is_an_error_that_says_what_was_waited_for_and_how_long() {
+    let rig = Rig::new(2);
+    let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(1).unwrap());
+    let (first, second) = (rig.run(QUEUE), rig.run(OTHER));
+    pacer.end();
+    rig.complete(first);
+    let timeout = Duration::from_millis(70);
+    let error = DeviceError::TimedOut { point: second, timeout };
+    assert_eq!(rig.tracker.wait(second, timeout), Err(error));
+    assert_eq!(rig.tracker.wait_all(&[first, second].into_iter().collect(), timeout), Err(error));
+    assert_eq!(rig.tracker.wait_idle(timeout), Err(error));
+    assert_eq!(pacer.begin(timeout), Err(error));
+    assert_eq!(
+        error.to_string(),
+        "queue 1 did not reach 1 within 70ms; wait longer, or submit what it waits for"
+    );
+    rig.complete(second);
+    assert_eq!(pacer.begin(timeout), Ok(()), "nothing was changed");
 }
 
 #[test]
@@ -111,4 +135,23 @@ fn frames_end_with_the_device() {
     pacer.end();
     rig.timelines.lose();
     assert_eq!(pacer.begin(Duration::from_secs(60)), Err(DeviceError::Lost));
+}
+
+#[test]
+fn bounds_that_nothing_ever_meets_cost_nothing() {
+    let rig = Rig::new(1);
+    for most in [1 << 44, usize::MAX] {
+        let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(most).unwrap());
+        for frame in 0..100 {
+            assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
+            assert_eq!(pacer.slot(), frame);
+            pacer.end();
+        }
+        let lists = Recycler::new(&rig.tracker, most);
+        (0..100).for_each(|list| lists.put(list));
+        lists.collect();
+        assert_eq!((lists.statistics().free, lists.statistics().dropped), (100, 0));
+        lists.trim();
+        assert_eq!(lists.statistics().free, 0);
+    }
 }

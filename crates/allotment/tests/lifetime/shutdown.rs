@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::{Arc, Barrier, Mutex};
 
 use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{Device, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
+use allotment::device::{Device, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
 use allotment::lifetime::{
     DeferredDrop, ManualTimelines, Owned, Progress, Recording, RetireQueue, SubmissionTracker, Timelines,
 };
@@ -75,7 +75,7 @@ impl Timelines for Eventful {
         self.timelines.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.timelines.complete(point.queue, point.value);
         self.timelines.wait(point, timeout)
     }
@@ -212,7 +212,7 @@ impl Timelines for Slow {
         self.timelines.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         if let (Progress::Reached(value), false) = (self.completed(point.queue), self.hangs) {
             self.timelines.complete(point.queue, TimelineValue(value.0 + 1));
         }

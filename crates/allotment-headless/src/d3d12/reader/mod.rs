@@ -10,9 +10,9 @@ use allotment::Device as _;
 use allotment::device::d3d12::{CommandMemory, Device, ResourceInfo};
 use allotment::device::{
     BufferDesc, CommandMemory as _, DescriptorDevice as _, DeviceError, QueueIndex, QueueKind, TimelinePoint,
-    TimelineValue, Wait,
+    TimelineValue,
 };
-use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER, WAIT_TIMEOUT};
+use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
 use windows::core::Interface as _;
@@ -253,9 +253,9 @@ impl D3d12Reader {
         // SAFETY: the copy is waited for, or what it writes is leaked.
         let value = unsafe { self.run(queue, waits, copy) }?;
         let waited = self.device.wait(TimelinePoint { queue, value }, PATIENCE);
-        if waited != Ok(Wait::Reached) {
+        if let Err(error) = waited {
             core::mem::forget(copied);
-            return Err(waited.err().unwrap_or(DeviceError::Other { code: WAIT_TIMEOUT.0 as i32 }));
+            return Err(error);
         }
         let first = map(&copied)?;
         // SAFETY: as many are mapped, and aligned; nobody writes there any more.
@@ -269,7 +269,7 @@ impl Drop for D3d12Reader {
     fn drop(&mut self) {
         for recorded in core::mem::take(&mut *self.lock()) {
             let ended = self.device.wait(recorded.point, PATIENCE);
-            if !matches!(ended, Ok(Wait::Reached) | Err(DeviceError::Lost)) {
+            if !matches!(ended, Ok(()) | Err(DeviceError::Lost)) {
                 core::mem::forget((self.pipeline.clone(), recorded));
             }
         }

@@ -9,7 +9,7 @@ use allotment::device::vulkan::{
 };
 use allotment::device::{
     BufferDesc, CommandMemory as _, Device as _, DeviceError, QueueIndex, ShaderKind, TimelinePoint,
-    TimelineValue, Wait,
+    TimelineValue,
 };
 use ash::vk;
 
@@ -208,9 +208,9 @@ impl Drop for VulkanReader {
         let raw = self.device.raw();
         for (point, memory) in locked(&self.used).drain(..) {
             match self.device.wait(point, LAST_WAIT) {
-                Ok(Wait::Reached) | Err(DeviceError::Lost) => drop(memory),
+                Ok(()) | Err(DeviceError::Lost) => drop(memory),
                 // Leaked rather than pulled from under a queue that is not done with it.
-                Ok(Wait::TimedOut) | Err(_) => core::mem::forget(memory),
+                Err(_) => core::mem::forget(memory),
             }
         }
         for program in locked(&self.programs).drain(..) {

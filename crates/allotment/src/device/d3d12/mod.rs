@@ -83,7 +83,7 @@ use super::ledger::Ledger;
 use super::{
     DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc,
     Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint,
-    TimelineValue, TransferUsage, Wait,
+    TimelineValue, TransferUsage,
 };
 
 use crate::sync::locked;
@@ -528,7 +528,7 @@ unsafe impl DeviceApi for Device {
         self.shared.queues.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.shared.queues.wait(point, timeout)
     }
 }

@@ -18,7 +18,7 @@ use super::commands::Commands;
 use super::{Device, copies, refused, whole_images};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
-use crate::device::{DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue, Wait};
+use crate::device::{DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
 use crate::sync::locked;
 
 /// How long the end of a device waits for its queues. Whoever submitted work has waited for it already.
@@ -81,7 +81,7 @@ impl Queues {
             let value = self.queues[index].submitted();
             // There are at most 256.
             let point = TimelinePoint { queue: QueueIndex(index as u8), value };
-            if !matches!(self.wait(point, LAST_WAIT), Ok(Wait::Reached) | Err(DeviceError::Lost)) {
+            if !matches!(self.wait(point, LAST_WAIT), Ok(()) | Err(DeviceError::Lost)) {
                 core::mem::forget(core::mem::take(&mut *locked(&self.queues[index].state)));
                 core::mem::forget(self.queues[index].fence.clone());
             }
@@ -112,14 +112,14 @@ impl Queues {
         self.get(queue)?.reached().map(TimelineValue)
     }
 
-    pub(super) fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    pub(super) fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         let queue = self.get(point.queue)?;
         let reached = |queue: &Queue| queue.reached().map(|value| value >= point.value.0);
         if reached(queue)? {
-            return Ok(Wait::Reached);
+            return Ok(());
         }
         if timeout.is_zero() {
-            return Ok(Wait::TimedOut);
+            return Err(DeviceError::TimedOut { point, timeout });
         }
         let began = Instant::now();
         let event = locked(&self.events).pop();
@@ -136,8 +136,10 @@ impl Queues {
             let _ = unsafe { WaitForSingleObject(handle, milliseconds(left)) };
             // Whatever woke us: the fence is what counts.
             match reached(queue) {
-                Ok(true) => break Ok(Wait::Reached),
-                Ok(false) if began.elapsed() >= timeout => break Ok(Wait::TimedOut),
+                Ok(true) => break Ok(()),
+                Ok(false) if began.elapsed() >= timeout => {
+                    break Err(DeviceError::TimedOut { point, timeout });
+                }
                 Ok(false) => {}
                 Err(error) => break Err(error),
             }

@@ -9,28 +9,28 @@ use windows::core::Interface as _;
 use super::memory::Memory;
 use super::queues::LAST_WAIT;
 use super::{Device, Shared, refused};
-use crate::device::{Device as _, DeviceError, Priority, PrioritySupport, QueueIndex, TimelinePoint, Wait};
+use crate::device::{Device as _, DeviceError, Priority, PrioritySupport, QueueIndex, TimelinePoint};
 use crate::sync::locked;
 
 impl Device {
     /// Lets the system have the place of memory that no queue will use for a while. Its bytes are kept. What
     /// is evicted already stays so: calls need no counting.
     ///
-    /// `used_until` are points after which no queue uses it; while one of them is not reached, nothing is
-    /// done, and the answer is [`Wait::TimedOut`]: ask again later.
+    /// `used_until` are points after which no queue uses it.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was evicted.
+    /// [`DeviceError::TimedOut`] while one of the points is not reached: ask again later. Other [`DeviceError`]s. Nothing
+    /// was evicted.
     ///
     /// # Safety
     ///
     /// Each memory is live, from this device, and named once; nobody else evicts it or makes it resident
     /// meanwhile. No queue uses it after the points, until it was [made resident](Self::make_resident) again.
-    pub unsafe fn evict(&self, memory: &[Memory], used_until: &[TimelinePoint]) -> Result<Wait, DeviceError> {
-        for point in used_until {
+    pub unsafe fn evict(&self, memory: &[Memory], used_until: &[TimelinePoint]) -> Result<(), DeviceError> {
+        for &point in used_until {
             if self.completed(point.queue)? < point.value {
-                return Ok(Wait::TimedOut);
+                return Err(DeviceError::TimedOut { point, timeout: Duration::ZERO });
             }
         }
         // SAFETY: the caller's promise.
@@ -40,7 +40,7 @@ impl Device {
             unsafe { self.shared.raw.Evict(&objects) }.map_err(|error| refused(&error))?;
         }
         self.shared.now(memory, Residency::Evicted);
-        Ok(Wait::Reached)
+        Ok(())
     }
 
     /// Brings memory back that was evicted, and returns when it is there. May take milliseconds. What was not

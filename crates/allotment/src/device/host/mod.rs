@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex};
 use super::{
     BufferDesc, DedicatedNeed, DescriptionError, DescriptionLimit, Device, DeviceError, DeviceProperties,
     HeapBudget, HeapIndex, ImageDesc, MemoryDesc, MemoryProperties, Priority, PrioritySupport, QueueIndex,
-    Requirements, ResourceKind, Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage, Wait,
+    Requirements, ResourceKind, Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage,
 };
 use crate::sync::locked;
 
@@ -711,7 +711,7 @@ unsafe impl Device for HostDevice {
         self.shared.queues.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.shared.faults.check()?;
         self.shared.queues.wait(point, timeout)
     }

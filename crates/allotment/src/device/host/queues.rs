@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::DescriptorRead;
-use super::{Complaints, DeviceError, InUse, QueueIndex, ResourceRange, TimelinePoint, TimelineValue, Wait};
+use super::{Complaints, DeviceError, InUse, QueueIndex, ResourceRange, TimelinePoint, TimelineValue};
 use crate::sync::locked;
 
 /// Rows of bytes to copy, with both ends kept alive until it is done. Offsets are in the memory. Bytes between
@@ -253,7 +253,7 @@ impl Queues {
         Ok(TimelineValue(timeline.completed))
     }
 
-    pub(super) fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    pub(super) fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         let until = Instant::now().checked_add(timeout);
         let mut state = locked(&self.work.state);
         loop {
@@ -262,11 +262,11 @@ impl Queues {
             }
             let timeline = state.timelines.get(usize::from(point.queue.0)).ok_or(DeviceError::Unsupported)?;
             if timeline.completed >= point.value.0 {
-                return Ok(Wait::Reached);
+                return Ok(());
             }
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
-                return Ok(Wait::TimedOut);
+                return Err(DeviceError::TimedOut { point, timeout });
             }
             state = self.work.sleep(state, left);
         }

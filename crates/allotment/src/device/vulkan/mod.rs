@@ -69,7 +69,7 @@ use bitflags::bitflags;
 use super::{
     Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, MissingFeature,
     Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint,
-    TimelineValue, TransferUsage, Wait,
+    TimelineValue, TransferUsage,
 };
 
 pub use buffers::BufferInfo;
@@ -748,7 +748,7 @@ unsafe impl DeviceApi for Device {
         self.shared.queues.completed(&self.shared.raw, queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.shared.queues.wait(&self.shared.raw, point, timeout)
     }
 }

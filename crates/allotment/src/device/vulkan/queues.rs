@@ -15,7 +15,7 @@ use super::{Device, copies, refused, whole_images};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
 use crate::device::{
-    DeviceError, QueueIndex, QueueInfo, QueueKind, Submission, TimelinePoint, TimelineValue, Wait,
+    DeviceError, QueueIndex, QueueInfo, QueueKind, Submission, TimelinePoint, TimelineValue,
 };
 use crate::sync::locked;
 
@@ -147,9 +147,9 @@ impl Queues {
         for (index, queue) in (0..).zip(&self.queues) {
             let point = TimelinePoint { queue: QueueIndex(index), value: queue.submitted() };
             match self.wait(device, point, LAST_WAIT) {
-                Ok(Wait::Reached) | Err(DeviceError::Lost) => {}
+                Ok(()) | Err(DeviceError::Lost) => {}
                 // Leaked rather than pulled from under a queue that waits for what never comes.
-                Ok(Wait::TimedOut) | Err(_) => continue,
+                Err(_) => continue,
             }
             locked(&queue.state).pools.destroy(&Maker { queues: self, queue, device });
             // SAFETY: the queue has passed all that waits for it or signals it, or is lost.
@@ -208,10 +208,10 @@ impl Queues {
         device: &ash::Device,
         point: TimelinePoint,
         timeout: Duration,
-    ) -> Result<Wait, DeviceError> {
+    ) -> Result<(), DeviceError> {
         let queue = self.get(point.queue)?;
         if point.value.0 == 0 {
-            return Ok(Wait::Reached);
+            return Ok(());
         }
         let (semaphores, values) = ([queue.semaphore], [point.value.0]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
@@ -223,8 +223,8 @@ impl Queues {
             Timelines::Extension(functions) => unsafe { functions.wait_semaphores(&info, nanoseconds) },
         };
         match waited {
-            Ok(()) => Ok(Wait::Reached),
-            Err(vk::Result::TIMEOUT) => Ok(Wait::TimedOut),
+            Ok(()) => Ok(()),
+            Err(vk::Result::TIMEOUT) => Err(DeviceError::TimedOut { point, timeout }),
             Err(error) => Err(refused(error)),
         }
     }

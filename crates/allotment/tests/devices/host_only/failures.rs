@@ -7,7 +7,7 @@ use std::time::Instant;
 use allotment::device::host::HostDevice;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, HeapIndex, MemoryDesc, MemoryTypeIndex, QueueIndex,
-    Submission, TimelinePoint, TimelineValue, Wait,
+    Submission, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test, tests};
@@ -54,7 +54,7 @@ impl Drop for Taken<'_> {
         // done, and so they have to end here.
         for attempt in 0.. {
             match self.device.wait(last, PATIENCE) {
-                Ok(Wait::Reached) => break,
+                Ok(()) => break,
                 answer => assert!(attempt < 2, "{last:?}: {answer:?}"),
             }
             if attempt == 1 {
@@ -109,7 +109,7 @@ fn script(device: &HostDevice) -> Result<Vec<u8>, DeviceError> {
         }?;
     }
     let last = TimelinePoint { queue: FIRST, value: taken.submitted };
-    assert_eq!(device.wait(last, PATIENCE)?, Wait::Reached);
+    device.wait(last, PATIENCE)?;
     assert_eq!(device.completed(FIRST)?, taken.submitted);
 
     // SAFETY: live, visible, and not mapped.

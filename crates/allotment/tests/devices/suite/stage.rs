@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint, Wait};
+use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{DeferredDrop, Recording, SubmissionTracker};
 use allotment::memory::{LeakHandler, OwnedBuffer, OwningAllocator, Transfer};
 use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
@@ -81,11 +81,11 @@ impl<'g, F: Fixture> Stage<'g, F> {
     }
 
     pub(super) fn wait(&self, point: TimelinePoint) {
-        assert_eq!(self.tracker.wait(point, PATIENCE), Ok(Wait::Reached));
+        assert_eq!(self.tracker.wait(point, PATIENCE), Ok(()));
     }
 
     pub(super) fn wait_idle(&self) {
-        assert_eq!(self.tracker.wait_idle(PATIENCE), Ok(Wait::Reached));
+        assert_eq!(self.tracker.wait_idle(PATIENCE), Ok(()));
     }
 
     /// Reads a buffer back, by a queue where the CPU does not reach it, and compares.
