@@ -1,7 +1,10 @@
 //! Where choices come from.
 
-/// A source of choices: random ones from a seed, which never end, or a fuzzer's bytes, which do. After its last byte
-/// everything that is chosen is the first of what there is.
+/// Bytes of a call and of what it chooses: so that one more or less of a call does not make others of those behind it.
+pub(crate) const CHUNK: usize = 24;
+
+/// A source of choices: random ones from a seed, which never end, or a fuzzer's bytes, which do. Of bytes, each call has
+/// a chunk for itself; after the last of its chunk, everything that is chosen is the first of what there is.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     source: Source<'a>,
@@ -11,7 +14,8 @@ pub struct Input<'a> {
 enum Source<'a> {
     /// The state of an xorshift64*, never 0.
     Seed(u64),
-    Bytes(&'a [u8]),
+    /// What is left of the chunk, and the chunks behind it.
+    Bytes(&'a [u8], &'a [u8]),
 }
 
 impl<'a> Input<'a> {
@@ -25,13 +29,22 @@ impl<'a> Input<'a> {
     /// The choices that these bytes are.
     #[must_use]
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
-        Self { source: Source::Bytes(bytes) }
+        let mut input = Self { source: Source::Bytes(&[], bytes) };
+        input.next_chunk();
+        input
     }
 
-    /// Whether there are no more bytes. Never so of a seed.
+    /// Goes on with the next chunk, where the source has chunks.
+    pub fn next_chunk(&mut self) {
+        if let Source::Bytes(chunk, rest) = &mut self.source {
+            (*chunk, *rest) = rest.split_at(CHUNK.min(rest.len()));
+        }
+    }
+
+    /// Whether there are no more chunks. Never so of a seed.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        matches!(self.source, Source::Bytes([]))
+        matches!(self.source, Source::Bytes(_, []))
     }
 
     /// A number below `n`, or 0. Takes as many bytes as such numbers have: one up to 256, then two, then eight.
@@ -43,7 +56,7 @@ impl<'a> Input<'a> {
                 *state ^= *state >> 27;
                 (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 8) % n.max(1)
             }
-            Source::Bytes(bytes) => {
+            Source::Bytes(bytes, _) => {
                 let wanted = match n {
                     0..=1 => 0,
                     2..=0x100 => 1,
@@ -88,9 +101,13 @@ mod tests {
 
     #[test]
     fn bytes_are_taken_as_they_are_needed_and_end_in_zeros() {
-        let mut input = Input::of_bytes(&[3, 1, 1, 7]);
+        let mut bytes = [0; CHUNK + 1];
+        (bytes[0], bytes[1], bytes[2], bytes[3], bytes[CHUNK]) = (3, 1, 1, 7, 9);
+        let mut input = Input::of_bytes(&bytes);
         assert_eq!((input.below(8), input.below(1000), input.is_over()), (3, 257, false));
-        assert_eq!((input.below(1 << 20), input.is_over(), input.once_in(2)), (7, true, false));
+        assert_eq!((input.below(1 << 20), input.once_in(2), input.is_over()), (7, false, false));
+        input.next_chunk();
+        assert_eq!((input.below(256), input.below(256), input.is_over()), (9, 0, true));
     }
 
     #[test]

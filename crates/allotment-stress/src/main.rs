@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] [--profile NAME]
-//! allotment-stress --write-seeds FOLDER
+//! allotment-stress --write-seeds FOLDER     write the fuzz target's first inputs
+//! allotment-stress --play FILE              play an input of the fuzz target
 //! ```
 
 use core::time::Duration;
@@ -10,17 +11,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use allotment::device::host::{HostDevice, Profile};
-use allotment_stress::{RunDesc, Tally, host_findings, run, seeds};
+use allotment_stress::{RunDesc, Tally, host_findings, play_bytes, run, seeds};
 
 const USAGE: &str = "usage: allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] \
                      [--calls-a-world N] [--profile NAME, or part of a Vulkan device's]\n       \
-                     allotment-stress --write-seeds FOLDER\n";
+                     allotment-stress --write-seeds FOLDER\n       allotment-stress --play FILE\n";
 
 struct Args {
     device: String,
     profile: Option<String>,
     run: RunDesc,
     write_seeds: Option<String>,
+    play: Option<String>,
 }
 
 fn args() -> Option<Args> {
@@ -29,6 +31,7 @@ fn args() -> Option<Args> {
         profile: None,
         run: RunDesc::new(4, Duration::from_secs(10), 1),
         write_seeds: None,
+        play: None,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -40,6 +43,7 @@ fn args() -> Option<Args> {
             "--seconds" => args.run.time = Duration::from_secs(value.parse().ok()?),
             "--seed" => args.run.seed = value.parse().ok()?,
             "--calls-a-world" => args.run.calls_a_world = value.parse().ok()?,
+            "--play" => args.play = Some(value),
             "--write-seeds" => args.write_seeds = Some(value),
             _ => return None,
         }
@@ -55,10 +59,13 @@ fn main() -> ExitCode {
     if let Some(folder) = &args.write_seeds {
         return write_seeds(Path::new(folder));
     }
-    let tally = match args.device.as_str() {
-        "host" => on_host(&args),
-        "vulkan" => on_vulkan(&args),
-        other => Err(format!("there is no device {other}")),
+    let tally = match (&args.play, args.device.as_str()) {
+        (Some(file), _) => {
+            std::fs::read(file).map(|bytes| play_bytes(&bytes)).map_err(|error| format!("{file}: {error}"))
+        }
+        (None, "host") => on_host(&args),
+        (None, "vulkan") => on_vulkan(&args),
+        (None, other) => Err(format!("there is no device {other}")),
     };
     let tally = match tally {
         Ok(tally) => tally,

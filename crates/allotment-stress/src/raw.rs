@@ -57,7 +57,7 @@ pub(crate) fn destroy_sampler<D: DescriptorDevice>(device: &D, sampler: D::Sampl
     unsafe { device.destroy_sampler(sampler) };
 }
 
-/// Copies the bytes of a move, where the CPU can. False where it cannot.
+/// Copies the bytes of a move of a default pool, which nobody can reset, where the CPU can. False where it cannot.
 pub(crate) fn carry<D: Device>(device: &D, moved: &Move<D>) -> bool {
     let properties = device.properties().memory_type(moved.to().memory_type).map(|found| found.properties);
     let is_coherent = properties.is_some_and(|found| found.contains(MemoryProperties::HOST_COHERENT));

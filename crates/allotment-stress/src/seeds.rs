@@ -4,6 +4,7 @@
 //! they follow where a call gets another number; where one takes other arguments, its seeds change with it.
 
 use crate::Call;
+use crate::input::CHUNK;
 
 /// An input, and what it does.
 #[derive(Clone, Debug)]
@@ -26,12 +27,15 @@ struct Script(Vec<u8>);
 
 impl Script {
     fn new() -> Self {
-        Self(SMALL_BLOCKS.to_vec())
+        let mut bytes = SMALL_BLOCKS.to_vec();
+        bytes.resize(CHUNK, 0);
+        Self(bytes)
     }
 
     fn call(mut self, call: Call, arguments: &[u8]) -> Self {
         self.0.push(call as u8);
         self.0.extend(arguments);
+        self.0.resize(self.0.len().next_multiple_of(CHUNK), 0);
         self
     }
 
@@ -67,19 +71,19 @@ pub fn seeds() -> Vec<Seed> {
         (0..16).fold(full, |script, index| script.call(DestroyBuffer, &[index, 0]))
     };
     let owned = || {
-        let full = Script::new().times(24, CreateOwned, &MOVABLE_4_KIB);
+        let full = Script::new().times(24, CreateOwned, &MOVABLE_4_KIB[..7]);
         (0..16).fold(full, |script, index| script.call(DropOwned, &[0, index])).call(Reclaim, &[7])
     };
     vec![
-        emptied(Script::new())
-            .call(Defragment, &WHOLE_PASS)
-            .call(WriteBuffer, &[0, 2, 0, 0, 0])
-            .call(ReadBuffer, &[0, 2, 0, 0, 0])
+        (0..8)
+            .fold(emptied(Script::new()).call(Defragment, &WHOLE_PASS), |script, index| {
+                script.call(WriteBuffer, &[index, 2]).call(ReadBuffer, &[index, 2, 0, 2])
+            })
             .seed("moved_buffer", "a buffer is copied to and from after a manual pass has moved its memory"),
         owned()
             .call(Defragment, &WHOLE_PASS)
-            .call(Upload, &[0, 0, 0, 0, 0, 0])
-            .call(SubmitUploads, &[0, 0, 0])
+            .call(Upload, &[])
+            .call(SubmitUploads, &[])
             .call(UseOwned, &[0, 1, 2, 0, 0, 0])
             .seed("moved_vec", "an owned buffer is uploaded to after a pass that finds it movable"),
         owned()
@@ -103,9 +107,10 @@ pub fn seeds() -> Vec<Seed> {
             .seed("create_race", "buffers are created movable, and owned, while a manual pass is open"),
         Script::new()
             .call(CreateOwned, &[40, 0, 2, 0, 0, 0, 0])
-            .call(Upload, &[0, 0, 0, 0, 0, 0])
-            .call(UseOwned, &[0, 1, 2, 0, 0, 0])
-            .call(UseOwned, &[0, 0, 2, 0, 0, 0])
+            .call(Upload, &[])
+            .call(SubmitUploads, &[])
+            .call(UseOwned, &[1, 2])
+            .call(UseOwned, &[0, 2])
             .seed("raw_usage", "a buffer that was created for no copies is copied to and from"),
         Script::new()
             .call(InsertAll, &[3, 0, 2])

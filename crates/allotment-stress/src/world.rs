@@ -1,9 +1,9 @@
 //! What all threads share, and how it is torn down.
 
+use core::error::Error;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::collections::HashSet;
-use std::error::Error;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use allotment::descriptor::{

@@ -1,6 +1,7 @@
 //! Descriptors: slots, tables, chunks, sets, samplers.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use core::panic::AssertUnwindSafe;
+use std::panic::{catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use allotment::descriptor::{BindingSet, Fill, Keep};
@@ -56,10 +57,10 @@ impl<'w, D: Stressed> Player<'w, D> {
         let keep: Keep = buffer.clone();
         let descriptor = raw::buffer_descriptor(&self.world.device, &buffer, 0..256);
         let inserted = descriptors.heap.insert(&descriptor, Some(keep));
-        if let Some(slot) = self.done(inserted) {
-            if let Some(slot) = descriptors.slots.put(slot) {
-                self.done(descriptors.heap.remove(slot));
-            }
+        if let Some(slot) = self.done(inserted)
+            && let Some(slot) = descriptors.slots.put(slot)
+        {
+            self.done(descriptors.heap.remove(slot));
         }
     }
 
@@ -165,11 +166,11 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
         let index = self.input.index(self.open.len());
         let Some(mut transient) = self.open[index].transient.take() else { return };
-        if self.input.once_in(3) {
-            if let Some(range) = descriptors.ranges.take(&mut self.input) {
-                self.done(transient.place(&range));
-                drop(descriptors.ranges.put(range));
-            }
+        if self.input.once_in(3)
+            && let Some(range) = descriptors.ranges.take(&mut self.input)
+        {
+            self.done(transient.place(&range));
+            drop(descriptors.ranges.put(range));
         }
         let count = if self.input.once_in(16) {
             self.input.pick(&[0, u32::MAX, 5000])
@@ -255,10 +256,10 @@ impl<'w, D: Stressed> Player<'w, D> {
                 } else {
                     1 + self.input.below(8) as u32
                 };
-                if let Some(range) = self.done(staging.allocate(count)) {
-                    if let Some(range) = descriptors.staged.put(range) {
-                        self.done(staging.free(range));
-                    }
+                if let Some(range) = self.done(staging.allocate(count))
+                    && let Some(range) = descriptors.staged.put(range)
+                {
+                    self.done(staging.free(range));
                 }
             }
             3 => {

@@ -375,11 +375,11 @@ impl<'w, D: Stressed> Player<'w, D> {
         } else {
             self.world.allocator.create_image(&info, &desc)
         };
-        if let Some(image) = self.done(made) {
-            if let Some(image) = self.world.images.put(image) {
-                let destroyed = self.world.allocator.destroy_image(image);
-                self.done(destroyed.map_err(|_| "Foreign"));
-            }
+        if let Some(image) = self.done(made)
+            && let Some(image) = self.world.images.put(image)
+        {
+            let destroyed = self.world.allocator.destroy_image(image);
+            self.done(destroyed.map_err(|_| "Foreign"));
         }
     }
 
@@ -529,11 +529,11 @@ impl<'w, D: Stressed> Player<'w, D> {
         let Some(pool) = self.some_pool() else { return };
         let size = self.small_size();
         let desc = self.request(size);
-        if self.input.once_in(32) {
-            if let Ok(token) = self.world.other.allocate_in(&pool, &desc) {
-                self.tally.find("a pool of another allocator was allocated from".to_owned());
-                drop(self.world.other.free(token));
-            }
+        if self.input.once_in(32)
+            && let Ok(token) = self.world.other.allocate_in(&pool, &desc)
+        {
+            self.tally.find("a pool of another allocator was allocated from".to_owned());
+            drop(self.world.other.free(token));
         }
         if let Some(token) = self.done(self.world.allocator.allocate_in(&pool, &desc)) {
             self.keep_token(Marked::new(token));

@@ -226,6 +226,9 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     /// Makes one call, whichever is next.
     pub fn play(&mut self) {
+        if self.depth == 0 {
+            self.input.next_chunk();
+        }
         let call = self.input.pick(Call::ALL);
         let began = Instant::now();
         self.make(call);

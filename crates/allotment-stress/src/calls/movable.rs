@@ -37,7 +37,7 @@ impl<D: Stressed> Player<'_, D> {
         let desc = self.desc();
         let world = self.world;
         let begun = world.allocator.defragmentation(desc);
-        self.passes(begun);
+        self.passes(begun, true);
     }
 
     pub(super) fn defragment_pool(&mut self) {
@@ -45,11 +45,12 @@ impl<D: Stressed> Player<'_, D> {
         let desc = self.desc();
         let world = self.world;
         let begun = world.allocator.defragmentation_in(&pool, desc);
-        self.passes(begun);
+        // Whoever resets the pool meanwhile takes the memory away under a copy.
+        self.passes(begun, false);
     }
 
     /// A few passes, and other calls between their begin and their end.
-    fn passes(&mut self, begun: Result<Defragmentation<'_, D>, DefragmentationError>) {
+    fn passes(&mut self, begun: Result<Defragmentation<'_, D>, DefragmentationError>, carries: bool) {
         let call = self.call;
         let Some(mut run) = self.done(begun) else { return };
         if self.input.once_in(4) {
@@ -64,8 +65,8 @@ impl<D: Stressed> Player<'_, D> {
                     let mut moved = Vec::new();
                     for index in 0..pass.moves().len() {
                         match self.input.below(16) {
-                            0 => pass.ignore(index),
-                            1 => {
+                            1 => pass.ignore(index),
+                            2 => {
                                 let wanted = pass.moves()[index].id();
                                 let mut all = self.world.tokens.all();
                                 let found = all.iter().position(|token| token.it.id() == wanted);
@@ -79,7 +80,7 @@ impl<D: Stressed> Player<'_, D> {
                             _ => {}
                         }
                         let one = &pass.moves()[index];
-                        let carried = !one.is_ignored() && raw::carry(&self.world.device, one);
+                        let carried = carries && !one.is_ignored() && raw::carry(&self.world.device, one);
                         if !carried && !one.is_ignored() {
                             // Said before the pass ends, so that whoever finds other bytes knows.
                             moved.push(one.id());
@@ -88,9 +89,9 @@ impl<D: Stressed> Player<'_, D> {
                     self.world.lost.lock().unwrap_or_else(PoisonError::into_inner).extend(moved);
                     self.tally.moves += pass.moves().len() as u64;
                     match self.input.below(8) {
-                        0 => drop(pass),
-                        1 => core::mem::forget(pass),
-                        2 | 3 => {
+                        1 => drop(pass),
+                        2 => core::mem::forget(pass),
+                        3 | 4 => {
                             let memory = &self.world.memory;
                             pass.end_with(|place| drop(memory.own_allocation(place)));
                         }

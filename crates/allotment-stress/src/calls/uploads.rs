@@ -1,9 +1,10 @@
 //! Uploaders and rings.
 
+use core::fmt;
 use core::time::Duration;
 use std::sync::PoisonError;
 
-use allotment::device::{TimelinePoint, Wait};
+use allotment::device::TimelinePoint;
 use allotment::lifetime::SyncSet;
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 
@@ -26,13 +27,14 @@ impl<D: Stressed> Player<'_, D> {
     }
 
     /// Waits on where a device that was made to fail refuses to wait.
-    fn wait_until<E: core::fmt::Debug>(&mut self, wait: impl Fn(&Self) -> Result<Wait, E>) {
+    fn wait_until<T: fmt::Debug, E: fmt::Debug>(&mut self, wait: impl Fn(&Self) -> Result<T, E>) {
         for _ in 0..100 {
             let waited = wait(self);
-            match self.done(waited) {
-                Some(Wait::Reached) => return,
-                Some(Wait::TimedOut) => break,
-                None => {}
+            if format!("{waited:?}").contains("TimedOut") {
+                break;
+            }
+            if self.done(waited).is_some() {
+                return;
             }
         }
         self.tally.find(format!("{:?} waited for {PATIENCE:?}", self.call));
@@ -129,6 +131,7 @@ impl<D: Stressed> Player<'_, D> {
         } else {
             // What was submitted before may be on its way, and what is staged would come later.
             self.forget_uploads();
+            self.world.device.calm();
             self.uploader = None;
             self.wait_for_all();
         }
@@ -173,6 +176,7 @@ impl<D: Stressed> Player<'_, D> {
             }
             None => {
                 // Or what is staged would come later.
+                self.world.device.calm();
                 self.uploader = None;
                 self.forget_uploads();
                 self.wait_for_all();
@@ -188,6 +192,7 @@ impl<D: Stressed> Player<'_, D> {
             uploader.discard();
             self.uploader = Some(uploader);
         } else {
+            self.world.device.calm();
             drop(uploader);
         }
         self.tally.made(self.call);
@@ -220,7 +225,10 @@ impl<D: Stressed> Player<'_, D> {
                     ring.close(point);
                 }
             }
-            4 if self.input.once_in(4) => return,
+            4 if self.input.once_in(4) => {
+                self.world.device.calm();
+                return;
+            }
             _ => {
                 let (size, alignment) = (self.small_size(), self.alignment());
                 let (at, len) = self.range(size);
@@ -265,14 +273,17 @@ impl<D: Stressed> Player<'_, D> {
                     self.done(point);
                 }
             }
-            6 if self.input.once_in(4) => return,
+            6 if self.input.once_in(4) => {
+                self.world.device.calm();
+                return;
+            }
             _ => {
                 let (size, alignment) = (self.small_size(), self.alignment());
                 let allocated = ring.allocate(size, alignment);
-                if let Some(ticket) = self.done(allocated) {
-                    if self.tickets.len() < 8 {
-                        self.tickets.push(ticket);
-                    }
+                if let Some(ticket) = self.done(allocated)
+                    && self.tickets.len() < 8
+                {
+                    self.tickets.push(ticket);
                 }
             }
         }
