@@ -1,10 +1,9 @@
 //! Uploaders and rings.
 
-use core::fmt;
 use core::time::Duration;
 use std::sync::PoisonError;
 
-use allotment::device::TimelinePoint;
+use allotment::device::{DeviceError, TimelinePoint};
 use allotment::lifetime::SyncSet;
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 
@@ -27,10 +26,10 @@ impl<D: Stressed> Player<'_, D> {
     }
 
     /// Waits on where a device that was made to fail refuses to wait.
-    fn wait_until<T: fmt::Debug, E: fmt::Debug>(&mut self, wait: impl Fn(&Self) -> Result<T, E>) {
+    fn wait_until(&mut self, wait: impl Fn(&Self) -> Result<(), DeviceError>) {
         for _ in 0..100 {
             let waited = wait(self);
-            if format!("{waited:?}").contains("TimedOut") {
+            if waited.is_err_and(|error| error.is_timeout()) {
                 break;
             }
             if self.done(waited).is_some() {

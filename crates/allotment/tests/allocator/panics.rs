@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Instant;
 
-use allotment::device::host::HostDevice;
 use allotment::device::BufferDesc;
+use allotment::device::host::HostDevice;
 use allotment::lifetime::{DeferredDrop, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, DefragmentationDesc, DefragmentationStrategy, Keeper, LeakHandler, MovableBuffer, MovableSet,

@@ -236,7 +236,7 @@ unsafe impl Device for PanickingDevice {
         self.inner.completed(queue)
     }
 
-    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<Wait, DeviceError> {
+    fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         self.inner.wait(point, timeout)
     }
 }

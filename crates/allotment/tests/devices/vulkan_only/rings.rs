@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment::device::vulkan::Device;
 use allotment::device::QueueIndex;
+use allotment::device::vulkan::Device;
 use allotment::lifetime::SubmissionTracker;
 use allotment::memory::LeakHandler;
 use allotment::upload::{RingDesc, RingError, UploadPool, UploadPoolDesc, UploadRing, WaitFor};
