@@ -21,7 +21,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use crate::sync::checked::AtomicU64;
 
-/// Orders of a turn: those of a shard that alternates between tied and other things, which differ in theirs. With 56 bits
+/// Orders of a turn: each tied thing has one of its own, and so has each run of others. With 56 bits
 /// left, a turn each nanosecond would last for two years.
 const OF_A_TURN: u64 = 1 << 8;
 
@@ -45,11 +45,10 @@ impl Turns {
         if last.wrapping_sub(self.last.load(Relaxed)) < OF_A_TURN { last } else { self.next() }
     }
 
-    /// Two orders that differ from what the shard has had, the lower one.
+    /// The order of what is retired now into a shard in which something has the order `last` already.
     #[inline]
-    pub(super) fn pair(&self, last: u64) -> u64 {
-        let order = self.order(last);
-        if order % OF_A_TURN < OF_A_TURN - 2 { order + 1 } else { self.next() }
+    pub(super) fn order_above(&self, last: u64) -> u64 {
+        self.order(above(last))
     }
 
     #[cold]
@@ -62,6 +61,13 @@ impl Turns {
     pub(super) fn closed(&self) -> u64 {
         self.last.load(Acquire) + (OF_A_TURN - 1)
     }
+}
+
+/// The lowest order above another one that may be of the same turn. Where there is none, one that is of no turn, so that
+/// the shard takes another turn: the next number may be the first of another shard's.
+#[inline]
+pub(super) fn above(order: u64) -> u64 {
+    if order % OF_A_TURN == OF_A_TURN - 1 { 0 } else { order + 1 }
 }
 
 /// Things with the same order, one behind the other.
@@ -77,6 +83,8 @@ pub(super) struct Places {
     /// With where each begins. Together they are all.
     spans: Vec<(Span, usize)>,
     len: usize,
+    /// The order of what was noted last, where it has that alone.
+    alone: Option<u64>,
     /// For each place, that of what belongs there.
     sources: Vec<usize>,
 }
@@ -89,8 +97,22 @@ impl Places {
 
     /// Notes what stands behind what was noted before.
     pub(super) fn push(&mut self, span: Span) {
+        self.alone = None;
         self.spans.push((span, self.len));
         self.len += span.count;
+    }
+
+    /// The same of one thing that nothing shares its order with. Orders that follow each other without a gap are noted
+    /// together, since nothing belongs between.
+    pub(super) fn push_alone(&mut self, order: u64) {
+        match self.spans.last_mut().filter(|_| self.alone.is_some_and(|last| last + 1 == order)) {
+            Some((span, _)) => {
+                span.count += 1;
+                self.len += 1;
+            }
+            None => self.push(Span { order, count: 1 }),
+        }
+        self.alone = Some(order);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -125,6 +147,7 @@ impl Places {
         }
         spans.clear();
         self.len = 0;
+        self.alone = None;
     }
 }
 
@@ -157,11 +180,29 @@ mod tests {
     #[test]
     fn orders_of_a_turn_that_are_used_up_are_followed_by_those_of_another() {
         let turns = Turns::new();
-        let mut last = turns.order(0);
-        for _ in 0..1000 {
-            let tied = turns.pair(last);
-            assert!(tied > last && turns.order(tied + 1) == tied + 1);
-            last = tied + 1;
+        let first = turns.order(0);
+        let last = (0..1000).fold(first, |last, _| {
+            let next = turns.order_above(last);
+            assert_eq!(next, last + 1, "nobody else takes a turn");
+            next
+        });
+        // Whoever has the turn after this one has the next number.
+        let used_up = last | (OF_A_TURN - 1);
+        let other = turns.order(0);
+        assert_eq!(other, used_up + 1);
+        assert!(turns.order_above(used_up) > other);
+    }
+
+    #[test]
+    fn things_whose_orders_follow_each_other_are_noted_together() {
+        let mut places = Places::default();
+        let mut items: VecDeque<_> = "efgabcd".chars().collect();
+        for order in [7, 8, 9, 1, 2, 3] {
+            places.push_alone(order);
         }
+        places.push(Span { order: 4, count: 1 });
+        assert_eq!(places.spans.len(), 3);
+        places.arrange(&mut items);
+        assert_eq!(items.iter().collect::<String>(), "abcdefg");
     }
 }

@@ -322,7 +322,7 @@ impl<T: Send + 'static> RetireQueue<T> {
                         Fate::Submitted(point) => tied.tie = Tie::Point(point),
                         Fate::Discarded => {
                             *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
-                            places.push(Span { order: tied.order, count: 1 });
+                            places.push_alone(tied.order);
                             ready.push_back(tied.item);
                             continue;
                         }
@@ -343,7 +343,7 @@ impl<T: Send + 'static> RetireQueue<T> {
                 match tied.tie {
                     Tie::Point(point) if reached.covers_point(point) => {
                         *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
-                        places.push(Span { order: tied.order, count: 1 });
+                        places.push_alone(tied.order);
                         ready.push_back(tied.item);
                     }
                     Tie::Point(point) => {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use crate::device::TimelinePoint;
 
-use super::order::{Span, Turns};
+use super::order::{Span, Turns, above};
 use super::registry::RecordingId;
 
 /// Items that go together, and what is known of them.
@@ -69,7 +69,7 @@ pub(super) struct Shard<T> {
     last: Run<Mark>,
     /// Their orders grow.
     pub(super) tied: Vec<Tied<T>>,
-    /// The order of what came last, or one above it.
+    /// The order of the run that grows, or one that the next thing may have.
     order: u64,
 }
 
@@ -101,9 +101,12 @@ impl<T> Shard<T> {
     }
 
     pub(super) fn tie(&mut self, turns: &Turns, tie: Tie, bytes: u64, since: u64, item: T) {
-        let order = turns.pair(self.order);
+        let mut order = turns.order(self.order);
+        if order == self.last.mark.order {
+            order = turns.order_above(order);
+        }
         // What follows comes after it.
-        self.order = order + 1;
+        self.order = above(order);
         self.tied.push(Tied { tie, order, bytes, since, item });
     }
 
