@@ -38,11 +38,17 @@ impl Turns {
         Self { last: AtomicU64::new(OF_A_TURN) }
     }
 
+    /// Whether an order is of the last turn. A shard that asks it of its own order has that turn, since nobody else takes
+    /// one that is its.
+    #[inline]
+    pub(super) fn is_of_last(&self, order: u64) -> bool {
+        order.wrapping_sub(self.last.load(Relaxed)) < OF_A_TURN
+    }
+
     /// The order of what is retired now into a shard whose last order was this.
     #[inline]
     pub(super) fn order(&self, last: u64) -> u64 {
-        // Nobody else takes a turn that is this shard's, so an order of the last turn says whose it is.
-        if last.wrapping_sub(self.last.load(Relaxed)) < OF_A_TURN { last } else { self.next() }
+        if self.is_of_last(last) { last } else { self.next() }
     }
 
     /// The order of what is retired now into a shard in which something has the order `last` already.

@@ -107,6 +107,16 @@ struct Sealed<T> {
     reclaimed: Reclaimed,
 }
 
+/// What becomes of something that is tied.
+#[derive(Clone, Copy)]
+enum Verdict {
+    /// It waits on, for this.
+    Waits(Tie),
+    Ready,
+    /// Its recording was submitted so long ago that nobody knows where: it waits for all queues.
+    Unknown,
+}
+
 impl<T> Sealed<T> {
     fn new() -> Self {
         Self {
@@ -312,45 +322,43 @@ impl<T: Send + 'static> RetireQueue<T> {
         // Asked for once a reclaim at most, and after the fates: what is unknown was submitted before.
         let mut points = None;
         self.tracker.with_fates(|fate| {
-            for mut tied in tied.drain(..) {
-                if let Tie::Recording(recording) = tied.tie {
-                    match fate(recording) {
-                        Fate::Open | Fate::Foreign => {
-                            still_tied.push(tied);
-                            continue;
-                        }
-                        Fate::Submitted(point) => tied.tie = Tie::Point(point),
-                        Fate::Discarded => {
-                            *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
-                            places.push_alone(tied.order);
-                            ready.push_back(tied.item);
-                            continue;
-                        }
-                        Fate::Unknown => {
-                            let points = *points.get_or_insert_with(|| self.tracker.submitted());
-                            runs.push_back(Run {
-                                mark: points,
-                                count: 1,
-                                bytes: tied.bytes,
-                                since: tied.since,
-                            });
-                            spans.push_back(Span { order: tied.order, count: 1 });
-                            items.push_back(tied.item);
-                            continue;
-                        }
-                    }
+            let mut judge = |tie| {
+                let point = match tie {
+                    Tie::Point(point) => point,
+                    Tie::Recording(recording) => match fate(recording) {
+                        Fate::Submitted(point) => point,
+                        Fate::Open | Fate::Foreign => return Verdict::Waits(tie),
+                        Fate::Discarded => return Verdict::Ready,
+                        Fate::Unknown => return Verdict::Unknown,
+                    },
+                };
+                if reached.covers_point(point) {
+                    return Verdict::Ready;
                 }
-                match tied.tie {
-                    Tie::Point(point) if reached.covers_point(point) => {
+                *ahead |= self.tracker.is_ahead(point);
+                Verdict::Waits(Tie::Point(point))
+            };
+            // Most have the same tie as those before them.
+            let mut last: Option<(Tie, Verdict)> = None;
+            for tied in tied.drain(..) {
+                let verdict = match last {
+                    Some((tie, verdict)) if tie == tied.tie => verdict,
+                    _ => judge(tied.tie),
+                };
+                last = Some((tied.tie, verdict));
+                match verdict {
+                    Verdict::Waits(tie) => still_tied.push(Tied { tie, ..tied }),
+                    Verdict::Ready => {
                         *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
                         places.push_alone(tied.order);
                         ready.push_back(tied.item);
                     }
-                    Tie::Point(point) => {
-                        *ahead |= self.tracker.is_ahead(point);
-                        still_tied.push(tied);
+                    Verdict::Unknown => {
+                        let points = *points.get_or_insert_with(|| self.tracker.submitted());
+                        runs.push_back(Run { mark: points, count: 1, bytes: tied.bytes, since: tied.since });
+                        spans.push_back(Span { order: tied.order, count: 1 });
+                        items.push_back(tied.item);
                     }
-                    Tie::Recording(_) => still_tied.push(tied),
                 }
             }
         });

@@ -42,7 +42,7 @@ impl Mark {
 }
 
 /// What something waits for that does not wait for everybody.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tie {
     /// A recording, and its submission.
     Recording(RecordingId),
@@ -71,21 +71,22 @@ pub(super) struct Shard<T> {
     pub(super) tied: Vec<Tied<T>>,
     /// The order of the run that grows, or one that the next thing may have.
     order: u64,
+    /// There is a last run, and nothing came after it.
+    grows: bool,
 }
 
 impl<T> Shard<T> {
     pub(super) fn new() -> Self {
         let (items, runs) = (VecDeque::new(), VecDeque::new());
-        Self { items, runs, last: Run::default(), tied: Vec::new(), order: 0 }
+        Self { items, runs, last: Run::default(), tied: Vec::new(), order: 0, grows: false }
     }
 
     /// The stamp is one that was read with the lock held, so that stamps grow.
     #[inline]
     pub(super) fn push(&mut self, turns: &Turns, stamp: u64, bytes: u64, now: impl FnOnce() -> u64, item: T) {
-        self.order = turns.order(self.order);
-        let mark = Mark { stamp, order: self.order };
-        if mark != self.last.mark || self.last.count == 0 {
-            self.begin_run(mark, now());
+        // What grows the last run takes three comparisons.
+        if !self.grows || stamp != self.last.mark.stamp || !turns.is_of_last(self.order) {
+            self.begin_run(turns, stamp, now());
         }
         self.last.count += 1;
         self.last.bytes += bytes;
@@ -93,11 +94,14 @@ impl<T> Shard<T> {
     }
 
     #[cold]
-    fn begin_run(&mut self, mark: Mark, now: u64) {
+    fn begin_run(&mut self, turns: &Turns, stamp: u64, now: u64) {
+        self.order = turns.order(self.order);
+        let mark = Mark { stamp, order: self.order };
         if self.last.count > 0 {
             self.runs.push_back(self.last);
         }
         self.last = Run { mark, count: 0, bytes: 0, since: now };
+        self.grows = true;
     }
 
     pub(super) fn tie(&mut self, turns: &Turns, tie: Tie, bytes: u64, since: u64, item: T) {
@@ -107,6 +111,7 @@ impl<T> Shard<T> {
         }
         // What follows comes after it.
         self.order = above(order);
+        self.grows = false;
         self.tied.push(Tied { tie, order, bytes, since, item });
     }
 
@@ -138,6 +143,7 @@ impl<T> Shard<T> {
             add(&self.last);
             self.last.count = 0;
             self.last.bytes = 0;
+            self.grows = false;
         }
         if let Some(sealed) = &sealed {
             move_front(&mut self.items, sealed.count, to);
@@ -182,6 +188,7 @@ impl<T> Shard<T> {
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.runs.clear();
         self.last = Run::default();
+        self.grows = false;
         let tied = core::mem::take(&mut self.tied).into_iter().map(|tied| tied.item);
         core::mem::take(&mut self.items).into_iter().chain(tied)
     }

@@ -400,6 +400,7 @@ fn a_refusal_names_what_was_to_be_allocated() {
     let long = "ß".repeat(100);
     let refusal = rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE).named(long.clone())).unwrap_err();
     assert!(refusal.name().is_some_and(|name| name.len() > 40 && long.starts_with(name)), "{refusal}");
-    assert!(size_of::<AllocationError>() <= 88, "{}", size_of::<AllocationError>());
+    // A device's error within it, a name, and two sizes: clippy calls errors from 128 bytes on large.
+    assert!(size_of::<AllocationError>() <= 104, "{}", size_of::<AllocationError>());
     rig.destroy_pool(pool).unwrap();
 }
