@@ -7,7 +7,9 @@ mod common;
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
-use common::{allotment, complaint, folder, json, recorded};
+#[cfg(unix)]
+use common::recorded;
+use common::{allotment, complaint, folder, json};
 use tempfile::TempDir;
 
 /// A trace that is replayed in no time.

@@ -85,9 +85,7 @@ pub fn run<D: Stressed>(device: &D, desc: &RunDesc, check: impl Fn() -> Vec<Stri
 
 fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -> Tally {
     let mut input = Input::of_seed(seed);
-    let mut world_desc = WorldDesc::random(&mut input);
-    // What goes while a wait is refused may be leaked, and who goes when is not known with several threads.
-    world_desc.disturbed &= desc.threads == 1;
+    let world_desc = WorldDesc::random(&mut input);
     let world = match World::new(device, &world_desc) {
         Ok(world) => world,
         Err(error) => {
