@@ -112,7 +112,10 @@ impl<D: Stressed> Player<'_, D> {
             return;
         };
         let world = self.world;
-        let keeps_steps_away = self.input.below(2) == 0;
+        // A step's copies are on a queue of its own: on another one these would be at the same time, which a program has to
+        // see to by waiting for `copied_at`.
+        let one_queue = world.device.properties().queues.len() == 1;
+        let keeps_steps_away = self.input.below(2) == 0 || !one_queue;
         let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
         if guard.is_some() {
             self.wait_for_moves();
