@@ -237,6 +237,9 @@ impl<D: Device> Allocator<D> {
     ///
     /// Who writes what the device reads at that time sees wrong bytes, never undefined behaviour.
     ///
+    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU last saw
+    /// them, [`invalidate`](Self::invalidate) the range before: else the flush puts the CPU's older bytes beside it back.
+    ///
     /// # Errors
     ///
     /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation or that is being
