@@ -17,6 +17,9 @@ use crate::output;
 /// As many as Linux follows.
 const MOST_LINKS: usize = 40;
 
+/// Of a file, on Windows and on nearly all file systems.
+const LONGEST_NAME: usize = 255;
+
 /// A file that is to be written later, and that could be written when this was made.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
@@ -132,6 +135,11 @@ fn in_its_folder(path: &Path) -> io::Result<PathBuf> {
     let ends_in_a_separator =
         path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()));
     match path.file_name() {
+        // Where names are shorter the system says so. Not so on Windows: it calls a file of such a name one that is not there.
+        Some(name) if name.to_string_lossy().encode_utf16().count() > LONGEST_NAME => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            format!("its name has more than {LONGEST_NAME} characters"),
+        )),
         Some(name) if !ends_in_a_separator => Ok(folder.join(name)),
         _ => Err(ErrorKind::IsADirectory.into()),
     }
