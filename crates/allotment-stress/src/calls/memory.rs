@@ -30,7 +30,8 @@ impl Refusal for AccessError {
 impl Refusal for TransferError {
     fn may_have_written(&self) -> bool {
         match self {
-            Self::Access(error) => error.may_have_written(),
+            // A pass may have moved the buffer after some of the chunks.
+            Self::Access(error) => error.may_have_written() || *error == AccessError::Moved,
             _ => true,
         }
     }

@@ -17,7 +17,7 @@ use crate::device::{
     QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
-/// Why bytes were not moved. Some chunks of them may have been.
+/// Why bytes were not copied. The chunks before the one that failed were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -193,7 +193,9 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// # Errors
     ///
-    /// [`TransferError`]; after one of the queue, some of the bytes may have been written.
+    /// [`TransferError`]. Where the bytes go in chunks, those before the error are written: a queue may
+    /// refuse a later chunk, and a defragmentation may move the buffer between two of them
+    /// ([`AccessError::Moved`]).
     pub fn upload(
         &mut self,
         allocation: &Allocation,

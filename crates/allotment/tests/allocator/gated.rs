@@ -37,7 +37,7 @@ struct State {
     closed: Option<Gate>,
     /// Where so many calls panic.
     panics: Option<(Gate, u32)>,
-    waiting: u32,
+    waiting: Vec<Gate>,
     frees: u32,
 }
 
@@ -56,9 +56,10 @@ impl GatedDevice {
         Self { inner, state: Arc::default() }
     }
 
-    /// Holds all calls back that come to the gate from now on.
+    /// Holds all calls back that come to the gate from now on. Those that wait at another one go on.
     pub(crate) fn close(&self, gate: Gate) {
         self.state.0.lock().unwrap().closed = Some(gate);
+        self.state.1.notify_all();
     }
 
     /// Lets all go on.
@@ -72,10 +73,13 @@ impl GatedDevice {
         self.state.0.lock().unwrap().panics = Some((gate, calls));
     }
 
-    /// Waits until so many calls wait at the gate.
-    pub(crate) fn wait_for(&self, calls: u32) {
+    /// Waits until so many calls wait at the closed gate.
+    pub(crate) fn wait_for(&self, calls: usize) {
         let state = self.state.0.lock().unwrap();
-        let waited = self.state.1.wait_timeout_while(state, PATIENCE, |state| state.waiting < calls);
+        let few = |state: &mut State| {
+            state.waiting.iter().filter(|&&gate| Some(gate) == state.closed).count() < calls
+        };
+        let waited = self.state.1.wait_timeout_while(state, PATIENCE, few);
         assert!(!waited.unwrap().1.timed_out(), "no {calls} calls came to the gate");
     }
 
@@ -89,12 +93,13 @@ impl GatedDevice {
     fn pass(&self, gate: Gate) {
         let mut state = self.state.0.lock().unwrap();
         if state.closed == Some(gate) {
-            state.waiting += 1;
+            state.waiting.push(gate);
             self.state.1.notify_all();
             // Of a test that failed nobody opens the gate, and its threads are joined all the same.
             let closed = |state: &mut State| state.closed == Some(gate);
             state = self.state.1.wait_timeout_while(state, PATIENCE, closed).unwrap().0;
-            state.waiting -= 1;
+            let at = state.waiting.iter().position(|&waits_at| waits_at == gate);
+            at.map(|at| state.waiting.swap_remove(at));
         }
         if let Some((at, calls)) = state.panics.filter(|&(at, calls)| at == gate && calls != 0) {
             state.panics = Some((at, calls - 1));

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::thread::{ScopedJoinHandle, scope};
 
 use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{BufferDesc, MemoryTypeIndex};
+use allotment::device::{BufferDesc, MemoryProperties, MemoryTypeIndex, QueueIndex};
 use allotment::lifetime::{DeferredDrop, SubmissionTracker};
 use allotment::memory::{
     AccessError, BlockSizes, BlockSizing, Dedicated, DefragmentationDesc, DefragmentationStrategy,
-    Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits, Retention,
+    Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits, Retention, Transfer,
+    TransferError,
 };
 use allotment::{Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
@@ -236,7 +237,11 @@ fn defragmented_while_created<T: Send>(
 }
 
 fn in_small_blocks() -> (GatedDevice, Allocator<GatedDevice>) {
-    let device = GatedDevice::new(HostDevice::new(profile(DISCRETE)));
+    in_small_blocks_of(profile(DISCRETE))
+}
+
+fn in_small_blocks_of(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>) {
+    let device = GatedDevice::new(HostDevice::new(profile));
     let mut desc = AllocatorDesc::default();
     (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(64 * KIB), Retention::NONE, 1);
     let allocator = Allocator::new(device.clone(), desc).unwrap();
@@ -271,5 +276,63 @@ fn a_pass_does_not_take_a_buffer_that_its_set_is_creating() {
         assert_eq!(buffer.moves(), 0);
         drop((buffer, set, memory, tracker));
         finish(&device, Arc::into_inner(allocator).unwrap());
+    }
+}
+
+/// Between two chunks nothing holds the buffer. The transfer says so, and what it wrote before has moved along.
+#[test]
+fn a_transfer_that_a_move_overtakes_has_written_the_chunks_before() {
+    // Staging that is flushed, since it is then that the transfer is between two chunks; and a buffer in memory that the CPU
+    // reaches, so that the test can copy it.
+    let mut profile = profile(DISCRETE);
+    let mapped_device_type = MemoryTypeIndex(3);
+    profile.memory_types[1].properties.remove(MemoryProperties::HOST_COHERENT);
+    let (device, allocator) = in_small_blocks_of(profile);
+    let raw =
+        |size| allocator.allocate(&wanted_in(size, mapped_device_type).movable(Movability::Copied)).unwrap();
+    let (first, second) = (raw(60 * KIB), raw(40 * KIB));
+    let desc = wanted_in(1, mapped_device_type).movable(Movability::Copied);
+    let buffer = allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
+    let mut transfer = Transfer::new(&allocator, QueueIndex(0), 8 * KIB).unwrap().through_the_queue();
+    transfer.upload_to(&buffer, 0, &[1; 20 << 10]).unwrap();
+    scope(|scope| {
+        device.close(Gate::BeforeSubmit);
+        let written = scope.spawn(|| transfer.upload_to(&buffer, 0, &[2; 20 << 10]));
+        device.wait_for(1);
+        device.close(Gate::BeforeFlush);
+        device.wait_for(1);
+        allocator.free(first).unwrap();
+        let third = raw(30 * KIB);
+        allocator.free(second).unwrap();
+        move_everything(&allocator);
+        device.open();
+        assert_eq!(written.join().unwrap(), Err(TransferError::Access(AccessError::Moved)));
+        allocator.free(third).unwrap();
+    });
+    let mut found = vec![0; 20 << 10];
+    allocator.read(buffer.allocation(), 0, &mut found).unwrap();
+    assert_eq!(found, [vec![2; 8 << 10], vec![1; 12 << 10]].concat());
+    drop(transfer);
+    allocator.destroy_buffer(buffer).unwrap();
+    finish(&device, allocator);
+}
+
+/// All moves that there are, with their bytes.
+fn move_everything(allocator: &Allocator<GatedDevice>) {
+    let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
+    let mut run = allocator.defragmentation(desc).unwrap();
+    loop {
+        match run.next_pass() {
+            NextPass::Moves(pass) => {
+                for one in pass.moves() {
+                    let (from, to) = (one.from().address.unwrap(), one.to().address.unwrap());
+                    // SAFETY: both places are mapped and reserved as long as the pass is open.
+                    unsafe { to.copy_from_nonoverlapping(from, one.size() as usize) };
+                }
+                pass.end();
+            }
+            NextPass::LimitReached => {}
+            NextPass::Done => break,
+        }
     }
 }
