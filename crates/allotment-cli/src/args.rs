@@ -5,9 +5,10 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use allotment::device::host::Profile;
+use allotment::device::simulated::Profile;
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, ManualTime, PassLimits, Retention, TimeSource,
+    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, ManualTime, PassLimits,
+    TimeSource,
 };
 use allotment::{Algorithm, AllocatorDesc};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -34,7 +35,7 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Replay a trace up to a frame, defragment what is there with real bytes in it, and show before, moves and after
     Defragment(DefragmentArgs),
-    /// Show a device's heaps, memory types and limits, and what would be chosen for each intent and why
+    /// Show a device's heaps, memory types and limits, and what would be chosen for each memory usage and why
     Info(InfoArgs),
     /// List the machines that the simulated device can be
     Profiles(ProfilesArgs),
@@ -166,7 +167,7 @@ struct BlockArgs {
 impl BlockArgs {
     fn setup(&self) -> Setup {
         let block_sizes = self.block_size.map_or_else(BlockSizes::default, BlockSizes::fixed);
-        Setup { algorithm: self.algorithm.into(), block_sizes, retention: Retention::default() }
+        Setup { algorithm: self.algorithm.into(), block_sizes, empty_blocks: EmptyBlockPolicy::default() }
     }
 }
 
@@ -337,7 +338,7 @@ pub(crate) struct ProfilesArgs {
 pub(crate) struct Setup {
     pub(crate) algorithm: Algorithm,
     pub(crate) block_sizes: BlockSizes,
-    pub(crate) retention: Retention,
+    pub(crate) empty_blocks: EmptyBlockPolicy,
 }
 
 impl ReplayArgs {
@@ -357,7 +358,7 @@ impl Setup {
         // A replay comes out the same on fast machines and on slow ones.
         desc.time = TimeSource::Manual(ManualTime::new());
         desc.algorithm = self.algorithm;
-        (desc.block_sizes, desc.retention) = (self.block_sizes, self.retention);
+        (desc.block_sizes, desc.empty_blocks) = (self.block_sizes, self.empty_blocks);
         desc
     }
 }

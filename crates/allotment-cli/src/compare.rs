@@ -2,7 +2,7 @@
 //! several ways to grow blocks, which is how the library's defaults were chosen.
 
 use allotment::Algorithm;
-use allotment::memory::{BlockSizes, Retention};
+use allotment::memory::{BlockSizes, EmptyBlockPolicy};
 use serde::Serialize;
 
 use crate::args::{Bytes, CompareArgs, Setup};
@@ -56,20 +56,20 @@ struct Row {
 struct Way {
     sizing: String,
     block_sizes: BlockSizes,
-    retention: Retention,
+    empty_blocks: EmptyBlockPolicy,
 }
 
 /// Blocks as they are by default; then, with empty blocks given back at once so that what is compared is
 /// packing, blocks that grow and blocks that are all alike.
 fn usual_ways() -> impl Iterator<Item = Way> {
     let growing =
-        |retention| Way { sizing: "growing".to_owned(), block_sizes: BlockSizes::default(), retention };
+        |empty_blocks| Way { sizing: "growing".to_owned(), block_sizes: BlockSizes::default(), empty_blocks };
     let fixed = FIXED.map(|size| Way {
         sizing: "fixed".to_owned(),
         block_sizes: BlockSizes::fixed(size),
-        retention: Retention::NONE,
+        empty_blocks: EmptyBlockPolicy::NONE,
     });
-    [growing(Retention::default()), growing(Retention::NONE)].into_iter().chain(fixed)
+    [growing(EmptyBlockPolicy::default()), growing(EmptyBlockPolicy::NONE)].into_iter().chain(fixed)
 }
 
 /// Blocks that grow by different parts of what is in use, and leave different parts of it to themselves.
@@ -77,9 +77,9 @@ fn ways_to_grow() -> impl Iterator<Item = Way> {
     [8, 16, 32].into_iter().flat_map(|growth| {
         [1, 2, 4, 8].into_iter().map(move |own| {
             let mut block_sizes = BlockSizes::default();
-            (block_sizes.growth_divisor, block_sizes.own_memory_divisor) = (growth, own);
+            (block_sizes.growth_divisor, block_sizes.dedicated_threshold_divisor) = (growth, own);
             let sizing = format!("1/{growth}, own above 1/{own}");
-            Way { sizing, block_sizes, retention: Retention::default() }
+            Way { sizing, block_sizes, empty_blocks: EmptyBlockPolicy::default() }
         })
     })
 }
@@ -96,8 +96,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let mut progress = Progress::new(format!("comparing with {}", source.title), work * ways.len() as u64);
     let mut before = 0;
     let (mut rows, mut machine) = (Vec::new(), None);
-    for (Way { sizing, block_sizes, retention }, algorithm) in ways {
-        let setup = Setup { algorithm, block_sizes, retention };
+    for (Way { sizing, block_sizes, empty_blocks }, algorithm) in ways {
+        let setup = Setup { algorithm, block_sizes, empty_blocks };
         let advance = |done| progress.reach(before + done);
         let (outcome, on) = on_device(chosen.clone(), Trial { source: &source, setup: &setup, advance })?;
         machine = Some(on);
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
             algorithm: algorithm.to_string(),
             sizing,
             block_size: block_sizes.largest,
-            empty_blocks: if retention == Retention::NONE { "given back" } else { "kept" },
+            empty_blocks: if empty_blocks == EmptyBlockPolicy::NONE { "given back" } else { "kept" },
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             waste_bytes: waste.wasted,

@@ -10,7 +10,7 @@
 //!   summary      what was seen, as a table and as JSON
 //!   compare      one trace under every algorithm and several block sizes
 //!   defragment/  what a defragmentation does at one moment of a trace
-//!   info/        what a device has, and what would be chosen for each intent
+//!   info/        what a device has, and what would be chosen for each memory usage
 //!   profiles     the machines that the simulated device can be
 //!   output       standard output, checked
 //!   progress     how far a command is, where somebody sees it

@@ -1,6 +1,6 @@
 //! `allotment profiles`: the machines that the simulated device can be.
 
-use allotment::device::host::Profile;
+use allotment::device::simulated::Profile;
 use serde::Serialize;
 
 use crate::args::ProfilesArgs;

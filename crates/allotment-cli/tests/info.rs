@@ -11,14 +11,13 @@ use common::drivers::VULKAN;
 use common::{allotment, folder, json};
 use serde_json::Value;
 
-const INTENTS: [&str; 5] =
-    ["device", "upload", "readback", "device with host writes", "transient attachment"];
+const INTENTS: [&str; 5] = ["gpu-only", "upload", "readback", "device-upload", "transient"];
 
-/// The row of an intent and a resource.
-fn row<'a>(info: &'a Value, intent: &str, resource: &str) -> &'a Value {
-    let rows = info["intents"].as_array().unwrap();
-    let row = rows.iter().find(|row| row["intent"] == intent && row["resource"] == resource);
-    row.unwrap_or_else(|| panic!("no row {intent}, {resource}: {info}"))
+/// The row of an memory usage and a resource.
+fn row<'a>(info: &'a Value, memory_usage: &str, resource: &str) -> &'a Value {
+    let rows = info["memory usages"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["memory_usage"] == memory_usage && row["resource"] == resource);
+    row.unwrap_or_else(|| panic!("no row {memory_usage}, {resource}: {info}"))
 }
 
 /// What holds of every device.
@@ -41,9 +40,9 @@ fn check(info: &Value) {
         assert!(info["limits"][limit].as_u64().unwrap() >= 1, "{limit}");
     }
     assert!(!info["queues"].as_array().unwrap().is_empty());
-    for intent in INTENTS {
+    for memory_usage in INTENTS {
         for resource in ["buffer", "optimal image"] {
-            let row = row(info, intent, resource);
+            let row = row(info, memory_usage, resource);
             let choices = row["types"].as_array().unwrap();
             assert_eq!(choices.len(), types.len(), "every type is judged");
             assert!(choices.iter().all(|choice| !choice["why"].as_str().unwrap().is_empty()));
@@ -57,8 +56,8 @@ fn check(info: &Value) {
             assert_eq!(&row["chosen"], first);
         }
     }
-    for intent in ["device", "upload", "readback"] {
-        assert!(row(info, intent, "buffer")["chosen"].is_u64(), "{intent} is served everywhere");
+    for memory_usage in ["gpu-only", "upload", "readback"] {
+        assert!(row(info, memory_usage, "buffer")["chosen"].is_u64(), "{memory_usage} is served everywhere");
     }
 }
 
@@ -79,9 +78,9 @@ fn every_profile_says_what_it_has_and_what_it_would_choose() {
 fn where_a_resource_cannot_stand_is_the_devices_word() {
     let info = json(&allotment(&folder(), &["info", "--profile", "mobile", "--json"]));
     // Lazily allocated memory is for attachments, and no buffer is one.
-    assert_eq!(row(&info, "transient attachment", "optimal image")["chosen"], 2);
-    assert_eq!(row(&info, "transient attachment", "buffer")["chosen"], 0);
-    let lazy = &row(&info, "device", "optimal image")["types"][2];
+    assert_eq!(row(&info, "transient", "optimal image")["chosen"], 2);
+    assert_eq!(row(&info, "transient", "buffer")["chosen"], 0);
+    let lazy = &row(&info, "gpu-only", "optimal image")["types"][2];
     assert_eq!((&lazy["memory_type"], &lazy["suits"]), (&2.into(), &false.into()));
     assert_eq!(lazy["why"], "is lazily-allocated, which must be asked for by name");
 }

@@ -1,6 +1,6 @@
 //! What work sees through descriptors on the simulated device, which reads through them itself.
 
-use allotment::device::host::{HostDevice, HostRead};
+use allotment::device::simulated::{HostRead, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 
 use crate::{DescriptorReader, Read};
@@ -11,11 +11,11 @@ const FEW: usize = 4;
 /// Reads through descriptors of the simulated device.
 #[derive(Debug)]
 pub struct HostReader {
-    device: HostDevice,
+    device: SimulatedGpu,
 }
 
-impl DescriptorReader<HostDevice> for HostReader {
-    fn new(device: &HostDevice, _: u32) -> Result<Self, DeviceError> {
+impl DescriptorReader<SimulatedGpu> for HostReader {
+    fn new(device: &SimulatedGpu, _: u32) -> Result<Self, DeviceError> {
         Ok(Self { device: device.clone() })
     }
 
@@ -27,7 +27,7 @@ impl DescriptorReader<HostDevice> for HostReader {
         &self,
         queue: QueueIndex,
         waits: &[TimelinePoint],
-        reads: &[Read<'_, HostDevice>],
+        reads: &[Read<'_, SimulatedGpu>],
     ) -> Result<TimelineValue, DeviceError> {
         let [first, ..] = reads else {
             // SAFETY: there is nothing in it.
@@ -45,7 +45,7 @@ impl DescriptorReader<HostDevice> for HostReader {
     }
 }
 
-fn host<'a>(read: &Read<'a, HostDevice>) -> HostRead<'a> {
+fn host<'a>(read: &Read<'a, SimulatedGpu>) -> HostRead<'a> {
     let Read { heap, indices, indices_offset, count, to, to_offset } = *read;
     HostRead { heap, indices, indices_offset, count, to, to_offset }
 }

@@ -29,7 +29,7 @@ pub enum Validation {
 
 /// Which physical device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum DeviceChoice {
     /// The first that is a real GPU, else the first.
     #[default]
     Best,
@@ -39,7 +39,7 @@ pub enum Choice {
     Named(String),
 }
 
-impl Choice {
+impl DeviceChoice {
     /// The chosen one of some devices, by its place among them, where it is there.
     pub(crate) fn among<T>(
         &self,
@@ -65,14 +65,15 @@ mod tests {
     #[test]
     fn a_real_gpu_comes_before_others_and_a_name_is_found_in_any_case() {
         let devices = ["llvmpipe", "GeForce", "Radeon"];
-        let chosen =
-            |choice: Choice| choice.among(&devices, |name| *name != "llvmpipe", |name| (*name).to_owned());
-        assert_eq!(chosen(Choice::Best), Some(1));
-        assert_eq!(chosen(Choice::Index(2)), Some(2));
-        assert_eq!(chosen(Choice::Index(3)), None);
-        assert_eq!(chosen(Choice::Named("radeon".into())), Some(2));
-        assert_eq!(chosen(Choice::Named("arc".into())), None);
-        let none = Choice::Best.among(&[] as &[&str], |_| true, |name| (*name).to_owned());
+        let chosen = |choice: DeviceChoice| {
+            choice.among(&devices, |name| *name != "llvmpipe", |name| (*name).to_owned())
+        };
+        assert_eq!(chosen(DeviceChoice::Best), Some(1));
+        assert_eq!(chosen(DeviceChoice::Index(2)), Some(2));
+        assert_eq!(chosen(DeviceChoice::Index(3)), None);
+        assert_eq!(chosen(DeviceChoice::Named("radeon".into())), Some(2));
+        assert_eq!(chosen(DeviceChoice::Named("arc".into())), None);
+        let none = DeviceChoice::Best.among(&[] as &[&str], |_| true, |name| (*name).to_owned());
         assert_eq!(none, None);
     }
 }

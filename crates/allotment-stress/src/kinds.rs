@@ -1,6 +1,6 @@
 //! What differs between kinds of devices.
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, DescriptorDevice, DeviceError, TransferUsage};
 
 use crate::Input;
@@ -25,7 +25,7 @@ pub trait Stressed: DescriptorDevice + Clone {
     fn calm(&self);
 }
 
-impl Stressed for HostDevice {
+impl Stressed for SimulatedGpu {
     const IMAGE_FORMAT: u32 = 4;
     const DESCRIPTOR_USAGE: u64 = 0;
 
@@ -45,14 +45,15 @@ impl Stressed for HostDevice {
     }
 
     fn calm(&self) {
-        self.heal();
+        self.clear_faults();
     }
 }
 
 /// What is wrong with a simulated device that nothing should be left of: its complaints, and what was left.
 #[must_use]
-pub fn host_findings(device: &HostDevice) -> Vec<String> {
-    let mut findings: Vec<_> = device.complaints().into_iter().map(|it| format!("complaint: {it}")).collect();
+pub fn host_findings(device: &SimulatedGpu) -> Vec<String> {
+    let mut findings: Vec<_> =
+        device.validation_errors().into_iter().map(|it| format!("complaint: {it}")).collect();
     let usage = device.usage();
     let left = [usage.memory_bytes, usage.buffers, usage.images, usage.descriptor_heaps];
     if usage.memory_objects != 0 || usage.samplers != 0 || left != [0; 4] {
@@ -68,9 +69,9 @@ pub use of_vulkan::{Watched, watched};
 mod of_vulkan {
     use allotment::Device as _;
     use allotment::device::vulkan::{BufferInfo, Device, MemoryOptions};
-    use allotment::device::{HeapIndex, TransferUsage};
+    use allotment::device::{MemoryHeapIndex, TransferUsage};
     use allotment_headless::vulkan::{Headless, HeadlessDesc, OpenError};
-    use allotment_headless::{Choice, Message, Severity};
+    use allotment_headless::{DeviceChoice, Message, Severity};
     use ash::vk;
 
     use super::Stressed;
@@ -114,8 +115,8 @@ mod of_vulkan {
     ///
     /// [`OpenError`], also where the layer is not installed.
     pub fn watched(name: Option<&str>) -> Result<Watched, OpenError> {
-        let choice = name.map_or(Choice::Best, |name| Choice::Named(name.to_owned()));
-        let headless = Headless::open(&HeadlessDesc::default().validated().on(choice))?;
+        let choice = name.map_or(DeviceChoice::Best, |name| DeviceChoice::Named(name.to_owned()));
+        let headless = Headless::open(&HeadlessDesc::default().with_validation().with_device(choice))?;
         Ok(Watched { headless })
     }
 
@@ -137,7 +138,7 @@ mod of_vulkan {
         pub fn findings(&self) -> Vec<String> {
             let messages = self.headless.messages().take();
             let mut findings: Vec<_> = messages.iter().filter(is_wrong).map(ToString::to_string).collect();
-            for heap in (0..).map(HeapIndex).take(self.device().properties().heaps.len()) {
+            for heap in (0..).map(MemoryHeapIndex).take(self.device().properties().heaps.len()) {
                 let left = self.device().allocated_bytes(heap);
                 if left != 0 {
                     findings.push(format!("leaked: {left} bytes of heap {heap}"));

@@ -38,7 +38,7 @@ use core::time::Duration;
 use std::panic::catch_unwind;
 use std::time::Instant;
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 
 /// How a run is made.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,7 @@ pub fn play_bytes(bytes: &[u8]) -> Tally {
     let mut input = Input::of_bytes(bytes);
     let profiles = Profile::all();
     let profile = profiles[input.index(profiles.len())].clone();
-    let device = HostDevice::new(profile);
+    let device = SimulatedGpu::new(profile);
     let desc = WorldDesc::random(&mut input);
     let mut tally = Tally::default();
     match World::new(&device, &desc) {

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::path::Path;
 use std::process::ExitCode;
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_stress::{RunDesc, Tally, host_findings, play_bytes, run, seeds};
 
 const USAGE: &str = "usage: allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] \
@@ -89,7 +89,7 @@ fn on_host(args: &Args) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for profile in profiles {
         let name = profile.name;
-        let device = HostDevice::new(profile);
+        let device = SimulatedGpu::new(profile);
         let mut desc = args.run;
         desc.time = args.run.time / parts;
         let of_profile = run(&device, &desc, || host_findings(&device));

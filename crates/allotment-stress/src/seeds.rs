@@ -19,7 +19,7 @@ pub struct Seed {
 }
 
 /// The machine whose CPU reaches no device memory, and an allocator of blocks of 16 KiB that keeps no empty one: which
-/// profile, block size, shards, algorithm, retention, descriptors, no failures.
+/// profile, block size, shards, algorithm, empty-block policy, descriptors, no failures.
 const SMALL_BLOCKS: [u8; 7] = [2, 0, 0, 0, 0, 0, 0];
 
 /// Builds an input.

@@ -7,19 +7,19 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, DescriptorRange, DescriptorSlot, SamplerCache, ShaderVisibleHeap,
-    ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc, StagingRange,
+    Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange,
+    DescriptorRange, DescriptorSlot, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc,
 };
-use allotment::device::{BufferDesc, DescriptorKind, SamplerDesc, TimelinePoint};
-use allotment::lifetime::{DeferredDrop, Recycler, RetireQueue, SubmissionTracker};
+use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc, TimelinePoint};
+use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
-    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Image, LeakHandler, MappedBuffer,
-    MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator,
-    PassLimits, Retention,
+    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Image, LeakHandler,
+    MappedBuffer, MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwnedBuffer, OwnedImage,
+    OwningAllocator, PassLimits,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
 use allotment::{
-    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, Requirements,
+    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, Requirements,
 };
 
 use crate::shadow::Shadow;
@@ -109,11 +109,11 @@ impl<T> Shelf<T> {
 /// What descriptors live in, where the device has any.
 pub(crate) struct Descriptors<D: Stressed> {
     pub(crate) heap: Arc<ShaderVisibleHeap<D>>,
-    pub(crate) staging: Arc<StagingHeap<D>>,
+    pub(crate) staging: Arc<CpuDescriptorHeap<D>>,
     pub(crate) layout: BindingLayout<D>,
     pub(crate) slots: Shelf<DescriptorSlot>,
     pub(crate) ranges: Shelf<DescriptorRange<D>>,
-    pub(crate) staged: Shelf<StagingRange>,
+    pub(crate) staged: Shelf<CpuDescriptorRange>,
     pub(crate) sets: Shelf<BindingSet<D>>,
 }
 
@@ -127,14 +127,14 @@ pub struct World<D: Stressed> {
     pub(crate) other: Arc<Allocator<D>>,
     pub(crate) memory: OwningAllocator<D>,
     pub(crate) set: Arc<MovableSet<D>>,
-    /// Held for reading while a movable buffer's upload is recorded and not submitted; for writing by a step. A step
+    /// Unique for reading while a movable buffer's upload is recorded and not submitted; for writing by a step. A step
     /// that does not hold it loses such writes, and nothing else.
     pub(crate) steps: RwLock<()>,
     /// Where the last step's copies are over; earlier ones are then, too.
     pub(crate) copied: Mutex<Option<TimelinePoint>>,
     pub(crate) pages: UploadPool<D>,
     pub(crate) recycler: Recycler<Vec<u8>>,
-    pub(crate) retired: RetireQueue<OwnedBuffer<D>>,
+    pub(crate) retired: ReleaseQueue<OwnedBuffer<D>>,
     pub(crate) descriptors: Option<Descriptors<D>>,
     pub(crate) samplers: Option<Arc<SamplerCache<D>>>,
     /// A sampler that no heap holds.
@@ -173,11 +173,11 @@ impl<D: Stressed> World<D> {
             counted.fetch_add(report.leaks.len() as u64, Relaxed);
         }));
         if desc.keeps_nothing {
-            wanted.retention = Retention::NONE;
+            wanted.empty_blocks = EmptyBlockPolicy::NONE;
         }
         let allocator = Arc::new(Allocator::new(device.clone(), wanted.clone())?);
         let other = Arc::new(Allocator::new(device.clone(), wanted)?);
-        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let limits = PassLimits::default().with_time(Duration::from_millis(5));
         let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
         let set = Arc::new(MovableSet::new(&memory, MovableSetDesc::new(strategy))?);
@@ -191,7 +191,7 @@ impl<D: Stressed> World<D> {
             copied: Mutex::default(),
             pages: UploadPool::new(&allocator, &tracker, pages),
             recycler: Recycler::new(&tracker, 8),
-            retired: RetireQueue::new(&tracker),
+            retired: ReleaseQueue::new(&tracker),
             descriptors: None,
             samplers: None,
             odd_sampler: None,
@@ -228,9 +228,9 @@ impl<D: Stressed> World<D> {
     fn make_descriptors(&mut self, each: u32) -> Result<(), Box<dyn Error>> {
         let desc = ShaderVisibleHeapDesc::resources().with_regions(each, each, each).with_chunk(4);
         let heap = Arc::new(ShaderVisibleHeap::new(&self.allocator, &self.tracker, desc)?);
-        let desc = StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(64);
-        let staging = Arc::new(StagingHeap::new(&self.allocator, &self.tracker, desc)?);
-        let bindings = [Binding::fixed("all"), Binding::mutable("some").array(3), Binding::dynamic("one")];
+        let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource).with_page_size(64);
+        let staging = Arc::new(CpuDescriptorHeap::new(&self.allocator, &self.tracker, desc)?);
+        let bindings = [Binding::static_("all"), Binding::mutable("some").array(3), Binding::dynamic("one")];
         let layout = BindingLayout::new(&heap, &staging, &bindings)?;
         let named = Arc::new(self.memory.create_buffer(&self.describable(), &device_local())?);
         {
@@ -358,5 +358,5 @@ impl<D: Stressed> core::fmt::Debug for World<D> {
 
 /// A resource in device memory, described by nothing else.
 pub(crate) fn device_local() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), Intent::Device)
+    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly)
 }

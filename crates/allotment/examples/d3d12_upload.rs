@@ -23,7 +23,7 @@ mod example {
     use allotment::Device as _;
     use allotment::device::BufferDesc;
     use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
-    use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
+    use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
     use windows::Win32::Foundation::HANDLE;
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
     use windows::Win32::Graphics::Direct3D12::*;
@@ -67,10 +67,10 @@ mod example {
             ..Default::default()
         });
         let buffer = BufferDesc::new(BYTES).into();
-        let albedo = make(&allocator, &texture, Intent::Device, "albedo")?;
-        let copy = make(&allocator, &texture, Intent::Device, "copy of the albedo")?;
-        let staging = make(&allocator, &buffer, Intent::Upload, "staging")?;
-        let back = make(&allocator, &buffer, Intent::Readback, "what comes back")?;
+        let albedo = make(&allocator, &texture, MemoryUsage::GpuOnly, "albedo")?;
+        let copy = make(&allocator, &texture, MemoryUsage::GpuOnly, "copy of the albedo")?;
+        let staging = make(&allocator, &buffer, MemoryUsage::Upload, "staging")?;
+        let back = make(&allocator, &buffer, MemoryUsage::Readback, "what comes back")?;
 
         let texels: Vec<u8> =
             (0..BYTES).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
@@ -94,7 +94,7 @@ mod example {
         for resource in [albedo, copy, staging, back] {
             allocator.destroy_resource(resource)?;
         }
-        println!("{:#?}", allocator.heap_reports());
+        println!("{:#?}", allocator.memory_heap_reports());
         Ok(())
     }
 
@@ -102,7 +102,7 @@ mod example {
     fn make(
         allocator: &Allocator<Device>,
         info: &ResourceInfo<'_>,
-        intent: Intent,
+        memory_usage: MemoryUsage,
         name: &'static str,
     ) -> Result<Resource, Box<dyn Error>> {
         let device = allocator.device();
@@ -111,10 +111,10 @@ mod example {
         } else {
             device.image_requirements(info)?
         };
-        let desc = AllocationDesc::new(requirements, intent).named(name);
+        let desc = AllocationDesc::new(requirements, memory_usage).with_name(name);
         let made = allocator.create_resource(info, &desc)?;
         let place = allocator.place(made.allocation())?;
-        println!("{name}, for {intent}: type {} at byte {}", place.memory_type, place.offset);
+        println!("{name}, for {memory_usage}: type {} at byte {}", place.memory_type, place.offset);
         for choice in allocator.explain(&desc) {
             println!("    {choice}");
         }

@@ -11,8 +11,8 @@ use core::time::Duration;
 use allotment::Device as _;
 use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, vulkan};
 use allotment::memory::{Buffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
-use allotment_headless::Choice;
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
 const SIZE: u64 = 16 << 20;
@@ -22,15 +22,15 @@ const QUEUE: QueueIndex = QueueIndex(0);
 /// Makes a buffer, and says where it stands and why.
 fn buffer(
     allocator: &Allocator<vulkan::Device>,
-    intent: Intent,
+    memory_usage: MemoryUsage,
     name: &'static str,
 ) -> Result<Buffer<vulkan::Device>, Box<dyn Error>> {
     let info = BufferDesc::new(SIZE).into();
     let requirements = allocator.device().buffer_requirements(&info)?;
-    let desc = AllocationDesc::new(requirements, intent).named(name);
+    let desc = AllocationDesc::new(requirements, memory_usage).with_name(name);
     let made = allocator.create_buffer(&info, &desc)?;
     let place = allocator.place(made.allocation())?;
-    println!("{name}, for {intent}: type {} at byte {}", place.memory_type, place.offset);
+    println!("{name}, for {memory_usage}: type {} at byte {}", place.memory_type, place.offset);
     for choice in allocator.explain(&desc) {
         println!("    {choice}");
     }
@@ -38,15 +38,15 @@ fn buffer(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-    let headless = Headless::open(&HeadlessDesc::default().on(choice))?;
+    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
+    let headless = Headless::open(&HeadlessDesc::default().with_device(choice))?;
     println!("device: {}", headless.name());
     let allocator = Allocator::new(headless.device().clone(), AllocatorDesc::default())?;
 
-    let mesh = buffer(&allocator, Intent::Device, "mesh")?;
-    let copy = buffer(&allocator, Intent::Device, "copy of the mesh")?;
-    let constants = buffer(&allocator, Intent::DeviceHostWrite, "constants")?;
-    let back = buffer(&allocator, Intent::Readback, "what comes back")?;
+    let mesh = buffer(&allocator, MemoryUsage::GpuOnly, "mesh")?;
+    let copy = buffer(&allocator, MemoryUsage::GpuOnly, "copy of the mesh")?;
+    let constants = buffer(&allocator, MemoryUsage::DeviceUpload, "constants")?;
+    let back = buffer(&allocator, MemoryUsage::Readback, "what comes back")?;
 
     let bytes: Vec<u8> = (0..SIZE).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let mut transfer = Transfer::new(&allocator, QUEUE, 4 << 20)?;
@@ -83,6 +83,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     for buffer in [mesh, copy, constants, back] {
         allocator.destroy_buffer(buffer)?;
     }
-    println!("{:#?}", allocator.heap_reports());
+    println!("{:#?}", allocator.memory_heap_reports());
     Ok(())
 }

@@ -1,13 +1,13 @@
 //! Everything that stands between an engine and its GPU driver about memory.
 //!
 //! ```
-//! use allotment::device::host::{HostDevice, Profile};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+//! use allotment::device::simulated::{SimulatedGpu, Profile};
+//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 //!
-//! let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+//! let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 //! let allocator = Allocator::new(device, AllocatorDesc::default())?;
 //!
-//! let desc = AllocationDesc::new(Requirements::new(64 << 10), Intent::Upload).named("particles");
+//! let desc = AllocationDesc::new(Requirements::new(64 << 10), MemoryUsage::Upload).with_name("particles");
 //! let particles = allocator.allocate(&desc)?;
 //! allocator.write(&particles, 0, &[1, 2, 3])?;
 //! let place = allocator.place(&particles)?;
@@ -47,7 +47,7 @@ pub mod upload;
 pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strategy};
 pub use device::{Device, Requirements, ResourceKind};
 pub use memory::{
-    Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
+    Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
 };
 
 /// The example of the README, so that it cannot rot.

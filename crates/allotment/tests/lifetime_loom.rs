@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as PlainU64;
 
 use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
-use allotment::lifetime::{DeferredDrop, ManualTimelines, Recording, RetireQueue, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, ManualTimelines, Recording, ReleaseQueue, SubmissionTracker};
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -87,10 +87,10 @@ fn thing() -> (Thing, Arc<Truth>) {
 }
 
 /// A queue with one shard over a tracker of one queue.
-fn rig() -> (ManualTimelines, SubmissionTracker, Arc<RetireQueue<Thing>>) {
+fn rig() -> (ManualTimelines, SubmissionTracker, Arc<ReleaseQueue<Thing>>) {
     let timelines = ManualTimelines::new(1);
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
-    let released = Arc::new(RetireQueue::with_shards(&tracker, 1));
+    let released = Arc::new(ReleaseQueue::with_shards(&tracker, 1));
     (timelines, tracker, released)
 }
 
@@ -199,7 +199,7 @@ fn what_is_retired_after_something_goes_after_it_wherever_the_two_are_put() {
     for tied in [false, true] {
         model("retire two against another that retires against reclaim", Some(3), move || {
             let tracker = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
-            let released = Arc::new(RetireQueue::with_shards(&tracker, 2));
+            let released = Arc::new(ReleaseQueue::with_shards(&tracker, 2));
             let retirer = {
                 let released = Arc::clone(&released);
                 thread::spawn(move || {
@@ -306,10 +306,10 @@ fn who_drops_comes_after_all_that_the_queue_did_before_it_completed() {
 
 /// Its home outlives the model: the last reference to it would put things in an order that is not to be relied on,
 /// and that the checker does not know of, since it is the standard library's.
-fn deferred(tracker: &SubmissionTracker) -> DeferredDrop {
-    let deferred = DeferredDrop::new(tracker);
-    core::mem::forget(deferred.own(()));
-    deferred
+fn deletion_queue(tracker: &SubmissionTracker) -> DeletionQueue {
+    let deletion_queue = DeletionQueue::new(tracker);
+    core::mem::forget(deletion_queue.own(()));
+    deletion_queue
 }
 
 #[test]
@@ -318,11 +318,11 @@ fn the_last_recording_and_the_end_drop_it_once_whichever_comes_last() {
         let timelines = ManualTimelines::new(1);
         let tracker = SubmissionTracker::new(timelines).unwrap();
         let (thing, truth) = thing();
-        let deferred = deferred(&tracker);
+        let deletion_queue = deletion_queue(&tracker);
         let recording = tracker.record("closed meanwhile");
-        deferred.retire(thing);
+        deletion_queue.retire(thing);
         let closer = thread::spawn(move || drop(recording));
-        drop(deferred);
+        drop(deletion_queue);
         closer.join().unwrap();
         assert_eq!(truth.drops.load(Relaxed), 1);
     });
@@ -334,15 +334,15 @@ fn a_late_owner_and_the_end_leave_nothing_behind_whichever_comes_last() {
         let timelines = ManualTimelines::new(1);
         let tracker = SubmissionTracker::new(timelines).unwrap();
         let (thing, truth) = thing();
-        let deferred = deferred(&tracker);
-        let owned = deferred.own(thing);
+        let deletion_queue = deletion_queue(&tracker);
+        let owned = deletion_queue.own(thing);
         // The queue for the type is made in a way that the checker does not know of: before there are threads.
-        deferred.retire(self::thing().0);
-        deferred.reclaim();
+        deletion_queue.retire(self::thing().0);
+        deletion_queue.reclaim();
         let recording = tracker.record("closed after both");
         truth.uses.store(1, Relaxed);
         let owner = thread::spawn(move || drop(owned));
-        drop(deferred);
+        drop(deletion_queue);
         owner.join().unwrap();
         truth.uses.store(0, Release);
         drop(recording);

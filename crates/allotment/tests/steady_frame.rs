@@ -10,20 +10,21 @@ mod counting;
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment::device::host::{HostDevice, HostRead, Profile};
+use allotment::device::simulated::{HostRead, Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, Device as _, HeapUse,
-    MemoryTypeIndex, QueueIndex, ShaderKind, TimelinePoint, TimelineValue,
+    BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, Device as _, MemoryTypeIndex, QueueIndex, ShaderVisibleHeapType, TimelinePoint,
+    TimelineValue,
 };
-use allotment::lifetime::{DeferredDrop, ManualTimelines, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::{
-    BlockSizing, Dedicated, DeviceCalls, LeakHandler, Lifetime, MappedBuffer, OwningAllocator,
+    BlockSize, Dedicated, DriverCallStatistics, LeakHandler, Lifetime, MappedBuffer, OwningAllocator,
 };
 use allotment::upload::{
     ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc,
 };
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc,
+    Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
     Requirements, ResourceKind,
 };
 
@@ -35,45 +36,52 @@ const FRAMES: usize = 1000;
 /// Frames in which the allocator may get to know what is wanted.
 const FIRST_FRAMES: usize = 5;
 
-fn wanted(size: u64, intent: Intent) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(size), intent)
+fn wanted(size: u64, memory_usage: MemoryUsage) -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(size), memory_usage)
 }
 
 /// What a frame wants, with the frame's own name for everything.
 fn wishes() -> Vec<AllocationDesc> {
     let mut wishes = Vec::new();
     for i in 0..40 {
-        let intent = [Intent::Upload, Intent::Device, Intent::DeviceHostWrite, Intent::Readback][i % 4];
+        let memory_usage =
+            [MemoryUsage::Upload, MemoryUsage::GpuOnly, MemoryUsage::DeviceUpload, MemoryUsage::Readback]
+                [i % 4];
         let lifetime = [Lifetime::Short, Lifetime::Long][i / 4 % 2];
-        wishes.push(wanted(256 + 777 * i as u64, intent).living(lifetime).named("buffer"));
+        wishes.push(wanted(256 + 777 * i as u64, memory_usage).with_lifetime(lifetime).with_name("buffer"));
     }
     for i in 0..20 {
-        let image = wanted(20 * KIB + 55 * KIB * i, Intent::Device).of_kind(ResourceKind::OptimalImage);
-        wishes.push(image.named("image").in_category("texture"));
+        let image =
+            wanted(20 * KIB + 55 * KIB * i, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage);
+        wishes.push(image.with_name("image").with_category("texture"));
     }
     for mib in [5, 17, 33, 64] {
-        wishes.push(wanted(mib * MIB, Intent::Device).named("render target"));
-        wishes.push(wanted(mib * MIB + 12 * KIB, Intent::Device).living(Lifetime::Short).named("history"));
+        wishes.push(wanted(mib * MIB, MemoryUsage::GpuOnly).with_name("render target"));
+        wishes.push(
+            wanted(mib * MIB + 12 * KIB, MemoryUsage::GpuOnly)
+                .with_lifetime(Lifetime::Short)
+                .with_name("history"),
+        );
     }
     wishes
 }
 
 /// An allocator with a pool of 1 MiB blocks, which the frames share with what outlives them.
 struct Scene {
-    device: HostDevice,
-    allocator: Allocator<HostDevice>,
+    device: SimulatedGpu,
+    allocator: Allocator<SimulatedGpu>,
     pool: Pool,
     wishes: Vec<AllocationDesc>,
 }
 
 impl Scene {
     fn new(profile: &str, algorithm: Algorithm) -> Self {
-        let device = HostDevice::new(Profile::named(profile).unwrap());
+        let device = SimulatedGpu::new(Profile::named(profile).unwrap());
         let mut desc = AllocatorDesc::default();
         (desc.algorithm, desc.on_leak) = (algorithm, LeakHandler::Ignore);
         let allocator = Allocator::new(device.clone(), desc).unwrap();
         let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
-        (desc.sizing, desc.algorithm) = (Some(BlockSizing::Fixed(MIB)), algorithm);
+        (desc.sizing, desc.algorithm) = (Some(BlockSize::Fixed(MIB)), algorithm);
         let pool = allocator.create_pool(desc).unwrap();
         Self { device, allocator, pool, wishes: wishes() }
     }
@@ -82,7 +90,7 @@ impl Scene {
         for wish in &self.wishes {
             frame.push(self.allocator.allocate(wish).unwrap());
         }
-        let half = wanted(512 * KIB, Intent::Device).named("tile");
+        let half = wanted(512 * KIB, MemoryUsage::GpuOnly).with_name("tile");
         for _ in 0..6 {
             frame.push(self.allocator.allocate_in(&self.pool, &half).unwrap());
         }
@@ -101,7 +109,7 @@ impl Scene {
         self.allocator.check_invariants();
         drop(self.allocator);
         assert_eq!(self.device.usage().memory_objects, 0);
-        assert_eq!(self.device.complaints(), Vec::<String>::new());
+        assert_eq!(self.device.validation_errors(), Vec::<String>::new());
     }
 }
 
@@ -113,7 +121,7 @@ enum Order {
 }
 
 /// What a thousand frames cost after the first few: calls to the driver, and host allocations.
-fn cost(scene: &Scene, frames_in_flight: usize, order: Order) -> (DeviceCalls, u64) {
+fn cost(scene: &Scene, frames_in_flight: usize, order: Order) -> (DriverCallStatistics, u64) {
     let mut frames: Vec<_> = (0..frames_in_flight).map(|_| Vec::with_capacity(100)).collect();
     let (mut calls, mut allocations) = (scene.allocator.device_calls(), 0);
     for i in 0..FRAMES {
@@ -141,9 +149,9 @@ fn cost_in_a_level(
     algorithm: Algorithm,
     frames_in_flight: usize,
     order: Order,
-) -> (DeviceCalls, u64) {
+) -> (DriverCallStatistics, u64) {
     let scene = Scene::new(profile, algorithm);
-    let long = wanted(300 * KIB, Intent::Device).named("mesh");
+    let long = wanted(300 * KIB, MemoryUsage::GpuOnly).with_name("mesh");
     let level: Vec<_> = (0..50).map(|_| scene.allocator.allocate(&long).unwrap()).collect();
     let cost = cost(&scene, frames_in_flight, order);
     level.into_iter().for_each(|allocation| scene.allocator.free(allocation).unwrap());
@@ -205,7 +213,7 @@ fn a_pool_that_is_reset_each_frame_costs_nothing_either() {
         let scene = Scene::new("discrete-large-bar", algorithm);
         let frame = || {
             for i in 0..40 {
-                let wish = wanted(1 + i * KIB, Intent::Device).named("scratch");
+                let wish = wanted(1 + i * KIB, MemoryUsage::GpuOnly).with_name("scratch");
                 drop(scene.allocator.allocate_in(&scene.pool, &wish).unwrap());
             }
             scene.allocator.reset_pool(&scene.pool).unwrap();
@@ -225,7 +233,7 @@ fn a_pool_that_is_reset_each_frame_costs_nothing_either() {
 #[test]
 fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host_memory() {
     const QUEUE: QueueIndex = QueueIndex(0);
-    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
     let timelines = ManualTimelines::new(1);
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
@@ -275,12 +283,12 @@ const MOST_IN_FLIGHT: usize = 12;
 
 #[test]
 fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory() {
-    let device = HostDevice::new(Profile::named("discrete-no-bar").unwrap());
+    let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
-    let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
     let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
-    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
     let buffer = |_| memory.create_buffer(&BufferDesc::new(4096), &desc).unwrap();
     let buffers: Vec<_> = (0..5).map(buffer).collect();
     let mut batch = || {
@@ -300,7 +308,7 @@ fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory(
 #[test]
 fn results_that_are_late_for_the_first_time_allocate_no_host_memory() {
     const QUEUE: QueueIndex = QueueIndex(0);
-    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
     let timelines = ManualTimelines::new(1);
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
@@ -322,7 +330,7 @@ fn results_that_are_late_for_the_first_time_allocate_no_host_memory() {
 #[test]
 fn pages_that_come_back_at_once_for_the_first_time_allocate_no_host_memory() {
     const QUEUE: QueueIndex = QueueIndex(0);
-    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
     let timelines = ManualTimelines::new(1);
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
@@ -348,17 +356,17 @@ fn pages_that_come_back_at_once_for_the_first_time_allocate_no_host_memory() {
 #[test]
 fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
     const QUEUE: QueueIndex = QueueIndex(0);
-    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
-    let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
     let buffer = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &desc).unwrap();
     buffer.write(0, &[0; 4096]).unwrap();
     // SAFETY: the device has no buffers for heaps.
     let heap = |usage| unsafe {
         device.create_descriptor_heap(&DescriptorHeapDesc { usage, capacity: 100 }, None).unwrap()
     };
-    let staging = heap(HeapUse::Staging(DescriptorKind::Resource));
-    let heap = heap(HeapUse::ShaderVisible(ShaderKind::Resource));
+    let staging = heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Resource));
+    let heap = heap(DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Resource));
     let frame = || {
         // SAFETY: the buffer is live, and the range lies in it.
         let descriptor = unsafe { device.buffer_descriptor(buffer.handle(), 0..256, BufferUse::ReadOnly) };
@@ -377,15 +385,15 @@ fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
     let allocations = counting::of_this_thread();
     (0..FRAMES).for_each(|_| frame());
     assert_eq!(counting::of_this_thread(), allocations);
-    assert_eq!(device.complaints(), [""; 0]);
+    assert_eq!(device.validation_errors(), [""; 0]);
 }
 
 #[test]
 fn the_counters_do_count() {
     let scene = Scene::new("discrete-large-bar", Algorithm::Tlsf);
     let (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
-    let desc = wanted(KIB, Intent::Device).named(String::from("made at run time"));
-    let allocation = scene.allocator.allocate(&desc.dedicated(Dedicated::Always)).unwrap();
+    let desc = wanted(KIB, MemoryUsage::GpuOnly).with_name(String::from("made at run time"));
+    let allocation = scene.allocator.allocate(&desc.with_dedicated(Dedicated::Always)).unwrap();
     scene.allocator.free(allocation).unwrap();
     assert_eq!(scene.allocator.device_calls().memory() - calls.memory(), 2);
     assert!(counting::of_this_thread() > allocations);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use allotment::device::vulkan::{Device, Enabled};
+use allotment::device::vulkan::{Device, EnabledFeatures};
 use allotment::memory::BlockSizes;
 use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind,
+    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements, ResourceKind,
 };
 
 use super::{Blocks, Contender, Kind, Refusal, Request, Role};
@@ -25,7 +25,7 @@ impl Allotment {
         if let Blocks::Fixed(size) = blocks {
             desc.block_sizes = BlockSizes::fixed(size);
         }
-        let allocator = Allocator::new(gpu.metered(Enabled::empty())?, desc)
+        let allocator = Allocator::new(gpu.metered(EnabledFeatures::empty())?, desc)
             .map_err(|error| Failure::Setup { contender: NAME, error: error.to_string() })?;
         Ok(Self { allocator })
     }
@@ -33,7 +33,7 @@ impl Allotment {
     /// Bytes of its memory objects, by its own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {
-        self.allocator.heap_reports().iter().map(|report| report.reserved).sum()
+        self.allocator.memory_heap_reports().iter().map(|report| report.reserved).sum()
     }
 }
 
@@ -46,18 +46,18 @@ impl Contender for Allotment {
 
     fn allocate(&self, request: &Request) -> Result<Allocation, Refusal> {
         let alignment = Alignment::new(request.alignment).map_err(Refusal::new)?;
-        let intent = match request.role {
-            Role::Device => Intent::Device,
-            Role::Upload => Intent::Upload,
-            Role::Readback => Intent::Readback,
-            Role::DeviceHostWrite => Intent::DeviceHostWrite,
+        let memory_usage = match request.role {
+            Role::Device => MemoryUsage::GpuOnly,
+            Role::Upload => MemoryUsage::Upload,
+            Role::Readback => MemoryUsage::Readback,
+            Role::DeviceUpload => MemoryUsage::DeviceUpload,
         };
         let kind = match request.kind {
             Kind::Buffer => ResourceKind::Buffer,
             Kind::Image => ResourceKind::OptimalImage,
         };
-        let desc = AllocationDesc::new(Requirements::new(request.size).aligned(alignment), intent);
-        self.allocator.allocate(&desc.of_kind(kind)).map_err(Refusal::new)
+        let desc = AllocationDesc::new(Requirements::new(request.size).aligned(alignment), memory_usage);
+        self.allocator.allocate(&desc.with_kind(kind)).map_err(Refusal::new)
     }
 
     fn free(&self, token: Allocation) -> Result<(), Refusal> {

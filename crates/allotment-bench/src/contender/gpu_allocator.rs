@@ -65,7 +65,7 @@ impl Contender for GpuAllocator {
             },
             location: match request.role {
                 Role::Device => MemoryLocation::GpuOnly,
-                Role::Upload | Role::DeviceHostWrite => MemoryLocation::CpuToGpu,
+                Role::Upload | Role::DeviceUpload => MemoryLocation::CpuToGpu,
                 Role::Readback => MemoryLocation::GpuToCpu,
             },
             linear: request.kind == Kind::Buffer,

@@ -66,7 +66,7 @@ pub(crate) enum Role {
     /// The device copies to it, the CPU reads it.
     Readback,
     /// The CPU writes it often and the device reads it often.
-    DeviceHostWrite,
+    DeviceUpload,
 }
 
 /// Block sizes.

@@ -21,7 +21,7 @@ fn gpu() -> Option<Arc<Gpu>> {
 
 /// Requests of every kind and role, small ones and some that get memory of their own.
 fn requests() -> Vec<Request> {
-    let roles = [Role::Device, Role::Upload, Role::Readback, Role::DeviceHostWrite];
+    let roles = [Role::Device, Role::Upload, Role::Readback, Role::DeviceUpload];
     let sizes = [256, 100_000, 3 << 20, 40 << 20, 300 << 20];
     let all = roles.into_iter().flat_map(|role| {
         sizes.into_iter().flat_map(move |size| {

@@ -92,7 +92,7 @@ impl Contender for VkMem {
             Role::Device => (Flags::empty(), Flags::DEVICE_LOCAL),
             Role::Upload => (Flags::HOST_VISIBLE | Flags::HOST_COHERENT, Flags::empty()),
             Role::Readback => (Flags::HOST_VISIBLE, Flags::HOST_CACHED),
-            Role::DeviceHostWrite => (Flags::HOST_VISIBLE, Flags::DEVICE_LOCAL),
+            Role::DeviceUpload => (Flags::HOST_VISIBLE, Flags::DEVICE_LOCAL),
         };
         let info = AllocationCreateInfo { required_flags, preferred_flags, ..Default::default() };
         let done = match &self.pool {

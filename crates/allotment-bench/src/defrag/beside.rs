@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits};
 use allotment::{Allocator, Pool};
 use serde::Serialize;
@@ -150,7 +150,7 @@ fn watched(what: impl FnOnce() -> Result<(), Failure>) -> Result<Vec<Span>, Fail
 }
 
 fn defragment(
-    allocator: &Allocator<HostDevice>,
+    allocator: &Allocator<SimulatedGpu>,
     pool: &Pool,
     traffic: &mut Traffic,
     time: Duration,
@@ -177,7 +177,7 @@ fn defragment(
 
 /// Allocates and frees until it is over.
 fn operate(
-    allocator: &Allocator<HostDevice>,
+    allocator: &Allocator<SimulatedGpu>,
     pool: &Pool,
     sizes: Sizes,
     begun: &AtomicBool,

@@ -1,6 +1,6 @@
 //! A pool in use: what is live in it comes and goes.
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::{Allocation, Allocator, Pool};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ const LARGEST: u32 = 9 << 10;
 const BETWEEN: u32 = 100;
 
 pub(super) struct Churn {
-    pub(super) allocator: Allocator<HostDevice>,
+    pub(super) allocator: Allocator<SimulatedGpu>,
     pub(super) pool: Pool,
     pub(super) traffic: Traffic,
 }
@@ -77,7 +77,7 @@ impl Churn {
 impl Traffic {
     fn allocate(
         &mut self,
-        allocator: &Allocator<HostDevice>,
+        allocator: &Allocator<SimulatedGpu>,
         pool: &Pool,
         count: u32,
     ) -> Result<(), Failure> {
@@ -88,7 +88,7 @@ impl Traffic {
         Ok(())
     }
 
-    fn free(&mut self, allocator: &Allocator<HostDevice>, count: u32) -> Result<(), Failure> {
+    fn free(&mut self, allocator: &Allocator<SimulatedGpu>, count: u32) -> Result<(), Failure> {
         for _ in 0..count {
             let gone = self.rng.below(self.live.len() as u32) as usize;
             allocator.free(self.live.swap_remove(gone)).map_err(refused)?;
@@ -97,14 +97,18 @@ impl Traffic {
     }
 
     /// As many come as there are, and half of all goes.
-    pub(super) fn scatter(&mut self, allocator: &Allocator<HostDevice>, pool: &Pool) -> Result<(), Failure> {
+    pub(super) fn scatter(
+        &mut self,
+        allocator: &Allocator<SimulatedGpu>,
+        pool: &Pool,
+    ) -> Result<(), Failure> {
         let count = self.live.len() as u32;
         self.allocate(allocator, pool, count)?;
         self.free(allocator, count)
     }
 
     /// What happens between two passes.
-    pub(super) fn go_on(&mut self, allocator: &Allocator<HostDevice>, pool: &Pool) -> Result<(), Failure> {
+    pub(super) fn go_on(&mut self, allocator: &Allocator<SimulatedGpu>, pool: &Pool) -> Result<(), Failure> {
         self.free(allocator, BETWEEN.min(self.live.len() as u32))?;
         self.allocate(allocator, pool, BETWEEN)
     }

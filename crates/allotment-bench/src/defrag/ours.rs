@@ -1,13 +1,14 @@
 //! The library, on a simulated device: what is planned does not depend on one.
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{MemoryHandle as _, MemoryTypeIndex};
 use allotment::memory::{
-    BlockSizing, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass, PassLimits, Retention,
+    BlockSize, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass,
+    PassLimits,
 };
 use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, Pool, PoolDesc, Requirements,
-    ResourceKind,
+    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
+    Requirements, ResourceKind,
 };
 
 use super::contents::Contents;
@@ -25,7 +26,7 @@ pub(super) fn refused(error: impl core::error::Error) -> Failure {
 
 /// A pool of blocks of one size, and what is in it.
 pub(super) struct Ours {
-    pub(super) allocator: Allocator<HostDevice>,
+    pub(super) allocator: Allocator<SimulatedGpu>,
     pub(super) pool: Pool,
     pub(super) live: Vec<Allocation>,
 }
@@ -35,7 +36,7 @@ pub(super) fn movable(wanted: Wanted) -> Result<AllocationDesc, Failure> {
     let alignment = Alignment::new(ALIGNMENT).map_err(refused)?;
     let requirements = Requirements::new(wanted.size).aligned(alignment);
     let kind = if wanted.optimal { ResourceKind::OptimalImage } else { ResourceKind::Buffer };
-    Ok(AllocationDesc::new(requirements, Intent::Device).of_kind(kind).movable(Movability::Copied))
+    Ok(AllocationDesc::new(requirements, MemoryUsage::GpuOnly).with_kind(kind).movable(Movability::Copied))
 }
 
 impl Ours {
@@ -43,11 +44,11 @@ impl Ours {
         let Some(mut profile) = Profile::named("discrete-large-bar") else { unreachable!("it is built in") };
         profile.limits.buffer_image_granularity = Alignment::new(granularity).map_err(refused)?;
         let allocator =
-            Allocator::new(HostDevice::new(profile), AllocatorDesc::default()).map_err(refused)?;
+            Allocator::new(SimulatedGpu::new(profile), AllocatorDesc::default()).map_err(refused)?;
         let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
-        desc.sizing = Some(BlockSizing::Fixed(BLOCK));
+        desc.sizing = Some(BlockSize::Fixed(BLOCK));
         desc.min_blocks = min_blocks;
-        desc.retention = Retention::NONE;
+        desc.empty_blocks = EmptyBlockPolicy::NONE;
         let pool = allocator.create_pool(desc).map_err(refused)?;
         Ok(Self { allocator, pool, live: Vec::new() })
     }

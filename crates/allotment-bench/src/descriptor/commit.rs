@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use allotment::descriptor::{Binding, BindingLayout, BindingSet, TransientDescriptors};
 use allotment::device::DescriptorDevice;
-use allotment::device::host::{HostDescriptor, HostDevice};
+use allotment::device::simulated::{HostDescriptor, SimulatedGpu};
 
 use super::Dimensions;
 use super::locked_ranges::LockedRanges;
@@ -46,7 +46,7 @@ fn set(recordings: u32) -> Result<Racer, Failure> {
 }
 
 #[inline(never)]
-fn draw_sets(transient: &mut TransientDescriptors<HostDevice>, set: &BindingSet<HostDevice>) {
+fn draw_sets(transient: &mut TransientDescriptors<SimulatedGpu>, set: &BindingSet<SimulatedGpu>) {
     for _ in 0..DRAWS {
         let committed = set.commit(transient);
         debug_assert!(committed.is_ok(), "recordings come back");
@@ -62,7 +62,7 @@ fn one_by_one(recordings: u32) -> Result<Racer, Failure> {
 }
 
 #[inline(never)]
-fn write_tables(transient: &mut TransientDescriptors<HostDevice>, descriptor: &HostDescriptor<'_>) {
+fn write_tables(transient: &mut TransientDescriptors<SimulatedGpu>, descriptor: &HostDescriptor<'_>) {
     for _ in 0..DRAWS {
         let Ok(mut table) = transient.allocate(DYNAMIC) else { unreachable!("recordings come back") };
         for at in 0..DYNAMIC {

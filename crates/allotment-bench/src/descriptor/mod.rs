@@ -71,8 +71,9 @@ struct Dimensions {
 impl Dimensions {
     fn new(args: &DescriptorArgs) -> Result<Self, Failure> {
         let heap = rig::Rig::heap_desc();
-        let staging =
-            allotment::descriptor::StagingHeapDesc::new(allotment::device::DescriptorKind::Resource);
+        let staging = allotment::descriptor::CpuDescriptorHeapDesc::new(
+            allotment::device::DescriptorHeapType::Resource,
+        );
         Ok(Self {
             batches: args.batches,
             live: args.live,

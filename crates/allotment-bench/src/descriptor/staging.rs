@@ -3,8 +3,8 @@
 use core::hint::black_box;
 use std::sync::Arc;
 
-use allotment::descriptor::{StagingCache, StagingHeap, StagingRange};
-use allotment::device::host::HostDevice;
+use allotment::descriptor::{CpuDescriptorCache, CpuDescriptorHeap, CpuDescriptorRange};
+use allotment::device::simulated::SimulatedGpu;
 use allotment_suballoc::Handle;
 
 use super::bit_pages::BitPages;
@@ -32,33 +32,35 @@ trait Slots: Send + 'static {
     fn free(&mut self, slot: Self::Slot);
 }
 
-impl Slots for Arc<StagingHeap<HostDevice>> {
-    type Slot = StagingRange;
+impl Slots for Arc<CpuDescriptorHeap<SimulatedGpu>> {
+    type Slot = CpuDescriptorRange;
 
     #[inline]
-    fn allocate(&mut self) -> StagingRange {
-        let Ok(slot) = StagingHeap::allocate(self, 1) else { unreachable!("the device refuses nothing") };
+    fn allocate(&mut self) -> CpuDescriptorRange {
+        let Ok(slot) = CpuDescriptorHeap::allocate(self, 1) else {
+            unreachable!("the device refuses nothing")
+        };
         slot
     }
 
     #[inline]
-    fn free(&mut self, slot: StagingRange) {
-        let freed = StagingHeap::free(self, slot);
+    fn free(&mut self, slot: CpuDescriptorRange) {
+        let freed = CpuDescriptorHeap::free(self, slot);
         debug_assert!(freed.is_ok(), "it is this heap's");
     }
 }
 
-impl Slots for StagingCache<HostDevice> {
-    type Slot = StagingRange;
+impl Slots for CpuDescriptorCache<SimulatedGpu> {
+    type Slot = CpuDescriptorRange;
 
     #[inline]
-    fn allocate(&mut self) -> StagingRange {
+    fn allocate(&mut self) -> CpuDescriptorRange {
         let Ok(slot) = self.allocate() else { unreachable!("the device refuses nothing") };
         slot
     }
 
     #[inline]
-    fn free(&mut self, slot: StagingRange) {
+    fn free(&mut self, slot: CpuDescriptorRange) {
         let freed = self.free(slot);
         debug_assert!(freed.is_ok(), "it is this heap's");
     }
@@ -98,8 +100,10 @@ pub(super) fn racers(threads: u32, dimensions: &Dimensions, order: Order) -> Res
     let ranges = Arc::new(LockedRanges::new(threads * (dimensions.live + 1)));
     let pages = Arc::new(BitPages::default());
     Ok(vec![
-        racer("allotment StagingHeap", threads, dimensions, order, || Arc::clone(&heap)),
-        racer("allotment StagingCache", threads, dimensions, order, || StagingCache::new(&cached)),
+        racer("allotment CpuDescriptorHeap", threads, dimensions, order, || Arc::clone(&heap)),
+        racer("allotment CpuDescriptorCache", threads, dimensions, order, || {
+            CpuDescriptorCache::new(&cached)
+        }),
         racer(LockedRanges::NAME, threads, dimensions, order, || Arc::clone(&ranges)),
         racer(BitPages::NAME, threads, dimensions, order, || Arc::clone(&pages)),
     ])

@@ -4,7 +4,7 @@ use core::hint::black_box;
 use std::sync::Arc;
 
 use allotment::descriptor::TransientDescriptors;
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment_suballoc::Handle;
 
 use super::locked_ranges::LockedRanges;
@@ -36,7 +36,7 @@ trait Ranges {
     fn take(&mut self, count: u32) -> u64;
 }
 
-impl Ranges for TransientDescriptors<HostDevice> {
+impl Ranges for TransientDescriptors<SimulatedGpu> {
     #[inline]
     fn take(&mut self, count: u32) -> u64 {
         let Ok(table) = self.allocate(count) else { unreachable!("recordings come back") };

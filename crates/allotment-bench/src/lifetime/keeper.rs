@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 /// A contender, with a device of one queue that is done when it is told so. Shared by the threads that use it.
-pub(super) trait Keeper<T>: Send + Sync + 'static {
+pub(super) trait MaintenanceThread<T>: Send + Sync + 'static {
     /// What tables call it.
     const NAME: &'static str;
 
@@ -35,7 +35,7 @@ pub(super) trait Keeper<T>: Send + Sync + 'static {
 /// Drops at once: what the harness and the destructor cost, which all the others pay too.
 pub(super) struct AtOnce;
 
-impl<T: 'static> Keeper<T> for AtOnce {
+impl<T: 'static> MaintenanceThread<T> for AtOnce {
     const NAME: &'static str = "dropped at once";
 
     type Recording = ();

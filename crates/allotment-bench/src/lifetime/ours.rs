@@ -5,10 +5,10 @@ use core::hint::black_box;
 
 use allotment::device::QueueIndex;
 use allotment::lifetime::{
-    DeferredDrop, ManualTimelines, Recording, RecordingId, RetireQueue, SubmissionTracker,
+    DeletionQueue, ManualTimelines, Recording, RecordingId, ReleaseQueue, SubmissionTracker,
 };
 
-use super::keeper::Keeper;
+use super::keeper::MaintenanceThread;
 
 const QUEUE: QueueIndex = QueueIndex(0);
 
@@ -29,7 +29,7 @@ pub(super) trait Way<T>: Send + Sync + 'static {
     fn reclaim(&self);
 }
 
-impl<T, W: Way<T>> Keeper<T> for Ours<W> {
+impl<T, W: Way<T>> MaintenanceThread<T> for Ours<W> {
     const NAME: &'static str = W::NAME;
 
     type Recording = Recording;
@@ -73,8 +73,8 @@ impl<T, W: Way<T>> Keeper<T> for Ours<W> {
     }
 }
 
-impl<T: Send + 'static> Way<T> for RetireQueue<T> {
-    const NAME: &'static str = "allotment RetireQueue";
+impl<T: Send + 'static> Way<T> for ReleaseQueue<T> {
+    const NAME: &'static str = "allotment ReleaseQueue";
 
     fn new(tracker: &SubmissionTracker) -> Self {
         Self::new(tracker)
@@ -95,8 +95,8 @@ impl<T: Send + 'static> Way<T> for RetireQueue<T> {
     }
 }
 
-impl<T: Send + 'static> Way<T> for DeferredDrop {
-    const NAME: &'static str = "allotment DeferredDrop";
+impl<T: Send + 'static> Way<T> for DeletionQueue {
+    const NAME: &'static str = "allotment DeletionQueue";
 
     fn new(tracker: &SubmissionTracker) -> Self {
         Self::new(tracker)
@@ -118,13 +118,13 @@ impl<T: Send + 'static> Way<T> for DeferredDrop {
 }
 
 /// An owner for each object, made and dropped: the only way where the owner is paid for too.
-pub(super) struct Owners(DeferredDrop);
+pub(super) struct Owners(DeletionQueue);
 
 impl<T: Send + 'static> Way<T> for Owners {
     const NAME: &'static str = "allotment Owned";
 
     fn new(tracker: &SubmissionTracker) -> Self {
-        Self(DeferredDrop::new(tracker))
+        Self(DeletionQueue::new(tracker))
     }
 
     #[inline]

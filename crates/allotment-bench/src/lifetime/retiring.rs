@@ -4,17 +4,17 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::Arc;
 
-use allotment::lifetime::{DeferredDrop, RetireQueue};
+use allotment::lifetime::{DeletionQueue, ReleaseQueue};
 
 use super::BATCH;
-use super::keeper::{AtOnce, Keeper};
+use super::keeper::{AtOnce, MaintenanceThread};
 use super::object::{Object, dropped};
 use super::ours::{Ours, Owners};
 use super::two_stage::TwoStage;
 use crate::race::Racer;
 
-type Queued = Ours<RetireQueue<Object>>;
-type Deferred = Ours<DeferredDrop>;
+type Queued = Ours<ReleaseQueue<Object>>;
+type Deferred = Ours<DeletionQueue>;
 type Owned = Ours<Owners>;
 
 /// What one thread does.
@@ -55,7 +55,7 @@ pub(super) fn alone(batches: u64) -> Vec<(&'static str, Vec<Racer>)> {
             "record-submit",
             vec![
                 Racer::alone("allotment Recording", submitting::<Queued>(batches)),
-                Racer::alone(<TwoStage as Keeper<Object>>::NAME, submitting::<TwoStage>(batches)),
+                Racer::alone(<TwoStage as MaintenanceThread<Object>>::NAME, submitting::<TwoStage>(batches)),
             ],
         ),
     ]
@@ -71,17 +71,17 @@ pub(super) fn on_threads(threads: u32, batches: u64) -> Vec<Racer> {
     ]
 }
 
-fn racer<K: Keeper<Object>>(batches: u64, workload: Workload<K>) -> Racer {
+fn racer<K: MaintenanceThread<Object>>(batches: u64, workload: Workload<K>) -> Racer {
     let keeper = K::new();
     Racer::alone(K::NAME, move || workload(&keeper, batches))
 }
 
 /// Batches that are retired while nothing is recorded.
-fn idle<K: Keeper<Object>>(keeper: &K, batches: u64) -> u64 {
+fn idle<K: MaintenanceThread<Object>>(keeper: &K, batches: u64) -> u64 {
     in_batches(batches, || idle_batch(keeper))
 }
 
-fn idle_batch<K: Keeper<Object>>(keeper: &K) {
+fn idle_batch<K: MaintenanceThread<Object>>(keeper: &K) {
     (0..BATCH).for_each(|handle| keeper.retire(Object::new(handle)));
     keeper.submit_other();
     keeper.complete();
@@ -89,7 +89,7 @@ fn idle_batch<K: Keeper<Object>>(keeper: &K) {
 }
 
 /// Batches that are retired while a recording is open, which is submitted then.
-fn recorded<K: Keeper<Object>>(keeper: &K, batches: u64) -> u64 {
+fn recorded<K: MaintenanceThread<Object>>(keeper: &K, batches: u64) -> u64 {
     in_batches(batches, || {
         let recording = keeper.record();
         (0..BATCH).for_each(|handle| keeper.retire(Object::new(handle)));
@@ -100,7 +100,7 @@ fn recorded<K: Keeper<Object>>(keeper: &K, batches: u64) -> u64 {
 }
 
 /// Batches that go with one recording.
-fn tied<K: Keeper<Object>>(keeper: &K, batches: u64) -> u64 {
+fn tied<K: MaintenanceThread<Object>>(keeper: &K, batches: u64) -> u64 {
     in_batches(batches, || {
         let recording = keeper.record();
         (0..BATCH).for_each(|handle| keeper.retire_with(&recording, Object::new(handle)));
@@ -119,7 +119,7 @@ fn in_batches(batches: u64, batch: impl FnMut()) -> u64 {
 }
 
 /// Opens and submits recordings with nothing in them.
-fn submitting<K: Keeper<Object>>(batches: u64) -> impl FnMut() -> u64 + Send + 'static {
+fn submitting<K: MaintenanceThread<Object>>(batches: u64) -> impl FnMut() -> u64 + Send + 'static {
     let keeper = K::new();
     move || {
         for _ in 0..batches {
@@ -132,7 +132,7 @@ fn submitting<K: Keeper<Object>>(batches: u64) -> impl FnMut() -> u64 + Send + '
 
 /// Threads that retire so much each. The first one reclaims, after each batch of its own, and goes on with
 /// both until the others have done theirs; so a lap leaves nothing to the next.
-fn together<K: Keeper<Object>>(threads: u32, batches: u64) -> Racer {
+fn together<K: MaintenanceThread<Object>>(threads: u32, batches: u64) -> Racer {
     let keeper = Arc::new(K::new());
     let others = u64::from(threads) - 1;
     // Of all laps.

@@ -4,11 +4,11 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use allotment::lifetime::{DeferredDrop, RetireQueue};
+use allotment::lifetime::{DeletionQueue, ReleaseQueue};
 use clap::Parser;
 use serde_json::Value;
 
-use super::keeper::{AtOnce, Keeper};
+use super::keeper::{AtOnce, MaintenanceThread};
 use super::ours::{Ours, Owners};
 use super::two_stage::TwoStage;
 use super::*;
@@ -28,7 +28,7 @@ impl Drop for Witness {
 
 /// How often each was dropped: once the queue has not done anything, once it has, and once the keeper is
 /// gone, with some more inside.
-fn drops<K: Keeper<Witness>>() -> [Vec<u32>; 3] {
+fn drops<K: MaintenanceThread<Witness>>() -> [Vec<u32>; 3] {
     let drops: Arc<[AtomicU32]> = (0..40).map(|_| AtomicU32::new(0)).collect();
     let witness = |index| Witness { drops: Arc::clone(&drops), index };
     let seen = || drops.iter().map(|count| count.load(Relaxed)).collect();
@@ -54,8 +54,8 @@ fn drops<K: Keeper<Witness>>() -> [Vec<u32>; 3] {
 fn each_contender_drops_everything_once_and_only_when_the_queue_is_done() {
     let thirty: Vec<u32> = [vec![1; 30], vec![0; 10]].concat();
     let right = [vec![0; 40], thirty, vec![1; 40]];
-    assert_eq!(drops::<Ours<RetireQueue<Witness>>>(), right);
-    assert_eq!(drops::<Ours<DeferredDrop>>(), right);
+    assert_eq!(drops::<Ours<ReleaseQueue<Witness>>>(), right);
+    assert_eq!(drops::<Ours<DeletionQueue>>(), right);
     assert_eq!(drops::<Ours<Owners>>(), right);
     assert_eq!(drops::<TwoStage>(), right);
 }

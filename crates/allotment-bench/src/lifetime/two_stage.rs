@@ -24,7 +24,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::keeper::Keeper;
+use super::keeper::MaintenanceThread;
 
 /// Things with what they wait for, oldest first.
 type Queue = Mutex<VecDeque<(u64, Box<dyn Any + Send>)>>;
@@ -32,7 +32,7 @@ type Queue = Mutex<VecDeque<(u64, Box<dyn Any + Send>)>>;
 pub(super) struct TwoStage {
     /// Of the command list that is submitted next.
     number: AtomicU64,
-    /// What the fence is given with the next submission. Held while something is submitted.
+    /// What the fence is given with the next submission. Unique while something is submitted.
     fence: Mutex<u64>,
     /// What the fence has reached.
     completed: AtomicU64,
@@ -55,7 +55,7 @@ impl TwoStage {
     }
 }
 
-impl<T: Send + 'static> Keeper<T> for TwoStage {
+impl<T: Send + 'static> MaintenanceThread<T> for TwoStage {
     const NAME: &'static str = "two-stage boxed";
 
     type Recording = ();
@@ -94,7 +94,7 @@ impl<T: Send + 'static> Keeper<T> for TwoStage {
     }
 
     fn submit_other(&self) {
-        Keeper::<T>::submit(self, ());
+        MaintenanceThread::<T>::submit(self, ());
     }
 
     fn complete(&self) {

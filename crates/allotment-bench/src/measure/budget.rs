@@ -1,7 +1,7 @@
 //! Budgets before, with and after many allocations: as the driver says by itself, and as the library does.
 
-use allotment::device::{Device as _, HeapIndex};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::device::{Device as _, MemoryHeapIndex};
+use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use crate::failure::Failure;
 use crate::units::bytes;
@@ -27,8 +27,8 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
         say!("{when}");
         say!("  {heap:4} {used:>14} {budget:>12} {own_used:>14} {own_budget:>12} {reserved:>12}");
         allocator.refresh_budgets();
-        for (index, report) in (0..).zip(allocator.heap_reports()) {
-            let told = device.heap_budget(HeapIndex(index));
+        for (index, report) in (0..).zip(allocator.memory_heap_reports()) {
+            let told = device.heap_budget(MemoryHeapIndex(index));
             say!(
                 "  {:4} {:>14} {:>12} {:>14} {:>12} {:>12}",
                 index,
@@ -42,8 +42,8 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     };
 
     let alignment = Alignment::new(65536).unwrap_or(Alignment::ONE);
-    let desc = AllocationDesc::new(Requirements::new(EACH).aligned(alignment), Intent::Device);
-    let heap = allocator.explain(&desc).first().map_or(HeapIndex(0), |choice| choice.heap);
+    let desc = AllocationDesc::new(Requirements::new(EACH).aligned(alignment), MemoryUsage::GpuOnly);
+    let heap = allocator.explain(&desc).first().map_or(MemoryHeapIndex(0), |choice| choice.heap);
     let budget = device.heap_budget(heap);
     let room = budget.budget.saturating_sub(budget.usage);
     let wanted = gib.map_or((GIB << 30).min(room / 4), |gib| u64::from(gib) << 30) / EACH * EACH;

@@ -1,8 +1,8 @@
 //! What the device is and has, in the library's eyes.
 
 use allotment::device::{BufferDesc, Device as _, ImageDesc};
-use allotment::memory::{Choice, Verdict};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
+use allotment::memory::{MemoryTypeCandidate, Suitability};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use ash::vk;
 
 use crate::failure::Failure;
@@ -45,7 +45,7 @@ pub(super) fn print(gpu: &Gpu) -> Result<(), Failure> {
     print_choices(gpu)
 }
 
-/// The memory types that would be tried for each intent, first one first, with what speaks against each.
+/// The memory types that would be tried for each memory usage, first one first, with what speaks against each.
 fn print_choices(gpu: &Gpu) -> Result<(), Failure> {
     let failed =
         |error: &dyn core::fmt::Display| Failure::Setup { contender: "allotment", error: error.to_string() };
@@ -63,15 +63,16 @@ fn print_choices(gpu: &Gpu) -> Result<(), Failure> {
     {
         say!();
         say!("for {what}, in this order:");
-        for intent in Intent::ALL {
-            let choices = allocator.explain(&AllocationDesc::new(requirements, intent).of_kind(kind));
-            let suits = |choice: &&Choice| matches!(choice.verdict, Verdict::Suits { .. });
+        for memory_usage in MemoryUsage::ALL {
+            let choices = allocator.explain(&AllocationDesc::new(requirements, memory_usage).with_kind(kind));
+            let suits =
+                |choice: &&MemoryTypeCandidate| matches!(choice.verdict, Suitability::Suitable { .. });
             let tried: Vec<_> = choices
                 .iter()
                 .filter(suits)
                 .map(|choice| format!("{} ({})", choice.memory_type, choice.verdict))
                 .collect();
-            say!("  {:24} type {}", intent, tried.join("; "));
+            say!("  {:24} type {}", memory_usage, tried.join("; "));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What the frames of a streamed scene want.
 
 use allotment::memory::Lifetime;
-use allotment::{Alignment, AllocationDesc, Intent, Requirements, ResourceKind};
+use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements, ResourceKind};
 
 use crate::rng::Rng;
 
@@ -68,22 +68,22 @@ impl Frame {
 
 /// An image of optimal tiling.
 pub(super) fn image(size: u64) -> AllocationDesc {
-    desc(size, IMAGE_UNIT, Intent::Device).of_kind(ResourceKind::OptimalImage)
+    desc(size, IMAGE_UNIT, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage)
 }
 
 /// A buffer of the device's.
 pub(super) fn buffer(size: u64) -> AllocationDesc {
-    desc(size, BUFFER_UNIT, Intent::Device)
+    desc(size, BUFFER_UNIT, MemoryUsage::GpuOnly)
 }
 
 /// Memory to upload from.
 pub(super) fn staging(size: u64) -> AllocationDesc {
-    desc(size, BUFFER_UNIT, Intent::Upload).living(Lifetime::Short)
+    desc(size, BUFFER_UNIT, MemoryUsage::Upload).with_lifetime(Lifetime::Short)
 }
 
-fn desc(size: u64, unit: u64, intent: Intent) -> AllocationDesc {
+fn desc(size: u64, unit: u64, memory_usage: MemoryUsage) -> AllocationDesc {
     let alignment = Alignment::new(unit).unwrap_or(Alignment::ONE);
-    AllocationDesc::new(Requirements::new(size.next_multiple_of(unit)).aligned(alignment), intent)
+    AllocationDesc::new(Requirements::new(size.next_multiple_of(unit)).aligned(alignment), memory_usage)
 }
 
 #[cfg(test)]

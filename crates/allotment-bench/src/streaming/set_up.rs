@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use allotment::device::Device as _;
 use allotment::device::vulkan::Device;
-use allotment::memory::{Keeper, Upkeep, Watermark};
+use allotment::memory::{BlockGrowth, MaintenanceThread, Watermark};
 use allotment::{Allocator, AllocatorDesc};
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub(super) enum SetUp {
     /// Whoever needs memory gets it.
     Caller,
     /// A thread gets it ahead of need.
-    Keeper,
+    MaintenanceThread,
     /// The same, and what the scene will need is reserved before its first frame.
     KeeperAndReserve,
 }
@@ -30,17 +30,17 @@ pub(super) enum SetUp {
 /// An allocator and who keeps it up.
 pub(super) struct Stage {
     /// Before the allocator, so that it goes first.
-    _keeper: Option<Keeper<Device>>,
+    _keeper: Option<MaintenanceThread<Device>>,
     pub(super) allocator: Arc<Allocator<Device>>,
 }
 
 impl SetUp {
-    pub(super) const ALL: [Self; 3] = [Self::Caller, Self::Keeper, Self::KeeperAndReserve];
+    pub(super) const ALL: [Self; 3] = [Self::Caller, Self::MaintenanceThread, Self::KeeperAndReserve];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Caller => "caller",
-            Self::Keeper => "keeper",
+            Self::MaintenanceThread => "keeper",
             Self::KeeperAndReserve => "keeper, reserve",
         }
     }
@@ -53,13 +53,13 @@ impl SetUp {
         };
         let mut desc = AllocatorDesc::default();
         if self != Self::Caller {
-            desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+            desc.block_growth = BlockGrowth::Ahead(Watermark::default());
         }
         let device = gpu.metered(gpu.usable())?;
         let allocator = Arc::new(Allocator::new(device, desc).map_err(|error| failed(&error))?);
         let mut keeper = None;
         if self != Self::Caller {
-            keeper = Some(Keeper::spawn(Arc::clone(&allocator)).map_err(|error| failed(&error))?);
+            keeper = Some(MaintenanceThread::spawn(Arc::clone(&allocator)).map_err(|error| failed(&error))?);
         }
         if self == Self::KeeperAndReserve {
             // Where images have pools of their own, any part of what is resident may be images.

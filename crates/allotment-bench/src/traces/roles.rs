@@ -19,7 +19,7 @@ pub(super) fn request(resource: &Resource) -> Request {
             let role = match usage {
                 Some(TRANSFER_SRC) => Role::Upload,
                 Some(TRANSFER_DST) => Role::Readback,
-                Some(usage) if usage & TRANSFER_DST == 0 => Role::DeviceHostWrite,
+                Some(usage) if usage & TRANSFER_DST == 0 => Role::DeviceUpload,
                 _ => Role::Device,
             };
             (Kind::Buffer, role)

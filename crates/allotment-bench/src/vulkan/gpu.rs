@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use allotment::device::vulkan::{self, DeviceDesc, Enabled};
+use allotment::device::vulkan::{self, DeviceDesc, EnabledFeatures};
 use allotment::device::{Device as _, QueueIndex, QueueKind};
-use allotment_headless::Choice;
+use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
 use serde::Serialize;
@@ -66,8 +66,8 @@ pub(crate) const API_VERSION: u32 = vk::API_VERSION_1_2;
 impl Gpu {
     /// Opens the device that is asked for, or else the one that is most of a GPU.
     pub(crate) fn open(args: &Common) -> Result<Arc<Self>, Failure> {
-        let choice = args.gpu.clone().map_or(Choice::Best, Choice::Named);
-        let headless = Headless::open(&HeadlessDesc::default().on(choice))?;
+        let choice = args.gpu.clone().map_or(DeviceChoice::Best, DeviceChoice::Named);
+        let headless = Headless::open(&HeadlessDesc::default().with_device(choice))?;
         if headless.api_version() < API_VERSION {
             return Err(Failure::NoDevice(format!("{} has no Vulkan 1.2", headless.name())));
         }
@@ -104,13 +104,13 @@ impl Gpu {
 
     /// The device as the library sees it when it is a contender: metered, with the heaps that all contenders
     /// see, with `enabled` of what the device could have. It has no queues, since nothing is copied.
-    pub(crate) fn metered(self: &Arc<Self>, enabled: Enabled) -> Result<vulkan::Device, Failure> {
+    pub(crate) fn metered(self: &Arc<Self>, enabled: EnabledFeatures) -> Result<vulkan::Device, Failure> {
         let device = Meter::Allotment.on(self);
         let version = self.headless.api_version();
         let desc = DeviceDesc::new(self.instance.clone(), self.physical, device)
             .with_api_version(version)
             .with_enabled(enabled & self.library().enabled())
-            .kept_alive_by(Arc::clone(self) as _);
+            .with_keep_alive(Arc::clone(self) as _);
         // SAFETY: the handles belong together and are kept alive by the owner; what is said to be enabled is,
         // since `headless` enabled it; no queue is named.
         unsafe { vulkan::Device::new(desc) }
@@ -124,8 +124,12 @@ impl Gpu {
 
     /// Extensions that the library may use on [`metered`](Self::metered) where it is not compared with
     /// others. Heaps that are made up have no budgets that the driver could tell.
-    pub(crate) fn usable(&self) -> Enabled {
-        if self.info.made_up_heaps { Enabled::all() - Enabled::MEMORY_BUDGET } else { Enabled::all() }
+    pub(crate) fn usable(&self) -> EnabledFeatures {
+        if self.info.made_up_heaps {
+            EnabledFeatures::all() - EnabledFeatures::MEMORY_BUDGET
+        } else {
+            EnabledFeatures::all()
+        }
     }
 }
 

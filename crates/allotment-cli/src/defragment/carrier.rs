@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use allotment::Allocator;
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Submission,
     TimelinePoint,
@@ -14,25 +14,25 @@ use crate::failure::Failure;
 use crate::replay::copy_queue;
 
 pub(super) struct Carrier<'a> {
-    device: &'a HostDevice,
+    device: &'a SimulatedGpu,
     queue: QueueIndex,
 }
 
 /// Buffers over the two places of a move.
 struct Pair {
-    from: <HostDevice as Device>::Buffer,
-    to: <HostDevice as Device>::Buffer,
+    from: <SimulatedGpu as Device>::Buffer,
+    to: <SimulatedGpu as Device>::Buffer,
     size: u64,
 }
 
 impl<'a> Carrier<'a> {
-    pub(super) fn new(allocator: &'a Allocator<HostDevice>) -> Self {
+    pub(super) fn new(allocator: &'a Allocator<SimulatedGpu>) -> Self {
         let device = allocator.device();
         Self { device, queue: copy_queue(device) }
     }
 
     /// Copies what the pass moves, and waits for it. What nobody can copy stays.
-    pub(super) fn carry(&self, pass: &mut Pass<'_, HostDevice>) -> Result<(), Failure> {
+    pub(super) fn carry(&self, pass: &mut Pass<'_, SimulatedGpu>) -> Result<(), Failure> {
         let mut pairs = Vec::new();
         let carried = self.carry_with(pass, &mut pairs);
         for Pair { from, to, .. } in pairs {
@@ -44,7 +44,11 @@ impl<'a> Carrier<'a> {
         carried.map_err(|error| Failure::Unexpected(format!("moving: {error}")))
     }
 
-    fn carry_with(&self, pass: &mut Pass<'_, HostDevice>, pairs: &mut Vec<Pair>) -> Result<(), DeviceError> {
+    fn carry_with(
+        &self,
+        pass: &mut Pass<'_, SimulatedGpu>,
+        pairs: &mut Vec<Pair>,
+    ) -> Result<(), DeviceError> {
         for index in 0..pass.moves().len() {
             let moved = &pass.moves()[index];
             let (from, to) = (moved.from(), moved.to());
@@ -64,7 +68,7 @@ impl<'a> Carrier<'a> {
         found.is_some_and(|found| !found.properties.intersects(one_way))
     }
 
-    fn pair(&self, from: &Place<HostDevice>, to: &Place<HostDevice>) -> Result<Pair, DeviceError> {
+    fn pair(&self, from: &Place<SimulatedGpu>, to: &Place<SimulatedGpu>) -> Result<Pair, DeviceError> {
         let size = from.size;
         let from = self.buffer_over(from)?;
         match self.buffer_over(to) {
@@ -77,8 +81,11 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    fn buffer_over(&self, place: &Place<HostDevice>) -> Result<<HostDevice as Device>::Buffer, DeviceError> {
-        let desc = BufferDesc::new(place.size).with_usage(HostDevice::ANYWHERE);
+    fn buffer_over(
+        &self,
+        place: &Place<SimulatedGpu>,
+    ) -> Result<<SimulatedGpu as Device>::Buffer, DeviceError> {
+        let desc = BufferDesc::new(place.size).with_usage(SimulatedGpu::ANYWHERE);
         // SAFETY: the place is an allocation's or reserved for one until the pass ends, which is after the buffer is
         // destroyed; and such a buffer may stand anywhere.
         unsafe { self.device.create_buffer(&desc, place.memory, place.offset) }
@@ -109,7 +116,7 @@ impl<'a> Carrier<'a> {
 
 /// Copies in memory that the CPU sees: upload and readback memory of Direct3D 12, which is coherent. False where it does
 /// not see it.
-fn copy_by_cpu(moved: &Move<HostDevice>) -> bool {
+fn copy_by_cpu(moved: &Move<SimulatedGpu>) -> bool {
     let (Some(from), Some(to)) = (moved.from().address, moved.to().address) else { return false };
     // SAFETY: both places are mapped and of this size, they do not overlap, as both are taken, and nobody else uses them
     // until the pass ends.

@@ -1,6 +1,6 @@
 //! Bytes of its own in everything that lives, and whether they are still there.
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::Transfer;
 
 use super::playback::{Living, Playback};
@@ -14,7 +14,7 @@ pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
     let mut transfer = transfer(playback)?;
     let mut pattern = Pattern::default();
     let (mut progress, mut done) = (progress("filling", playback), 0);
-    for Living { recorded, allocation, .. } in playback.living() {
+    for Living { recorded, allocation, .. } in playback.with_lifetime() {
         let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
             done += chunk.end - chunk.start;
@@ -31,7 +31,7 @@ pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
     let mut transfer = transfer(playback)?;
     let mut pattern = Pattern::default();
     let (mut progress, mut verified) = (progress("verifying", playback), 0);
-    for Living { recorded, allocation, .. } in playback.living() {
+    for Living { recorded, allocation, .. } in playback.with_lifetime() {
         let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
             let (expected, back) = pattern.bytes_and_room(id, chunk.clone());
@@ -50,14 +50,14 @@ pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
 
 /// For all bytes that live.
 fn progress(what: &str, playback: &Playback<'_>) -> Progress {
-    let sizes = playback.living().map(|living| living.recorded.size());
+    let sizes = playback.with_lifetime().map(|living| living.recorded.size());
     Progress::new(what.to_owned(), sizes.fold(0, u64::saturating_add))
 }
 
 /// Made for the time that it is needed: its staging buffers are no part of what is defragmented.
-fn transfer<'a>(playback: &Playback<'a>) -> Result<Transfer<'a, HostDevice>, Failure> {
+fn transfer<'a>(playback: &Playback<'a>) -> Result<Transfer<'a, SimulatedGpu>, Failure> {
     let allocator = playback.allocator;
     let transfer = Transfer::new(allocator, copy_queue(allocator.device()), STAGING);
     let transfer = transfer.map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?;
-    Ok(transfer.with_usage(HostDevice::ANYWHERE))
+    Ok(transfer.with_usage(SimulatedGpu::ANYWHERE))
 }

@@ -59,7 +59,7 @@ impl Layout {
             a.pool.cmp(&b.pool).then(key(a).cmp(&key(b)))
         });
         let mut standing = Vec::new();
-        for Living { index, allocation, .. } in playback.living() {
+        for Living { index, allocation, .. } in playback.with_lifetime() {
             let place = playback.allocator.place(allocation).map_err(unexpected)?;
             let info = playback.allocator.info(allocation.id()).map_err(unexpected)?;
             standing.push(Standing {

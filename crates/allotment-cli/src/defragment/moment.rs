@@ -1,7 +1,7 @@
 //! When: after which frame of a trace, or after which event of one without frames.
 
 use allotment::Allocator;
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_trace::{Op, Trace};
 use serde::Serialize;
 
@@ -95,7 +95,7 @@ fn most_idle(trace: &Trace, profile: &Profile, setup: &Setup, unit: Unit) -> Res
 
 /// Bytes that are nobody's in blocks that hold something. Empty blocks do not count: they go back to the driver without
 /// anything being moved.
-fn idle(allocator: &Allocator<HostDevice>) -> u64 {
+fn idle(allocator: &Allocator<SimulatedGpu>) -> u64 {
     let blocks = allocator.blocks();
     let held = blocks.iter().filter(|block| block.ranges.allocation_count != 0);
     held.map(|block| block.ranges.size).sum::<u64>() - allocator.statistics().allocation_bytes

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use allotment::Allocator;
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
     DefragmentationStatistics, DefragmentationStrategy, Move, NextPass,
@@ -50,7 +50,7 @@ pub(crate) struct Moved {
 
 /// Does it all.
 pub(super) fn defragment(
-    allocator: &Allocator<HostDevice>,
+    allocator: &Allocator<SimulatedGpu>,
     desc: DefragmentationDesc,
 ) -> Result<Done, Failure> {
     let mut full = desc;
@@ -100,7 +100,7 @@ enum Found {
 }
 
 /// Looks for a pass, and carries it out where there is one.
-fn turn(running: &mut Defragmentation<'_, HostDevice>, carrier: &Carrier<'_>) -> Result<Turn, Failure> {
+fn turn(running: &mut Defragmentation<'_, SimulatedGpu>, carrier: &Carrier<'_>) -> Result<Turn, Failure> {
     let started = Instant::now();
     let next = running.next_pass();
     let found_in = started.elapsed();

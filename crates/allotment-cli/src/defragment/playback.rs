@@ -1,6 +1,6 @@
 //! A trace through an allocator, with nothing in its memory: allocations and frees alone, all of them movable.
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::Movability;
 use allotment::{Allocation, AllocationDesc, Allocator};
 use allotment_trace::{Event, Op, Resource, ResourceIndex, Trace};
@@ -15,7 +15,7 @@ use crate::target::{Host, Target, close_after};
 pub(super) struct Playback<'a> {
     trace: &'a Trace,
     host: &'a Host,
-    pub(super) allocator: &'a Allocator<HostDevice>,
+    pub(super) allocator: &'a Allocator<SimulatedGpu>,
     /// By resource index; `None` where it is not made yet, or freed.
     slots: Vec<Option<Allocation>>,
 }
@@ -51,7 +51,7 @@ impl Playback<'_> {
         &mut self,
         events: usize,
         what: &str,
-        mut then: impl FnMut(&Allocator<HostDevice>, &Event),
+        mut then: impl FnMut(&Allocator<SimulatedGpu>, &Event),
     ) -> Result<(), Failure> {
         let mut progress = Progress::new(what.to_owned(), events as u64);
         for (index, event) in self.trace.events()[..events].iter().enumerate() {
@@ -78,10 +78,10 @@ impl Playback<'_> {
 
     fn allocate(&mut self, line: u64, index: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(index);
-        let (kind, intent, category) = roles(recorded);
-        let mut desc = AllocationDesc::new(self.host.needs(recorded, kind)?, intent)
-            .of_kind(kind)
-            .in_category(category)
+        let (kind, memory_usage, category) = roles(recorded);
+        let mut desc = AllocationDesc::new(self.host.needs(recorded, kind)?, memory_usage)
+            .with_kind(kind)
+            .with_category(category)
             .movable(Movability::Copied);
         desc.user_data = index.as_usize() as u64;
         let refused = |error| Failure::Allocation { line, id: recorded.id(), error };
@@ -90,7 +90,7 @@ impl Playback<'_> {
     }
 
     /// What lives now, in the order of allocation.
-    pub(super) fn living(&self) -> impl Iterator<Item = Living<'_>> {
+    pub(super) fn with_lifetime(&self) -> impl Iterator<Item = Living<'_>> {
         let made = self.trace.events().iter().filter_map(|event| match event.op {
             Op::Allocate(index) => Some(index),
             _ => None,

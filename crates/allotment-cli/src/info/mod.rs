@@ -1,12 +1,12 @@
-//! `allotment info`: what a device has, and which memory type would be chosen for each intent and why.
+//! `allotment info`: what a device has, and which memory type would be chosen for each memory usage and why.
 
 mod text;
 
 use allotment::device::{
     BufferDesc, DedicatedNeed, Device, DeviceError, MemoryProperties, QueueKind, Requirements,
 };
-use allotment::memory::{Choice, Verdict};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
+use allotment::memory::{MemoryTypeCandidate, Suitability};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
@@ -30,7 +30,7 @@ struct Info<'a> {
     memory_types: Vec<TypeRow>,
     limits: LimitsRow,
     queues: Vec<&'static str>,
-    intents: Vec<IntentRow>,
+    memory_usages: Vec<IntentRow>,
 }
 
 /// Sizes in bytes.
@@ -61,10 +61,10 @@ struct LimitsRow {
     image_copy_row_alignment: u64,
 }
 
-/// What would be chosen for one intent and one kind of resource.
+/// What would be chosen for one memory usage and one kind of resource.
 #[derive(Serialize)]
 struct IntentRow {
-    intent: String,
+    memory_usage: String,
     /// `buffer` or `optimal image`.
     resource: &'static str,
     /// The memory types that the device allows such a resource; bit `i` stands for type `i`.
@@ -103,7 +103,7 @@ impl Task for &InfoArgs {
 fn run_on<T: Target>(target: &T, args: &InfoArgs) -> Result<(), Failure> {
     let allocator = Allocator::new(target.device(), AllocatorDesc::default())?;
     let machine = target.machine();
-    let info = Info::new(machine, intents(target, &allocator)?);
+    let info = Info::new(machine, memory_usages(target, &allocator)?);
     if args.json {
         say!("{}", serde_json::to_string(&info)?);
     } else {
@@ -112,22 +112,22 @@ fn run_on<T: Target>(target: &T, args: &InfoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every intent, for a buffer and for an image.
-fn intents<T: Target>(target: &T, allocator: &Allocator<T::Device>) -> Result<Vec<IntentRow>, Failure> {
+/// Every memory usage, for a buffer and for an image.
+fn memory_usages<T: Target>(target: &T, allocator: &Allocator<T::Device>) -> Result<Vec<IntentRow>, Failure> {
     let device = allocator.device();
     let refused = |error: DeviceError| Failure::Unexpected(format!("what a resource needs: {error}"));
     let mut rows = Vec::new();
-    for intent in Intent::ALL {
+    for memory_usage in MemoryUsage::ALL {
         let buffer = device.buffer_requirements(&BufferDesc::new(BUFFER).into()).map_err(refused)?;
-        rows.push(IntentRow::new(allocator, intent, ResourceKind::Buffer, buffer));
-        let image = device.image_requirements(&target.sample_image(intent).into()).map_err(refused)?;
-        rows.push(IntentRow::new(allocator, intent, ResourceKind::OptimalImage, image));
+        rows.push(IntentRow::new(allocator, memory_usage, ResourceKind::Buffer, buffer));
+        let image = device.image_requirements(&target.sample_image(memory_usage).into()).map_err(refused)?;
+        rows.push(IntentRow::new(allocator, memory_usage, ResourceKind::OptimalImage, image));
     }
     Ok(rows)
 }
 
 impl<'a> Info<'a> {
-    fn new(machine: &'a Machine, intents: Vec<IntentRow>) -> Self {
+    fn new(machine: &'a Machine, memory_usages: Vec<IntentRow>) -> Self {
         let properties = &machine.properties;
         let heaps = properties.heaps.iter().zip(&machine.budgets);
         let limits = properties.limits;
@@ -160,7 +160,7 @@ impl<'a> Info<'a> {
                 image_copy_row_alignment: limits.image_copy_row_alignment.get(),
             },
             queues: properties.queues.iter().map(|queue| queue_name(queue.kind)).collect(),
-            intents,
+            memory_usages,
         }
     }
 }
@@ -168,14 +168,14 @@ impl<'a> Info<'a> {
 impl IntentRow {
     fn new<D: Device>(
         allocator: &Allocator<D>,
-        intent: Intent,
+        memory_usage: MemoryUsage,
         kind: ResourceKind,
         requirements: Requirements,
     ) -> Self {
-        let choices = allocator.explain(&AllocationDesc::new(requirements, intent).of_kind(kind));
+        let choices = allocator.explain(&AllocationDesc::new(requirements, memory_usage).with_kind(kind));
         let types: Vec<_> = choices.iter().map(ChoiceRow::from).collect();
         Self {
-            intent: intent.to_string(),
+            memory_usage: memory_usage.to_string(),
             resource: if kind == ResourceKind::Buffer { "buffer" } else { "optimal image" },
             allowed: requirements.memory_types.0,
             dedicated: match requirements.dedicated {
@@ -189,10 +189,10 @@ impl IntentRow {
     }
 }
 
-impl From<&Choice> for ChoiceRow {
-    fn from(choice: &Choice) -> Self {
+impl From<&MemoryTypeCandidate> for ChoiceRow {
+    fn from(choice: &MemoryTypeCandidate) -> Self {
         let cost = match choice.verdict {
-            Verdict::Suits { cost, .. } => Some(cost),
+            Suitability::Suitable { cost, .. } => Some(cost),
             _ => None,
         };
         Self {

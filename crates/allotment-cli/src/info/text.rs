@@ -34,10 +34,10 @@ pub(super) fn print(about: &str, info: &Info<'_>) {
     say!("  and their rows are apart           {}", bytes(limits.image_copy_row_alignment));
     say!("  queues                             {}", info.queues.join(", "));
     say!();
-    say!("Memory types for each intent, in the order in which they are tried:");
-    for of_intent in info.intents.chunk_by(|a, b| a.intent == b.intent) {
+    say!("Memory types for each memory usage, in the order in which they are tried:");
+    for of_intent in info.memory_usages.chunk_by(|a, b| a.memory_usage == b.memory_usage) {
         say!();
-        say!("  {}", of_intent[0].intent);
+        say!("  {}", of_intent[0].memory_usage);
         match of_intent {
             [first, rest @ ..] if rest.iter().all(|other| same(first, other)) => {
                 let both: Vec<_> = of_intent.iter().map(|row| row.resource).collect();

@@ -1,7 +1,7 @@
 //! A trace through an allocator.
 //!
 //! Each resource of the trace is made as its device has it (`target/`), filled with bytes of its own, verified
-//! before it is destroyed (or at the end), and destroyed: for the intent that its recorded usage tells.
+//! before it is destroyed (or at the end), and destroyed: for the memory usage that its recorded usage tells.
 //!
 //! ```text
 //!   roles      what a recorded resource was for
@@ -22,7 +22,7 @@ mod tests;
 mod timing;
 
 use allotment::device::{Device, QueueIndex};
-use allotment::memory::{DeviceCalls, Place, ResourceError, Statistics, Transfer, TransferError};
+use allotment::memory::{DriverCallStatistics, Place, ResourceError, Statistics, Transfer, TransferError};
 use allotment::{AllocationDesc, Allocator, Requirements};
 use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
@@ -161,7 +161,7 @@ pub(crate) fn copy_queue(device: &impl Device) -> QueueIndex {
 #[derive(Debug)]
 struct Baseline {
     statistics: Statistics,
-    calls: DeviceCalls,
+    calls: DriverCallStatistics,
 }
 
 struct Run<'a, T: Target> {
@@ -232,19 +232,21 @@ impl<T: Target> Run<'_, T> {
 
     /// What a resource becomes, and what for.
     fn plan(&self, recorded: &Resource) -> Result<(Plan, AllocationDesc), Failure> {
-        let (kind, intent, category) = roles(recorded);
+        let (kind, memory_usage, category) = roles(recorded);
         let plan = self.target.plan(self.allocator.device(), recorded, kind)?;
         let mut desc = match plan {
-            Plan::Memory { requirements, kind } => AllocationDesc::new(requirements, intent).of_kind(kind),
+            Plan::Memory { requirements, kind } => {
+                AllocationDesc::new(requirements, memory_usage).with_kind(kind)
+            }
             // What the device makes brings its own requirements.
-            _ => AllocationDesc::new(Requirements::new(recorded.size()), intent),
+            _ => AllocationDesc::new(Requirements::new(recorded.size()), memory_usage),
         };
         // 0 would be none; the last id of all shares its number with the one before.
         desc.user_data = recorded.id().saturating_add(1);
         if self.options.names {
-            desc = desc.named(display_name(recorded));
+            desc = desc.with_name(display_name(recorded));
         }
-        Ok((plan, desc.in_category(category)))
+        Ok((plan, desc.with_category(category)))
     }
 
     fn allocate(&mut self, index: usize, line: u64, resource: ResourceIndex) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! What a recorded resource was for.
 
-use allotment::{Intent, ResourceKind};
+use allotment::{MemoryUsage, ResourceKind};
 use allotment_trace::{Resource, ResourceKind as RecordedKind};
 
 const TRANSFER_SRC: u32 = 1;
@@ -38,21 +38,23 @@ pub(crate) fn display_name(resource: &Resource) -> String {
 ///
 /// A buffer's usage tells: one that is only copied from is how a program uploads, one that is only copied
 /// to is how it reads back.
-pub(crate) fn roles(resource: &Resource) -> (ResourceKind, Intent, &'static str) {
+pub(crate) fn roles(resource: &Resource) -> (ResourceKind, MemoryUsage, &'static str) {
     match resource.kind() {
-        RecordedKind::Image => (ResourceKind::OptimalImage, Intent::Device, "image"),
+        RecordedKind::Image => (ResourceKind::OptimalImage, MemoryUsage::GpuOnly, "image"),
         RecordedKind::Buffer { usage } => match usage {
-            Some(TRANSFER_SRC) => (ResourceKind::Buffer, Intent::Upload, "staging"),
-            Some(TRANSFER_DST) => (ResourceKind::Buffer, Intent::Readback, "readback"),
+            Some(TRANSFER_SRC) => (ResourceKind::Buffer, MemoryUsage::Upload, "staging"),
+            Some(TRANSFER_DST) => (ResourceKind::Buffer, MemoryUsage::Readback, "readback"),
             // The CPU has no other way into a buffer that is not copied to.
             Some(usage) if usage & TRANSFER_DST == 0 => {
-                (ResourceKind::Buffer, Intent::DeviceHostWrite, "dynamic buffer")
+                (ResourceKind::Buffer, MemoryUsage::DeviceUpload, "dynamic buffer")
             }
-            Some(usage) if usage & (INDEX | VERTEX) != 0 => (ResourceKind::Buffer, Intent::Device, "mesh"),
+            Some(usage) if usage & (INDEX | VERTEX) != 0 => {
+                (ResourceKind::Buffer, MemoryUsage::GpuOnly, "mesh")
+            }
             Some(usage) if usage & (UNIFORM | STORAGE) != 0 => {
-                (ResourceKind::Buffer, Intent::Device, "shader data")
+                (ResourceKind::Buffer, MemoryUsage::GpuOnly, "shader data")
             }
-            _ => (ResourceKind::Buffer, Intent::Device, "buffer"),
+            _ => (ResourceKind::Buffer, MemoryUsage::GpuOnly, "buffer"),
         },
     }
 }

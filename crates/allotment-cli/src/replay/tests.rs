@@ -1,9 +1,9 @@
 //! What the simulated device does not show as the command uses it: resources that the device itself makes.
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, ImageDesc};
-use allotment::memory::{BlockSizes, Retention};
-use allotment::{Algorithm, Intent, ResourceKind};
+use allotment::memory::{BlockSizes, EmptyBlockPolicy};
+use allotment::{Algorithm, MemoryUsage, ResourceKind};
 use allotment_trace::{Resource, ResourceKind as RecordedKind, Trace};
 
 use super::{Images, Options, Outcome, replay};
@@ -28,17 +28,17 @@ impl Maker {
 }
 
 impl Target for Maker {
-    type Device = HostDevice;
+    type Device = SimulatedGpu;
 
     fn machine(&self) -> &Machine {
         self.host.machine()
     }
 
-    fn device(&self) -> HostDevice {
+    fn device(&self) -> SimulatedGpu {
         self.host.device()
     }
 
-    fn plan(&self, _: &HostDevice, recorded: &Resource, _: ResourceKind) -> Result<Plan, Failure> {
+    fn plan(&self, _: &SimulatedGpu, recorded: &Resource, _: ResourceKind) -> Result<Plan, Failure> {
         let buffer = BufferDesc::new(recorded.size());
         Ok(match recorded.kind() {
             RecordedKind::Buffer { .. } => Plan::Buffer(buffer),
@@ -52,8 +52,8 @@ impl Target for Maker {
         self.overlay_usage
     }
 
-    fn sample_image(&self, intent: Intent) -> ImageDesc {
-        self.host.sample_image(intent)
+    fn sample_image(&self, memory_usage: MemoryUsage) -> ImageDesc {
+        self.host.sample_image(memory_usage)
     }
 
     fn close(self) -> Vec<String> {
@@ -78,7 +78,7 @@ fn replayed(target: Maker) -> Result<Outcome, Failure> {
     let setup = Setup {
         algorithm: Algorithm::Tlsf,
         block_sizes: BlockSizes::default(),
-        retention: Retention::default(),
+        empty_blocks: EmptyBlockPolicy::default(),
     };
     let options = Options { bytes: Bytes::All, stop_at_refusal: true, history: true, ..Options::default() };
     replay(&trace, target, &setup, options, |_| ())

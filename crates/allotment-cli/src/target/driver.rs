@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use allotment::device::{Device, ImageDesc};
-use allotment::{Intent, ResourceKind};
-use allotment_headless::{Choice, Message, Messages};
+use allotment::{MemoryUsage, ResourceKind};
+use allotment_headless::{DeviceChoice, Message, Messages};
 use allotment_trace::Resource;
 
 use super::recorded::Uses;
@@ -30,7 +30,7 @@ pub(super) trait Open {
     fn messages(&self) -> Option<&Arc<Messages>>;
 
     /// An image as programs have them where the memory is for this.
-    fn sample_image(intent: Intent) -> ImageDesc;
+    fn sample_image(memory_usage: MemoryUsage) -> ImageDesc;
 }
 
 /// A real driver: buffers are buffers of the recorded size and usage, images are images where their name says
@@ -69,8 +69,8 @@ impl<O: Open> Target for Driver<O> {
         0
     }
 
-    fn sample_image(&self, intent: Intent) -> ImageDesc {
-        O::sample_image(intent)
+    fn sample_image(&self, memory_usage: MemoryUsage) -> ImageDesc {
+        O::sample_image(memory_usage)
     }
 
     fn close(self) -> Vec<String> {
@@ -82,8 +82,8 @@ impl<O: Open> Target for Driver<O> {
 }
 
 /// The device whose name contains `gpu`, or the best one.
-pub(super) fn choice(gpu: Option<&str>) -> Choice {
-    gpu.map_or(Choice::Best, |name| Choice::Named(name.to_owned()))
+pub(super) fn choice(gpu: Option<&str>) -> DeviceChoice {
+    gpu.map_or(DeviceChoice::Best, |name| DeviceChoice::Named(name.to_owned()))
 }
 
 /// There are devices of the API, and none has `gpu` in its name.

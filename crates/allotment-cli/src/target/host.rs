@@ -1,8 +1,8 @@
 //! The simulated device: resources are memory of the recorded size and alignment, as the profile rounds them.
 
 use allotment::device::ImageDesc;
-use allotment::device::host::{HostDevice, Profile};
-use allotment::{Alignment, Intent, Requirements, ResourceKind};
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::{Alignment, MemoryUsage, Requirements, ResourceKind};
 use allotment_trace::Resource;
 
 use super::{Machine, Plan, Target};
@@ -11,14 +11,14 @@ use crate::failure::Failure;
 /// The simulated device.
 #[derive(Debug)]
 pub(crate) struct Host {
-    device: HostDevice,
+    device: SimulatedGpu,
     machine: Machine,
 }
 
 impl Host {
     pub(crate) fn new(profile: Profile) -> Self {
         let (name, about) = (profile.name, format!("the simulated device, as {}", profile.about));
-        let device = HostDevice::new(profile);
+        let device = SimulatedGpu::new(profile);
         Self { machine: Machine::new(&device, "host", Some(name), |_| about), device }
     }
 
@@ -30,30 +30,30 @@ impl Host {
 }
 
 impl Target for Host {
-    type Device = HostDevice;
+    type Device = SimulatedGpu;
 
     fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    fn device(&self) -> HostDevice {
+    fn device(&self) -> SimulatedGpu {
         self.device.clone()
     }
 
-    fn plan(&self, _: &HostDevice, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure> {
+    fn plan(&self, _: &SimulatedGpu, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure> {
         Ok(Plan::Memory { requirements: self.needs(recorded, kind)?, kind })
     }
 
     fn overlay_usage(&self) -> u64 {
-        HostDevice::ANYWHERE
+        SimulatedGpu::ANYWHERE
     }
 
-    fn sample_image(&self, _: Intent) -> ImageDesc {
+    fn sample_image(&self, _: MemoryUsage) -> ImageDesc {
         // Here a format is its bytes a texel.
         ImageDesc::new(1024, 1024, 4)
     }
 
     fn close(self) -> Vec<String> {
-        self.device.complaints()
+        self.device.validation_errors()
     }
 }

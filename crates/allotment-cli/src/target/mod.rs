@@ -14,8 +14,8 @@ mod recorded;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
-use allotment::device::{BufferDesc, Device, DeviceProperties, HeapBudget, HeapIndex, ImageDesc};
-use allotment::{Intent, Requirements, ResourceKind};
+use allotment::device::{BufferDesc, Device, DeviceProperties, ImageDesc, MemoryHeapBudget, MemoryHeapIndex};
+use allotment::{MemoryUsage, Requirements, ResourceKind};
 use allotment_trace::Resource;
 
 use crate::args::{Api, Chosen};
@@ -41,7 +41,7 @@ pub(crate) trait Target {
     fn overlay_usage(&self) -> u64;
 
     /// An image as programs have them where the memory is for this.
-    fn sample_image(&self, intent: Intent) -> ImageDesc;
+    fn sample_image(&self, memory_usage: MemoryUsage) -> ImageDesc;
 
     /// Closes the device. Returns what its own checks found wrong, up to its end; nothing, if all is well.
     fn close(self) -> Vec<String>;
@@ -126,7 +126,7 @@ pub(crate) struct Machine {
     pub(crate) about: String,
     pub(crate) properties: DeviceProperties,
     /// By heap, when the device was opened.
-    pub(crate) budgets: Vec<HeapBudget>,
+    pub(crate) budgets: Vec<MemoryHeapBudget>,
 }
 
 impl Machine {
@@ -138,7 +138,7 @@ impl Machine {
     ) -> Self {
         let properties = device.properties().clone();
         // At most 16, as said at the field.
-        let budgets = (0..properties.heaps.len() as u8).map(|heap| device.heap_budget(HeapIndex(heap)));
+        let budgets = (0..properties.heaps.len() as u8).map(|heap| device.heap_budget(MemoryHeapIndex(heap)));
         Self { device: kind, profile, about: about(&properties), budgets: budgets.collect(), properties }
     }
 }

@@ -82,7 +82,7 @@ fn is_drawn_to(shape: &ImageShape<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use allotment::device::host::{HostDevice, Profile};
+    use allotment::device::simulated::{Profile, SimulatedGpu};
     use allotment_trace::Trace;
 
     use super::*;
@@ -91,7 +91,7 @@ mod tests {
 
     /// What the resources of a trace become where a format is bytes a texel, and there is none of 0.
     fn plans(trace: &str, image: fn(&ImageShape<'_>) -> Vec<ImageDesc>) -> Vec<Plan> {
-        let device = HostDevice::new(Profile::named("integrated").unwrap());
+        let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
         let trace = format!("op,id,size,alignment,kind,name\n{trace}");
         let trace = Trace::read(trace.as_bytes()).unwrap();
         let uses = Uses { buffer: |usage| usage.unwrap_or(7).into(), image };

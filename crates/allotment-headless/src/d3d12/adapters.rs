@@ -8,10 +8,10 @@ use windows::Win32::Graphics::Dxgi::{
 use windows::core::Interface as _;
 
 use super::OpenError;
-use crate::Choice;
+use crate::DeviceChoice;
 
 /// The chosen adapter.
-pub(super) fn choose(choice: &Choice) -> Result<IDXGIAdapter3, OpenError> {
+pub(super) fn choose(choice: &DeviceChoice) -> Result<IDXGIAdapter3, OpenError> {
     static ADAPTERS: OnceLock<windows::core::Result<Vec<Adapter>>> = OnceLock::new();
     let adapters = ADAPTERS.get_or_init(all).as_ref().map_err(Clone::clone)?;
     let found = choice.among(adapters, |adapter| !adapter.software, |adapter| adapter.name.clone());

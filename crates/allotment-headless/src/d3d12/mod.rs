@@ -29,7 +29,7 @@ use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
 
-use crate::{Choice, Messages, Validation};
+use crate::{DeviceChoice, Messages, Validation};
 use debug_layer::DebugLayer;
 
 /// What is to be opened.
@@ -40,20 +40,20 @@ pub struct HeadlessDesc {
     /// for none: the first decides.
     pub validation: Validation,
     /// Which adapter.
-    pub device: Choice,
+    pub device: DeviceChoice,
 }
 
 impl HeadlessDesc {
     /// The same with a debug layer that watches, where the runtime has one.
     #[must_use]
-    pub fn validated(mut self) -> Self {
+    pub fn with_validation(mut self) -> Self {
         self.validation = Validation::On;
         self
     }
 
     /// The same on another adapter.
     #[must_use]
-    pub fn on(mut self, device: Choice) -> Self {
+    pub fn with_device(mut self, device: DeviceChoice) -> Self {
         self.device = device;
         self
     }

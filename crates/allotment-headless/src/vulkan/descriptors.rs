@@ -1,6 +1,6 @@
 //! What of descriptors a device is opened with.
 
-use allotment::device::vulkan::{DescriptorModel, Enabled};
+use allotment::device::vulkan::{DescriptorModel, EnabledFeatures};
 
 use super::{Extensions, HeadlessDesc};
 
@@ -18,13 +18,13 @@ pub enum Descriptors {
 
 impl HeadlessDesc {
     /// What is to be enabled of all that is supported.
-    pub(super) fn wanted(&self) -> Enabled {
+    pub(super) fn wanted(&self) -> EnabledFeatures {
         let mut wanted = match self.extensions {
-            Extensions::All => Enabled::all(),
-            Extensions::Needed => Enabled::TIMELINE_SEMAPHORE,
+            Extensions::All => EnabledFeatures::all(),
+            Extensions::Needed => EnabledFeatures::TIMELINE_SEMAPHORE,
         };
-        let sets = Enabled::DESCRIPTOR_INDEXING | Enabled::NULL_DESCRIPTOR;
-        let buffers = Enabled::DESCRIPTOR_BUFFER | Enabled::MUTABLE_DESCRIPTOR_TYPE;
+        let sets = EnabledFeatures::DESCRIPTOR_INDEXING | EnabledFeatures::NULL_DESCRIPTOR;
+        let buffers = EnabledFeatures::DESCRIPTOR_BUFFER | EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE;
         match self.descriptors {
             Descriptors::Best | Descriptors::Model(DescriptorModel::Buffer) => {}
             Descriptors::Model(DescriptorModel::Sets) => wanted -= buffers,

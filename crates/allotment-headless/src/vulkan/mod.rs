@@ -35,7 +35,7 @@ use ash::vk;
 
 use context::Context;
 
-use crate::{Choice, Messages, Validation};
+use crate::{DeviceChoice, Messages, Validation};
 
 /// How much of what a device offers is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct HeadlessDesc {
     /// Whether a validation layer watches.
     pub validation: Validation,
     /// Which physical device.
-    pub device: Choice,
+    pub device: DeviceChoice,
     /// The newest version of Vulkan to use. With 1.0 the device has no queues.
     pub api_version: u32,
     /// How much is enabled.
@@ -68,7 +68,7 @@ impl Default for HeadlessDesc {
     fn default() -> Self {
         Self {
             validation: Validation::Off,
-            device: Choice::Best,
+            device: DeviceChoice::Best,
             api_version: vk::API_VERSION_1_3,
             extensions: Extensions::All,
             descriptors: Descriptors::Best,
@@ -79,14 +79,14 @@ impl Default for HeadlessDesc {
 impl HeadlessDesc {
     /// The same with a validation layer that watches.
     #[must_use]
-    pub fn validated(mut self) -> Self {
+    pub fn with_validation(mut self) -> Self {
         self.validation = Validation::On;
         self
     }
 
     /// The same on another physical device.
     #[must_use]
-    pub fn on(mut self, device: Choice) -> Self {
+    pub fn with_device(mut self, device: DeviceChoice) -> Self {
         self.device = device;
         self
     }

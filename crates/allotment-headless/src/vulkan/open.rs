@@ -3,14 +3,14 @@
 use core::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
 
-use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
+use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
 use ash::vk;
 
 use super::context::{Base, Context};
 use super::descriptors::Descriptors;
 use super::messenger::messenger;
 use super::{Extensions, HeadlessDesc, OpenError};
-use crate::{Choice, Messages, Validation};
+use crate::{DeviceChoice, Messages, Validation};
 
 const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
@@ -101,7 +101,7 @@ fn has(offered: &[vk::ExtensionProperties], wanted: &CStr) -> bool {
     offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(wanted))
 }
 
-fn choose(instance: &ash::Instance, choice: &Choice) -> Result<vk::PhysicalDevice, OpenError> {
+fn choose(instance: &ash::Instance, choice: &DeviceChoice) -> Result<vk::PhysicalDevice, OpenError> {
     // SAFETY: the instance is live.
     let devices = unsafe { instance.enumerate_physical_devices() }?;
     // SAFETY: the devices are of the instance.
@@ -146,7 +146,7 @@ fn open_device(
     let supported = unsafe { instance.get_physical_device_properties(physical_device) }.api_version;
     let api_version = desc.api_version.min(supported);
     // SAFETY: as above.
-    let mut supported = unsafe { Enabled::supported(instance, physical_device, api_version) }
+    let mut supported = unsafe { EnabledFeatures::supported(instance, physical_device, api_version) }
         .map_err(OpenError::Device)?
         .only(desc.wanted());
     // SAFETY: as above.
@@ -167,7 +167,8 @@ fn open_device(
     let info = supported.push_features(info);
     // SAFETY: extensions and features are ones that the physical device offers.
     let device = unsafe { instance.create_device(physical_device, &info, None) }?;
-    let debug_utils = if base.messenger.is_some() { Enabled::DEBUG_UTILS } else { Enabled::empty() };
+    let debug_utils =
+        if base.messenger.is_some() { EnabledFeatures::DEBUG_UTILS } else { EnabledFeatures::empty() };
     let context = Arc::new(Context { device, physical_device, families, api_version, sparse_binding, base });
 
     let owner = Arc::clone(&context);
@@ -176,12 +177,12 @@ fn open_device(
         .with_api_version(api_version)
         .with_supported(&supported)
         .with_enabled(debug_utils)
-        .kept_alive_by(owner);
+        .with_keep_alive(owner);
     if let Descriptors::Model(model) = desc.descriptors {
         described = described.with_descriptor_model(model);
     }
     // Queues are of no use here without timelines.
-    let has_queues = supported.enabled().contains(Enabled::TIMELINE_SEMAPHORE);
+    let has_queues = supported.enabled().contains(EnabledFeatures::TIMELINE_SEMAPHORE);
     for &family in context.families.iter().filter(|_| has_queues) {
         // SAFETY: one queue of each of these families was asked for.
         let queue = unsafe { context.device.get_device_queue(family, 0) };

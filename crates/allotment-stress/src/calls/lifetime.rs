@@ -4,7 +4,7 @@ use core::num::NonZero;
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment::lifetime::{FramePacer, Recording};
+use allotment::lifetime::{FramesInFlight, Recording};
 
 use super::{Open, Player};
 use crate::shadow::pattern;
@@ -15,7 +15,7 @@ impl<D: Stressed> Player<'_, D> {
     pub(super) fn record(&mut self) {
         let owning = self.input.once_in(4);
         let tracker = &self.world.tracker;
-        let recording = if owning { tracker.record_owning("owning") } else { tracker.record("ordinary") };
+        let recording = if owning { tracker.record_explicit("owning") } else { tracker.record("ordinary") };
         let arena = self.input.once_in(2).then(|| self.world.pages.arena(recording.id()));
         let transient = match &self.world.descriptors {
             Some(descriptors) if self.input.below(2) == 0 => {
@@ -130,7 +130,7 @@ impl<D: Stressed> Player<'_, D> {
                 let Some(marked) = world.owned.take(&mut self.input) else { return };
                 let shared = Arc::new(marked.it);
                 if let Some(open) = self.open.last() {
-                    world.memory.deferred().keep(&open.recording, &shared);
+                    world.memory.deletion_queue().keep(&open.recording, &shared);
                 }
             }
             4 => {
@@ -147,7 +147,7 @@ impl<D: Stressed> Player<'_, D> {
             }
             6 => {
                 let Some(marked) = world.movables.take(&mut self.input) else { return };
-                world.memory.deferred().retire(marked.it);
+                world.memory.deletion_queue().retire(marked.it);
             }
             _ => drop(world.recycler.take()),
         }
@@ -162,15 +162,15 @@ impl<D: Stressed> Player<'_, D> {
             2 => world.recycler.collect(),
             3 => drop(world.pages.reclaim()),
             4 => {
-                let left = world.memory.deferred().drain(Duration::from_millis(1));
-                let _ = (left, world.memory.deferred().statistics());
+                let left = world.memory.deletion_queue().drain(Duration::from_millis(1));
+                let _ = (left, world.memory.deletion_queue().statistics());
             }
             5 => {
                 world.retired.trim();
-                world.memory.deferred().trim();
+                world.memory.deletion_queue().trim();
                 world.recycler.trim();
             }
-            _ => drop(world.memory.deferred().reclaim()),
+            _ => drop(world.memory.deletion_queue().reclaim()),
         }
         self.tally.made(self.call);
     }
@@ -180,7 +180,7 @@ impl<D: Stressed> Player<'_, D> {
         match self.input.below(8) {
             0 => self.wait_for_all(),
             1 => {
-                let mut pacer = FramePacer::new(tracker, NonZero::<usize>::MIN);
+                let mut pacer = FramesInFlight::new(tracker, NonZero::<usize>::MIN);
                 for _ in 0..2 {
                     let begun = pacer.begin(Duration::from_secs(10));
                     self.done(begun);

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use allotment::device::{BufferDesc, ImageDesc, MemoryTypeIndex, Tiling, TransferUsage};
 use allotment::memory::{
-    AccessError, AllocationId, BlockSizing, Buffer, DestroyPoolError, Foreign, MappedBuffer, Transfer,
+    AccessError, AllocationId, BlockSize, Buffer, DestroyPoolError, Foreign, MappedBuffer, Transfer,
     TransferError,
 };
 use allotment::{Algorithm, Allocation, Allocator, PoolDesc};
@@ -353,13 +353,13 @@ impl<'w, D: Stressed> Player<'w, D> {
         let offset = self.input.pick(&[0, 0, 0, 256, 4096, 7, u64::MAX]);
         if self.input.once_in(3) {
             let info = self.image_desc().into();
-            let made = self.world.allocator.create_image_in(&token.it, offset, &info);
+            let made = self.world.allocator.create_aliasing_image(&token.it, offset, &info);
             if let Some(image) = self.done(made) {
                 raw::destroy_new_image(&self.world.device, image);
             }
         } else {
             let info = self.buffer_info();
-            let made = self.world.allocator.create_buffer_in(&token.it, offset, &info);
+            let made = self.world.allocator.create_aliasing_buffer(&token.it, offset, &info);
             if let Some(buffer) = self.done(made) {
                 raw::destroy_new_buffer(&self.world.device, buffer);
             }
@@ -501,8 +501,8 @@ impl<'w, D: Stressed> Player<'w, D> {
         desc.algorithm =
             self.input.pick(&[Algorithm::Tlsf, Algorithm::Tlsf, Algorithm::Buddy, Algorithm::Linear]);
         desc.sizing = match self.input.below(8) {
-            0 => Some(BlockSizing::Fixed(self.input.pick(&[0, 1, u64::MAX, 4096, 1 << 50]))),
-            1..=5 => Some(BlockSizing::Fixed(1 << (14 + self.input.below(5)))),
+            0 => Some(BlockSize::Fixed(self.input.pick(&[0, 1, u64::MAX, 4096, 1 << 50]))),
+            1..=5 => Some(BlockSize::Fixed(1 << (14 + self.input.below(5)))),
             _ => None,
         };
         desc.min_blocks = self.input.below(3) as u32;
@@ -573,7 +573,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         match self.input.below(6) {
             0 => allocator.end_frame(),
             1 => drop(allocator.trim()),
-            2 => drop(allocator.keep_up()),
+            2 => drop(allocator.maintain()),
             3 => allocator.refresh_budgets(),
             4 => {
                 let size = self.small_size();
@@ -597,14 +597,14 @@ impl<'w, D: Stressed> Player<'w, D> {
             1 => drop(allocator.detailed_statistics()),
             2 => drop(allocator.categories()),
             3 => drop(allocator.blocks()),
-            4 => drop(allocator.heap_reports()),
+            4 => drop(allocator.memory_heap_reports()),
             5 => drop(allocator.dump_json()),
             6 => drop(allocator.leaks()),
             7 => {
                 let size = self.size();
                 let desc = self.request(size);
                 drop(allocator.explain(&desc));
-                self.done(allocator.would_grow(&desc));
+                self.done(allocator.preview(&desc));
                 return;
             }
             8 => {

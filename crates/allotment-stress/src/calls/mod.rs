@@ -14,7 +14,7 @@ use allotment::device::{MemoryProperties, MemoryTypeMask, QueueIndex, ResourceKi
 use allotment::lifetime::Recording;
 use allotment::memory::{Dedicated, Lifetime, Movability, OwnedBuffer, Transfer};
 use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
-use allotment::{Alignment, AllocationDesc, Intent, Requirements, Strategy};
+use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements, Strategy};
 
 use crate::world::{Marked, World};
 use crate::{Input, Stressed, Tally};
@@ -60,7 +60,7 @@ calls! {
     WriteBuffer,
     /// `read`, `Transfer::download_from`.
     ReadBuffer,
-    /// `Allocator::create_buffer_in`, `create_image_in`.
+    /// `Allocator::create_aliasing_buffer`, `create_aliasing_image`.
     CreateIn,
     /// `Allocator::create_image`, `create_image_with`.
     CreateImage,
@@ -90,7 +90,7 @@ calls! {
     ResetPool,
     /// `Allocator::destroy_pool`.
     DestroyPool,
-    /// `end_frame`, `trim`, `keep_up`, `reserve`, `refresh_budgets`.
+    /// `end_frame`, `trim`, `maintain`, `reserve`, `refresh_budgets`.
     Maintain,
     /// Statistics, reports, dumps.
     Look,
@@ -122,7 +122,7 @@ calls! {
     Ring,
     /// `ReadbackRing`: the same, and tickets.
     Readback,
-    /// `SubmissionTracker::record`, `record_owning`, `UploadPool::arena`, `ShaderVisibleHeap::begin`.
+    /// `SubmissionTracker::record`, `record_explicit`, `UploadPool::arena`, `ShaderVisibleHeap::begin`.
     Record,
     /// `UploadArena::allocate`.
     Arena,
@@ -130,7 +130,7 @@ calls! {
     Submit,
     /// Drops a recording.
     DropRecording,
-    /// `RetireQueue`, `Recycler`, `DeferredDrop`: `retire`, `retire_with`, `retire_after`, `keep`.
+    /// `ReleaseQueue`, `Recycler`, `DeletionQueue`: `retire`, `retire_with`, `retire_after`, `keep`.
     Retire,
     /// `reclaim`, `drain`, `collect`, `trim`.
     Reclaim,
@@ -148,7 +148,7 @@ calls! {
     Transient,
     /// `BindingSet::new`, `bind`, `bind_buffer`, `commit`.
     Bind,
-    /// `StagingHeap`: `allocate`, `write`, `fill`, `free`, `retire`, `trim`.
+    /// `CpuDescriptorHeap`: `allocate`, `write`, `fill`, `free`, `retire`, `trim`.
     Staging,
     /// `ShaderVisibleHeap::grow`, `compact`.
     Grow,
@@ -387,9 +387,9 @@ impl<'w, D: Stressed> Player<'w, D> {
         (offset, self.input.below(size - offset + 1))
     }
 
-    fn intent(&mut self) -> Intent {
+    fn memory_usage(&mut self) -> MemoryUsage {
         // Mostly of one, so that its blocks have something to be emptied of.
-        if self.input.below(4) < 3 { Intent::Device } else { self.input.pick(&Intent::ALL) }
+        if self.input.below(4) < 3 { MemoryUsage::GpuOnly } else { self.input.pick(&MemoryUsage::ALL) }
     }
 
     /// A request of some sort for so many bytes.
@@ -398,23 +398,23 @@ impl<'w, D: Stressed> Player<'w, D> {
         if self.input.once_in(2) {
             requirements = requirements.aligned(self.alignment());
         }
-        let mut desc = AllocationDesc::new(requirements, self.intent());
+        let mut desc = AllocationDesc::new(requirements, self.memory_usage());
         let shape = self.input.below(256);
         if shape & 1 != 0 {
             desc = desc.movable(self.input.pick(&[Movability::Copied, Movability::Recreated]));
         }
         if shape & 0b110 == 0b110 && self.input.once_in(4) {
-            desc = desc.living(Lifetime::Short);
+            desc = desc.with_lifetime(Lifetime::Short);
         }
         match shape >> 3 & 0b111 {
-            6 => desc = desc.dedicated(Dedicated::Always),
-            7 => desc = desc.dedicated(Dedicated::Never),
-            5 => desc = desc.named(format!("number {shape} \0 \u{fffd}")).in_category("stress"),
+            6 => desc = desc.with_dedicated(Dedicated::Always),
+            7 => desc = desc.with_dedicated(Dedicated::Never),
+            5 => desc = desc.with_name(format!("number {shape} \0 \u{fffd}")).with_category("stress"),
             _ => {}
         }
         if shape >> 6 == 3 {
             match self.input.below(8) {
-                0 => desc = desc.without_growth(),
+                0 => desc = desc.without_new_blocks(),
                 1 => desc = desc.within_budget(),
                 2 => desc.required = MemoryProperties::from_bits_truncate(self.input.below(1 << 9) as _),
                 3 => desc.requirements.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),

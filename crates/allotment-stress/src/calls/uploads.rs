@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::PoisonError;
 
 use allotment::device::{DeviceError, TimelinePoint};
-use allotment::lifetime::SyncSet;
+use allotment::lifetime::TimelinePoints;
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 
 use super::Player;
@@ -17,7 +17,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 impl<D: Stressed> Player<'_, D> {
     /// Waits for points that were submitted.
-    pub(super) fn wait_for(&mut self, points: &SyncSet) {
+    pub(super) fn wait_for(&mut self, points: &TimelinePoints) {
         self.wait_until(|this| this.world.tracker.wait_all(points, PATIENCE));
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use allotment::descriptor::Keep;
 use allotment::device::{BufferUse, DescriptorDevice, Requirements};
 use allotment::memory::MappedBuffer;
-use allotment::{AllocationDesc, Allocator, Intent};
+use allotment::{AllocationDesc, Allocator, MemoryUsage};
 use allotment_headless::DescriptorReader;
 
 /// Bytes of a cell. A descriptor may begin at multiples of this on every device.
@@ -65,7 +65,7 @@ impl<D: DescriptorDevice> Cells<D> {
         allocator: &Arc<Allocator<D>>,
         reader: &R,
     ) -> Outcome {
-        let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("cells");
+        let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("cells");
         while self.pages * PAGE < count {
             let page = MappedBuffer::new(allocator, &reader.buffer_info(PAGE * CELL, false), &desc)?;
             let page = Arc::new(page);

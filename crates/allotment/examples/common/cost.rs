@@ -3,7 +3,7 @@
 use core::fmt;
 
 use allotment::device::Device;
-use allotment::memory::{Allocator, DeviceCalls};
+use allotment::memory::{Allocator, DriverCallStatistics};
 
 use crate::counting;
 
@@ -14,7 +14,7 @@ pub(crate) const WARM_UP: u64 = 80;
 /// Counters, as they stand at some moment.
 #[derive(Clone, Copy, Default)]
 struct Counters {
-    calls: DeviceCalls,
+    calls: DriverCallStatistics,
     heap: u64,
     heap_elsewhere: u64,
 }

@@ -6,10 +6,10 @@ use core::time::Duration;
 
 use allotment::Device as _;
 use allotment::device::DescriptorDevice;
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::vulkan::DescriptorModel;
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, VulkanReader};
-use allotment_headless::{Choice, DescriptorReader, HostReader};
+use allotment_headless::{DescriptorReader, DeviceChoice, HostReader};
 
 /// How long a submission takes the simulated device at least: so frames are in flight when the next ones are made.
 const LATENCY: Duration = Duration::from_millis(1);
@@ -41,17 +41,22 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
 }
 
 fn simulated<E: Example>(profile: &str) -> Result<(), Box<dyn Error>> {
-    let device = HostDevice::new(Profile::named(profile).ok_or("there is no such profile")?);
+    let device = SimulatedGpu::new(Profile::named(profile).ok_or("there is no such profile")?);
     device.set_latency(LATENCY);
     println!("device: {}", device.properties().name);
     E::run::<_, HostReader>(device.clone(), true)?;
     // It watches as a validation layer does.
-    if device.complaints().is_empty() { Ok(()) } else { Err(device.complaints().join("\n").into()) }
+    if device.validation_errors().is_empty() {
+        Ok(())
+    } else {
+        Err(device.validation_errors().join("\n").into())
+    }
 }
 
 fn vulkan<E: Example>(descriptors: Descriptors) -> Result<(), Box<dyn Error>> {
-    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-    let headless = Headless::open(&HeadlessDesc::default().on(choice).with_descriptors(descriptors))?;
+    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
+    let headless =
+        Headless::open(&HeadlessDesc::default().with_device(choice).with_descriptors(descriptors))?;
     let device = headless.device().clone();
     let model = match device.descriptor_model() {
         Some(DescriptorModel::Buffer) => "descriptors in buffers",

@@ -4,8 +4,8 @@ use core::error::Error;
 use core::fmt::Debug;
 
 use allotment::Device;
-use allotment::device::host::{HostDevice, Profile};
-use allotment_headless::Choice;
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
 /// What runs on any device.
@@ -24,8 +24,8 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
         [] | ["host"] => simulated::<E>("discrete-no-bar"),
         ["host", profile] => simulated::<E>(profile),
         ["vulkan"] => {
-            let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-            E::run(Headless::open(&HeadlessDesc::default().on(choice))?.device().clone())
+            let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
+            E::run(Headless::open(&HeadlessDesc::default().with_device(choice))?.device().clone())
         }
         ["d3d12"] => d3d12::<E>(),
         _ => Err(format!("{} [host [PROFILE] | vulkan | d3d12]", E::NAME).into()),
@@ -33,10 +33,14 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
 }
 
 fn simulated<E: Example>(profile: &str) -> Result<(), Box<dyn Error>> {
-    let device = HostDevice::new(Profile::named(profile).ok_or("there is no such profile")?);
+    let device = SimulatedGpu::new(Profile::named(profile).ok_or("there is no such profile")?);
     E::run(device.clone())?;
     // It watches as a validation layer does.
-    if device.complaints().is_empty() { Ok(()) } else { Err(device.complaints().join("\n").into()) }
+    if device.validation_errors().is_empty() {
+        Ok(())
+    } else {
+        Err(device.validation_errors().join("\n").into())
+    }
 }
 
 #[cfg(windows)]

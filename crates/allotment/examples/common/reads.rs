@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use allotment::descriptor::TransientDescriptors;
 use allotment::device::{BufferCopy, DescriptorDevice, QueueIndex, Requirements, Submission, TimelinePoint};
-use allotment::lifetime::{DeferredDrop, FramePacer, Recording, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, FramesInFlight, Recording, SubmissionTracker};
 use allotment::memory::{MappedBuffer, OwnedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc};
-use allotment::{Alignment, AllocationDesc, Allocator, Intent};
+use allotment::{Alignment, AllocationDesc, Allocator, MemoryUsage};
 use allotment_headless::{DescriptorReader, Read};
 
 /// Frames in flight.
@@ -59,7 +59,7 @@ struct Coming {
 pub(crate) struct Reads<D: DescriptorDevice, R> {
     allocator: Arc<Allocator<D>>,
     tracker: SubmissionTracker,
-    pacer: FramePacer,
+    pacer: FramesInFlight,
     reader: R,
     /// Lists of indices, for each frame in flight.
     indices: Vec<MappedBuffer<D>>,
@@ -90,18 +90,18 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         is_read: bool,
     ) -> Outcome<Self> {
         let size = (4 * most as u64).next_multiple_of(ALIGNMENT);
-        let upload = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("indices");
+        let upload = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("indices");
         let info = reader.buffer_info(LISTS as u64 * size, false);
         let indices = (0..IN_FLIGHT.get()).map(|_| MappedBuffer::new(allocator, &info, &upload));
         let indices = indices.collect::<Result<_, _>>()?;
-        let device = AllocationDesc::new(Requirements::new(0), Intent::Device).named("results");
-        let memory = OwningAllocator::new(allocator, &DeferredDrop::new(tracker));
+        let device = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("results");
+        let memory = OwningAllocator::new(allocator, &DeletionQueue::new(tracker));
         let results = memory.create_buffer(&reader.buffer_info(size, true), &device)?;
         let lists = || List { indices: Vec::with_capacity(4 * most), values: Vec::with_capacity(most) };
         Ok(Self {
             allocator: Arc::clone(allocator),
             tracker: tracker.clone(),
-            pacer: FramePacer::new(tracker, IN_FLIGHT),
+            pacer: FramesInFlight::new(tracker, IN_FLIGHT),
             reader,
             indices,
             submitted: 0,

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission, TimelinePoint};
-use allotment::lifetime::{DeferredDrop, FramePacer, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, FramesInFlight, SubmissionTracker};
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, MovableBuffer, MovableSet, MovableSetDesc,
-    OwningAllocator, PassLimits, Retention,
+    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MovableBuffer, MovableSet,
+    MovableSetDesc, OwningAllocator, PassLimits,
 };
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 const IN_FLIGHT: NonZero<usize> = NonZero::new(3).unwrap();
 
@@ -62,7 +62,7 @@ struct Coming {
 pub(crate) struct Town<D: Device> {
     memory: OwningAllocator<D>,
     tracker: SubmissionTracker,
-    pacer: FramePacer,
+    pacer: FramesInFlight,
     uploader: Uploader<D>,
     results: ReadbackRing<D>,
     set: MovableSet<D>,
@@ -106,12 +106,12 @@ impl<D: Device + Clone + Debug> Town<D> {
         let mut desc = AllocatorDesc::default();
         desc.block_sizes = BlockSizes::fixed(BLOCK);
         // What is empty is given back, with or without defragmentation.
-        desc.retention = Retention::NONE;
+        desc.empty_blocks = EmptyBlockPolicy::NONE;
         let allocator = Arc::new(Allocator::new(device, desc)?);
-        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
         Ok(Self {
-            pacer: FramePacer::new(&tracker, IN_FLIGHT),
+            pacer: FramesInFlight::new(&tracker, IN_FLIGHT),
             uploader: Uploader::new(&memory, UploaderDesc::default())?,
             results: ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(64 << 20))?,
             set: MovableSet::new(&memory, MovableSetDesc::new(strategy).on_queue(QUEUE))?,
@@ -165,7 +165,7 @@ impl<D: Device + Clone + Debug> Town<D> {
             self.summary.longest_step = self.summary.longest_step.max(began.elapsed());
         }
         self.pacer.end();
-        self.memory.deferred().reclaim();
+        self.memory.deletion_queue().reclaim();
         self.memory.allocator().end_frame();
         self.measure();
         Ok(())
@@ -303,7 +303,7 @@ impl<D: Device + Clone + Debug> Town<D> {
         drop(houses);
         let Self { memory, uploader, results, set, .. } = self;
         drop((uploader, results, set));
-        let left = memory.deferred().drain(TIMEOUT);
+        let left = memory.deletion_queue().drain(TIMEOUT);
         let statistics = memory.allocator().statistics();
         if left.pending > 0 || statistics.allocations > 0 {
             let (things, allocations) = (left.pending, statistics.allocations);
@@ -315,7 +315,7 @@ impl<D: Device + Clone + Debug> Town<D> {
 
 /// Memory of the device, for a buffer; the buffer itself says how much.
 fn wanted() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), Intent::Device).named("house")
+    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("house")
 }
 
 fn size_of(number: u64) -> u64 {

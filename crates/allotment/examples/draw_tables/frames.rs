@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap,
-    StagingHeapDesc, TablePlace, TransientDescriptors,
+    Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, ShaderVisibleHeap,
+    ShaderVisibleHeapDesc, TableLocation, TransientDescriptors,
 };
-use allotment::device::{BufferUse, DescriptorDevice, DescriptorKind, Requirements};
+use allotment::device::{BufferUse, DescriptorDevice, DescriptorHeapType, Requirements};
 use allotment::lifetime::{Recording, SubmissionTracker};
 use allotment::memory::MappedBuffer;
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DescriptorReader;
 
 use crate::cells::{CELL, Cell, Cells};
@@ -83,7 +83,7 @@ pub(crate) struct Frames<D: DescriptorDevice, R> {
     allocator: Arc<Allocator<D>>,
     tracker: SubmissionTracker,
     heap: Arc<ShaderVisibleHeap<D>>,
-    staging: Arc<StagingHeap<D>>,
+    staging: Arc<CpuDescriptorHeap<D>>,
     cells: Cells<D>,
     materials: Vec<Material<D>>,
     lights: Vec<Read<D>>,
@@ -113,7 +113,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.retention.ticks = u32::MAX;
+        desc.empty_blocks.ticks = u32::MAX;
         let allocator = Arc::new(Allocator::new(device, desc)?);
 
         // Room for the draws of the frames in flight and of the one that is made, each in chunks of its own; and a 64th
@@ -128,8 +128,8 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         let draws = draws as usize;
         let desc = ShaderVisibleHeapDesc::resources().with_regions(0, TABLES, transient).with_chunk(CHUNK);
         let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, desc)?);
-        let staging = StagingHeapDesc::new(DescriptorKind::Resource);
-        let staging = Arc::new(StagingHeap::new(&allocator, &tracker, staging)?);
+        let staging = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
+        let staging = Arc::new(CpuDescriptorHeap::new(&allocator, &tracker, staging)?);
         let reader = R::new(allocator.device(), heap.statistics().capacity)?;
         // As many chunks as there will ever be at once, so that no list of them has to grow later.
         let recordings: Vec<_> = (0..=IN_FLIGHT.get()).map(|_| tracker.record("load")).collect();
@@ -152,7 +152,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
             }
             materials.push(Material { set, textures });
         }
-        let upload = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("instances");
+        let upload = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("instances");
         let info = reader.buffer_info(draws as u64 * CELL, false);
         let instances = (0..IN_FLIGHT.get()).map(|_| MappedBuffer::new(&allocator, &info, &upload));
         let instances = instances.collect::<Result<_, _>>()?;
@@ -257,7 +257,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
 
         let values = [textures[0].1, textures[1].1, instance, *light_value];
         let tables = committed.table.into_iter().chain(committed.dynamic);
-        let indices = tables.flat_map(|TablePlace { first, count, .. }| first..first + count);
+        let indices = tables.flat_map(|TableLocation { first, count, .. }| first..first + count);
         indices.zip(values).for_each(|(index, value)| list.push(index, value));
         Ok(())
     }

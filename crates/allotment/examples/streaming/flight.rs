@@ -19,13 +19,14 @@ use std::time::Instant;
 
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{
-    DeferredDrop, FramePacer, Recording, RetireStatistics, SubmissionTracker, SyncSet, TrackerStatistics,
+    DeletionQueue, FramesInFlight, Recording, ReleaseStatistics, SubmissionTracker, TimelinePoints,
+    TrackerStatistics,
 };
 use allotment::memory::{OwnedBuffer, OwningAllocator};
 use allotment::upload::{
     ReadbackRing, ReadbackTicket, RingDesc, UploadPool, UploadPoolDesc, Uploader, UploaderDesc,
 };
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use crate::cost::Cost;
 use crate::world::{self, CONSTANTS, FIELDS, MOST_VISIBLE, PAGE};
@@ -54,7 +55,7 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 pub(crate) struct Flight<D: Device> {
     memory: OwningAllocator<D>,
     tracker: SubmissionTracker,
-    pacer: FramePacer,
+    pacer: FramesInFlight,
     uploader: Uploader<D>,
     /// For the constants of frames.
     pages: UploadPool<D>,
@@ -85,7 +86,7 @@ enum Late<D: Device> {
         recording: Recording,
         number: u64,
         mesh: D::Buffer,
-        there: SyncSet,
+        there: TimelinePoints,
     },
     Submitted {
         number: u64,
@@ -98,7 +99,7 @@ enum Late<D: Device> {
 #[derive(Default)]
 struct Seen {
     compared: u64,
-    most_pending: RetireStatistics,
+    most_pending: ReleaseStatistics,
     longest_open: (Duration, &'static str),
     waited: Duration,
 }
@@ -109,9 +110,9 @@ impl<D: Device + Clone + Debug> Flight<D> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.retention.ticks = u32::MAX;
+        desc.empty_blocks.ticks = u32::MAX;
         let allocator = Arc::new(Allocator::new(device, desc)?);
-        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
         let pages = UploadPool::new(&allocator, &tracker, UploadPoolDesc::default());
 
@@ -131,7 +132,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
             crowd.push(memory.create_buffer(&desc, &wanted("crowd"))?);
         }
         drop(crowd);
-        memory.deferred().reclaim();
+        memory.deletion_queue().reclaim();
 
         let (mut fields, mut bytes) = (Vec::new(), Vec::new());
         for (field, pages) in FIELDS.into_iter().enumerate() {
@@ -144,7 +145,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
         }
         let picture = world::most_bytes_of_picture();
         Ok(Self {
-            pacer: FramePacer::new(&tracker, IN_FLIGHT),
+            pacer: FramesInFlight::new(&tracker, IN_FLIGHT),
             results: ReadbackRing::new(
                 &allocator,
                 &tracker,
@@ -187,7 +188,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
         self.pacer.end();
 
         self.look();
-        self.memory.deferred().reclaim();
+        self.memory.deletion_queue().reclaim();
         self.memory.allocator().end_frame();
         self.cost.end(frame, self.memory.allocator());
         Ok(())
@@ -214,7 +215,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
 
     /// A page of each field gets new bytes, once the picture before does not read the old ones any more. Returns when
     /// all bytes of the frame are there.
-    fn update(&mut self, frame: u64) -> Outcome<SyncSet> {
+    fn update(&mut self, frame: u64) -> Outcome<TimelinePoints> {
         self.drawn.map_or(Ok(()), |drawn| self.uploader.wait_for(drawn))?;
         for (index, (field, pages)) in self.fields.iter().zip(FIELDS).enumerate() {
             let page = world::page_of(frame, pages);
@@ -225,7 +226,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
     }
 
     /// The device puts the picture together.
-    fn draw(&mut self, frame: u64, there: SyncSet) -> Outcome {
+    fn draw(&mut self, frame: u64, there: TimelinePoints) -> Outcome {
         let recording = self.tracker.record("a frame");
         let mut arena = self.pages.arena(recording.id());
         let mut constants = arena.allocate(CONSTANTS, Alignment::new(256)?)?;
@@ -272,7 +273,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
     }
 
     /// A list is recorded in one frame, and submitted when the mesh that it copies has been dropped for long.
-    fn late(&mut self, frame: u64, there: SyncSet) -> Outcome {
+    fn late(&mut self, frame: u64, there: TimelinePoints) -> Outcome {
         if frame == LATE_OPENED {
             // The first to leave.
             let Some(mesh) = self.meshes.front() else { return Err("there is nothing to see".into()) };
@@ -328,7 +329,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
 
     /// Notes what is pending, and what is open.
     fn look(&mut self) {
-        let pending = self.memory.deferred().statistics();
+        let pending = self.memory.deletion_queue().statistics();
         if pending.pending > self.seen.most_pending.pending {
             self.seen.most_pending = pending;
         }
@@ -345,12 +346,12 @@ impl<D: Device + Clone + Debug> Flight<D> {
         }
         let Self { memory, uploader, cost, seen, .. } = self;
         drop((self.meshes, self.fields, self.picture));
-        let left = memory.deferred().drain(TIMEOUT);
+        let left = memory.deletion_queue().drain(TIMEOUT);
         let uploaded = uploader.statistics();
         drop((uploader, self.pages, self.results));
 
         let allocator = memory.allocator();
-        let (frames, calls, driver) = (self.pacer.frame(), allocator.device_calls(), allocator.waits());
+        let (frames, calls, driver) = (self.pacer.frame(), allocator.device_calls(), allocator.stalls());
         let row = |what: &str, how_much: String| println!("{what:32}{how_much}");
         row("frames", format!("{frames}, {IN_FLIGHT} in flight"));
         row("meshes", format!("{} streamed, {MOST_VISIBLE} visible", self.next_mesh));
@@ -383,7 +384,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
 
 /// Memory of the device, for a buffer; the buffer itself says how much.
 fn wanted(name: &'static str) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), Intent::Device).named(name)
+    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name(name)
 }
 
 /// All of a buffer, to copy from.

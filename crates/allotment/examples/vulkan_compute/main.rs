@@ -8,8 +8,8 @@ use std::io::Cursor;
 
 use allotment::device::{BufferDesc, MemoryHandle as _, QueueIndex, vulkan};
 use allotment::memory::{Buffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
-use allotment_headless::Choice;
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
 
@@ -25,18 +25,18 @@ fn expected(seed: u32, i: u32) -> u32 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-    let headless = Headless::open(&HeadlessDesc::default().on(choice))?;
+    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
+    let headless = Headless::open(&HeadlessDesc::default().with_device(choice))?;
     println!("device: {}", headless.name());
     let allocator = Allocator::new(headless.device().clone(), AllocatorDesc::default())?;
 
     let usage = vk::BufferUsageFlags::STORAGE_BUFFER.as_raw().into();
-    let wanted = AllocationDesc::new(Requirements::new(0), Intent::Device).in_category("numbers");
+    let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_category("numbers");
     let mut buffers: Vec<(Buffer<vulkan::Device>, u32)> = Vec::new();
     for count in COUNTS {
         let info = BufferDesc::new(u64::from(count) * 4).with_usage(usage).into();
         buffers.push((
-            allocator.create_buffer(&info, &wanted.clone().named(format!("{count} numbers")))?,
+            allocator.create_buffer(&info, &wanted.clone().with_name(format!("{count} numbers")))?,
             count,
         ));
     }

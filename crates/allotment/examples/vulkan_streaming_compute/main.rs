@@ -20,11 +20,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use allotment::device::{BufferDesc, QueueIndex, TimelinePoint, vulkan};
-use allotment::lifetime::{CommandMemoryPool, DeferredDrop, FramePacer, Owned, Recycler, SubmissionTracker};
+use allotment::lifetime::{
+    CommandAllocatorPool, DeletionQueue, FramesInFlight, Owned, Recycler, SubmissionTracker,
+};
 use allotment::memory::{OwnedBuffer, OwningAllocator, ResourceError};
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
-use allotment_headless::Choice;
+use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
 
@@ -49,10 +51,10 @@ const COUNTS: [u32; 11] = [64, 100_000, 1024, 65, 65_536, 1000, 63, 262_144, 1, 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome {
-    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-    let desc = HeadlessDesc::default().on(choice);
+    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
+    let desc = HeadlessDesc::default().with_device(choice);
     let validate = std::env::args().any(|argument| argument == "--validate");
-    let headless = Headless::open(&if validate { desc.validated() } else { desc })?;
+    let headless = Headless::open(&if validate { desc.with_validation() } else { desc })?;
     println!("device: {}", headless.name());
     let messages = Arc::clone(headless.messages());
 
@@ -82,9 +84,9 @@ struct Stream {
     device: vulkan::Device,
     memory: OwningAllocator<vulkan::Device>,
     tracker: SubmissionTracker,
-    pacer: FramePacer,
+    pacer: FramesInFlight,
     uploader: Uploader<vulkan::Device>,
-    commands: CommandMemoryPool<vulkan::CommandMemory>,
+    commands: CommandAllocatorPool<vulkan::CommandAllocator>,
     sets: Recycler<Sets>,
     shader: Owned<Shader>,
     results: ReadbackRing<vulkan::Device>,
@@ -103,15 +105,15 @@ impl Stream {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.retention.ticks = u32::MAX;
+        desc.empty_blocks.ticks = u32::MAX;
         let allocator = Arc::new(Allocator::new(device.clone(), desc)?);
-        let deferred = DeferredDrop::new(&tracker);
-        let memory = OwningAllocator::new(&allocator, &deferred);
-        let shader = deferred.own(Shader::new(device)?);
+        let deletion_queue = DeletionQueue::new(&tracker);
+        let memory = OwningAllocator::new(&allocator, &deletion_queue);
+        let shader = deletion_queue.own(Shader::new(device)?);
 
         // What frames in flight use, ahead of need.
         let most = IN_FLIGHT.get() + 1;
-        let (commands, sets) = (CommandMemoryPool::new(&tracker, most), Recycler::new(&tracker, most));
+        let (commands, sets) = (CommandAllocatorPool::new(&tracker, most), Recycler::new(&tracker, most));
         let load = tracker.record("load");
         let mut made = Vec::new();
         for _ in 0..most {
@@ -127,11 +129,11 @@ impl Stream {
         // So no list of anybody's has to grow later.
         let crowd = (0..CROWD).map(|id| memory.create_buffer(&storage(count_of(id)), &wanted("crowd")));
         drop(crowd.collect::<Result<Vec<_>, _>>()?);
-        deferred.reclaim();
+        deletion_queue.reclaim();
 
         Ok(Self {
             device: device.clone(),
-            pacer: FramePacer::new(&tracker, IN_FLIGHT),
+            pacer: FramesInFlight::new(&tracker, IN_FLIGHT),
             uploader: Uploader::new(&memory, UploaderDesc::default())?,
             results: ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(16 << 20))?,
             memory,
@@ -183,7 +185,7 @@ impl Stream {
         })?;
         self.results.close(done);
         self.pacer.end();
-        self.memory.deferred().reclaim();
+        self.memory.deletion_queue().reclaim();
         self.memory.allocator().end_frame();
         self.cost.end(frame, self.memory.allocator());
         Ok(())
@@ -245,7 +247,7 @@ impl Stream {
         }
         // The shader goes as buffers do.
         drop((self.shader, self.uploader, self.results, self.commands, self.sets));
-        let left = self.memory.deferred().drain(TIMEOUT);
+        let left = self.memory.deletion_queue().drain(TIMEOUT);
         let allocations = self.memory.allocator().statistics().allocations;
         println!("{} frames of {RUNS} runs: all {} results are right", self.pacer.frame(), self.compared);
         println!(
@@ -278,7 +280,7 @@ fn numbers_of(id: u64, numbers: &mut Vec<u32>) {
 
 /// Memory of the device; the buffer itself says how much.
 fn wanted(name: &'static str) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), Intent::Device).named(name)
+    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name(name)
 }
 
 /// A buffer of so many numbers, for shaders.

@@ -11,11 +11,11 @@
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
+use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, check_range};
 use super::shader_visible_heap::ShaderVisibleHeap;
 use super::slots::Keep;
-use super::staging_heap::{StagingHeap, StagingRange};
-use crate::device::{DescriptorDevice, DescriptorKind, ShaderKind};
+use crate::device::{DescriptorDevice, DescriptorHeapType, ShaderVisibleHeapType};
 use crate::sync::locked;
 
 /// How often what is bound changes.
@@ -43,7 +43,7 @@ pub struct Binding {
 impl Binding {
     /// A binding of one descriptor that never changes.
     #[must_use]
-    pub const fn fixed(name: &'static str) -> Self {
+    pub const fn static_(name: &'static str) -> Self {
         Self { name, count: 1, frequency: BindFrequency::Static }
     }
 
@@ -69,7 +69,7 @@ impl Binding {
 
 /// Where a binding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BindingPlace {
+pub struct BindingLocation {
     /// How often it changes. Dynamic bindings are in the table of a draw, the others in that of the set.
     pub frequency: BindFrequency,
     /// Its first descriptor, from the start of its table.
@@ -88,10 +88,10 @@ pub struct BindingLayout<D: DescriptorDevice> {
 
 pub(super) struct Inner<D: DescriptorDevice> {
     pub(super) heap: Arc<ShaderVisibleHeap<D>>,
-    pub(super) staging: Arc<StagingHeap<D>>,
+    pub(super) staging: Arc<CpuDescriptorHeap<D>>,
     names: Vec<&'static str>,
     /// By binding.
-    pub(super) places: Vec<BindingPlace>,
+    pub(super) places: Vec<BindingLocation>,
     /// Descriptors of static bindings, which come first in a set's table.
     pub(super) fixed: u32,
     /// Descriptors of a set's table.
@@ -104,7 +104,7 @@ pub(super) struct Inner<D: DescriptorDevice> {
 /// What is bound for all sets.
 pub(super) struct Statics {
     /// As many as there are static descriptors; `None` where there are none.
-    pub(super) range: Option<StagingRange>,
+    pub(super) range: Option<CpuDescriptorRange>,
     /// By descriptor: whether it is bound, and what lives as long.
     pub(super) bound: Vec<Option<Option<Keep>>>,
 }
@@ -119,10 +119,10 @@ impl<D: DescriptorDevice> BindingLayout<D> {
     /// not of one kind, [`DescriptorError::Foreign`] where they are not of one device, [`DescriptorError::NeverFits`] for more than a heap ever has, or there is no staging memory.
     pub fn new(
         heap: &Arc<ShaderVisibleHeap<D>>,
-        staging: &Arc<StagingHeap<D>>,
+        staging: &Arc<CpuDescriptorHeap<D>>,
         bindings: &[Binding],
     ) -> Result<Self, DescriptorError> {
-        let (expected, found) = (DescriptorKind::from(heap.kind()), staging.kind());
+        let (expected, found) = (DescriptorHeapType::from(heap.kind()), staging.kind());
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
@@ -144,7 +144,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
                 }
                 if binding.frequency == frequency {
                     let first = if frequency == BindFrequency::Dynamic { sums[2] } else { sums[0] + sums[1] };
-                    *place = Some(BindingPlace { frequency, first, count: binding.count });
+                    *place = Some(BindingLocation { frequency, first, count: binding.count });
                     sums[frequency as usize] += binding.count;
                 }
             }
@@ -173,13 +173,13 @@ impl<D: DescriptorDevice> BindingLayout<D> {
 
     /// Where a binding is: what a root signature or a shader is told.
     #[must_use]
-    pub fn place(&self, binding: usize) -> Option<BindingPlace> {
+    pub fn place(&self, binding: usize) -> Option<BindingLocation> {
         self.inner.places.get(binding).copied()
     }
 
     /// What the sets are of.
     #[must_use]
-    pub fn kind(&self) -> ShaderKind {
+    pub fn kind(&self) -> ShaderVisibleHeapType {
         self.inner.heap.kind()
     }
 
@@ -227,7 +227,7 @@ impl<D: DescriptorDevice> Inner<D> {
     pub(super) fn check_statics(&self) -> Result<(), DescriptorError> {
         let missing = locked(&self.statics).bound.iter().position(Option::is_none);
         let Some(missing) = missing else { return Ok(()) };
-        let is_it = |place: &BindingPlace| {
+        let is_it = |place: &BindingLocation| {
             let here = place.first as usize..(place.first + place.count) as usize;
             place.frequency == BindFrequency::Static && here.contains(&missing)
         };

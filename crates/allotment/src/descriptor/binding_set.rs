@@ -13,23 +13,23 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::binding_layout::{BindFrequency, BindingLayout};
+use super::cpu_heap::CpuDescriptorRange;
 use super::error::DescriptorError;
 use super::heap::Fill;
 use super::range::DescriptorRange;
 use super::slots::Keep;
-use super::staging_heap::StagingRange;
-use super::transient::{TablePlace, TransientDescriptors};
+use super::transient::{TableLocation, TransientDescriptors};
 use crate::device::{BufferUse, DescriptorDevice};
 use crate::memory::OwnedBuffer;
 use crate::sync::locked;
 
 /// What a draw is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommittedSet {
+pub struct BoundSet {
     /// The set's long-lived table: static and mutable bindings. `None` where there are none of these.
-    pub table: Option<TablePlace>,
+    pub table: Option<TableLocation>,
     /// The draw's own: dynamic bindings. `None` where there are none.
-    pub dynamic: Option<TablePlace>,
+    pub dynamic: Option<TableLocation>,
 }
 
 /// Bindings of a [layout](BindingLayout). Unbound descriptors are of nothing.
@@ -38,27 +38,27 @@ pub struct CommittedSet {
 /// use std::sync::Arc;
 ///
 /// use allotment::descriptor::{
-///     Binding, BindingLayout, BindingSet, ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc,
+///     Binding, BindingLayout, BindingSet, ShaderVisibleHeap, ShaderVisibleHeapDesc, CpuDescriptorHeap, CpuDescriptorHeapDesc,
 /// };
-/// use allotment::device::host::{HostDevice, Profile};
-/// use allotment::device::{BufferDesc, BufferUse, DescriptorKind};
-/// use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType};
+/// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
 /// let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?);
-/// let staging = StagingHeapDesc::new(DescriptorKind::Resource);
-/// let staging = Arc::new(StagingHeap::new(&allocator, &tracker, staging)?);
+/// let staging = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
+/// let staging = Arc::new(CpuDescriptorHeap::new(&allocator, &tracker, staging)?);
 ///
 /// let bindings = [Binding::mutable("material"), Binding::dynamic("instance")];
 /// let layout = BindingLayout::new(&heap, &staging, &bindings)?;
 /// let mut set = BindingSet::new(&layout)?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
+/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
 /// let material = Arc::new(memory.create_buffer(&BufferDesc::new(256).into(), &desc)?);
 /// // SAFETY: buffers of the simulated device can be used for anything.
 /// unsafe { set.bind_buffer(0, 0, &material, 0..256, BufferUse::ReadOnly) }?;
@@ -78,7 +78,7 @@ pub struct BindingSet<D: DescriptorDevice> {
     /// Static and mutable bindings.
     table: Option<DescriptorRange<D>>,
     /// Dynamic ones.
-    dynamic: Option<StagingRange>,
+    dynamic: Option<CpuDescriptorRange>,
     /// What is bound, by descriptor: those of the table, but for static ones, which the layout has; then the others.
     keeps: Vec<Option<Keep>>,
 }
@@ -204,7 +204,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ///
     /// As for [`TransientDescriptors::allocate`] and [`TransientDescriptors::place`].
     #[inline]
-    pub fn commit(&self, transient: &mut TransientDescriptors<D>) -> Result<CommittedSet, DescriptorError> {
+    pub fn commit(&self, transient: &mut TransientDescriptors<D>) -> Result<BoundSet, DescriptorError> {
         let table = self.table.as_ref().map(|table| transient.place(table)).transpose()?;
         let dynamic = match &self.dynamic {
             Some(range) => {
@@ -214,7 +214,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
             }
             None => None,
         };
-        Ok(CommittedSet { table, dynamic })
+        Ok(BoundSet { table, dynamic })
     }
 }
 

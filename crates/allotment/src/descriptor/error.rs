@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use crate::device::{DescriptorKind, DeviceError};
+use crate::device::{DescriptorHeapType, DeviceError};
 use crate::lifetime::WaitFor;
 use crate::memory::ResourceError;
 
@@ -38,7 +38,7 @@ pub enum DescriptorError {
     /// There is no room now.
     Exhausted {
         /// Of what.
-        kind: DescriptorKind,
+        kind: DescriptorHeapType,
         /// Where it was looked for.
         region: Region,
         /// Descriptors asked for.
@@ -82,9 +82,9 @@ pub enum DescriptorError {
     /// The descriptor is of something else than the heap.
     WrongKind {
         /// What the heap is of.
-        expected: DescriptorKind,
+        expected: DescriptorHeapType,
         /// What the descriptor is of.
-        found: DescriptorKind,
+        found: DescriptorHeapType,
     },
     /// The slot was given back: its handle is of the past.
     Stale,
@@ -107,7 +107,7 @@ pub enum DescriptorError {
         /// What has to happen first.
         wait: Option<WaitFor>,
     },
-    /// The recording is [owning](crate::lifetime::SubmissionTracker::record_owning): descriptors that are given back
+    /// The recording is [owning](crate::lifetime::SubmissionTracker::record_explicit): descriptors that are given back
     /// do not wait for it. Record with an ordinary one.
     Owning,
     /// A staging range was not written, so there is nothing to copy.

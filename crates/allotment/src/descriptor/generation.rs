@@ -7,8 +7,8 @@ use super::chunk_set::ChunkSet;
 use super::error::DescriptorError;
 use super::heap::DeviceHeap;
 use super::regions::Regions;
-use super::statistics::{HeapStatistics, Usage};
-use crate::device::{DescriptorDevice, HeapUse, ShaderKind};
+use super::statistics::{DescriptorHeapStatistics, Usage};
+use crate::device::{DescriptorDevice, DescriptorHeapVisibility, ShaderVisibleHeapType};
 use crate::memory::Allocator;
 use crate::sync::locked;
 
@@ -47,11 +47,12 @@ impl<D: DescriptorDevice> Generation<D> {
     /// Makes the device's heap.
     pub(super) fn new(
         allocator: &Arc<Allocator<D>>,
-        kind: ShaderKind,
+        kind: ShaderVisibleHeapType,
         number: u32,
         regions: Regions,
     ) -> Result<Self, DescriptorError> {
-        let heap = DeviceHeap::new(allocator, HeapUse::ShaderVisible(kind), regions.capacity)?;
+        let heap =
+            DeviceHeap::new(allocator, DescriptorHeapVisibility::ShaderVisible(kind), regions.capacity)?;
         // The region is a whole number of them.
         let free = ChunkSet::new(regions.transient.len() as u32 / regions.chunk);
         let most_at_once = regions.transient.len() as u32 / AT_ONCE;
@@ -114,7 +115,7 @@ impl<D: DescriptorDevice> Generation<D> {
         locked(&self.chunks).usage.failures += 1;
     }
 
-    pub(super) fn statistics(&self) -> HeapStatistics {
+    pub(super) fn statistics(&self) -> DescriptorHeapStatistics {
         let chunks = locked(&self.chunks);
         let largest = chunks.free.largest() * self.regions.chunk;
         chunks.usage.statistics(self.transient(), largest, 1)

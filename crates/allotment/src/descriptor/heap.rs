@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use super::error::{DescriptorError, check_range};
 use crate::device::{
-    DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DeviceError, HeapAddress, HeapMemory, HeapUse,
-    MemoryProperties, Requirements,
+    DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DeviceError, MemoryProperties, Requirements,
 };
-use crate::memory::{AllocationDesc, Allocator, Intent, MappedBuffer};
+use crate::memory::{AllocationDesc, Allocator, MappedBuffer, MemoryUsage};
 
 /// A heap that is destroyed when it is dropped: no queue may use it any more then.
 pub(super) struct DeviceHeap<D: DescriptorDevice> {
@@ -22,28 +22,29 @@ pub(super) struct DeviceHeap<D: DescriptorDevice> {
     raw: ManuallyDrop<D::DescriptorHeap>,
     /// Outlives it, where it stands in a buffer.
     _memory: Option<MappedBuffer<D>>,
-    usage: HeapUse,
+    usage: DescriptorHeapVisibility,
     capacity: u32,
 }
 
 impl<D: DescriptorDevice> DeviceHeap<D> {
     pub(super) fn new(
         allocator: &Arc<Allocator<D>>,
-        usage: HeapUse,
+        usage: DescriptorHeapVisibility,
         capacity: u32,
     ) -> Result<Self, DescriptorError> {
         let desc = DescriptorHeapDesc { usage, capacity };
         let device = allocator.device();
         let memory = device.descriptor_heap_buffer(&desc).map(|info| {
-            let mut wanted = AllocationDesc::new(Requirements::new(0), Intent::DeviceHostWrite)
-                .named("descriptor heap")
-                .in_category("descriptors");
+            let mut wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload)
+                .with_name("descriptor heap")
+                .with_category("descriptors");
             wanted.required |= MemoryProperties::HOST_COHERENT;
             MappedBuffer::new(allocator, &info, &wanted).map_err(DescriptorError::Memory)
         });
         let memory = memory.transpose()?;
-        let stands =
-            memory.as_ref().map(|buffer| HeapMemory { buffer: buffer.handle(), address: buffer.address() });
+        let stands = memory
+            .as_ref()
+            .map(|buffer| DescriptorHeapBacking { buffer: buffer.handle(), address: buffer.address() });
         // SAFETY: the buffer is there where it is wanted, of the description that was wanted and in coherent memory; it
         // is kept beside the heap, and dropped after it.
         let raw = unsafe { device.create_descriptor_heap(&desc, stands) }?;
@@ -64,7 +65,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         self.allocator.device()
     }
 
-    pub(super) fn kind(&self) -> DescriptorKind {
+    pub(super) fn kind(&self) -> DescriptorHeapType {
         self.usage.kind()
     }
 
@@ -72,7 +73,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         self.capacity
     }
 
-    pub(super) fn address(&self) -> HeapAddress {
+    pub(super) fn address(&self) -> DescriptorHeapAddress {
         self.device().descriptor_heap_address(self.raw())
     }
 
@@ -142,7 +143,10 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         if from.kind() != self.kind() {
             return Err(DescriptorError::WrongKind { expected: self.kind(), found: from.kind() });
         }
-        debug_assert!(matches!(from.usage, HeapUse::Staging(_)), "shader-visible heaps are not read");
+        debug_assert!(
+            matches!(from.usage, DescriptorHeapVisibility::CpuOnly(_)),
+            "shader-visible heaps are not read"
+        );
         if !core::ptr::eq(from.device(), self.device()) && from.device().id() != self.device().id() {
             return Err(DescriptorError::Foreign);
         }

@@ -1,7 +1,7 @@
 //! Descriptors: what shaders are told of resources and samplers, in heaps of equal slots, on every API alike.
 //!
 //! ```text
-//!               ╭ StagingHeap ╮  copy  ╭ ShaderVisibleHeap ──────────────────╮
+//!               ╭ CpuDescriptorHeap ╮  copy  ╭ ShaderVisibleHeap ──────────────────╮
 //!   a new view ►│ pages       │ ──────►│ slots │ tables │ chunks │ driver's  │◄ shaders
 //!               ╰─────────────╯        ╰───▲───┴───▲────┴───▲────┴───────────╯
 //!         SamplerCache, bindless ──────────╯       │        ╰── TransientDescriptors
@@ -17,7 +17,7 @@
 //!
 //! | what you have | what you use |
 //! |---|---|
-//! | a view of a resource that was just made, a render target | a [`StagingHeap`] of its kind; a [`StagingCache`] where one thread makes many |
+//! | a view of a resource that was just made, a render target | a [`CpuDescriptorHeap`] of its kind; a [`CpuDescriptorCache`] where one thread makes many |
 //! | a texture that shaders find by a number | [`ShaderVisibleHeap::insert`]: a [`DescriptorSlot`] |
 //! | a sampler | [`SamplerCache`]: an index, the same for all who want the same |
 //! | a material, a pass: a table that changes seldom | [`BindingSet`]; or a [`DescriptorRange`], whose owner you are |
@@ -50,6 +50,8 @@
 mod binding_layout;
 mod binding_set;
 mod chunk_set;
+mod cpu_cache;
+mod cpu_heap;
 mod error;
 mod generation;
 mod heap;
@@ -59,14 +61,14 @@ mod sampler_cache;
 mod shader_visible_heap;
 mod slot_set;
 mod slots;
-mod staging_cache;
-mod staging_heap;
 mod statistics;
 mod tables;
 mod transient;
 
-pub use binding_layout::{BindFrequency, Binding, BindingLayout, BindingPlace};
-pub use binding_set::{BindingSet, CommittedSet};
+pub use binding_layout::{BindFrequency, Binding, BindingLayout, BindingLocation};
+pub use binding_set::{BindingSet, BoundSet};
+pub use cpu_cache::CpuDescriptorCache;
+pub use cpu_heap::{CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange};
 pub use error::{DescriptorError, Region};
 pub use heap::Fill;
 pub use range::DescriptorRange;
@@ -74,7 +76,5 @@ pub use regions::ShaderVisibleHeapDesc;
 pub use sampler_cache::{CachedSampler, SamplerCache};
 pub use shader_visible_heap::{ShaderVisibleHeap, ShaderVisibleStatistics};
 pub use slots::{DescriptorSlot, Keep};
-pub use staging_cache::StagingCache;
-pub use staging_heap::{StagingHeap, StagingHeapDesc, StagingRange};
-pub use statistics::HeapStatistics;
-pub use transient::{TablePlace, TransientDescriptors, TransientTable};
+pub use statistics::DescriptorHeapStatistics;
+pub use transient::{TableLocation, TransientDescriptors, TransientTable};

@@ -5,9 +5,9 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
+use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, check_range};
 use super::shader_visible_heap::{Shared, Spot};
-use super::staging_heap::{StagingHeap, StagingRange};
 use crate::device::DescriptorDevice;
 
 /// Descriptors in a row that shaders see, for as long as this lives. Dropping it retires them: they come back when all
@@ -20,8 +20,8 @@ use crate::device::DescriptorDevice;
 ///
 /// ```compile_fail
 /// # use allotment::descriptor::DescriptorRange;
-/// # use allotment::device::host::HostDevice;
-/// fn twice(range: DescriptorRange<HostDevice>) {
+/// # use allotment::device::simulated::SimulatedGpu;
+/// fn twice(range: DescriptorRange<SimulatedGpu>) {
 ///     drop(range);
 ///     drop(range);
 /// }
@@ -29,8 +29,8 @@ use crate::device::DescriptorDevice;
 ///
 /// ```compile_fail
 /// # use allotment::descriptor::DescriptorRange;
-/// # use allotment::device::host::HostDevice;
-/// fn copied(range: &DescriptorRange<HostDevice>) -> DescriptorRange<HostDevice> {
+/// # use allotment::device::simulated::SimulatedGpu;
+/// fn copied(range: &DescriptorRange<SimulatedGpu>) -> DescriptorRange<SimulatedGpu> {
 ///     range.clone()
 /// }
 /// ```
@@ -78,8 +78,8 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     pub fn copy_from(
         &mut self,
         at: u32,
-        staging: &StagingHeap<D>,
-        range: &StagingRange,
+        staging: &CpuDescriptorHeap<D>,
+        range: &CpuDescriptorRange,
     ) -> Result<(), DescriptorError> {
         let count = range.count();
         self.check_writable(at, count)?;

@@ -12,14 +12,14 @@ use core::ops::Range;
 
 use super::error::DescriptorError;
 use super::heap::Fill;
-use crate::device::{ShaderHeapLimits, ShaderKind};
+use crate::device::{ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 
 /// A shader-visible heap to be made: how many descriptors each region has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShaderVisibleHeapDesc {
     /// What it is of.
-    pub kind: ShaderKind,
+    pub kind: ShaderVisibleHeapType,
     /// Single slots whose index stays: bindless resources, samplers. At most 2^24.
     pub slots: u32,
     /// For ranges that live long: those of binding sets.
@@ -38,14 +38,14 @@ impl ShaderVisibleHeapDesc {
     #[must_use]
     pub fn resources() -> Self {
         let (slots, tables, transient, chunk) = (131_072, 16_384, 65_536, 256);
-        Self { kind: ShaderKind::Resource, slots, tables, transient, chunk, fill: Fill::default() }
+        Self { kind: ShaderVisibleHeapType::Resource, slots, tables, transient, chunk, fill: Fill::default() }
     }
 
     /// A heap of samplers: 1,536 slots, 192 in tables and 256 in chunks of 32, so that it fits where there are 2,048.
     #[must_use]
     pub fn samplers() -> Self {
         let (slots, tables, transient, chunk) = (1536, 192, 256, 32);
-        Self { kind: ShaderKind::Sampler, slots, tables, transient, chunk, fill: Fill::default() }
+        Self { kind: ShaderVisibleHeapType::Sampler, slots, tables, transient, chunk, fill: Fill::default() }
     }
 
     /// The same with regions of other sizes.
@@ -94,7 +94,7 @@ const MOST: u32 = 1 << 30;
 impl Regions {
     pub(super) fn new(
         desc: &ShaderVisibleHeapDesc,
-        limits: &ShaderHeapLimits,
+        limits: &ShaderVisibleHeapLimits,
     ) -> Result<Self, DescriptorError> {
         let alignment = u64::from(limits.table_alignment.max(1));
         let up = |value: u64| value.next_multiple_of(alignment);
@@ -134,8 +134,8 @@ impl Regions {
 mod tests {
     use super::*;
 
-    const LIMITS: ShaderHeapLimits =
-        ShaderHeapLimits { max_capacity: 2048, reserved: 16, table_alignment: 4 };
+    const LIMITS: ShaderVisibleHeapLimits =
+        ShaderVisibleHeapLimits { max_capacity: 2048, reserved: 16, table_alignment: 4 };
 
     #[test]
     fn regions_follow_each_other_at_their_alignment_and_leave_the_drivers_at_the_end() {
@@ -149,7 +149,10 @@ mod tests {
     fn regions_beyond_the_devices_limit_are_refused_with_the_numbers() {
         let desc = ShaderVisibleHeapDesc::samplers().with_regions(2000, 30, 0);
         let refused = DescriptorError::OverLimit { requested: 2048, reserved: 16, limit: 2047 };
-        assert_eq!(Regions::new(&desc, &ShaderHeapLimits { max_capacity: 2047, ..LIMITS }), Err(refused));
+        assert_eq!(
+            Regions::new(&desc, &ShaderVisibleHeapLimits { max_capacity: 2047, ..LIMITS }),
+            Err(refused)
+        );
         assert!(Regions::new(&desc, &LIMITS).is_ok());
         let huge = desc.with_regions(u32::MAX, u32::MAX, u32::MAX);
         assert!(matches!(Regions::new(&huge, &LIMITS), Err(DescriptorError::OverLimit { .. })));

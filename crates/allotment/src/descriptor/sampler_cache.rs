@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use super::error::DescriptorError;
 use super::shader_visible_heap::ShaderVisibleHeap;
 use super::slots::DescriptorSlot;
-use crate::device::{DescriptorDevice, SamplerDesc, ShaderKind};
-use crate::lifetime::{Reclaimed, RetireQueue};
+use crate::device::{DescriptorDevice, SamplerDesc, ShaderVisibleHeapType};
+use crate::lifetime::{Reclaimed, ReleaseQueue};
 use crate::memory::Allocator;
 use crate::sync::locked;
 
@@ -25,11 +25,11 @@ use crate::sync::locked;
 ///
 /// use allotment::descriptor::{SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc};
 /// use allotment::device::SamplerDesc;
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::{Allocator, AllocatorDesc};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
 /// let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::samplers())?;
@@ -49,7 +49,7 @@ struct Inner<D: DescriptorDevice> {
     heap: ShaderVisibleHeap<D>,
     entries: Mutex<HashMap<SamplerDesc, Entry<D>>>,
     /// Descriptions whose last user went, and in which round of theirs.
-    idle: RetireQueue<(SamplerDesc, u64)>,
+    idle: ReleaseQueue<(SamplerDesc, u64)>,
 }
 
 struct Entry<D: DescriptorDevice> {
@@ -76,11 +76,11 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     ///
     /// [`DescriptorError::WrongKind`] where the heap is of resources.
     pub fn new(heap: ShaderVisibleHeap<D>) -> Result<Self, DescriptorError> {
-        if heap.kind() != ShaderKind::Sampler {
-            let (expected, found) = (ShaderKind::Sampler.into(), heap.kind().into());
+        if heap.kind() != ShaderVisibleHeapType::Sampler {
+            let (expected, found) = (ShaderVisibleHeapType::Sampler.into(), heap.kind().into());
             return Err(DescriptorError::WrongKind { expected, found });
         }
-        let idle = RetireQueue::new(heap.tracker());
+        let idle = ReleaseQueue::new(heap.tracker());
         Ok(Self { inner: Arc::new(Inner { heap, entries: Mutex::default(), idle }) })
     }
 
@@ -216,7 +216,7 @@ impl<D: DescriptorDevice> Drop for Inner<D> {
             .into_values()
             .map(|entry| Orphan { device: device.clone(), sampler: Some(entry.sampler) })
             .collect();
-        RetireQueue::new(self.heap.tracker()).retire(samplers);
+        ReleaseQueue::new(self.heap.tracker()).retire(samplers);
     }
 }
 
@@ -310,12 +310,12 @@ mod tests {
     use super::*;
     use crate::AllocatorDesc;
     use crate::descriptor::ShaderVisibleHeapDesc;
-    use crate::device::host::{HostDevice, Profile};
+    use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::lifetime::SubmissionTracker;
 
     #[test]
     fn a_sampler_with_more_users_than_32_bits_count_stays_as_long_as_one_has_it() {
-        let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
         let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::samplers()).unwrap();

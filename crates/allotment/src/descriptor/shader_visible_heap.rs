@@ -31,11 +31,13 @@ use super::heap::{DeviceHeap, Fill};
 use super::range::DescriptorRange;
 use super::regions::{Regions, ShaderVisibleHeapDesc};
 use super::slots::{DescriptorSlot, Keep, Slots};
-use super::statistics::HeapStatistics;
+use super::statistics::DescriptorHeapStatistics;
 use super::tables::Tables;
 use super::transient::TransientDescriptors;
-use crate::device::{DescriptorDevice, HeapUse, ShaderHeapLimits, ShaderKind};
-use crate::lifetime::{Reclaimed, Recording, RetireQueue, RetireStatistics, SubmissionTracker};
+use crate::device::{
+    DescriptorDevice, DescriptorHeapVisibility, ShaderVisibleHeapLimits, ShaderVisibleHeapType,
+};
+use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
 use crate::memory::Allocator;
 use crate::sync::locked;
 
@@ -45,19 +47,19 @@ use crate::sync::locked;
 /// use std::sync::Arc;
 ///
 /// use allotment::descriptor::{ShaderVisibleHeap, ShaderVisibleHeapDesc};
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::device::{BufferDesc, BufferUse, DescriptorDevice};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::memory::MappedBuffer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
 /// let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?;
 ///
 /// // Something for shaders to read, which lives as long as its slot can be read.
-/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
 /// let albedo = Arc::new(MappedBuffer::new(&allocator, &BufferDesc::new(256).into(), &desc)?);
 /// // SAFETY: the buffer is live, and the range lies in it.
 /// let descriptor = unsafe { device.buffer_descriptor(albedo.handle(), 0..256, BufferUse::ReadOnly) };
@@ -67,7 +69,7 @@ use crate::sync::locked;
 /// // A recording binds the heap that it begins with.
 /// let recording = tracker.record("a frame");
 /// let transient = heap.begin(&recording)?;
-/// let bind: &allotment::device::host::HostDescriptorHeap = transient.heap();
+/// let bind: &allotment::device::simulated::HostDescriptorHeap = transient.heap();
 /// # let _ = bind;
 ///
 /// heap.remove(slot)?;
@@ -86,11 +88,11 @@ pub struct ShaderVisibleHeap<D: DescriptorDevice> {
 #[non_exhaustive]
 pub struct ShaderVisibleStatistics {
     /// Bindless slots.
-    pub slots: HeapStatistics,
+    pub slots: DescriptorHeapStatistics,
     /// Long-lived tables.
-    pub tables: HeapStatistics,
+    pub tables: DescriptorHeapStatistics,
     /// Chunks of recordings, in the heap that recordings begin with now.
-    pub transient: HeapStatistics,
+    pub transient: DescriptorHeapStatistics,
     /// How often the heap was replaced.
     pub generation: u32,
     /// Descriptors of the device's heap: regions, what keeps them aligned, and what the driver keeps for itself.
@@ -101,15 +103,15 @@ pub struct ShaderVisibleStatistics {
 pub(super) struct Shared<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     pub(super) tracker: SubmissionTracker,
-    pub(super) kind: ShaderKind,
-    limits: ShaderHeapLimits,
+    pub(super) kind: ShaderVisibleHeapType,
+    limits: ShaderVisibleHeapLimits,
     pub(super) slots: Slots,
     pub(super) tables: Tables,
     /// Nothing once the heap is gone. Read by who writes descriptors, written when the heap is replaced.
     live: RwLock<Option<Live<D>>>,
     /// Had by who replaces the heap.
     replacing: Mutex<()>,
-    retired: RetireQueue<Gone<D>>,
+    retired: ReleaseQueue<Gone<D>>,
     /// Room for what goes with what comes back.
     kept: Mutex<Vec<Kept<D>>>,
     /// Lists of chunks, empty, to be used again.
@@ -166,7 +168,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         desc: ShaderVisibleHeapDesc,
     ) -> Result<Self, DescriptorError> {
         let device = allocator.device();
-        if !tracker.is_over(device) {
+        if !tracker.tracks(device) {
             return Err(DescriptorError::Foreign);
         }
         let limits = *device.descriptor_limits().shader_visible(desc.kind);
@@ -186,7 +188,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             tables,
             live: RwLock::new(Some(live)),
             replacing: Mutex::new(()),
-            retired: RetireQueue::new(tracker),
+            retired: ReleaseQueue::new(tracker),
             kept: Mutex::new(Vec::with_capacity(KEPT)),
             lists: Mutex::new((0..LISTS).map(|_| Vec::with_capacity(CHUNKS)).collect()),
             unclear: AtomicBool::new(false),
@@ -202,7 +204,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// What it is of.
     #[must_use]
-    pub fn kind(&self) -> ShaderKind {
+    pub fn kind(&self) -> ShaderVisibleHeapType {
         self.shared.kind
     }
 
@@ -324,7 +326,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// [`DescriptorError::Foreign`] where the recording is another tracker's, [`DescriptorError::Owning`] where nothing
     /// that is given back waits for it.
     pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
-        if !recording.tracker().is_same(&self.shared.tracker) {
+        if !recording.tracker().ptr_eq(&self.shared.tracker) {
             return Err(DescriptorError::Foreign);
         }
         if recording.is_owning() {
@@ -378,7 +380,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         ShaderVisibleStatistics {
             slots: self.shared.slots.statistics(),
             tables: self.shared.tables.statistics(),
-            transient: current.map_or_else(HeapStatistics::default, |current| current.statistics()),
+            transient: current.map_or_else(DescriptorHeapStatistics::default, |current| current.statistics()),
             generation: current.map_or(0, |current| current.number),
             capacity: current.map_or(0, |current| current.heap.capacity()),
         }
@@ -386,13 +388,13 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// What is on its way back: how many things, and since when.
     #[must_use]
-    pub fn retiring(&self) -> RetireStatistics {
+    pub fn retiring(&self) -> ReleaseStatistics {
         self.shared.retired.statistics()
     }
 
     /// Waits until everything that was given back is back, at most for `timeout`, or until what is left waits for a
     /// recording that is open.
-    pub fn drain(&self, timeout: Duration) -> RetireStatistics {
+    pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         let shared = &self.shared;
         shared.retired.drain(timeout, |gone| drop(shared.come_back(gone)))
     }
@@ -662,12 +664,12 @@ impl<D: DescriptorDevice> Shared<D> {
 
     pub(super) fn exhausted(
         &self,
-        kind: ShaderKind,
+        kind: ShaderVisibleHeapType,
         region: Region,
         requested: u32,
-        statistics: &HeapStatistics,
+        statistics: &DescriptorHeapStatistics,
     ) -> DescriptorError {
-        let HeapStatistics { free, largest_free: largest, retiring, .. } = *statistics;
+        let DescriptorHeapStatistics { free, largest_free: largest, retiring, .. } = *statistics;
         let wait = if retiring > 0 { self.retired.wait_for() } else { None };
         DescriptorError::Exhausted { kind: kind.into(), region, requested, free, largest, retiring, wait }
     }
@@ -824,7 +826,7 @@ struct Last<'a, T: Send + 'static> {
 
 impl<T: Send + 'static> Drop for Last<'_, T> {
     fn drop(&mut self) {
-        self.what.take().into_iter().for_each(|what| RetireQueue::new(self.tracker).retire(what));
+        self.what.take().into_iter().for_each(|what| ReleaseQueue::new(self.tracker).retire(what));
     }
 }
 
@@ -835,7 +837,7 @@ fn new_mirror<D: DescriptorDevice>(
 ) -> Result<DeviceHeap<D>, DescriptorError> {
     // A heap of nothing but chunks has nothing to mirror, and there are no heaps of nothing.
     let kept = generation.regions.kept().max(1);
-    let mirror = DeviceHeap::new(allocator, HeapUse::Staging(generation.heap.kind()), kept)?;
+    let mirror = DeviceHeap::new(allocator, DescriptorHeapVisibility::CpuOnly(generation.heap.kind()), kept)?;
     // SAFETY: nobody else knows of it.
     unsafe { mirror.fill(0..kept, Fill::Null) }?;
     Ok(mirror)
@@ -879,11 +881,11 @@ impl<D: DescriptorDevice> fmt::Debug for ShaderVisibleHeap<D> {
 mod tests {
     use super::*;
     use crate::AllocatorDesc;
-    use crate::device::host::{HostDevice, Profile};
+    use crate::device::simulated::{Profile, SimulatedGpu};
 
     #[test]
     fn a_heap_whose_replacements_can_be_counted_no_more_is_not_replaced() {
-        let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
         let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_chunk(4);

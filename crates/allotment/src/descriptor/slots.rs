@@ -5,7 +5,7 @@
 //! when nothing can read it any more. A slot owns what it points at, if it is told to, until then.
 //!
 //! A slot counts its handles with 32 bits. One that has had them all is not used again, so that no handle of the past is
-//! ever good: it stays in use for the [statistics](super::HeapStatistics::used).
+//! ever good: it stays in use for the [statistics](super::DescriptorHeapStatistics::used).
 
 use core::any::Any;
 use core::fmt;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
 use super::slot_set::SlotSet;
-use super::statistics::{HeapStatistics, Usage};
+use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 
 /// What lives as long as a descriptor that points at it may be read: an `Arc` of an
@@ -152,7 +152,7 @@ impl Slots {
         locked(&self.inner).usage.failures += 1;
     }
 
-    pub(super) fn statistics(&self) -> HeapStatistics {
+    pub(super) fn statistics(&self) -> DescriptorHeapStatistics {
         let inner = locked(&self.inner);
         // Slots are handed out one by one.
         let largest = u32::from(inner.usage.used < inner.capacity);

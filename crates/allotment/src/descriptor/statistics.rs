@@ -3,7 +3,7 @@
 /// How full a heap is, or one of its regions. All counts are of descriptors but where they say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HeapStatistics {
+pub struct DescriptorHeapStatistics {
     /// That there are.
     pub capacity: u32,
     /// In use: handed out, and not come back yet.
@@ -22,7 +22,7 @@ pub struct HeapStatistics {
     pub failures: u64,
 }
 
-impl HeapStatistics {
+impl DescriptorHeapStatistics {
     /// How much of what is free cannot be had in one piece: 0 for none of it, nearly 1 for nearly all.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
@@ -52,9 +52,14 @@ impl Usage {
         self.used -= count;
     }
 
-    pub(super) fn statistics(&self, capacity: u32, largest_free: u32, pages: u32) -> HeapStatistics {
+    pub(super) fn statistics(
+        &self,
+        capacity: u32,
+        largest_free: u32,
+        pages: u32,
+    ) -> DescriptorHeapStatistics {
         let Self { used, peak, retiring, failures } = *self;
         let free = capacity - used;
-        HeapStatistics { capacity, used, peak, free, largest_free, retiring, pages, failures }
+        DescriptorHeapStatistics { capacity, used, peak, free, largest_free, retiring, pages, failures }
     }
 }

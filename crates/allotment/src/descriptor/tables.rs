@@ -13,7 +13,7 @@ use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, Virtua
 
 use super::error::DescriptorError;
 use super::regions::Regions;
-use super::statistics::{HeapStatistics, Usage};
+use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 use crate::table::AppendTable;
 
@@ -142,7 +142,7 @@ impl Tables {
         locked(&self.inner).usage.failures += 1;
     }
 
-    pub(super) fn statistics(&self) -> HeapStatistics {
+    pub(super) fn statistics(&self) -> DescriptorHeapStatistics {
         let inner = locked(&self.inner);
         let largest = inner.block.as_ref().map_or(0, VirtualBlock::largest_free);
         inner.usage.statistics(inner.region.len() as u32, largest as u32, 1)

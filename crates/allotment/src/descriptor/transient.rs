@@ -19,18 +19,18 @@ use core::fmt;
 use core::marker::PhantomData;
 use std::sync::Arc;
 
+use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, Region, check_range};
 use super::generation::{Chunk, Generation};
 use super::heap::Fill;
 use super::range::DescriptorRange;
 use super::shader_visible_heap::Shared;
-use super::staging_heap::{StagingHeap, StagingRange};
 use crate::device::DescriptorDevice;
 use crate::lifetime::RecordingId;
 
 /// Where descriptors are that shaders see, as one recording sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TablePlace {
+pub struct TableLocation {
     /// The index of the first one in the heap.
     pub first: u32,
     /// How many there are.
@@ -45,12 +45,12 @@ pub struct TablePlace {
 ///
 /// ```
 /// fn send<T: Send>() {}
-/// send::<allotment::descriptor::TransientDescriptors<allotment::device::host::HostDevice>>();
+/// send::<allotment::descriptor::TransientDescriptors<allotment::device::simulated::SimulatedGpu>>();
 /// ```
 ///
 /// ```compile_fail
 /// fn share<T: Sync>() {}
-/// share::<allotment::descriptor::TransientDescriptors<allotment::device::host::HostDevice>>();
+/// share::<allotment::descriptor::TransientDescriptors<allotment::device::simulated::SimulatedGpu>>();
 /// ```
 pub struct TransientDescriptors<D: DescriptorDevice> {
     /// The next free descriptor of the current chunk; a multiple of the alignment, and at most `end`.
@@ -115,7 +115,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
     ///
     /// [`DescriptorError::Replaced`] where the heap was replaced since the recording began, and the table came after
     /// that; [`DescriptorError::Foreign`] where it is another heap's.
-    pub fn place(&self, range: &DescriptorRange<D>) -> Result<TablePlace, DescriptorError> {
+    pub fn place(&self, range: &DescriptorRange<D>) -> Result<TableLocation, DescriptorError> {
         if !Arc::ptr_eq(range.shared(), &self.shared) {
             return Err(DescriptorError::Foreign);
         }
@@ -124,8 +124,8 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
     }
 
     #[inline]
-    fn place_of(&self, first: u32, count: u32) -> TablePlace {
-        TablePlace { first, count, gpu: self.base + u64::from(first) * u64::from(self.stride) }
+    fn place_of(&self, first: u32, count: u32) -> TableLocation {
+        TableLocation { first, count, gpu: self.base + u64::from(first) * u64::from(self.stride) }
     }
 
     /// `count` descriptors in a row, to be written now.
@@ -224,7 +224,7 @@ impl<D: DescriptorDevice> TransientTable<'_, D> {
     /// Where it is, to be kept.
     #[inline]
     #[must_use]
-    pub fn place(&self) -> TablePlace {
+    pub fn place(&self) -> TableLocation {
         self.transient.place_of(self.first, self.count)
     }
 
@@ -252,8 +252,8 @@ impl<D: DescriptorDevice> TransientTable<'_, D> {
     pub fn copy_from(
         &mut self,
         at: u32,
-        staging: &StagingHeap<D>,
-        range: &StagingRange,
+        staging: &CpuDescriptorHeap<D>,
+        range: &CpuDescriptorRange,
     ) -> Result<(), DescriptorError> {
         check_range(at, range.count(), self.count)?;
         staging.copied(range, |heap, first| {

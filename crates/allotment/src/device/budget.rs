@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::ledger::Ledger;
-use super::{DeviceProperties, HeapBudget, HeapIndex};
+use super::{DeviceProperties, MemoryHeapBudget, MemoryHeapIndex};
 use crate::sync::locked;
 
 /// As many heaps as a device can have.
@@ -24,7 +24,7 @@ struct Told {
     at: Instant,
     /// [`Ledger::changes`] then.
     changes: u64,
-    heaps: [HeapBudget; MAX_HEAPS],
+    heaps: [MemoryHeapBudget; MAX_HEAPS],
 }
 
 impl Budgets {
@@ -33,33 +33,33 @@ impl Budgets {
     /// the desktop and other programs want some too.
     pub(crate) fn of<E>(
         &self,
-        heap: HeapIndex,
+        heap: MemoryHeapIndex,
         properties: &DeviceProperties,
         ledger: &Ledger<E>,
-        ask: Option<impl FnOnce() -> [HeapBudget; MAX_HEAPS]>,
-    ) -> HeapBudget {
+        ask: Option<impl FnOnce() -> [MemoryHeapBudget; MAX_HEAPS]>,
+    ) -> MemoryHeapBudget {
         let Some(size) = properties.heaps.get(heap.get()).map(|heap| heap.size) else {
-            return HeapBudget::default();
+            return MemoryHeapBudget::default();
         };
-        let estimate = HeapBudget { usage: ledger.bytes(heap), budget: (size / 5 * 4).max(1) };
+        let estimate = MemoryHeapBudget { usage: ledger.bytes(heap), budget: (size / 5 * 4).max(1) };
         let Some(ask) = ask else { return estimate };
-        let HeapBudget { usage, budget } = self.told(heap, ledger.changes(), ask);
+        let MemoryHeapBudget { usage, budget } = self.told(heap, ledger.changes(), ask);
         // Some drivers say nothing of some heaps, or know a budget and do not count.
         if budget == 0 {
             return estimate;
         }
         let usage = if usage == 0 { estimate.usage } else { usage };
-        HeapBudget { usage, budget: budget.min(size) }
+        MemoryHeapBudget { usage, budget: budget.min(size) }
     }
 
     /// What the driver says of a heap. `changes` was read before, so that no answer seems newer than it is.
     fn told(
         &self,
-        heap: HeapIndex,
+        heap: MemoryHeapIndex,
         changes: u64,
-        ask: impl FnOnce() -> [HeapBudget; MAX_HEAPS],
-    ) -> HeapBudget {
-        // Held while the driver is asked, so that many who ask at once ask it once.
+        ask: impl FnOnce() -> [MemoryHeapBudget; MAX_HEAPS],
+    ) -> MemoryHeapBudget {
+        // Unique while the driver is asked, so that many who ask at once ask it once.
         let mut last = locked(&self.0);
         let at = Instant::now();
         let is_fresh =

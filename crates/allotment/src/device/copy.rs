@@ -123,7 +123,7 @@ impl<D: Device> fmt::Debug for ImageCopy<'_, D> {
 
 /// All texels of an image into another one of the same description: all mip levels, array layers, samples, and
 /// aspects. Which images can be copied so, [`Device::is_copyable_image`] says.
-pub struct WholeImageCopy<'a, D: Device> {
+pub struct FullImageCopy<'a, D: Device> {
     /// The image to read.
     pub from: &'a D::Image,
     /// The image to write, another one. It is as it was made: nobody has changed its state since.
@@ -136,17 +136,17 @@ pub struct WholeImageCopy<'a, D: Device> {
     pub after: D::ImageState,
 }
 
-impl<D: Device> Clone for WholeImageCopy<'_, D> {
+impl<D: Device> Clone for FullImageCopy<'_, D> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<D: Device> Copy for WholeImageCopy<'_, D> {}
+impl<D: Device> Copy for FullImageCopy<'_, D> {}
 
-impl<D: Device> fmt::Debug for WholeImageCopy<'_, D> {
+impl<D: Device> fmt::Debug for FullImageCopy<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WholeImageCopy")
+        f.debug_struct("FullImageCopy")
             .field("from", &self.from)
             .field("to", &self.to)
             .field("info", &self.info)
@@ -245,7 +245,7 @@ impl TexelBlock {
 mod tests {
     use super::*;
     use crate::Alignment;
-    use crate::device::host::Profile;
+    use crate::device::simulated::Profile;
 
     fn limits(row: u64, offset: u64) -> Limits {
         let mut limits = Profile::named("integrated").unwrap().limits;

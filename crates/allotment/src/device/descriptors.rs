@@ -22,7 +22,7 @@ use crate::Alignment;
 
 /// What a descriptor is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DescriptorKind {
+pub enum DescriptorHeapType {
     /// Buffers and images that shaders read and write.
     Resource,
     /// How shaders sample images.
@@ -33,12 +33,12 @@ pub enum DescriptorKind {
     DepthStencil,
 }
 
-impl DescriptorKind {
+impl DescriptorHeapType {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Resource, Self::Sampler, Self::RenderTarget, Self::DepthStencil];
 }
 
-impl fmt::Display for DescriptorKind {
+impl fmt::Display for DescriptorHeapType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resource => "resource",
@@ -52,42 +52,42 @@ impl fmt::Display for DescriptorKind {
 /// What shaders can see descriptors of. There is no word for a shader-visible heap of render targets, since there is
 /// no such heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ShaderKind {
+pub enum ShaderVisibleHeapType {
     /// Buffers and images.
     Resource,
     /// Samplers.
     Sampler,
 }
 
-impl ShaderKind {
+impl ShaderVisibleHeapType {
     /// Both of them.
     pub const ALL: [Self; 2] = [Self::Resource, Self::Sampler];
 }
 
-impl From<ShaderKind> for DescriptorKind {
-    fn from(kind: ShaderKind) -> Self {
+impl From<ShaderVisibleHeapType> for DescriptorHeapType {
+    fn from(kind: ShaderVisibleHeapType) -> Self {
         match kind {
-            ShaderKind::Resource => Self::Resource,
-            ShaderKind::Sampler => Self::Sampler,
+            ShaderVisibleHeapType::Resource => Self::Resource,
+            ShaderVisibleHeapType::Sampler => Self::Sampler,
         }
     }
 }
 
 /// Who reads a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HeapUse {
-    /// The CPU alone, which copies from there.
-    Staging(DescriptorKind),
-    /// The GPU. The CPU writes there and reads nothing back.
-    ShaderVisible(ShaderKind),
+pub enum DescriptorHeapVisibility {
+    /// Descriptors that the CPU writes and copies from; shaders never read them.
+    CpuOnly(DescriptorHeapType),
+    /// Descriptors that shaders read. The CPU writes them and reads nothing back.
+    ShaderVisible(ShaderVisibleHeapType),
 }
 
-impl HeapUse {
+impl DescriptorHeapVisibility {
     /// What the descriptors are of.
     #[must_use]
-    pub fn kind(self) -> DescriptorKind {
+    pub fn kind(self) -> DescriptorHeapType {
         match self {
-            Self::Staging(kind) => kind,
+            Self::CpuOnly(kind) => kind,
             Self::ShaderVisible(kind) => kind.into(),
         }
     }
@@ -97,14 +97,14 @@ impl HeapUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DescriptorHeapDesc {
     /// Who reads it, and what it is of.
-    pub usage: HeapUse,
+    pub usage: DescriptorHeapVisibility,
     /// Descriptors, at least 1, and no more than [`DescriptorLimits`] say where shaders see it.
     pub capacity: u32,
 }
 
 /// What a device can do with the shader-visible heaps of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShaderHeapLimits {
+pub struct ShaderVisibleHeapLimits {
     /// Descriptors that a heap can have, those that the driver keeps for itself included. 0 where there are no such
     /// heaps.
     pub max_capacity: u32,
@@ -118,10 +118,10 @@ pub struct ShaderHeapLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimits {
     /// Of resources.
-    pub resources: ShaderHeapLimits,
+    pub resources: ShaderVisibleHeapLimits,
     /// Of samplers.
-    pub samplers: ShaderHeapLimits,
-    /// Bytes from one descriptor to the next, in the order of [`DescriptorKind::ALL`]. At least 1.
+    pub samplers: ShaderVisibleHeapLimits,
+    /// Bytes from one descriptor to the next, in the order of [`DescriptorHeapType::ALL`]. At least 1.
     pub strides: [u32; 4],
     /// Samplers that can exist at once, whether they are in a heap or not.
     pub max_samplers: u32,
@@ -138,10 +138,10 @@ pub struct DescriptorLimits {
 impl DescriptorLimits {
     /// Of shader-visible heaps of a kind.
     #[must_use]
-    pub fn shader_visible(&self, kind: ShaderKind) -> &ShaderHeapLimits {
+    pub fn shader_visible(&self, kind: ShaderVisibleHeapType) -> &ShaderVisibleHeapLimits {
         match kind {
-            ShaderKind::Resource => &self.resources,
-            ShaderKind::Sampler => &self.samplers,
+            ShaderVisibleHeapType::Resource => &self.resources,
+            ShaderVisibleHeapType::Sampler => &self.samplers,
         }
     }
 
@@ -165,14 +165,14 @@ impl DescriptorLimits {
 
     /// Bytes from one descriptor of a kind to the next.
     #[must_use]
-    pub fn stride(&self, kind: DescriptorKind) -> u32 {
+    pub fn stride(&self, kind: DescriptorHeapType) -> u32 {
         self.strides[kind as usize]
     }
 }
 
 /// Where a heap's first descriptor is. Those behind it are [`DescriptorLimits::stride`] apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeapAddress {
+pub struct DescriptorHeapAddress {
     /// To the CPU: an address, or a `D3D12_CPU_DESCRIPTOR_HANDLE`. 0 where there is none: where the driver keeps the
     /// descriptors in sets.
     pub cpu: u64,
@@ -225,7 +225,7 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     fn descriptor_limits(&self) -> DescriptorLimits;
 
     /// What a descriptor is of.
-    fn descriptor_kind(descriptor: &Self::Descriptor<'_>) -> DescriptorKind;
+    fn descriptor_kind(descriptor: &Self::Descriptor<'_>) -> DescriptorHeapType;
 
     /// Whether heaps of this device take such a descriptor. One that they do not take is not written, and tests and
     /// debug builds panic.
@@ -252,7 +252,7 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     unsafe fn create_descriptor_heap(
         &self,
         desc: &DescriptorHeapDesc,
-        memory: Option<HeapMemory<'_, Self>>,
+        memory: Option<DescriptorHeapBacking<'_, Self>>,
     ) -> Result<Self::DescriptorHeap, DeviceError>;
 
     /// Destroys a heap; the buffer that it stands in stays.
@@ -263,7 +263,7 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     unsafe fn destroy_descriptor_heap(&self, heap: Self::DescriptorHeap);
 
     /// Where a heap's descriptors are.
-    fn descriptor_heap_address(&self, heap: &Self::DescriptorHeap) -> HeapAddress;
+    fn descriptor_heap_address(&self, heap: &Self::DescriptorHeap) -> DescriptorHeapAddress;
 
     /// Writes a descriptor.
     ///
@@ -354,7 +354,7 @@ pub unsafe trait DescriptorDevice: Device + Sized {
 
 /// What a heap stands in, where it stands in a buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct HeapMemory<'a, D: Device> {
+pub struct DescriptorHeapBacking<'a, D: Device> {
     /// The buffer.
     pub buffer: &'a D::Buffer,
     /// Where the CPU writes its first byte.

@@ -49,11 +49,11 @@ pub enum DeviceError {
 #[non_exhaustive]
 pub enum MissingFeature {
     /// Vulkan's `timelineSemaphore`, core since 1.2 and before that of `VK_KHR_timeline_semaphore`, without which the
-    /// device can have no queues. Enable it and say `Enabled::TIMELINE_SEMAPHORE`.
+    /// device can have no queues. Enable it and say `EnabledFeatures::TIMELINE_SEMAPHORE`.
     TimelineSemaphore,
     /// The extensions by which memory is shared as handles of the types asked for: on Vulkan
     /// `VK_KHR_external_memory_fd`, `VK_EXT_external_memory_dma_buf`. Enable them and say
-    /// `Enabled::EXTERNAL_MEMORY_FD`, `Enabled::EXTERNAL_MEMORY_DMA_BUF`.
+    /// `EnabledFeatures::EXTERNAL_MEMORY_FD`, `EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF`.
     ExternalMemory,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for MissingFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TimelineSemaphore => {
-                "timelineSemaphore (Vulkan 1.2 or VK_KHR_timeline_semaphore), which queues need: enable it and say Enabled::TIMELINE_SEMAPHORE"
+                "timelineSemaphore (Vulkan 1.2 or VK_KHR_timeline_semaphore), which queues need: enable it and say EnabledFeatures::TIMELINE_SEMAPHORE"
             }
             Self::ExternalMemory => {
                 "the extension for a handle type (VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf): enable it and say so"

@@ -7,7 +7,9 @@ use core::sync::atomic::{
 use std::collections::{HashMap, hash_map};
 use std::sync::Mutex;
 
-use super::{DeviceError, DeviceProperties, HeapIndex, MemoryDesc, MemoryHandle, MemoryType, MemoryTypeMask};
+use super::{
+    DeviceError, DeviceProperties, MemoryDesc, MemoryHandle, MemoryHeapIndex, MemoryType, MemoryTypeMask,
+};
 use crate::sync::locked;
 
 /// The memory objects of a device. `E` is what its API wants remembered of each beside.
@@ -25,7 +27,7 @@ pub(crate) struct Ledger<E = ()> {
 
 #[derive(Debug)]
 struct Entry<E> {
-    heap: HeapIndex,
+    heap: MemoryHeapIndex,
     size: u64,
     extra: E,
 }
@@ -37,7 +39,7 @@ impl<E> Ledger<E> {
     }
 
     /// Bytes that were got of a heap.
-    pub(crate) fn bytes(&self, heap: HeapIndex) -> u64 {
+    pub(crate) fn bytes(&self, heap: MemoryHeapIndex) -> u64 {
         self.heaps.get(heap.get()).map_or(0, |bytes| bytes.load(Relaxed))
     }
 

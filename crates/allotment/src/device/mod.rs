@@ -26,7 +26,6 @@ pub mod d3d12;
 mod description;
 mod descriptors;
 mod error;
-pub mod host;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod ledger;
 mod memory;
@@ -35,6 +34,7 @@ mod properties;
 mod queue;
 mod resource;
 mod sampler;
+pub mod simulated;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
@@ -46,19 +46,20 @@ use core::ptr::NonNull;
 use core::time::Duration;
 
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
-pub use commands::CommandMemory;
-pub use copy::{BufferCopy, CopyDirection, ImageCopy, TexelBlock, TransferUsage, WholeImageCopy};
+pub use commands::CommandAllocator;
+pub use copy::{BufferCopy, CopyDirection, FullImageCopy, ImageCopy, TexelBlock, TransferUsage};
 pub use description::{DescriptionError, DescriptionLimit};
 pub use descriptors::{
-    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, HeapAddress,
-    HeapMemory, HeapUse, ShaderHeapLimits, ShaderKind,
+    BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
+    DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, ShaderVisibleHeapLimits,
+    ShaderVisibleHeapType,
 };
 pub use error::{DeviceError, MissingFeature};
 pub use memory::{MemoryDesc, MemoryHandle, Priority, PrioritySupport};
 pub(crate) use owned::{Mapped, OwnedMemory, Visibility, make_visible};
 pub use properties::{
-    Api, DedicatedNeed, DeviceProperties, HeapBudget, HeapIndex, Limits, MemoryHeap, MemoryProperties,
-    MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueInfo, QueueKind, Requirements,
+    Api, DedicatedNeed, DeviceProperties, Limits, MemoryHeap, MemoryHeapBudget, MemoryHeapIndex,
+    MemoryProperties, MemoryType, MemoryTypeIndex, MemoryTypeMask, QueueInfo, QueueKind, Requirements,
 };
 pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue};
 pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
@@ -105,7 +106,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// How much of a heap this process uses, and how much it should use. Zeros where there is no such heap.
     ///
     /// May cost a system call; the memory layer asks seldom.
-    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget;
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget;
 
     /// Gets memory from the driver. What its bytes hold is undefined.
     ///
@@ -298,7 +299,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// buffers.
     fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
 
-    /// Whether an image made so can be copied [as a whole](WholeImageCopy) into another one made so, by a queue for
+    /// Whether an image made so can be copied [as a whole](FullImageCopy) into another one made so, by a queue for
     /// graphics at least, so that it can be moved.
     fn is_copyable_image(&self, info: &Self::ImageInfo<'_>) -> bool;
 
@@ -358,7 +359,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// nothing else uses the subresource until the value is reached. Where queues own images (Vulkan's
     /// families, unless the image is shared by them), the queue is one of the owner's: nothing is handed over.
     ///
-    /// Each [copy of a whole image](WholeImageCopy) does so too: both images were made from its description, all of
+    /// Each [copy of a whole image](FullImageCopy) does so too: both images were made from its description, all of
     /// `from` is in the state `before`, and `to` is as it was made. No image is in two of them, nor in one of them and
     /// in an image copy of the same submission, and the memory of the two does not overlap. Nothing else uses either
     /// until the value is reached, and of their owners the same is true as above.

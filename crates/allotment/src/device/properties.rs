@@ -6,9 +6,9 @@ use core::fmt;
 
 /// Which heap; an index into [`DeviceProperties::heaps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HeapIndex(pub u8);
+pub struct MemoryHeapIndex(pub u8);
 
-impl HeapIndex {
+impl MemoryHeapIndex {
     /// The index as a number.
     #[must_use]
     pub const fn get(self) -> usize {
@@ -34,7 +34,7 @@ impl fmt::Display for MemoryTypeIndex {
     }
 }
 
-impl fmt::Display for HeapIndex {
+impl fmt::Display for MemoryHeapIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -111,7 +111,7 @@ pub struct MemoryHeap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryType {
     /// The heap that it takes from.
-    pub heap: HeapIndex,
+    pub heap: MemoryHeapIndex,
     /// What it can do.
     pub properties: MemoryProperties,
 }
@@ -201,7 +201,7 @@ impl DeviceProperties {
 
 /// How full a heap is, as the driver sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeapBudget {
+pub struct MemoryHeapBudget {
     /// Bytes in use by this process.
     pub usage: u64,
     /// Bytes that this process can use before the system starts to move memory out.

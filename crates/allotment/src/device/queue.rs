@@ -4,7 +4,7 @@ use core::fmt;
 
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 use super::DeviceError;
-use super::{BufferCopy, Device, ImageCopy, WholeImageCopy};
+use super::{BufferCopy, Device, FullImageCopy, ImageCopy};
 
 /// Which queue; an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,11 +27,11 @@ pub struct TimelinePoint {
 /// Work for a queue.
 ///
 /// ```
-/// use allotment::device::host::HostDevice;
+/// use allotment::device::simulated::SimulatedGpu;
 /// use allotment::device::{QueueIndex, Submission, TimelinePoint, TimelineValue};
 ///
 /// let waits = [TimelinePoint { queue: QueueIndex(1), value: TimelineValue(7) }];
-/// let submission: Submission<'_, HostDevice> = Submission { waits: &waits, ..Submission::default() };
+/// let submission: Submission<'_, SimulatedGpu> = Submission { waits: &waits, ..Submission::default() };
 /// assert!(submission.copies.is_empty() && submission.image_copies.is_empty());
 /// ```
 pub struct Submission<'a, D: Device> {
@@ -44,13 +44,13 @@ pub struct Submission<'a, D: Device> {
     /// order.
     pub image_copies: &'a [ImageCopy<'a, D>],
     /// Which images to copy then as a whole, in any order.
-    pub whole_images: &'a [WholeImageCopy<'a, D>],
+    pub full_images: &'a [FullImageCopy<'a, D>],
 }
 
 impl<D: Device> Default for Submission<'_, D> {
     /// Nothing to wait for and nothing to do.
     fn default() -> Self {
-        Self { waits: &[], copies: &[], image_copies: &[], whole_images: &[] }
+        Self { waits: &[], copies: &[], image_copies: &[], full_images: &[] }
     }
 }
 
@@ -75,7 +75,7 @@ impl<D: Device> Submission<'_, D> {
     pub(super) fn has_copies(&self) -> bool {
         self.copies.iter().any(|copy| copy.size > 0)
             || !self.image_copies.is_empty()
-            || !self.whole_images.is_empty()
+            || !self.full_images.is_empty()
     }
 }
 
@@ -85,7 +85,7 @@ impl<D: Device> fmt::Debug for Submission<'_, D> {
             .field("waits", &self.waits)
             .field("copies", &self.copies)
             .field("image_copies", &self.image_copies)
-            .field("whole_images", &self.whole_images)
+            .field("full_images", &self.full_images)
             .finish()
     }
 }

@@ -4,10 +4,10 @@
 //! ```text
 //!   SubmissionTracker     which recordings are open; what each queue was given, and has completed
 //!   ├── Recording         commands on their way: opened, carried over threads and frames, submitted or dropped
-//!   ├── RetireQueue<T>    keeps things until nothing that may use them is open or in flight
-//!   ├── DeferredDrop      the same for anything at all; its Owned<T> retires by being dropped
-//!   ├── Recycler<T>       hands things out again; CommandMemoryPool is one
-//!   └── FramePacer        at most so many frames in flight
+//!   ├── ReleaseQueue<T>    keeps things until nothing that may use them is open or in flight
+//!   ├── DeletionQueue      the same for anything at all; its Owned<T> retires by being dropped
+//!   ├── Recycler<T>       hands things out again; CommandAllocatorPool is one
+//!   └── FramesInFlight        at most so many frames in flight
 //! ```
 //!
 //! # The rule
@@ -26,41 +26,41 @@
 //!
 //! | what you have | what you use |
 //! |---|---|
-//! | an object with a destructor, shared or not | [`DeferredDrop::own`]; drop it where you like |
+//! | an object with a destructor, shared or not | [`DeletionQueue::own`]; drop it where you like |
 //! | a buffer or an image and its memory | `memory::OwningAllocator`, which does that |
-//! | tokens of one type, given back somewhere | [`RetireQueue::retire`], [`RetireQueue::reclaim`] |
-//! | something that one recording alone uses | [`RetireQueue::retire_with`]: goes with that submission, at once if it is discarded |
-//! | command pools, allocators, lists | [`CommandMemoryPool`] |
+//! | tokens of one type, given back somewhere | [`ReleaseQueue::retire`], [`ReleaseQueue::reclaim`] |
+//! | something that one recording alone uses | [`ReleaseQueue::retire_with`]: goes with that submission, at once if it is discarded |
+//! | command pools, allocators, lists | [`CommandAllocatorPool`] |
 //! | other things that are used again | [`Recycler`] |
-//! | a recording that stays open for minutes | [`SubmissionTracker::record_owning`], which holds back nothing but what it keeps |
+//! | a recording that stays open for minutes | [`SubmissionTracker::record_explicit`], which holds back nothing but what it keeps |
 
-mod command_memory;
-mod deferred_drop;
-mod frame_pacer;
+mod command_allocator;
+mod deletion_queue;
+mod frames_in_flight;
 mod order;
 mod orphan;
 mod owned;
 mod recording;
 mod recycler;
 mod registry;
-mod retire_queue;
+mod release_queue;
 mod shard;
 mod statistics;
-mod sync_set;
+mod timeline_points;
 mod timelines;
 mod tracker;
 mod wait_for;
 
-pub use command_memory::{CommandMemoryPool, RecordedInto};
-pub use deferred_drop::DeferredDrop;
-pub use frame_pacer::FramePacer;
+pub use command_allocator::{CommandAllocatorPool, PooledCommandAllocator};
+pub use deletion_queue::DeletionQueue;
+pub use frames_in_flight::FramesInFlight;
 pub use owned::Owned;
 pub use recording::{Recording, Refused};
 pub use recycler::{Recycler, RecyclerStatistics};
-pub use registry::{Fate, OpenRecording, RecordingId};
-pub use retire_queue::RetireQueue;
-pub use statistics::{Reclaimed, RetireStatistics};
-pub use sync_set::{MAX_QUEUES, SyncSet};
+pub use registry::{OpenRecording, RecordingId, RecordingStatus};
+pub use release_queue::ReleaseQueue;
+pub use statistics::{Reclaimed, ReleaseStatistics};
+pub use timeline_points::{MAX_QUEUES, TimelinePoints};
 pub use timelines::{ManualTimelines, Progress, Timeline, Timelines};
 pub use tracker::{SubmissionTracker, TooManyQueues, TrackerStatistics};
 pub use wait_for::WaitFor;

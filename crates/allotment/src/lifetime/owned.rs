@@ -3,12 +3,12 @@
 use core::ops::Deref;
 use std::sync::Arc;
 
-use super::deferred_drop::Home;
+use super::deletion_queue::Home;
 use super::registry::RecordingId;
 use super::tracker::SubmissionTracker;
 
 /// Owns something that the GPU uses. Dropping it, on whichever thread, retires what it owns; see
-/// [`DeferredDrop`](super::DeferredDrop). Put it in an [`Arc`] to share it.
+/// [`DeletionQueue`](super::DeletionQueue). Put it in an [`Arc`] to share it.
 #[derive(Debug)]
 pub struct Owned<T: Send + 'static> {
     /// Taken when dropped.

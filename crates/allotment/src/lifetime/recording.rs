@@ -3,14 +3,14 @@
 use core::error::Error;
 use core::fmt;
 
-use super::registry::{Fate, RecordingId};
+use super::registry::{RecordingId, RecordingStatus};
 use super::tracker::SubmissionTracker;
 use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
 
 /// Commands that somebody records, from the first until they are submitted or dropped.
 ///
 /// As long as it is open, nothing that is retired is dropped (unless it is
-/// [owning](SubmissionTracker::record_owning)): the commands may use whatever was alive when they were
+/// [owning](SubmissionTracker::record_explicit)): the commands may use whatever was alive when they were
 /// recorded. It may go from thread to thread and stay open for many frames. Dropping it says that its
 /// commands will never run. A command list that is submitted again and again stays open, by
 /// [`submit_and_keep`](Self::submit_and_keep), until it is reset.
@@ -55,13 +55,13 @@ impl Recording {
         Self { tracker, id, point: None, kept: false, owning, submitting: false }
     }
 
-    /// Whether it is [owning](SubmissionTracker::record_owning): what is retired while it is open does not wait for it.
+    /// Whether it is [owning](SubmissionTracker::record_explicit): what is retired while it is open does not wait for it.
     #[must_use]
     pub fn is_owning(&self) -> bool {
         self.owning
     }
 
-    /// The recording's name, for who keeps things [with it](super::RetireQueue::retire_with).
+    /// The recording's name, for who keeps things [with it](super::ReleaseQueue::retire_with).
     #[must_use]
     pub fn id(&self) -> RecordingId {
         self.id
@@ -146,9 +146,9 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         let fate = match self.point {
-            _ if self.kept || self.submitting => Fate::Unknown,
-            Some(point) => Fate::Submitted(point),
-            None => Fate::Discarded,
+            _ if self.kept || self.submitting => RecordingStatus::Unknown,
+            Some(point) => RecordingStatus::Submitted(point),
+            None => RecordingStatus::Discarded,
         };
         self.tracker.close(self.id, fate);
     }

@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::registry::RecordingId;
-use super::retire_queue::RetireQueue;
-use super::statistics::RetireStatistics;
+use super::release_queue::ReleaseQueue;
+use super::statistics::ReleaseStatistics;
 use super::tracker::SubmissionTracker;
 use crate::device::TimelinePoint;
 use crate::sync::checked::{AtomicU64, Mutex, locked};
@@ -32,7 +32,7 @@ const USUAL: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct Recycler<T: Send + 'static> {
-    retired: RetireQueue<T>,
+    retired: ReleaseQueue<T>,
     free: Mutex<Vec<T>>,
     most: usize,
     dropped: AtomicU64,
@@ -45,7 +45,7 @@ pub struct RecyclerStatistics {
     /// Things that can be had at once.
     pub free: usize,
     /// Things that were given back and may still be in use.
-    pub retired: RetireStatistics,
+    pub retired: ReleaseStatistics,
     /// Things that were dropped since more were free than are kept.
     pub dropped: u64,
 }
@@ -56,7 +56,7 @@ impl<T: Send + 'static> Recycler<T> {
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: usize) -> Self {
         let free = Mutex::new(Vec::with_capacity(most.min(USUAL)));
-        Self { retired: RetireQueue::new(tracker), free, most, dropped: AtomicU64::new(0) }
+        Self { retired: ReleaseQueue::new(tracker), free, most, dropped: AtomicU64::new(0) }
     }
 
     /// Something that nobody uses, the last that became free first.

@@ -32,7 +32,7 @@ pub struct RecordingId {
 /// What became of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fate {
+pub enum RecordingStatus {
     /// Nothing yet.
     Open,
     /// It was dropped, and no queue has ever seen it.
@@ -58,7 +58,7 @@ pub(super) enum Holds {
 #[derive(Debug)]
 struct Slot {
     number: u64,
-    fate: Fate,
+    fate: RecordingStatus,
     holds: Holds,
     label: &'static str,
     opened: Instant,
@@ -116,7 +116,8 @@ impl Registry {
         holds: Holds,
         opened: Instant,
     ) -> RecordingId {
-        let slot = Slot { number, fate: Fate::Open, holds, label, opened, previous: NONE, next: NONE };
+        let slot =
+            Slot { number, fate: RecordingStatus::Open, holds, label, opened, previous: NONE, next: NONE };
         let vacant = if self.vacant.len() > REMEMBERED { self.vacant.pop_front() } else { None };
         let index = match vacant {
             Some(index) => {
@@ -139,9 +140,12 @@ impl Registry {
     }
 
     /// Closes an open recording.
-    pub(super) fn close(&mut self, id: RecordingId, fate: Fate) {
+    pub(super) fn close(&mut self, id: RecordingId, fate: RecordingStatus) {
         let slot = &mut self.slots[id.slot as usize];
-        debug_assert!(slot.number == id.number && slot.fate == Fate::Open, "{id:?} is closed once");
+        debug_assert!(
+            slot.number == id.number && slot.fate == RecordingStatus::Open,
+            "{id:?} is closed once"
+        );
         slot.fate = fate;
         match slot.holds {
             Holds::Everything => {
@@ -151,19 +155,19 @@ impl Registry {
             Holds::Nothing => self.open_owning -= 1,
         }
         match fate {
-            Fate::Discarded => self.discarded += 1,
+            RecordingStatus::Discarded => self.discarded += 1,
             _ => self.submitted += 1,
         }
         self.vacant.push_back(id.slot);
     }
 
-    pub(super) fn fate(&self, id: RecordingId) -> Fate {
+    pub(super) fn fate(&self, id: RecordingId) -> RecordingStatus {
         if id.tracker != self.tracker {
-            return Fate::Foreign;
+            return RecordingStatus::Foreign;
         }
         match self.slots.get(id.slot as usize) {
             Some(slot) if slot.number == id.number => slot.fate,
-            _ => Fate::Unknown,
+            _ => RecordingStatus::Unknown,
         }
     }
 
@@ -180,7 +184,7 @@ impl Registry {
 
     /// All that are open, in no order.
     pub(super) fn all_open(&self) -> impl Iterator<Item = OpenRecording> {
-        let open = self.slots.iter().filter(|slot| slot.fate == Fate::Open);
+        let open = self.slots.iter().filter(|slot| slot.fate == RecordingStatus::Open);
         open.map(|slot| OpenRecording { label: slot.label, age: slot.opened.elapsed() })
     }
 
@@ -209,14 +213,17 @@ impl Registry {
     fn check_invariants(&self) {
         let (mut at, mut previous, mut count) = (self.head, NONE, 0);
         while let Some(slot) = self.slots.get(at as usize) {
-            assert_eq!((slot.previous, slot.fate, slot.holds), (previous, Fate::Open, Holds::Everything));
+            assert_eq!(
+                (slot.previous, slot.fate, slot.holds),
+                (previous, RecordingStatus::Open, Holds::Everything)
+            );
             if let Some(before) = self.slots.get(previous as usize) {
                 assert!(before.number < slot.number, "oldest first");
             }
             (previous, at, count) = (at, slot.next, count + 1);
         }
         assert_eq!((self.tail, self.open), (previous, count));
-        let open = self.slots.iter().filter(|slot| slot.fate == Fate::Open).count() as u64;
+        let open = self.slots.iter().filter(|slot| slot.fate == RecordingStatus::Open).count() as u64;
         assert_eq!(open, self.open + self.open_owning);
         assert_eq!(self.slots.len() as u64, open + self.vacant.len() as u64);
     }
@@ -243,20 +250,20 @@ mod tests {
                     open.push((registry.open(number, "", holds, now), holds));
                 } else {
                     let (id, _) = open.remove(which % open.len());
-                    registry.close(id, Fate::Discarded);
+                    registry.close(id, RecordingStatus::Discarded);
                     closed.push(id);
                 }
                 registry.check_invariants();
                 let oldest = open.iter().find(|(_, holds)| *holds == Holds::Everything);
                 prop_assert_eq!(registry.oldest(), oldest.map(|(id, _)| id.number));
                 for (id, _) in &open {
-                    prop_assert_eq!(registry.fate(*id), Fate::Open);
+                    prop_assert_eq!(registry.fate(*id), RecordingStatus::Open);
                 }
                 for id in closed.iter().rev().take(REMEMBERED) {
-                    prop_assert_eq!(registry.fate(*id), Fate::Discarded);
+                    prop_assert_eq!(registry.fate(*id), RecordingStatus::Discarded);
                 }
                 for id in &closed {
-                    prop_assert_ne!(registry.fate(*id), Fate::Open, "never taken for somebody else");
+                    prop_assert_ne!(registry.fate(*id), RecordingStatus::Open, "never taken for somebody else");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What threads retired and nobody has sealed yet: a part of a [`RetireQueue`](super::RetireQueue).
+//! What threads retired and nobody has sealed yet: a part of a [`ReleaseQueue`](super::ReleaseQueue).
 //!
 //! ```text
 //!   items   a b c d e f g         in the order in which they came

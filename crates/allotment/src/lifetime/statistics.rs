@@ -23,7 +23,7 @@ impl AddAssign for Reclaimed {
 /// What is pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RetireStatistics {
+pub struct ReleaseStatistics {
     /// Things that were retired and are not reclaimed.
     pub pending: u64,
     /// Bytes that they stand for, by the word of who retired them.
@@ -34,7 +34,7 @@ pub struct RetireStatistics {
     pub reclaimed: Reclaimed,
 }
 
-impl AddAssign for RetireStatistics {
+impl AddAssign for ReleaseStatistics {
     fn add_assign(&mut self, other: Self) {
         self.pending += other.pending;
         self.bytes += other.bytes;

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 
-use super::sync_set::MAX_QUEUES;
+use super::timeline_points::MAX_QUEUES;
 use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64};
 
@@ -144,7 +144,7 @@ impl ManualTimelines {
     }
 
     /// From now on the device is gone.
-    pub fn lose(&self) {
+    pub fn lose_device(&self) {
         self.shared.lost.store(true, Release);
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Who retires something reads the clock. It is *sealed* when the oldest recording that is open has a number
 //! not below that stamp: then all that were open at that moment are submitted or discarded. What queues had
-//! been given by then is what has to be waited for; see [`RetireQueue`](super::RetireQueue).
+//! been given by then is what has to be waited for; see [`ReleaseQueue`](super::ReleaseQueue).
 
 use core::error::Error;
 use core::fmt;
@@ -22,8 +22,8 @@ use std::time::Instant;
 
 use super::orphan::{Orphan, Patience, finish_any};
 use super::recording::Recording;
-use super::registry::{Fate, Holds, OpenRecording, RecordingId, Registry};
-use super::sync_set::{MAX_QUEUES, SyncSet};
+use super::registry::{Holds, OpenRecording, RecordingId, RecordingStatus, Registry};
+use super::timeline_points::{MAX_QUEUES, TimelinePoints};
 use super::timelines::{Progress, Sealed, Timeline, Timelines};
 use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64, Mutex, locked};
@@ -62,11 +62,11 @@ pub struct TrackerStatistics {
 /// Knows which recordings are open and how far each queue is. A clone is the same tracker. One for a device.
 ///
 /// ```
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::device::{Device, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 ///
 /// let recording = tracker.record("shadows");
@@ -148,13 +148,13 @@ impl SubmissionTracker {
 
     /// Whether the tracker was made over this very device, or a clone of it.
     #[must_use]
-    pub fn is_over<D: Device>(&self, device: &D) -> bool {
+    pub fn tracks<D: Device>(&self, device: &D) -> bool {
         self.shared.timelines.device_id(Sealed) == Some(device.id())
     }
 
     /// Whether this is the same tracker as another.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
@@ -166,9 +166,9 @@ impl SubmissionTracker {
         self.open(label, Holds::Everything)
     }
 
-    /// Opens a recording that holds nothing back but what it is told to [keep](super::DeferredDrop::keep): for
+    /// Opens a recording that holds nothing back but what it is told to [keep](super::DeletionQueue::keep): for
     /// recordings that stay open for long.
-    pub fn record_owning(&self, label: &'static str) -> Recording {
+    pub fn record_explicit(&self, label: &'static str) -> Recording {
         self.open(label, Holds::Nothing)
     }
 
@@ -183,7 +183,7 @@ impl SubmissionTracker {
         Recording::new(self.uncounted(), id, holds == Holds::Nothing)
     }
 
-    pub(super) fn close(&self, id: RecordingId, fate: Fate) {
+    pub(super) fn close(&self, id: RecordingId, fate: RecordingStatus) {
         self.look_at_the_clock();
         let mut registry = locked(&self.shared.registry);
         registry.close(id, fate);
@@ -232,12 +232,12 @@ impl SubmissionTracker {
 
     /// What became of a recording.
     #[must_use]
-    pub fn fate(&self, id: RecordingId) -> Fate {
+    pub fn fate(&self, id: RecordingId) -> RecordingStatus {
         locked(&self.shared.registry).fate(id)
     }
 
     /// What became of several recordings, with one lock. The closure runs under it.
-    pub(super) fn with_fates<R>(&self, f: impl FnOnce(&dyn Fn(RecordingId) -> Fate) -> R) -> R {
+    pub(super) fn with_fates<R>(&self, f: impl FnOnce(&dyn Fn(RecordingId) -> RecordingStatus) -> R) -> R {
         let registry = locked(&self.shared.registry);
         f(&|id| registry.fate(id))
     }
@@ -261,9 +261,9 @@ impl SubmissionTracker {
 
     /// What queues were given so far.
     #[must_use]
-    pub fn submitted(&self) -> SyncSet {
+    pub fn submitted(&self) -> TimelinePoints {
         if cfg!(allotment_rule_off = "completion") {
-            return SyncSet::EMPTY;
+            return TimelinePoints::EMPTY;
         }
         self.queues().map(|queue| self.submitted_point(queue)).collect()
     }
@@ -311,7 +311,7 @@ impl SubmissionTracker {
     }
 
     /// What queues were last seen to have completed.
-    pub(super) fn completed(&self) -> SyncSet {
+    pub(super) fn completed(&self) -> TimelinePoints {
         self.queues().map(|queue| TimelinePoint { queue, value: TimelineValue(self.seen(queue)) }).collect()
     }
 
@@ -364,7 +364,7 @@ impl SubmissionTracker {
 
     /// Whether all queues are done with everything up to these points, as [`is_reached`](Self::is_reached).
     #[must_use]
-    pub fn are_reached(&self, points: &SyncSet) -> bool {
+    pub fn are_reached(&self, points: &TimelinePoints) -> bool {
         points.points().all(|point| self.is_reached(point))
     }
 
@@ -413,7 +413,7 @@ impl SubmissionTracker {
     /// # Errors
     ///
     /// As for [`wait`](Self::wait).
-    pub fn wait_all(&self, points: &SyncSet, timeout: Duration) -> Result<(), DeviceError> {
+    pub fn wait_all(&self, points: &TimelinePoints, timeout: Duration) -> Result<(), DeviceError> {
         let began = Instant::now();
         for point in points.points() {
             let waited = self.wait(point, timeout.saturating_sub(began.elapsed()));
@@ -465,7 +465,7 @@ impl SubmissionTracker {
     /// Looks after something until nothing of it is left.
     pub(super) fn adopt(&self, orphan: &Arc<dyn Orphan>) {
         let mut orphans = locked(&self.shared.orphans);
-        if !orphans.iter().any(|other| is_same(other, orphan)) {
+        if !orphans.iter().any(|other| ptr_eq(other, orphan)) {
             orphans.push(Arc::clone(orphan));
         }
         // Under the lock, or who takes one out could be overtaken by who puts one in.
@@ -476,7 +476,7 @@ impl SubmissionTracker {
     /// Takes an orphan back. False where somebody else looks after it already.
     pub(super) fn disown(&self, orphan: &Arc<dyn Orphan>) -> bool {
         let mut orphans = locked(&self.shared.orphans);
-        let found = orphans.iter().position(|other| is_same(other, orphan));
+        let found = orphans.iter().position(|other| ptr_eq(other, orphan));
         let found = found.map(|found| orphans.swap_remove(found));
         drop(orphans);
         found.is_some()
@@ -519,7 +519,7 @@ impl Drop for SubmissionTracker {
     }
 }
 
-fn is_same(one: &Arc<dyn Orphan>, other: &Arc<dyn Orphan>) -> bool {
+fn ptr_eq(one: &Arc<dyn Orphan>, other: &Arc<dyn Orphan>) -> bool {
     core::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
@@ -547,7 +547,7 @@ fn raise(seen: &AtomicU64, value: u64) -> u64 {
 
 /// What queues were seen to be done with.
 pub(super) enum Reached {
-    Up(SyncSet),
+    Up(TimelinePoints),
     /// The device is gone.
     Everything,
 }
@@ -559,7 +559,7 @@ impl Reached {
         known && self.covers(&point.into()) || matches!(self, Self::Everything)
     }
 
-    pub(super) fn covers(&self, points: &SyncSet) -> bool {
+    pub(super) fn covers(&self, points: &TimelinePoints) -> bool {
         match self {
             Self::Up(reached) => points.is_within(reached),
             Self::Everything => true,

@@ -7,12 +7,12 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::Role;
-use super::choice::{Choice, Ranking, judge};
+use super::candidates::{MemoryTypeCandidate, Ranking, judge};
 use super::heaps::heap_of;
 use super::pool::{Fitted, Freed, Getting, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
-use super::{AllocationDesc, AllocationError, BudgetWish, Foreign, Growth, Intent, ShortName};
+use super::{AllocationDesc, AllocationError, BudgetPolicy, Foreign, MemoryUsage, NewBlocks, ShortName};
 use crate::device::{
-    Device, HeapIndex, MemoryDesc, MemoryHandle as _, MemoryProperties, MemoryTypeIndex, OwnedMemory,
+    Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, OwnedMemory,
     Priority, ResourceKind,
 };
 use crate::sync::locked;
@@ -37,7 +37,7 @@ impl<D: Device> Allocator<D> {
         if !desc.is_ordinary() {
             return None;
         }
-        let ranking = &self.rankings[desc.intent as usize];
+        let ranking = &self.rankings[desc.memory_usage as usize];
         let memory_type = ranking.types(desc.requirements.memory_types).next()?;
         let pool = self.own_shard(self.default_pool_for(memory_type, desc));
         let slot = self.pools.get(pool)?;
@@ -81,14 +81,14 @@ impl<D: Device> Allocator<D> {
         let mut usable = types
             .filter(|(index, _)| allowed.contains(*index) && self.desc.memory_types.contains(*index))
             .peekable();
-        // What rules all types out by itself is to blame before the intent is.
+        // What rules all types out by itself is to blame before the memory usage is.
         if usable.peek().is_some() && !usable.any(|(_, found)| found.properties.contains(required)) {
             return AllocationError::NoTypeWithProperties { allowed, required, name: ShortName::NONE };
         }
-        AllocationError::NoMemoryType { allowed, intent: desc.intent, name: ShortName::NONE }
+        AllocationError::NoMemoryType { allowed, memory_usage: desc.memory_usage, name: ShortName::NONE }
     }
 
-    /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the intent
+    /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the memory usage
     /// has no say.
     ///
     /// # Errors
@@ -97,19 +97,19 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::MemoryTypeIndex;
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::memory::BlockSizing;
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::memory::BlockSize;
     /// use allotment::{
-    ///     AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, Requirements,
+    ///     AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
     /// };
     ///
-    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
-    /// (desc.sizing, desc.max_blocks) = (Some(BlockSizing::Fixed(1 << 20)), 1);
+    /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
     /// let pool = allocator.create_pool(desc)?;
     ///
-    /// let half = AllocationDesc::new(Requirements::new(600 << 10), Intent::Device);
+    /// let half = AllocationDesc::new(Requirements::new(600 << 10), MemoryUsage::GpuOnly);
     /// let first = allocator.allocate_in(&pool, &half)?;
     /// let refused = allocator.allocate_in(&pool, &half);
     /// assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 1, .. })));
@@ -167,7 +167,7 @@ impl<D: Device> Allocator<D> {
         check_size(desc)?;
         let wishes = desc.required | desc.preferred | desc.avoided;
         if wishes.is_empty() {
-            return Ok(Cow::Borrowed(&self.rankings[desc.intent as usize]));
+            return Ok(Cow::Borrowed(&self.rankings[desc.memory_usage as usize]));
         }
         Ok(Cow::Owned(Ranking::new(self.device.properties(), desc, self.desc.memory_types)))
     }
@@ -195,12 +195,12 @@ impl<D: Device> Allocator<D> {
     /// the others with the reason.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(256), Intent::Readback);
+    /// let desc = AllocationDesc::new(Requirements::new(256), MemoryUsage::Readback);
     /// let reasons: Vec<String> = allocator.explain(&desc).iter().map(|c| c.to_string()).collect();
     /// assert_eq!(
     ///     reasons[0],
@@ -210,10 +210,10 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn explain(&self, desc: &AllocationDesc) -> Vec<Choice> {
+    pub fn explain(&self, desc: &AllocationDesc) -> Vec<MemoryTypeCandidate> {
         let mut choices: Vec<_> = judge(self.device.properties(), desc, self.desc.memory_types).collect();
         choices.sort_by_key(|choice| match choice.verdict {
-            super::Verdict::Suits { cost, .. } => cost,
+            super::Suitability::Suitable { cost, .. } => cost,
             _ => u32::MAX,
         });
         choices
@@ -255,7 +255,7 @@ impl<D: Device> Allocator<D> {
                 self.tell_priority(&token, untold);
                 return Ok(token);
             }
-            if desc.growth == Growth::Forbidden {
+            if desc.new_blocks == NewBlocks::NeverAllocate {
                 let (free, largest_free) = state.sets[set].room();
                 let requested = fitted.sizes.requested;
                 return Err(AllocationError::WouldGrow {
@@ -413,7 +413,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Bytes of a heap that [`release_empty`](Self::release_empty) would give back.
-    fn empty_bytes(&self, heap: HeapIndex) -> u64 {
+    fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         let of_slot = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
             guard.as_ref().map_or(0, |state| state.empty_bytes(heap))
@@ -421,7 +421,7 @@ impl<D: Device> Allocator<D> {
         self.slots().map(of_slot).sum()
     }
 
-    /// Calls for upkeep where a pool has less room than it shall have ahead of need.
+    /// Calls for block growth where a pool has less room than it shall have ahead of need.
     pub(super) fn watch(&self, state: &PoolState<D>) {
         if state.rules.ahead.is_some() && state.needs_upkeep(self.heaps.heap_size(state.sets[0].heap)) {
             self.to_do.ring();
@@ -584,7 +584,8 @@ impl<D: Device> Allocator<D> {
 /// can map is scarce on many machines, and all programs share it, so what can as well be staged does not
 /// drive others out.
 fn polite(desc: &AllocationDesc) -> Option<AllocationDesc> {
-    let polite = desc.intent == Intent::DeviceHostWrite && desc.budget == BudgetWish::Exceed;
+    let polite =
+        desc.memory_usage == MemoryUsage::DeviceUpload && desc.budget == BudgetPolicy::AllowOverBudget;
     polite.then(|| desc.clone().within_budget())
 }
 

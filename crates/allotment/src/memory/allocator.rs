@@ -7,18 +7,18 @@ use std::sync::{Mutex, MutexGuard};
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
-use super::choice::Ranking;
+use super::candidates::Ranking;
+use super::empty_blocks::EmptyBlockPolicy;
 use super::growth::BlockSizes;
 use super::heaps::Heaps;
 use super::leaks::{LeakHandler, report_leaks};
-use super::pool::{BlockSizing, PoolSlot, PoolState, Rules};
-use super::retention::Retention;
+use super::maintenance::{BlockGrowth, ToDo};
+use super::pool::{BlockSize, PoolSlot, PoolState, Rules};
 use super::shards::{MOST_SHARDS, default_shards};
+use super::stalls::Waits;
 use super::time::{Time, TimeSource};
-use super::upkeep::{ToDo, Upkeep};
-use super::waits::Waits;
-use super::{BudgetWish, CreateAllocatorError, Intent, Lifetime};
-use crate::device::{Device, HeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
+use super::{BudgetPolicy, CreateAllocatorError, Lifetime, MemoryUsage};
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
 use crate::sync::locked;
 use crate::table::AppendTable;
 
@@ -35,11 +35,11 @@ pub struct AllocatorDesc {
     /// How large their blocks are, and what is too large for them.
     pub block_sizes: BlockSizes,
     /// When their empty blocks are given back.
-    pub retention: Retention,
+    pub empty_blocks: EmptyBlockPolicy,
     /// Who gets memory from the driver and gives it back.
-    pub upkeep: Upkeep,
+    pub block_growth: BlockGrowth,
     /// Bytes that the allocator may have of a heap; of the others, what the driver gives.
-    pub heap_limits: Vec<(HeapIndex, u64)>,
+    pub heap_limits: Vec<(MemoryHeapIndex, u64)>,
     /// Into how many copies a default pool may split, so that threads that allocate at the same time do
     /// not wait for each other: 1 to 16. Unless said otherwise, as many as threads can run at once, up to
     /// eight. A thread that is alone uses one.
@@ -57,8 +57,8 @@ impl Default for AllocatorDesc {
         Self {
             algorithm: Algorithm::Tlsf,
             block_sizes: BlockSizes::default(),
-            retention: Retention::default(),
-            upkeep: Upkeep::default(),
+            empty_blocks: EmptyBlockPolicy::default(),
+            block_growth: BlockGrowth::default(),
             heap_limits: Vec::new(),
             shards: default_shards(),
             memory_types: MemoryTypeMask::ALL,
@@ -102,13 +102,13 @@ pub struct AllocationId {
 /// Hands out device memory and takes it back. `Send + Sync`; every method takes `&self`.
 ///
 /// ```
-/// use allotment::device::host::{HostDevice, Profile};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let texture = allocator.allocate(
-///     &AllocationDesc::new(Requirements::new(1 << 20), Intent::Device).named("albedo"),
+///     &AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly).with_name("albedo"),
 /// )?;
 /// assert_eq!(allocator.statistics().allocation_bytes, 1 << 20);
 /// allocator.free(texture)?;
@@ -127,8 +127,8 @@ pub struct Allocator<D: Device> {
     /// Slots of custom pools that were destroyed.
     pub(super) vacant_slots: Mutex<Vec<u32>>,
     pub(super) desc: AllocatorDesc,
-    /// By intent: memory types for requests without wishes of their own.
-    pub(super) rankings: [Ranking; Intent::ALL.len()],
+    /// By memory usage: memory types for requests without wishes of their own.
+    pub(super) rankings: [Ranking; MemoryUsage::ALL.len()],
     /// Optimal images stand in blocks of their own.
     pub(super) separate_optimal: bool,
     /// Somebody is defragmenting the default pools.
@@ -161,7 +161,7 @@ impl<D: Device> Allocator<D> {
     pub fn new(device: D, desc: AllocatorDesc) -> Result<Self, CreateAllocatorError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let properties = device.properties();
-        let heap_exists = |heap: HeapIndex| heap.get() < properties.heaps.len();
+        let heap_exists = |heap: MemoryHeapIndex| heap.get() < properties.heaps.len();
         if properties.memory_types.len() > 32
             || properties.heaps.len() > 16
             || !properties.memory_types.iter().all(|memory_type| heap_exists(memory_type.heap))
@@ -205,20 +205,20 @@ impl<D: Device> Allocator<D> {
         let granularity = properties.limits.buffer_image_granularity;
         let rules = Rules {
             algorithm: self.desc.algorithm,
-            sizing: BlockSizing::Growing(self.desc.block_sizes),
+            sizing: BlockSize::Growing(self.desc.block_sizes),
             min_blocks: 0,
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,
             // Apart from linear ones, optimal images need no distance from each other.
             granularity: if optimal_only { Alignment::ONE } else { granularity },
-            retention: self.desc.retention,
-            budget: BudgetWish::Exceed,
+            empty_blocks: self.desc.empty_blocks,
+            budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             priorities: self.device.priority_support(),
             options: None,
-            ahead: match self.desc.upkeep {
-                Upkeep::Elsewhere(watermark) => Some(watermark),
-                Upkeep::Caller => None,
+            ahead: match self.desc.block_growth {
+                BlockGrowth::Ahead(watermark) => Some(watermark),
+                BlockGrowth::OnDemand => None,
             },
             name: None,
         };
@@ -266,7 +266,7 @@ impl<D: Device> Allocator<D> {
         self.device.properties().memory_types.len() as u32 * POOLS_PER_TYPE
     }
 
-    /// The number of pools in which memory of the device's types is allocated by intent: those of shard 0
+    /// The number of pools in which memory of the device's types is allocated by memory usage: those of shard 0
     /// first, in the order of memory types.
     pub(super) fn default_pool_count(&self) -> u32 {
         self.pools_per_shard() * self.shards
@@ -290,7 +290,7 @@ impl<D: Device> Allocator<D> {
             }
         }
         bytes += self.bytes_to_return();
-        let reserved: u64 = self.heap_reports().iter().map(|report| report.reserved).sum();
+        let reserved: u64 = self.memory_heap_reports().iter().map(|report| report.reserved).sum();
         assert_eq!(bytes, reserved, "what the gate let in is in the pools");
     }
 }

@@ -13,13 +13,13 @@ impl<D: Device> Allocator<D> {
     /// the host has no memory for so many tokens. Whatever was allocated before it is free again.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let page = Requirements::new(65536).aligned(Alignment::new(65536)?);
-    /// let desc = AllocationDesc::new(page, Intent::Device).named("virtual texture");
+    /// let desc = AllocationDesc::new(page, MemoryUsage::GpuOnly).with_name("virtual texture");
     /// let pages = allocator.allocate_many(&desc, 100)?;
     /// assert_eq!(allocator.statistics().allocation_bytes, 100 * 65536);
     /// assert!(allocator.free_many(pages).is_empty(), "all were this allocator's");

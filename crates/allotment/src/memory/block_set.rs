@@ -9,7 +9,7 @@ use allotment_suballoc::{
 
 use super::quick_lists::{LARGEST_WAITING, QuickLists};
 use super::statistics::{DetailedStatistics, Statistics};
-use crate::device::{Device, HeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 
 /// What a memory object is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct Block<D: Device> {
     /// The tick since which none is. Invariant: `Some` exactly where `live` is 0.
     empty_since: Option<u64>,
     /// Nothing new is placed in it, as it is being emptied.
-    closed: Option<Release>,
+    closed: Option<EmptiedBlocks>,
 }
 
 impl<D: Device> Block<D> {
@@ -55,13 +55,13 @@ impl<D: Device> Block<D> {
 
 /// What becomes of a block that was emptied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Release {
-    /// It goes back to the driver with the last allocation in it, unless its pool must keep it.
+pub enum EmptiedBlocks {
+    /// The block is freed with the last allocation in it, unless its pool must keep it.
     #[default]
-    AtOnce,
-    /// The pool's [`Retention`](super::Retention) decides, as with any other: for who defragments all the time and
-    /// wants no frame to wait for the driver.
-    ByRetention,
+    Free,
+    /// The pool's [`EmptyBlockPolicy`](super::EmptyBlockPolicy) decides, as for any other empty block: for an
+    /// application that defragments all the time and wants no frame to wait for the driver.
+    KeepByPolicy,
 }
 
 /// An empty memory object.
@@ -134,7 +134,7 @@ impl Standing {
 #[derive(Debug)]
 pub(super) struct BlockSet<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
-    pub(super) heap: HeapIndex,
+    pub(super) heap: MemoryHeapIndex,
     /// The non-coherent atom where the memory is mapped and not coherent, else 1.
     pub(super) atom: Alignment,
     algorithm: Algorithm,
@@ -170,7 +170,7 @@ fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
 impl<D: Device> BlockSet<D> {
     pub(super) fn new(
         memory_type: MemoryTypeIndex,
-        heap: HeapIndex,
+        heap: MemoryHeapIndex,
         atom: Alignment,
         algorithm: Algorithm,
     ) -> Self {
@@ -574,7 +574,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Places nothing new in a block any more. None of its ranges may wait in the quick lists. False where there is
     /// no such block, or it is closed already.
-    pub(super) fn close(&mut self, index: u32, release: Release) -> bool {
+    pub(super) fn close(&mut self, index: u32, release: EmptiedBlocks) -> bool {
         let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
         if block.is_closed() {
             return false;
@@ -605,7 +605,7 @@ impl<D: Device> BlockSet<D> {
     }
 
     /// What becomes of a closed block once it is empty.
-    pub(super) fn release_of(&self, index: u32) -> Option<Release> {
+    pub(super) fn release_of(&self, index: u32) -> Option<EmptiedBlocks> {
         self.block(index)?.closed
     }
 

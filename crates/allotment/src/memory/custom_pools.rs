@@ -7,7 +7,7 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use super::allocator::Allocator;
 use super::block_set::{BlockSet, Role};
-use super::pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc, PoolState, Rules};
+use super::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolState, Rules};
 use super::statistics::Statistics;
 use super::{AllocationError, CreatePoolError, DestroyPoolError};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
@@ -52,8 +52,8 @@ impl<D: Device> Allocator<D> {
 
         let first_type = desc.memory_types[0];
         let block_size = match state.rules.sizing {
-            BlockSizing::Fixed(size) => size,
-            BlockSizing::Growing(sizes) => sizes.next(0, self.heaps.heap_size(state.sets[0].heap)),
+            BlockSize::Fixed(size) => size,
+            BlockSize::Growing(sizes) => sizes.next(0, self.heaps.heap_size(state.sets[0].heap)),
         };
         let mut blocks = Vec::new();
         for _ in 0..desc.min_blocks {
@@ -97,12 +97,12 @@ impl<D: Device> Allocator<D> {
             return Err(CreatePoolError::NoMemoryType { memory_type });
         }
         let limit = properties.limits.max_allocation_size.min(MAX_SIZE);
-        let sizing = desc.sizing.unwrap_or(BlockSizing::Growing(self.desc.block_sizes));
+        let sizing = desc.sizing.unwrap_or(BlockSize::Growing(self.desc.block_sizes));
         match sizing {
-            BlockSizing::Fixed(size) if size == 0 || size > limit => {
+            BlockSize::Fixed(size) if size == 0 || size > limit => {
                 return Err(CreatePoolError::BlockSize { size });
             }
-            BlockSizing::Growing(sizes) if !sizes.is_valid() => {
+            BlockSize::Growing(sizes) if !sizes.is_valid() => {
                 return Err(CreatePoolError::BlockSize { size: sizes.largest });
             }
             _ => {}
@@ -118,7 +118,7 @@ impl<D: Device> Allocator<D> {
             max_blocks: desc.max_blocks,
             alignment: desc.alignment,
             granularity: if desc.ignore_granularity { Alignment::ONE } else { granularity },
-            retention: desc.retention,
+            empty_blocks: desc.empty_blocks,
             budget: desc.budget,
             priority: desc.priority,
             priorities: self.device.priority_support(),

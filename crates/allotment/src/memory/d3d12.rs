@@ -63,9 +63,9 @@ impl Allocator<Device> {
         info: &ResourceInfo<'_>,
     ) -> Result<ID3D12Resource, ResourceError> {
         if info.is_buffer() {
-            self.create_buffer_in(allocation, offset, info)
+            self.create_aliasing_buffer(allocation, offset, info)
         } else {
-            self.create_image_in(allocation, offset, info)
+            self.create_aliasing_image(allocation, offset, info)
         }
     }
 

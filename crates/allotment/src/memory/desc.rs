@@ -12,38 +12,38 @@ use crate::device::{DedicatedNeed, MemoryProperties, Priority, Requirements, Res
 ///
 /// [`Allocator::explain`]: super::Allocator::explain
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Intent {
-    /// The device reads and writes it, the CPU never does: textures, render targets, static meshes.
+pub enum MemoryUsage {
+    /// The GPU reads and writes the memory and the CPU never does: textures, render targets, static meshes.
     #[default]
-    Device,
-    /// The CPU writes it once, in order; the device reads it once: staging. It may be memory that queues
-    /// cannot write to.
+    GpuOnly,
+    /// The CPU writes the memory once, in order, and the GPU reads it once: staging. The memory type may be
+    /// one that queues cannot write to.
     Upload,
-    /// The device writes it, the CPU reads it: screenshots, query results. It may be memory that queues can
-    /// only copy into.
+    /// The GPU writes the memory and the CPU reads it: screenshots, query results. The memory type may be one
+    /// that queues can only copy into.
     Readback,
-    /// The device reads it often and the CPU writes it often: constants, dynamic vertices. Device memory
-    /// that the CPU can map where there is some; else device memory, and the caller sees that its place
-    /// is not mapped and stages its writes. Where it is mapped, it may be memory that queues cannot write to.
-    DeviceHostWrite,
-    /// An attachment that never leaves the tile: lazily allocated memory where there is some.
-    TransientAttachment,
+    /// The CPU writes the memory often and the GPU reads it often: constants, dynamic vertices. Selects
+    /// device-local memory that the CPU can map, where the GPU has some; else device-local memory that is not
+    /// mapped, and the caller stages its writes. A mapped type may be one that queues cannot write to.
+    DeviceUpload,
+    /// An attachment that never leaves the tile: lazily allocated memory, where the GPU has some.
+    Transient,
 }
 
-impl Intent {
+impl MemoryUsage {
     /// All of them, in the order of their declaration.
     pub const ALL: [Self; 5] =
-        [Self::Device, Self::Upload, Self::Readback, Self::DeviceHostWrite, Self::TransientAttachment];
+        [Self::GpuOnly, Self::Upload, Self::Readback, Self::DeviceUpload, Self::Transient];
 }
 
-impl fmt::Display for Intent {
+impl fmt::Display for MemoryUsage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Device => "device",
+            Self::GpuOnly => "gpu-only",
             Self::Upload => "upload",
             Self::Readback => "readback",
-            Self::DeviceHostWrite => "device with host writes",
-            Self::TransientAttachment => "transient attachment",
+            Self::DeviceUpload => "device-upload",
+            Self::Transient => "transient",
         })
     }
 }
@@ -89,22 +89,22 @@ pub enum Dedicated {
 
 /// Whether an allocation may make the driver hand out more memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Growth {
-    /// It may.
+pub enum NewBlocks {
+    /// A request may allocate a block from the driver.
     #[default]
     Allowed,
-    /// Only what is there already is used.
-    Forbidden,
+    /// A request uses existing blocks only, as `VMA_ALLOCATION_CREATE_NEVER_ALLOCATE_BIT` says.
+    NeverAllocate,
 }
 
 /// Whether an allocation minds its heap's budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum BudgetWish {
-    /// Beyond the budget the system may move memory out, and the allocation is made all the same.
+pub enum BudgetPolicy {
+    /// Allocates although the heap goes over its budget. The operating system may then move memory out.
     #[default]
-    Exceed,
-    /// What would take the heap beyond its budget is refused, whichever way it would be served.
-    Within,
+    AllowOverBudget,
+    /// Refuses a request that would take the heap over its budget, however it would be served.
+    WithinBudget,
 }
 
 /// A name for people. Cheap to clone; a static one needs no host memory at all.
@@ -160,15 +160,15 @@ impl From<Arc<str>> for Name {
 /// An allocation that is wanted.
 ///
 /// ```
-/// use allotment::memory::{BudgetWish, Lifetime};
-/// use allotment::{AllocationDesc, Intent, Requirements};
+/// use allotment::memory::{BudgetPolicy, Lifetime};
+/// use allotment::{AllocationDesc, MemoryUsage, Requirements};
 ///
-/// let desc = AllocationDesc::new(Requirements::new(1 << 20), Intent::Device)
+/// let desc = AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly)
 ///     .named("terrain tile")
-///     .in_category("terrain")
-///     .living(Lifetime::Long)
+///     .with_category("terrain")
+///     .with_lifetime(Lifetime::Long)
 ///     .within_budget();
-/// assert_eq!(desc.budget, BudgetWish::Within);
+/// assert_eq!(desc.budget, BudgetPolicy::WithinBudget);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -176,7 +176,7 @@ pub struct AllocationDesc {
     /// What the resource needs, as its device says.
     pub requirements: Requirements,
     /// What the memory is for.
-    pub intent: Intent,
+    pub memory_usage: MemoryUsage,
     /// What will stand there.
     pub kind: ResourceKind,
     /// How long it will live.
@@ -184,16 +184,16 @@ pub struct AllocationDesc {
     /// Whether it gets memory of its own.
     pub dedicated: Dedicated,
     /// Whether the driver may be asked for more.
-    pub growth: Growth,
+    pub new_blocks: NewBlocks,
     /// Whether the heap's budget is minded.
-    pub budget: BudgetWish,
+    pub budget: BudgetPolicy,
     /// Whether memory of its own goes early or late when there is too little.
     pub priority: Priority,
     /// Where in a block, where there is a choice.
     pub strategy: Strategy,
     /// From which end of a linear pool's block.
     pub side: Side,
-    /// Properties that the memory type must have, beside what the intent asks for. Naming
+    /// Properties that the memory type must have, beside what the memory usage asks for. Naming
     /// `DEVICE_COHERENT` or `PROTECTED` here is what makes such types eligible, and naming
     /// `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY` those that queues only read or only write.
     pub required: MemoryProperties,
@@ -201,7 +201,7 @@ pub struct AllocationDesc {
     /// here as well: a buffer that is only read prefers `DEVICE_READ_ONLY`.
     pub preferred: MemoryProperties,
     /// Properties that the memory type should not have. Avoiding `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY`
-    /// rules out such types for the intents that can live with them.
+    /// rules out such types for the memory usages that can live with them.
     pub avoided: MemoryProperties,
     /// Whether it may get another place later.
     pub movability: Movability,
@@ -214,17 +214,17 @@ pub struct AllocationDesc {
 }
 
 impl AllocationDesc {
-    /// What `requirements` need, for `intent`, with the defaults for everything else.
+    /// What `requirements` need, for `memory_usage`, with the defaults for everything else.
     #[must_use]
-    pub const fn new(requirements: Requirements, intent: Intent) -> Self {
+    pub const fn new(requirements: Requirements, memory_usage: MemoryUsage) -> Self {
         Self {
             requirements,
-            intent,
+            memory_usage,
             kind: ResourceKind::Buffer,
             lifetime: Lifetime::Long,
             dedicated: Dedicated::Automatic,
-            growth: Growth::Allowed,
-            budget: BudgetWish::Exceed,
+            new_blocks: NewBlocks::Allowed,
+            budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             strategy: Strategy::Balanced,
             side: Side::Lower,
@@ -238,7 +238,7 @@ impl AllocationDesc {
         }
     }
 
-    /// True when the request is small, and has no wish beside its requirements and intent that decides over
+    /// True when the request is small, and has no wish beside its requirements and memory usage that decides over
     /// its place.
     pub(super) fn is_ordinary(&self) -> bool {
         (self.required | self.preferred | self.avoided).is_empty()
@@ -265,28 +265,28 @@ impl AllocationDesc {
 
     /// The same with a name for people.
     #[must_use]
-    pub fn named(mut self, name: impl Into<Name>) -> Self {
+    pub fn with_name(mut self, name: impl Into<Name>) -> Self {
         self.name = Some(name.into());
         self
     }
 
     /// The same in a category.
     #[must_use]
-    pub fn in_category(mut self, category: &'static str) -> Self {
+    pub fn with_category(mut self, category: &'static str) -> Self {
         self.category = category;
         self
     }
 
     /// The same for another kind of resource.
     #[must_use]
-    pub fn of_kind(mut self, kind: ResourceKind) -> Self {
+    pub fn with_kind(mut self, kind: ResourceKind) -> Self {
         self.kind = kind;
         self
     }
 
     /// The same with another lifetime.
     #[must_use]
-    pub fn living(mut self, lifetime: Lifetime) -> Self {
+    pub fn with_lifetime(mut self, lifetime: Lifetime) -> Self {
         self.lifetime = lifetime;
         self
     }
@@ -301,21 +301,21 @@ impl AllocationDesc {
     /// The same, refused where it would take its heap beyond the budget.
     #[must_use]
     pub fn within_budget(mut self) -> Self {
-        self.budget = BudgetWish::Within;
+        self.budget = BudgetPolicy::WithinBudget;
         self
     }
 
     /// The same with another wish for memory of its own.
     #[must_use]
-    pub fn dedicated(mut self, dedicated: Dedicated) -> Self {
+    pub fn with_dedicated(mut self, dedicated: Dedicated) -> Self {
         self.dedicated = dedicated;
         self
     }
 
     /// The same, served from memory that is there already or refused.
     #[must_use]
-    pub fn without_growth(mut self) -> Self {
-        self.growth = Growth::Forbidden;
+    pub fn without_new_blocks(mut self) -> Self {
+        self.new_blocks = NewBlocks::NeverAllocate;
         self
     }
 }

@@ -11,9 +11,9 @@ use allotment_suballoc::{Region, RegionKind, VirtualBlock};
 
 use super::allocator::Allocator;
 use super::block_set::{Block, Role};
-use super::pool::{BlockSizing, Detail, Label, PoolState};
+use super::pool::{BlockSize, Detail, Label, PoolState};
 use super::statistics::DetailedStatistics;
-use crate::device::{Api, Device, HeapIndex, MemoryTypeIndex};
+use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -22,12 +22,12 @@ impl<D: Device> Allocator<D> {
     /// O(regions), locking one pool after the other; what other threads do meanwhile may show in part.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("integrated").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let sky = AllocationDesc::new(Requirements::new(4096), Intent::Device).named("sky");
+    /// let sky = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly).with_name("sky");
     /// let sky = allocator.allocate(&sky)?;
     /// assert!(allocator.dump_json().contains(r#""Type":"BUFFER","Usage":0,"Name":"sky""#));
     /// allocator.free(sky)?;
@@ -65,7 +65,7 @@ impl<D: Device> Allocator<D> {
                         },
                     )?;
                     o.number("Size", heap.size)?;
-                    let report = self.heaps.report(HeapIndex(i as u8));
+                    let report = self.heaps.report(MemoryHeapIndex(i as u8));
                     o.object("Budget", |budget| {
                         budget.number("BudgetBytes", report.budget)?;
                         budget.number("UsageBytes", report.usage)
@@ -120,8 +120,8 @@ impl<D: Device> Allocator<D> {
             state.settle();
             for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == index) {
                 let size = match state.rules.sizing {
-                    BlockSizing::Fixed(size) => size,
-                    BlockSizing::Growing(sizes) => sizes.largest,
+                    BlockSize::Fixed(size) => size,
+                    BlockSize::Growing(sizes) => sizes.largest,
                 };
                 // Viewers tell pools apart by name, so each has one of its own.
                 let name = state.rules.name.as_ref().map(|name| format!(" - {name}")).unwrap_or_default();

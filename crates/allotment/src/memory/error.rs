@@ -5,9 +5,10 @@ use core::fmt;
 
 use allotment_suballoc::MAX_SIZE;
 
-use super::{Allocation, AllocationDesc, Intent, Pool};
+use super::{Allocation, AllocationDesc, MemoryUsage, Pool};
 use crate::device::{
-    DeviceError, HeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind, TransferUsage,
+    DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind,
+    TransferUsage,
 };
 
 /// The name of what an error is about, as far as there is room for it: so errors need no host memory.
@@ -85,11 +86,11 @@ pub enum AllocationError {
         /// What the resource allows.
         allowed: MemoryTypeMask,
         /// What the memory was to be for.
-        intent: Intent,
+        memory_usage: MemoryUsage,
         /// What was to be allocated, where the request has a name.
         name: ShortName,
     },
-    /// No memory type that the resource allows has the properties that the request requires beside its intent
+    /// No memory type that the resource allows has the properties that the request requires beside its memory usage
     /// ([`AllocationDesc::required`](super::AllocationDesc::required)). Prefer them instead, or do without.
     NoTypeWithProperties {
         /// What the resource allows.
@@ -110,7 +111,7 @@ pub enum AllocationError {
     /// do without.
     OverBudget {
         /// The heap.
-        heap: HeapIndex,
+        heap: MemoryHeapIndex,
         /// Bytes that the heap would have grown by.
         requested: u64,
         /// Bytes in use in the heap by this process.
@@ -123,7 +124,7 @@ pub enum AllocationError {
     /// It would take the heap beyond the limit that the allocator was created with.
     HeapLimit {
         /// The heap.
-        heap: HeapIndex,
+        heap: MemoryHeapIndex,
         /// Bytes that the heap would have grown by.
         requested: u64,
         /// Bytes that the allocator has of the heap.
@@ -278,9 +279,9 @@ impl fmt::Display for AllocationError {
             Self::NotInPool { allowed, .. } => {
                 write!(f, "the resource allows none of the pool's memory types, only these: {:#b}", allowed.0)
             }
-            Self::NoMemoryType { allowed, intent, .. } => write!(
+            Self::NoMemoryType { allowed, memory_usage, .. } => write!(
                 f,
-                "none of the memory types that the resource allows ({:#b}) serves the intent \"{intent}\"",
+                "none of the memory types that the resource allows ({:#b}) serves the memory usage \"{memory_usage}\"",
                 allowed.0
             ),
             Self::OverBudget { heap, requested, usage, budget, .. } => write!(

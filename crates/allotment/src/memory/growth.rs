@@ -26,12 +26,12 @@ pub struct BlockSizes {
     pub growth_divisor: u64,
     /// What is larger than the next block divided by this, and than [`smallest`](Self::smallest), gets
     /// memory of its own.
-    pub own_memory_divisor: u64,
+    pub dedicated_threshold_divisor: u64,
 }
 
 impl Default for BlockSizes {
     fn default() -> Self {
-        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 64, own_memory_divisor: 1 }
+        Self { smallest: 4 * MIB, largest: 256 * MIB, growth_divisor: 64, dedicated_threshold_divisor: 1 }
     }
 }
 
@@ -39,7 +39,7 @@ impl BlockSizes {
     /// Blocks of one size, whatever is in use. Only what does not fit them gets memory of its own.
     #[must_use]
     pub fn fixed(size: u64) -> Self {
-        Self { smallest: size, largest: size, growth_divisor: 1, own_memory_divisor: 1 }
+        Self { smallest: size, largest: size, growth_divisor: 1, dedicated_threshold_divisor: 1 }
     }
 
     pub(super) fn is_valid(&self) -> bool {
@@ -48,7 +48,7 @@ impl BlockSizes {
             && self.smallest <= self.largest
             && self.largest <= MAX_SIZE
             && self.growth_divisor != 0
-            && self.own_memory_divisor != 0
+            && self.dedicated_threshold_divisor != 0
     }
 
     /// Bytes of the largest block of a heap.
@@ -66,6 +66,6 @@ impl BlockSizes {
 
     /// True when `size` bytes should not go into a block of `block_size`.
     pub(super) fn is_own_memory(&self, size: u64, block_size: u64) -> bool {
-        size > (block_size / self.own_memory_divisor).max(self.smallest)
+        size > (block_size / self.dedicated_threshold_divisor).max(self.smallest)
     }
 }

@@ -21,8 +21,10 @@ use core::sync::atomic::{
 };
 use std::sync::Mutex;
 
-use super::{AllocationError, BudgetWish, ShortName};
-use crate::device::{Device, DeviceError, HeapBudget, HeapIndex, MemoryDesc, MemoryTypeIndex, OwnedMemory};
+use super::{AllocationError, BudgetPolicy, ShortName};
+use crate::device::{
+    Device, DeviceError, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory,
+};
 use crate::sync::locked;
 
 /// After so many passes through the gate the driver is asked for its figures anew. Asking can cost a
@@ -32,7 +34,7 @@ const PASSES_PER_REFRESH: u32 = 30;
 /// What is known of a heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HeapReport {
+pub struct MemoryHeapReport {
     /// Bytes of memory objects that this allocator has of the heap.
     pub reserved: u64,
     /// The most that `reserved` has been.
@@ -48,7 +50,7 @@ pub struct HeapReport {
 /// Calls that were made to the driver, since the allocator was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct DeviceCalls {
+pub struct DriverCallStatistics {
     /// Memory allocations, refused ones among them.
     pub allocate: u64,
     /// Frees of memory.
@@ -57,7 +59,7 @@ pub struct DeviceCalls {
     pub make_visible: u64,
 }
 
-impl DeviceCalls {
+impl DriverCallStatistics {
     /// All calls that got memory or gave it back.
     #[must_use]
     pub const fn memory(&self) -> u64 {
@@ -76,7 +78,7 @@ struct Heap {
     /// Bytes that it ever got back; counted before it does.
     returned: AtomicU64,
     /// What the driver said, and how much of that at least is this allocator's own.
-    told: Mutex<(HeapBudget, u64)>,
+    told: Mutex<(MemoryHeapBudget, u64)>,
 }
 
 #[derive(Debug)]
@@ -94,7 +96,7 @@ pub(super) struct Heaps {
 #[must_use]
 pub(super) struct Charge<'a> {
     heaps: &'a Heaps,
-    heap: HeapIndex,
+    heap: MemoryHeapIndex,
     size: u64,
 }
 
@@ -115,10 +117,10 @@ impl Drop for Charge<'_> {
 }
 
 impl Heaps {
-    pub(super) fn new<D: Device>(device: &D, limits: &[(HeapIndex, u64)]) -> Self {
+    pub(super) fn new<D: Device>(device: &D, limits: &[(MemoryHeapIndex, u64)]) -> Self {
         let properties = device.properties();
         let heaps = properties.heaps.iter().enumerate().map(|(i, heap)| {
-            let index = HeapIndex(i as u8);
+            let index = MemoryHeapIndex(i as u8);
             let limit = limits.iter().filter(|(heap, _)| *heap == index).map(|&(_, limit)| limit).min();
             Heap {
                 size: heap.size,
@@ -152,7 +154,7 @@ impl Heaps {
         device: &D,
         memory_type: MemoryTypeIndex,
         size: u64,
-        wish: BudgetWish,
+        wish: BudgetPolicy,
     ) -> Result<Charge<'_>, AllocationError> {
         let index = heap_of(device, memory_type)?;
         let limits = &device.properties().limits;
@@ -189,7 +191,7 @@ impl Heaps {
         device: &D,
         memory_type: MemoryTypeIndex,
         size: u64,
-        wish: BudgetWish,
+        wish: BudgetPolicy,
     ) -> Result<(), AllocationError> {
         let index = heap_of(device, memory_type)?;
         let limits = &device.properties().limits;
@@ -209,10 +211,10 @@ impl Heaps {
     /// Why a heap of which `reserved` bytes are had may not give `size` more.
     fn refusal(
         &self,
-        index: HeapIndex,
+        index: MemoryHeapIndex,
         reserved: u64,
         size: u64,
-        wish: BudgetWish,
+        wish: BudgetPolicy,
     ) -> Option<AllocationError> {
         let heap = &self.heaps[index.get()];
         let (told, own) = *locked(&heap.told);
@@ -227,7 +229,7 @@ impl Heaps {
                 limit,
                 name: ShortName::NONE,
             })
-        } else if wish == BudgetWish::Within && usage.saturating_add(size) > told.budget {
+        } else if wish == BudgetPolicy::WithinBudget && usage.saturating_add(size) > told.budget {
             let budget = told.budget;
             Some(AllocationError::OverBudget {
                 heap: index,
@@ -241,7 +243,7 @@ impl Heaps {
         }
     }
 
-    fn reserve(&self, index: HeapIndex, size: u64, wish: BudgetWish) -> Result<(), AllocationError> {
+    fn reserve(&self, index: MemoryHeapIndex, size: u64, wish: BudgetPolicy) -> Result<(), AllocationError> {
         let heap = &self.heaps[index.get()];
         let mut reserved = heap.reserved.load(Relaxed);
         loop {
@@ -255,7 +257,7 @@ impl Heaps {
         }
     }
 
-    fn refund(&self, heap: HeapIndex, size: u64) {
+    fn refund(&self, heap: MemoryHeapIndex, size: u64) {
         self.heaps[heap.get()].reserved.fetch_sub(size, Relaxed);
         self.count.fetch_sub(1, Relaxed);
     }
@@ -265,7 +267,7 @@ impl Heaps {
         &self,
         device: &D,
         desc: &MemoryDesc<'_, D::MemoryOptions>,
-        wish: BudgetWish,
+        wish: BudgetPolicy,
     ) -> Result<OwnedMemory<D>, AllocationError> {
         let MemoryDesc { memory_type, size, .. } = *desc;
         let charge = self.charge(device, memory_type, size, wish)?;
@@ -321,30 +323,30 @@ impl Heaps {
     pub(super) fn refresh<D: Device>(&self, device: &D) {
         for (i, heap) in self.heaps.iter().enumerate() {
             let given = heap.given.load(Acquire);
-            let told = device.heap_budget(HeapIndex(i as u8));
+            let told = device.heap_budget(MemoryHeapIndex(i as u8));
             let own = given.saturating_sub(heap.returned.load(Acquire));
             *locked(&heap.told) = (told, own);
         }
     }
 
     /// Bytes that a block of the heap may have without exceeding the budget or a limit.
-    pub(super) fn room_for_block<D: Device>(&self, device: &D, heap: HeapIndex) -> u64 {
+    pub(super) fn room_for_block<D: Device>(&self, device: &D, heap: MemoryHeapIndex) -> u64 {
         let report = self.report(heap);
         let room =
             report.budget.saturating_sub(report.usage).min(report.limit.saturating_sub(report.reserved));
         room.min(device.properties().limits.max_allocation_size)
     }
 
-    pub(super) fn heap_size(&self, heap: HeapIndex) -> u64 {
+    pub(super) fn heap_size(&self, heap: MemoryHeapIndex) -> u64 {
         let heap = &self.heaps[heap.get()];
         heap.size.min(heap.limit)
     }
 
-    pub(super) fn report(&self, heap: HeapIndex) -> HeapReport {
+    pub(super) fn report(&self, heap: MemoryHeapIndex) -> MemoryHeapReport {
         let heap = &self.heaps[heap.get()];
         let (told, own) = *locked(&heap.told);
         let reserved = heap.reserved.load(Relaxed);
-        HeapReport {
+        MemoryHeapReport {
             reserved,
             // What is being asked for now is in the one before it is in the other.
             peak_reserved: heap.peak_reserved.load(Relaxed).max(reserved),
@@ -358,8 +360,8 @@ impl Heaps {
         self.heaps.len()
     }
 
-    pub(super) fn calls(&self) -> DeviceCalls {
-        DeviceCalls {
+    pub(super) fn calls(&self) -> DriverCallStatistics {
+        DriverCallStatistics {
             allocate: self.allocate_calls.load(Relaxed),
             free: self.free_calls.load(Relaxed),
             make_visible: self.make_visible_calls.load(Relaxed),
@@ -371,7 +373,7 @@ impl Heaps {
 pub(super) fn heap_of<D: Device>(
     device: &D,
     memory_type: MemoryTypeIndex,
-) -> Result<HeapIndex, AllocationError> {
+) -> Result<MemoryHeapIndex, AllocationError> {
     let found = device.properties().memory_type(memory_type);
     found.map(|found| found.heap).ok_or(AllocationError::Device(DeviceError::Unsupported))
 }

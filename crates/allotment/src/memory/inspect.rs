@@ -4,11 +4,11 @@ use allotment_suballoc::Statistics as RangeStatistics;
 
 use super::allocator::{Allocator, POOLS_PER_TYPE};
 use super::block_set::Role;
-use super::heaps::{DeviceCalls, HeapReport};
+use super::heaps::{DriverCallStatistics, MemoryHeapReport};
 use super::pool::Pool;
 use super::statistics::{DetailedStatistics, Statistics};
 use super::{AllocationError, Name};
-use crate::device::{Device, HeapIndex, MemoryTypeIndex};
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
 /// A memory object that an allocator has; see [`Allocator::blocks`].
@@ -20,7 +20,7 @@ pub struct BlockInfo<D: Device> {
     /// Which memory type it is of.
     pub memory_type: MemoryTypeIndex,
     /// The heap that it is taken from.
-    pub heap: HeapIndex,
+    pub heap: MemoryHeapIndex,
     /// The name of its pool; of a default pool, what it is for.
     pub pool: Name,
     /// True when it has room for one allocation only.
@@ -32,7 +32,7 @@ pub struct BlockInfo<D: Device> {
 /// What the live allocations of one category add up to; see [`Allocator::categories`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct CategoryTotal {
+pub struct CategoryStatistics {
     /// The category; empty for those without one.
     pub category: &'static str,
     /// How many there are.
@@ -52,12 +52,12 @@ impl<D: Device> Allocator<D> {
     /// locking one pool after the other.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("integrated").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let tile = AllocationDesc::new(Requirements::new(4096), Intent::Device).in_category("terrain");
+    /// let tile = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly).with_category("terrain");
     /// let tiles = [allocator.allocate(&tile)?, allocator.allocate(&tile)?];
     /// let terrain = &allocator.categories()[0];
     /// assert_eq!((terrain.category, terrain.allocations, terrain.bytes), ("terrain", 2, 8192));
@@ -65,8 +65,8 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn categories(&self) -> Vec<CategoryTotal> {
-        let mut totals: Vec<CategoryTotal> = Vec::new();
+    pub fn categories(&self) -> Vec<CategoryStatistics> {
+        let mut totals: Vec<CategoryStatistics> = Vec::new();
         for leak in self.leaks() {
             match totals.iter_mut().find(|total| total.category == leak.category) {
                 Some(total) => {
@@ -74,7 +74,11 @@ impl<D: Device> Allocator<D> {
                     total.bytes += leak.size;
                 }
                 None => {
-                    totals.push(CategoryTotal { category: leak.category, allocations: 1, bytes: leak.size });
+                    totals.push(CategoryStatistics {
+                        category: leak.category,
+                        allocations: 1,
+                        bytes: leak.size,
+                    });
                 }
             }
         }
@@ -149,8 +153,8 @@ impl<D: Device> Allocator<D> {
 
     /// What is known of each heap, with the driver's figures as they were told last.
     #[must_use]
-    pub fn heap_reports(&self) -> Vec<HeapReport> {
-        (0..self.heaps.count()).map(|i| self.heaps.report(HeapIndex(i as u8))).collect()
+    pub fn memory_heap_reports(&self) -> Vec<MemoryHeapReport> {
+        (0..self.heaps.count()).map(|i| self.heaps.report(MemoryHeapIndex(i as u8))).collect()
     }
 
     /// Asks the driver for its budgets now. It is asked by itself now and then; some drivers take
@@ -161,7 +165,7 @@ impl<D: Device> Allocator<D> {
 
     /// Which calls were made to the driver so far.
     #[must_use]
-    pub fn device_calls(&self) -> DeviceCalls {
+    pub fn device_calls(&self) -> DriverCallStatistics {
         self.heaps.calls()
     }
 }

@@ -94,15 +94,15 @@ impl<D: Device> Allocator<D> {
     /// All live allocations, largest first: what would be reported if the allocator went now.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::memory::LeakHandler;
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("integrated").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let mut desc = AllocatorDesc::default();
     /// desc.on_leak = LeakHandler::Ignore;
     /// let allocator = Allocator::new(device, desc)?;
-    /// let forgotten = AllocationDesc::new(Requirements::new(64), Intent::Device).named("shadow map");
+    /// let forgotten = AllocationDesc::new(Requirements::new(64), MemoryUsage::GpuOnly).with_name("shadow map");
     /// drop(allocator.allocate(&forgotten)?);
     /// assert_eq!(allocator.leaks()[0].to_string(), "\"shadow map\": 64 bytes of memory type 0");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -29,13 +29,13 @@ use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_byte
 /// use std::sync::Arc;
 ///
 /// use allotment::device::BufferDesc;
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::MappedBuffer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("integrated").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("particles");
+/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("particles");
 /// let particles = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &desc)?;
 /// particles.write(100, &[1, 2, 3])?;
 /// drop(particles);
@@ -141,7 +141,7 @@ impl<D: Device> MappedBuffer<D> {
     }
 
     /// Copies from the buffer, from byte `offset` on, what the device made of it. Slow in memory that is not
-    /// cached: ask for it with [`Intent::Readback`](super::Intent::Readback).
+    /// cached: ask for it with [`MemoryUsage::Readback`](super::MemoryUsage::Readback).
     ///
     /// # Errors
     ///
@@ -186,18 +186,22 @@ impl<D: Device> fmt::Debug for MappedBuffer<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::host::{HostDevice, Profile};
+    use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::device::{BufferCopy, BufferDesc, QueueIndex, Requirements, Submission, TimelinePoint};
-    use crate::{AllocatorDesc, Intent};
+    use crate::{AllocatorDesc, MemoryUsage};
 
-    fn allocator(profile: &str) -> (HostDevice, Arc<Allocator<HostDevice>>) {
-        let device = HostDevice::new(Profile::named(profile).unwrap());
+    fn allocator(profile: &str) -> (SimulatedGpu, Arc<Allocator<SimulatedGpu>>) {
+        let device = SimulatedGpu::new(Profile::named(profile).unwrap());
         let allocator = Allocator::new(device.clone(), AllocatorDesc::default()).unwrap();
         (device, Arc::new(allocator))
     }
 
-    fn buffer(allocator: &Arc<Allocator<HostDevice>>, size: u64, intent: Intent) -> MappedBuffer<HostDevice> {
-        let desc = AllocationDesc::new(Requirements::new(0), intent);
+    fn buffer(
+        allocator: &Arc<Allocator<SimulatedGpu>>,
+        size: u64,
+        memory_usage: MemoryUsage,
+    ) -> MappedBuffer<SimulatedGpu> {
+        let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
         MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
     }
 
@@ -206,9 +210,9 @@ mod tests {
         for profile in Profile::all() {
             let (device, allocator) = allocator(profile.name);
             // Something before them, so that neither begins at an atom.
-            let before = buffer(&allocator, 13, Intent::Upload);
-            let up = buffer(&allocator, 10_000, Intent::Upload);
-            let down = buffer(&allocator, 10_000, Intent::Readback);
+            let before = buffer(&allocator, 13, MemoryUsage::Upload);
+            let up = buffer(&allocator, 10_000, MemoryUsage::Upload);
+            let down = buffer(&allocator, 10_000, MemoryUsage::Readback);
             let bytes: Vec<u8> = (0..2001).map(|i| (i % 251) as u8).collect();
             up.write(777, &bytes[..70]).unwrap();
             up.write(777 + 70, &bytes[70..]).unwrap();
@@ -226,14 +230,14 @@ mod tests {
             assert_eq!(back, bytes, "{}", profile.name);
             drop((before, up, down));
             assert_eq!(allocator.statistics().allocations, 0);
-            assert_eq!(device.complaints(), Vec::<String>::new());
+            assert_eq!(device.validation_errors(), Vec::<String>::new());
         }
     }
 
     #[test]
     fn a_range_beyond_the_buffer_is_refused_though_its_memory_has_more() {
         let (_, allocator) = allocator("integrated");
-        let buffer = buffer(&allocator, 1000, Intent::Upload);
+        let buffer = buffer(&allocator, 1000, MemoryUsage::Upload);
         for (offset, size) in [(1000, 1), (999, 2), (1001, 0), (u64::MAX, 1)] {
             let refused = Err(AccessError::OutOfRange { offset, size, available: 1000 });
             assert_eq!(buffer.write(offset, &vec![0; size as usize]), refused);
@@ -245,13 +249,15 @@ mod tests {
     #[test]
     fn memory_that_the_cpu_cannot_reach_is_not_taken_whatever_the_intent() {
         for profile in ["discrete-no-bar", "discrete-large-bar", "mobile"] {
-            for intent in [Intent::Upload, Intent::Readback, Intent::DeviceHostWrite, Intent::Device] {
+            for memory_usage in
+                [MemoryUsage::Upload, MemoryUsage::Readback, MemoryUsage::DeviceUpload, MemoryUsage::GpuOnly]
+            {
                 let (_, allocator) = allocator(profile);
-                buffer(&allocator, 100, intent).write(0, &[1; 100]).unwrap();
+                buffer(&allocator, 100, memory_usage).write(0, &[1; 100]).unwrap();
             }
         }
         let (_, allocator) = allocator("discrete-no-bar");
-        let mut desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+        let mut desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
         desc.requirements.memory_types = crate::device::MemoryTypeMask(1);
         let refused = MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc);
         assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
@@ -263,13 +269,13 @@ mod tests {
         for k in 1..6 {
             let (device, allocator) = allocator("mobile");
             device.fail_call(k, crate::device::DeviceError::OutOfDeviceMemory);
-            let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+            let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
             drop(MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc));
-            device.heal();
+            device.clear_faults();
             assert_eq!((allocator.statistics().allocations, device.usage().buffers), (0, 0));
             drop(allocator);
             assert_eq!(device.usage().memory_objects, 0);
-            assert_eq!(device.complaints(), Vec::<String>::new());
+            assert_eq!(device.validation_errors(), Vec::<String>::new());
         }
     }
 }

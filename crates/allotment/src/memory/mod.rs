@@ -8,7 +8,7 @@
 //!   │   └── state        under the lock
 //!   │       └── block set, one a memory type
 //!   │           └── blocks: driver memory, and a VirtualBlock that says what of it is handed out
-//!   └── ranking          which memory types serve an intent, and why
+//!   └── ranking          which memory types serve an memory usage, and why
 //! ```
 //!
 //! # How a request is served
@@ -33,68 +33,69 @@ mod allocate;
 mod allocator;
 mod batch;
 mod block_set;
-mod choice;
+mod candidates;
 mod custom_pools;
 #[cfg(all(feature = "d3d12", windows))]
 mod d3d12;
 mod defragmentation;
 mod desc;
 mod dump;
+mod empty_blocks;
 mod error;
-mod forecast;
 mod growth;
 mod heaps;
 mod inspect;
 mod leaks;
+mod maintenance;
 mod mapped;
 mod movable;
 mod moves;
 mod owners;
 mod pool;
+mod preview;
 mod quick_lists;
 mod record;
 mod release;
 mod resource;
-mod retention;
 mod shards;
+mod stalls;
 mod statistics;
 mod time;
 mod transfer;
-mod upkeep;
 #[cfg(feature = "vulkan")]
 mod vulkan;
-mod waits;
 
 pub use access::{AllocationInfo, Place};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
-pub use block_set::Release;
-pub use choice::{Choice, Verdict};
+pub use block_set::EmptiedBlocks;
+pub use candidates::{MemoryTypeCandidate, Suitability};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
     DefragmentationStatistics, DefragmentationStrategy, Move, NextPass, Pass, PassLimits, PlannedBlock,
 };
-pub use desc::{AllocationDesc, BudgetWish, Dedicated, Growth, Intent, Lifetime, Movability, Name};
+pub use desc::{AllocationDesc, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks};
+pub use empty_blocks::EmptyBlockPolicy;
 pub use error::{
     AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign, ShortName,
 };
-pub use forecast::Forecast;
 pub use growth::BlockSizes;
-pub use heaps::{DeviceCalls, HeapReport};
-pub use inspect::{BlockInfo, CategoryTotal};
+pub use heaps::{DriverCallStatistics, MemoryHeapReport};
+pub use inspect::{BlockInfo, CategoryStatistics};
 pub use leaks::{Leak, LeakHandler, LeakReport};
+pub use maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
 pub use mapped::MappedBuffer;
 pub use movable::{
     DefragmentationStep, Movable, MovableBuffer, MovableError, MovableImage, MovableSet, MovableSetDesc,
     MoveError, StepOutcome,
 };
 pub use owners::{
-    Held, HeldBuffer, HeldImage, HeldMemory, OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator,
+    OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer,
+    UniqueImage,
 };
-pub use pool::{BlockSizing, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use preview::AllocationPreview;
 pub use resource::{Buffer, Image, Resource, ResourceError};
-pub use retention::Retention;
+pub use stalls::StallStatistics;
 pub use statistics::{DetailedStatistics, Statistics};
 pub use time::{ManualTime, TimeSource};
 pub use transfer::{Transfer, TransferError};
-pub use upkeep::{Keeper, Upkeep, Upkept, Watermark};
-pub use waits::WaitStatistics;

@@ -13,10 +13,10 @@
 use allotment_suballoc::{Algorithm, Alignment, Request};
 
 use super::allocator::{Allocation, Allocator};
-use super::block_set::{Release, Role, Sizes};
+use super::block_set::{EmptiedBlocks, Role, Sizes};
 use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
 use super::record::Record;
-use super::{AllocationDesc, Intent, Movability, Name};
+use super::{AllocationDesc, MemoryUsage, Movability, Name};
 use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::sync::locked;
 
@@ -96,7 +96,13 @@ impl<D: Device> PoolState<D> {
 
     /// Places nothing new in a block any more. `None` where that takes another call, since there is much to give back
     /// first, unless that is to be done `at_once`; else whether it is closed now by this call.
-    pub(super) fn close(&mut self, set: usize, block: u32, release: Release, at_once: bool) -> Option<bool> {
+    pub(super) fn close(
+        &mut self,
+        set: usize,
+        block: u32,
+        release: EmptiedBlocks,
+        at_once: bool,
+    ) -> Option<bool> {
         let waiting = self.sets[set].quick.len();
         let count = if at_once { usize::MAX } else { AT_ONCE };
         self.empty_quick_lists_by(set, count);
@@ -118,7 +124,7 @@ impl<D: Device> PoolState<D> {
         let Some(release) = self.sets[set].release_of(block) else { return false };
         let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
         let at_least = set == 0 && shared && self.sets[0].statistics.blocks <= self.rules.min_blocks;
-        let goes = release == Release::AtOnce && !at_least && !self.holds_reserve();
+        let goes = release == EmptiedBlocks::Free && !at_least && !self.holds_reserve();
         if !goes {
             self.sets[set].reopen(block);
         }
@@ -154,7 +160,7 @@ impl<D: Device> PoolState<D> {
         let desc = AllocationDesc {
             kind,
             name: Some(Name::Static("a place in a defragmentation")),
-            ..AllocationDesc::new(Requirements::new(requested), Intent::Device)
+            ..AllocationDesc::new(Requirements::new(requested), MemoryUsage::GpuOnly)
         };
         self.publish(slot, set, destination, spot, &fitted, &desc);
         self.note_moving(slot, record, true);

@@ -8,7 +8,7 @@ use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffer, Buffers, Class, Image, Images, Resource, ResourceError};
 use super::{AllocationDesc, AllocationError, Foreign, Movability};
 use crate::device::Device;
-use crate::lifetime::{DeferredDrop, Owned};
+use crate::lifetime::{DeletionQueue, Owned};
 
 /// What is held: how it is given back.
 pub trait Kind<D: Device> {
@@ -68,27 +68,27 @@ impl<D: Device> Kind<D> for Memory {
 /// Defragmentation passes do not move it, whatever its allocation was allowed: they could free memory that the GPU
 /// still reads for a resource that was dropped, and a resource that is bound to the old place would be in use.
 /// [`MovableSet`](super::MovableSet) has owners that move.
-pub struct Held<D: Device, K: Kind<D>> {
+pub struct Unique<D: Device, K: Kind<D>> {
     allocator: Arc<Allocator<D>>,
     /// Of this allocator. Taken when dropped.
     token: Option<K::Token>,
 }
 
 /// A buffer with its allocator.
-pub type HeldBuffer<D> = Held<D, Buffers>;
+pub type UniqueBuffer<D> = Unique<D, Buffers>;
 /// An image with its allocator.
-pub type HeldImage<D> = Held<D, Images>;
+pub type UniqueImage<D> = Unique<D, Images>;
 /// Memory with its allocator.
-pub type HeldMemory<D> = Held<D, Memory>;
+pub type UniqueAllocation<D> = Unique<D, Memory>;
 
 /// A buffer that is retired by being dropped.
-pub type OwnedBuffer<D> = Owned<HeldBuffer<D>>;
+pub type OwnedBuffer<D> = Owned<UniqueBuffer<D>>;
 /// An image that is retired by being dropped.
-pub type OwnedImage<D> = Owned<HeldImage<D>>;
+pub type OwnedImage<D> = Owned<UniqueImage<D>>;
 /// Memory that is retired by being dropped.
-pub type OwnedAllocation<D> = Owned<HeldMemory<D>>;
+pub type OwnedAllocation<D> = Owned<UniqueAllocation<D>>;
 
-impl<D: Device, K: Kind<D>> Held<D, K> {
+impl<D: Device, K: Kind<D>> Unique<D, K> {
     /// Holds a token of an allocator.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl<D: Device, K: Kind<D>> Held<D, K> {
     }
 }
 
-impl<D: Device, K: Kind<D>> Deref for Held<D, K> {
+impl<D: Device, K: Kind<D>> Deref for Unique<D, K> {
     type Target = K::Token;
 
     fn deref(&self) -> &K::Token {
@@ -146,7 +146,7 @@ impl<D: Device, K: Kind<D>> Deref for Held<D, K> {
     }
 }
 
-impl<D: Device, K: Kind<D>> Drop for Held<D, K> {
+impl<D: Device, K: Kind<D>> Drop for Unique<D, K> {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
             // Known not to be foreign.
@@ -155,9 +155,9 @@ impl<D: Device, K: Kind<D>> Drop for Held<D, K> {
     }
 }
 
-impl<D: Device, K: Kind<D>> fmt::Debug for Held<D, K> {
+impl<D: Device, K: Kind<D>> fmt::Debug for Unique<D, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.token).finish()
+        f.debug_tuple("Unique").field(&self.token).finish()
     }
 }
 
@@ -167,18 +167,18 @@ impl<D: Device, K: Kind<D>> fmt::Debug for Held<D, K> {
 /// ```
 /// use std::sync::Arc;
 /// use allotment::device::BufferDesc;
-/// use allotment::device::host::{HostDevice, Profile};
-/// use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
-/// let deferred = DeferredDrop::new(&tracker);
+/// let deferred = DeletionQueue::new(&tracker);
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
 /// let memory = OwningAllocator::new(&allocator, &deferred);
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("mesh");
+/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
 /// let mesh = memory.create_buffer(&BufferDesc::new(65536), &desc)?;
 /// let recording = tracker.record("a frame");
 /// drop(mesh); // the recording may use it
@@ -191,21 +191,21 @@ impl<D: Device, K: Kind<D>> fmt::Debug for Held<D, K> {
 #[derive(Debug)]
 pub struct OwningAllocator<D: Device> {
     allocator: Arc<Allocator<D>>,
-    deferred: DeferredDrop,
+    deletion_queue: DeletionQueue,
 }
 
 // Not derived, since it is cloned whether or not the device can be.
 impl<D: Device> Clone for OwningAllocator<D> {
     fn clone(&self) -> Self {
-        Self { allocator: Arc::clone(&self.allocator), deferred: self.deferred.clone() }
+        Self { allocator: Arc::clone(&self.allocator), deletion_queue: self.deletion_queue.clone() }
     }
 }
 
 impl<D: Device> OwningAllocator<D> {
-    /// What `allocator` makes, retired through `deferred`.
+    /// What `allocator` makes, retired through `deletion_queue`.
     #[must_use]
-    pub fn new(allocator: &Arc<Allocator<D>>, deferred: &DeferredDrop) -> Self {
-        Self { allocator: Arc::clone(allocator), deferred: deferred.clone() }
+    pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Self {
+        Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() }
     }
 
     /// The allocator.
@@ -216,11 +216,11 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Where resources wait for the GPU.
     #[must_use]
-    pub fn deferred(&self) -> &DeferredDrop {
-        &self.deferred
+    pub fn deletion_queue(&self) -> &DeletionQueue {
+        &self.deletion_queue
     }
 
-    /// As [`Allocator::create_buffer`]. It [stays where it is](Held).
+    /// As [`Allocator::create_buffer`]. It [stays where it is](Unique).
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl<D: Device> OwningAllocator<D> {
         self.create_pinned::<Buffers>(info, desc).map(|(buffer, _)| buffer)
     }
 
-    /// As [`Allocator::create_image`]. It [stays where it is](Held).
+    /// As [`Allocator::create_image`]. It [stays where it is](Unique).
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl<D: Device> OwningAllocator<D> {
         &self,
         info: &K::Info<'_>,
         desc: &AllocationDesc,
-    ) -> Result<(Owned<Held<D, K>>, Movability), ResourceError>
+    ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
     where
         K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
     {
@@ -259,7 +259,7 @@ impl<D: Device> OwningAllocator<D> {
         Ok((self.own_new::<K>(resource), movability))
     }
 
-    /// As [`Allocator::allocate`]. It [stays where it is](Held).
+    /// As [`Allocator::allocate`]. It [stays where it is](Unique).
     ///
     /// # Errors
     ///
@@ -270,13 +270,13 @@ impl<D: Device> OwningAllocator<D> {
         Ok(self.own_new::<Memory>(allocation))
     }
 
-    /// Owns a buffer that the allocator made by other means. It [stays where it is](Held) from now on.
+    /// Owns a buffer that the allocator made by other means. It [stays where it is](Unique) from now on.
     ///
     /// # Errors
     ///
     /// [`Foreign`] when it is from another allocator; it comes back with the error.
     pub fn own_buffer(&self, buffer: Buffer<D>) -> Result<OwnedBuffer<D>, Foreign<Buffer<D>>> {
-        Held::new(&self.allocator, buffer).map(|held| self.own(held))
+        Unique::new(&self.allocator, buffer).map(|held| self.own(held))
     }
 
     /// Owns an image that the allocator made by other means.
@@ -285,7 +285,7 @@ impl<D: Device> OwningAllocator<D> {
     ///
     /// As for [`own_buffer`](Self::own_buffer).
     pub fn own_image(&self, image: Image<D>) -> Result<OwnedImage<D>, Foreign<Image<D>>> {
-        Held::new(&self.allocator, image).map(|held| self.own(held))
+        Unique::new(&self.allocator, image).map(|held| self.own(held))
     }
 
     /// Owns memory that the allocator got by other means.
@@ -294,7 +294,7 @@ impl<D: Device> OwningAllocator<D> {
     ///
     /// As for [`own_buffer`](Self::own_buffer).
     pub fn own_allocation(&self, allocation: Allocation) -> Result<OwnedAllocation<D>, Foreign<Allocation>> {
-        Held::new(&self.allocator, allocation).map(|held| self.own(held))
+        Unique::new(&self.allocator, allocation).map(|held| self.own(held))
     }
 
     /// Retires what is known to be of this allocator.
@@ -310,13 +310,13 @@ impl<D: Device> OwningAllocator<D> {
         self.retire::<K>(Resource::of_parts(handle, size, memory));
     }
 
-    fn own<K: Kind<D> + 'static>(&self, held: Held<D, K>) -> Owned<Held<D, K>> {
+    fn own<K: Kind<D> + 'static>(&self, held: Unique<D, K>) -> Owned<Unique<D, K>> {
         let bytes = held.bytes();
-        self.deferred.own_sized(held, bytes)
+        self.deletion_queue.own_sized(held, bytes)
     }
 
     /// Owns what the allocator made just now.
-    fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Held<D, K>> {
-        self.own(Held { allocator: Arc::clone(&self.allocator), token: Some(token) })
+    fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Unique<D, K>> {
+        self.own(Unique { allocator: Arc::clone(&self.allocator), token: Some(token) })
     }
 }

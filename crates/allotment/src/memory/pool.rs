@@ -8,16 +8,16 @@ use std::sync::{Condvar, Mutex, Once, RwLock};
 use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side, Strategy};
 
 use super::block_set::{BlockSet, Idle, Role, Sizes, Spare, Spot};
+use super::empty_blocks::{Clock, EmptyBlockPolicy};
 use super::growth::BlockSizes;
+use super::maintenance::{Flow, Watermark};
 use super::record::{RawPlace, Record};
-use super::retention::{Clock, Retention};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
 use super::time::Moment;
-use super::upkeep::{Flow, Watermark};
-use super::{AllocationDesc, AllocationError, BudgetWish, Dedicated, Movability, Name, ShortName};
+use super::{AllocationDesc, AllocationError, BudgetPolicy, Dedicated, Movability, Name, ShortName};
 use crate::device::{
-    DedicatedNeed, Device, HeapIndex, MemoryHandle, MemoryTypeIndex, OwnedMemory, Priority, PrioritySupport,
-    ResourceKind,
+    DedicatedNeed, Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
+    PrioritySupport, ResourceKind,
 };
 use crate::sync::locked;
 use crate::table::AppendTable;
@@ -35,7 +35,7 @@ pub struct Pool {
 
 /// How large the blocks of a pool are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockSizing {
+pub enum BlockSize {
     /// As large as what is in use suggests; what is large for a block gets memory of its own.
     Growing(BlockSizes),
     /// All of so many bytes; nothing gets memory of its own.
@@ -46,12 +46,12 @@ pub enum BlockSizing {
 ///
 /// ```
 /// use allotment::device::MemoryTypeIndex;
-/// use allotment::memory::BlockSizing;
+/// use allotment::memory::BlockSize;
 /// use allotment::{Algorithm, PoolDesc};
 ///
 /// let mut desc = PoolDesc::new([MemoryTypeIndex(1)]);
 /// desc.algorithm = Algorithm::Linear;
-/// desc.sizing = Some(BlockSizing::Fixed(1 << 20));
+/// desc.sizing = Some(BlockSize::Fixed(1 << 20));
 /// desc.max_blocks = 1;
 /// ```
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct PoolDesc {
     pub algorithm: Algorithm,
     /// How large its blocks are; `None` for growing as the allocator's own pools do
     /// ([`AllocatorDesc::block_sizes`](super::AllocatorDesc::block_sizes)).
-    pub sizing: Option<BlockSizing>,
+    pub sizing: Option<BlockSize>,
     /// Blocks of the first memory type that it begins with and never goes below.
     pub min_blocks: u32,
     /// Memory objects that it may have in all.
@@ -73,9 +73,9 @@ pub struct PoolDesc {
     /// Do not keep linear and optimal resources apart: the user knows that only one of them comes here.
     pub ignore_granularity: bool,
     /// When its empty blocks are given back.
-    pub retention: Retention,
+    pub empty_blocks: EmptyBlockPolicy,
     /// Whether its blocks mind the heap's budget, whatever a single request says.
-    pub budget: BudgetWish,
+    pub budget: BudgetPolicy,
     /// Whether its blocks go early or late when there is too little.
     pub priority: Priority,
     /// For people.
@@ -94,8 +94,8 @@ impl PoolDesc {
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,
             ignore_granularity: false,
-            retention: Retention::default(),
-            budget: BudgetWish::Exceed,
+            empty_blocks: EmptyBlockPolicy::default(),
+            budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             name: None,
         }
@@ -106,14 +106,14 @@ impl PoolDesc {
 #[derive(Debug)]
 pub(super) struct Rules<D: Device> {
     pub(super) algorithm: Algorithm,
-    pub(super) sizing: BlockSizing,
+    pub(super) sizing: BlockSize,
     pub(super) min_blocks: u32,
     pub(super) max_blocks: u32,
     pub(super) alignment: Alignment,
     /// What optimal resources are rounded up to, so that they share no page with linear ones.
     pub(super) granularity: Alignment,
-    pub(super) retention: Retention,
-    pub(super) budget: BudgetWish,
+    pub(super) empty_blocks: EmptyBlockPolicy,
+    pub(super) budget: BudgetPolicy,
     /// Of the blocks that allocations share.
     pub(super) priority: Priority,
     /// When the device takes priorities.
@@ -132,7 +132,7 @@ pub(super) struct PoolSlot<D: Device> {
     pub(super) state: Mutex<Option<PoolState<D>>>,
     /// Of default pools: that the state was made.
     pub(super) made: Once,
-    /// Held while somebody touches memory by a token that may get another place; alone, while some do, or the pool is
+    /// Unique while somebody touches memory by a token that may get another place; alone, while some do, or the pool is
     /// reset. Taken before `state`.
     pub(super) changes: RwLock<()>,
     /// A thread has got memory for the pool, or has not.
@@ -181,7 +181,7 @@ pub(super) struct PoolState<D: Device> {
     pub(super) flow: Flow,
     /// Until this tick nothing is given back, since somebody reserved it, for large requests too.
     pub(super) reserved_until: u64,
-    /// The tick at which upkeep was refused a block. It asks again in the next.
+    /// The tick at which block growth was refused a block. It asks again in the next.
     pub(super) refused_ahead: Option<u64>,
     /// Somebody is defragmenting it.
     pub(super) defragmented: bool,
@@ -290,7 +290,7 @@ impl Plan {
 #[derive(Debug)]
 pub(super) struct Source<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
-    pub(super) wish: BudgetWish,
+    pub(super) wish: BudgetPolicy,
     /// Of a block that allocations share.
     pub(super) priority: Priority,
     /// Of memory of its own.
@@ -405,19 +405,19 @@ impl<D: Device> PoolState<D> {
         let tied = desc.dedicated == Dedicated::Always || needs.dedicated == DedicatedNeed::Required;
         let block_size = match self.rules.sizing {
             // One block less or more matters now, not the waste inside it.
-            BlockSizing::Growing(sizes) if scarce => sizes.largest_in(heap_size),
+            BlockSize::Growing(sizes) if scarce => sizes.largest_in(heap_size),
             _ => self.next_block_size(set, heap_size),
         };
         let own_memory = match self.rules.sizing {
-            BlockSizing::Fixed(_) if tied => return Err(AllocationError::DedicatedInFixedPool),
-            BlockSizing::Fixed(_) => false,
-            BlockSizing::Growing(_) if desc.dedicated == Dedicated::Never => {
+            BlockSize::Fixed(_) if tied => return Err(AllocationError::DedicatedInFixedPool),
+            BlockSize::Fixed(_) => false,
+            BlockSize::Growing(_) if desc.dedicated == Dedicated::Never => {
                 if needs.dedicated == DedicatedNeed::Required {
                     return Err(AllocationError::DedicatedRequired);
                 }
                 false
             }
-            BlockSizing::Growing(sizes) => {
+            BlockSize::Growing(sizes) => {
                 let large =
                     if scarce { occupied > block_size } else { sizes.is_own_memory(occupied, block_size) };
                 tied || needs.dedicated == DedicatedNeed::Preferred || large
@@ -445,16 +445,16 @@ impl<D: Device> PoolState<D> {
 
     pub(super) fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
         match self.rules.sizing {
-            BlockSizing::Fixed(size) => size,
-            BlockSizing::Growing(sizes) => sizes.next(self.sets[set].statistics.block_bytes, heap_size),
+            BlockSize::Fixed(size) => size,
+            BlockSize::Growing(sizes) => sizes.next(self.sets[set].statistics.block_bytes, heap_size),
         }
     }
 
     /// Bytes of the largest block that the pool may have.
     pub(super) fn largest_block_size(&self, heap_size: u64) -> u64 {
         match self.rules.sizing {
-            BlockSizing::Fixed(size) => size,
-            BlockSizing::Growing(sizes) => sizes.largest_in(heap_size),
+            BlockSize::Fixed(size) => size,
+            BlockSize::Growing(sizes) => sizes.largest_in(heap_size),
         }
     }
 
@@ -496,7 +496,7 @@ impl<D: Device> PoolState<D> {
             return Ok(Plan::exactly(role, fitted.request.size));
         }
         let least = self.sets[set].least_block(fitted.request.size);
-        let BlockSizing::Growing(sizes) = self.rules.sizing else {
+        let BlockSize::Growing(sizes) = self.rules.sizing else {
             let block_size = self.next_block_size(set, heap_size);
             if least > block_size {
                 return Err(AllocationError::TooLargeForBlock {
@@ -534,10 +534,10 @@ impl<D: Device> PoolState<D> {
 
     /// Where the memory comes from that a plan asks for.
     pub(super) fn source(&self, set: usize, desc: &AllocationDesc) -> Source<D> {
-        let strict = self.rules.budget == BudgetWish::Within;
+        let strict = self.rules.budget == BudgetPolicy::WithinBudget;
         Source {
             memory_type: self.sets[set].memory_type,
-            wish: if strict { BudgetWish::Within } else { desc.budget },
+            wish: if strict { BudgetPolicy::WithinBudget } else { desc.budget },
             priority: self.rules.priority,
             own_priority: desc.priority,
             options: self.rules.options.clone(),
@@ -546,7 +546,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Where a block comes from that is got ahead of need.
-    pub(super) fn source_ahead(&self, wish: BudgetWish) -> Source<D> {
+    pub(super) fn source_ahead(&self, wish: BudgetPolicy) -> Source<D> {
         let memory_type = self.sets[0].memory_type;
         let Rules { priority, options, name, .. } = &self.rules;
         let (priority, options, name) = (*priority, options.clone(), name.clone());
@@ -742,7 +742,7 @@ impl<D: Device> PoolState<D> {
 
     /// Makes sure that nothing of the pool is given back for a while, for somebody's reservation.
     pub(super) fn hold_reserve(&mut self) {
-        self.reserved_until = self.clock.now + u64::from(self.rules.retention.ticks.max(1));
+        self.reserved_until = self.clock.now + u64::from(self.rules.empty_blocks.ticks.max(1));
     }
 
     /// What [`lend`](Self::lend) would take out. `in_blocks` says that the request may share a block.
@@ -887,7 +887,7 @@ impl<D: Device> PoolState<D> {
             self.vacant.push(record);
         }
         let emptied = self.sets[set].free(&spot, sizes, now);
-        let ticked = self.clock.freed(&self.rules.retention, || {
+        let ticked = self.clock.freed(&self.rules.empty_blocks, || {
             self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
         });
         if ticked {
@@ -919,7 +919,7 @@ impl<D: Device> PoolState<D> {
     /// Lets real time pass up to `now`, where that counts.
     pub(super) fn pass_time(&mut self, now: Moment) {
         let used = self.used();
-        match self.clock.pass(now, &self.rules.retention, used) {
+        match self.clock.pass(now, &self.rules.empty_blocks, used) {
             0 => {}
             passed => self.ticked(passed),
         }
@@ -960,15 +960,15 @@ impl<D: Device> PoolState<D> {
         let ahead = self.room_to_keep();
         let needed = self.clock.needed();
         let idle = self.reserved().saturating_sub(needed).saturating_sub(ahead);
-        let retention = self.rules.retention;
-        let too_much = idle > retention.idle_bytes(needed);
+        let empty_blocks = self.rules.empty_blocks;
+        let too_much = idle > empty_blocks.idle_bytes(needed);
         // Where frames are told, what this frame used is what the next one will.
         let stale = self.stale_ticks();
         let room = if ahead == 0 { u64::MAX } else { self.room_up_to(u64::MAX) };
         // What busier times got ahead and nobody has used for long: a block that is got now would be far smaller.
         let oversized = self.ahead_block_size(ahead, u64::MAX).saturating_mul(2);
         self.take_empty(None, |&Idle { size, age, role }| {
-            let old = age >= u64::from(retention.ticks);
+            let old = age >= u64::from(empty_blocks.ticks);
             let surplus = too_much && size <= idle && age >= stale;
             // Only shared blocks are room that is kept ahead of need.
             let spared =
@@ -977,13 +977,13 @@ impl<D: Device> PoolState<D> {
         })
     }
 
-    /// Room that is kept ahead of need, whatever the retention says.
+    /// Room that is kept ahead of need, whatever the empty-block policy says.
     pub(super) fn room_to_keep(&self) -> u64 {
         // The heap's size bounds the next block; that of the largest block bounds it more.
         self.room_wanted(u64::MAX).unwrap_or(0)
     }
 
-    /// True when upkeep has something to do for the pool.
+    /// True when block growth has something to do for the pool.
     pub(super) fn needs_upkeep(&self, heap_size: u64) -> bool {
         let short = |wanted| {
             let asks = !self.sets[0].growing && self.refused_ahead != Some(self.clock.now);
@@ -1011,7 +1011,7 @@ impl<D: Device> PoolState<D> {
     /// enough are left.
     pub(super) fn take_empty(
         &mut self,
-        heap: Option<HeapIndex>,
+        heap: Option<MemoryHeapIndex>,
         unwanted: impl Fn(&Idle) -> bool,
     ) -> Option<OwnedMemory<D>> {
         let now = self.clock.now;
@@ -1030,7 +1030,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Bytes of a heap that can be taken out by [`take_empty`](Self::take_empty).
-    pub(super) fn empty_bytes(&self, heap: HeapIndex) -> u64 {
+    pub(super) fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         let of_heap = self.sets.iter().enumerate().filter(|(_, set)| set.heap == heap);
         of_heap.map(|(i, set)| set.surrenderable(if i == 0 { self.rules.min_blocks } else { 0 })).sum()
     }
@@ -1052,7 +1052,7 @@ impl<D: Device> PoolState<D> {
 
     pub(super) fn end_frame(&mut self) {
         let used = self.used();
-        self.clock.end_frame(&self.rules.retention, used);
+        self.clock.end_frame(&self.rules.empty_blocks, used);
         self.ticked(1);
     }
 

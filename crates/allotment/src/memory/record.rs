@@ -205,25 +205,25 @@ mod tests {
 
     use super::SPENT;
     use crate::device::MemoryTypeIndex;
-    use crate::device::host::{HostDevice, Profile};
+    use crate::device::simulated::{Profile, SimulatedGpu};
     use crate::memory::{
         AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
-        DefragmentationStrategy, Intent, Movability, NextPass, PassLimits, Pool, PoolDesc,
+        DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
     };
     use crate::{AllocationDesc, Requirements};
 
-    fn allocator() -> Allocator<HostDevice> {
+    fn allocator() -> Allocator<SimulatedGpu> {
         let mut desc = AllocatorDesc::default();
         (desc.shards, desc.block_sizes) = (1, BlockSizes::fixed(64 << 10));
-        Allocator::new(HostDevice::new(Profile::named("integrated").unwrap()), desc).unwrap()
+        Allocator::new(SimulatedGpu::new(Profile::named("integrated").unwrap()), desc).unwrap()
     }
 
     fn desc(size: u64) -> AllocationDesc {
-        AllocationDesc::new(Requirements::new(size), Intent::Upload)
+        AllocationDesc::new(Requirements::new(size), MemoryUsage::Upload)
     }
 
     /// Makes the first `count` records of a pool look as if they had been used so often.
-    fn age(allocator: &Allocator<HostDevice>, pool: &Pool, count: u32, generation: u32) {
+    fn age(allocator: &Allocator<SimulatedGpu>, pool: &Pool, count: u32, generation: u32) {
         for index in 0..count {
             let records = &allocator.pools.get(pool.index).unwrap().records;
             records.get_or_make(index).unwrap().generation.store(generation, Relaxed);

@@ -3,7 +3,7 @@
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
 use super::pool::{PoolSlot, PoolState};
-use crate::device::{Device, HeapIndex, OwnedMemory};
+use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -39,7 +39,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Gives back all empty blocks of one heap, or of all. True when there was one.
-    pub(super) fn release_empty(&self, heap: Option<HeapIndex>) -> bool {
+    pub(super) fn release_empty(&self, heap: Option<MemoryHeapIndex>) -> bool {
         let mut any = self.return_memory() != 0;
         for slot in self.slots() {
             let of_heap = |state: &PoolState<D>| {

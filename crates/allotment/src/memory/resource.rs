@@ -8,7 +8,8 @@ use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
 use super::pool::{Fitted, Pool, Source};
 use super::{
-    AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Growth, Lifetime, Movability, ShortName,
+    AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Lifetime, Movability, NewBlocks,
+    ShortName,
 };
 use crate::device::{
     DedicatedNeed, Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
@@ -266,12 +267,12 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::BufferDesc;
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("integrated").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload).named("vertices");
+    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("vertices");
     /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &desc)?;
     /// allocator.write(vertices.allocation(), 0, &[7; 4096])?;
     /// allocator.destroy_buffer(vertices)?;
@@ -295,12 +296,12 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::ImageDesc;
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("albedo");
+    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("albedo");
     /// // On the simulated device a format is its bytes a texel.
     /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &desc)?;
     /// assert!(allocator.place(albedo.allocation())?.size >= 4 << 20);
@@ -316,7 +317,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Creates a buffer with memory for it from a custom pool, as [`create_buffer`](Self::create_buffer) does from the
-    /// default pools. The pool's memory types are tried in its order; the intent has no say.
+    /// default pools. The pool's memory types are tried in its order; the memory usage has no say.
     ///
     /// Where the device requires that the buffer has dedicated memory, or `desc` asks for that, it is allocated together
     /// with the buffer, and counts as one of the pool's blocks.
@@ -327,14 +328,14 @@ impl<D: Device> Allocator<D> {
     /// buffer is to have dedicated memory and the pool's blocks have a fixed size.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::device::{BufferDesc, MemoryTypeIndex};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc, Requirements};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)]))?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("particles");
+    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("particles");
     /// let particles = allocator.create_buffer_in_pool(&pool, &BufferDesc::new(4096), &desc)?;
     /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 4096);
     /// allocator.destroy_buffer(particles)?;
@@ -427,7 +428,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`ResourceError`]; no buffer was made. [`AccessError::DedicatedRequired`] where the device requires that the buffer has
     /// dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
-    pub fn create_buffer_in(
+    pub fn create_aliasing_buffer(
         &self,
         allocation: &Allocation,
         offset: u64,
@@ -443,7 +444,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`ResourceError`]; no image was made. [`AccessError::DedicatedRequired`] where the device requires that the image has
     /// dedicated memory: [`create_image`](Self::create_image) allocates that.
-    pub fn create_image_in(
+    pub fn create_aliasing_image(
         &self,
         allocation: &Allocation,
         offset: u64,
@@ -676,7 +677,7 @@ impl<D: Device> Allocator<D> {
             Loneliness::Required
         } else if need == DedicatedNeed::Preferred
             && desc.lifetime == Lifetime::Long
-            && desc.growth == Growth::Allowed
+            && desc.new_blocks == NewBlocks::Allowed
             // Nobody gets memory of its own ahead of need.
             && !self.is_kept_up()
             && !self.heaps.objects_are_scarce(self.device())
@@ -716,7 +717,7 @@ impl<D: Device> Allocator<D> {
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
         let (pool, set) = from;
-        if desc.growth == Growth::Forbidden {
+        if desc.new_blocks == NewBlocks::NeverAllocate {
             let requested = desc.requirements.size;
             return Err(AllocationError::WouldGrow {
                 requested,

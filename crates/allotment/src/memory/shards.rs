@@ -23,8 +23,8 @@ use core::cell::Cell;
 use std::sync::{MutexGuard, TryLockError};
 
 use super::allocator::{Allocation, Allocator};
-use super::forecast::Forecast;
 use super::pool::{PoolSlot, PoolState};
+use super::preview::AllocationPreview;
 use super::{AllocationDesc, AllocationError, ShortName};
 use crate::device::Device;
 use crate::sync::locked;
@@ -216,11 +216,11 @@ impl<D: Device> Allocator<D> {
         &self,
         first: u32,
         desc: &AllocationDesc,
-    ) -> Result<Forecast, AllocationError> {
+    ) -> Result<AllocationPreview, AllocationError> {
         let own = self.own_shard(first);
         let slot = self.shard(own)?;
         let forecast = self.forecast(own, 0, desc);
-        if matches!(forecast, Ok(Forecast::Fits { .. })) {
+        if matches!(forecast, Ok(AllocationPreview::Fits { .. })) {
             return forecast;
         }
         let (fitted, in_blocks, memory_type) = {
@@ -236,7 +236,7 @@ impl<D: Device> Allocator<D> {
             // What others have room for is used where they lend it, and where nothing can be got.
             let searched = state.holds_reserve() || forecast.is_err();
             if state.lendable(&fitted, in_blocks).is_some() || (searched && state.would_place(0, &fitted)) {
-                return Ok(Forecast::Fits { memory_type });
+                return Ok(AllocationPreview::Fits { memory_type });
             }
         }
         forecast.map_err(|refused| self.of_all_shards(first, refused))

@@ -1,7 +1,7 @@
 //! The time that counts while nobody tells of frames.
 //!
 //! ```text
-//!   free, growth, reserve, keep_up ── now and then ──▶ now()         sixtieths of a second since the allocator was created
+//!   free, growth, reserve, maintain ── now and then ──▶ now()         sixtieths of a second since the allocator was created
 //!                                                        │
 //!             the pool's own clock goes on ◀─────────────┤
 //!      where no call did so in this tick ──▶ all pools' clocks go on, and what lies empty for too long is given back
@@ -20,7 +20,7 @@ use crate::device::{Device, OwnedMemory};
 use crate::sync::locked;
 
 /// Where an allocator takes the time from. It counts while nobody calls
-/// [`end_frame`](super::Allocator::end_frame); see [`Retention`](super::Retention).
+/// [`end_frame`](super::Allocator::end_frame); see [`EmptyBlockPolicy`](super::EmptyBlockPolicy).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum TimeSource {
@@ -36,22 +36,22 @@ pub enum TimeSource {
 /// ```
 /// use core::time::Duration;
 ///
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::{ManualTime, TimeSource};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let time = ManualTime::new();
 /// let mut desc = AllocatorDesc::default();
 /// desc.time = TimeSource::Manual(time.clone());
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Allocator::new(device, desc)?;
-/// let image = AllocationDesc::new(Requirements::new(200 << 20), Intent::Device);
+/// let image = AllocationDesc::new(Requirements::new(200 << 20), MemoryUsage::GpuOnly);
 /// allocator.free(allocator.allocate(&image)?)?;
 /// assert_eq!(allocator.statistics().block_bytes, 200 << 20, "it may be wanted again");
 ///
 /// // Nobody wants it for a while. It goes back to the driver in a later call, of whichever pool.
 /// time.advance(Duration::from_secs(5));
-/// let staging = AllocationDesc::new(Requirements::new(256), Intent::Upload);
+/// let staging = AllocationDesc::new(Requirements::new(256), MemoryUsage::Upload);
 /// allocator.free(allocator.allocate(&staging)?)?;
 /// assert!(allocator.statistics().block_bytes < 5 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -83,7 +83,7 @@ impl ManualTime {
 }
 
 /// A tick without frames is as long as a frame is on most screens, so that
-/// [`Retention::ticks`](super::Retention::ticks) says much the same to programs with frames and without.
+/// [`EmptyBlockPolicy::ticks`](super::EmptyBlockPolicy::ticks) says much the same to programs with frames and without.
 const TICKS_PER_SECOND: u64 = 60;
 
 /// After so many ticks, ten seconds, without the end of a frame the program is taken to have no more of them.
@@ -141,7 +141,7 @@ impl Time {
 
 impl<D: Device> Allocator<D> {
     /// Lets the clocks of all pools go on to `now`, where no other call did so in its tick. Returns what lies empty for too long,
-    /// to be given back with no lock held; nothing where that is upkeep's, which is called instead.
+    /// to be given back with no lock held; nothing where that is block growth's, which is called instead.
     pub(super) fn pass_time(&self, now: Moment) -> Vec<OwnedMemory<D>> {
         let mut unwanted = Vec::new();
         if !self.time.is_due(now) {

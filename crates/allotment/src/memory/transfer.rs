@@ -11,7 +11,7 @@ use super::access::{check_place, check_range};
 use super::allocator::{Allocation, Allocator};
 use super::record::RawPlace;
 use super::resource::{Buffer, ResourceError, check_usage};
-use super::{AccessError, AllocationDesc, Dedicated, Intent};
+use super::{AccessError, AllocationDesc, Dedicated, MemoryUsage};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
     QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage,
@@ -71,15 +71,15 @@ impl From<DeviceError> for TransferError {
 ///
 /// ```
 /// use allotment::device::QueueIndex;
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::Transfer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-no-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
 /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let mut transfer = Transfer::new(&allocator, QueueIndex(2), 1 << 20)?;
 ///
-/// let mesh = AllocationDesc::new(Requirements::new(3 << 20), Intent::Device).named("mesh");
+/// let mesh = AllocationDesc::new(Requirements::new(3 << 20), MemoryUsage::GpuOnly).with_name("mesh");
 /// let mesh = allocator.allocate(&mesh)?;
 /// transfer.upload(&mesh, 0, &vec![42; 3 << 20])?;
 /// let mut back = vec![0; 3 << 20];
@@ -149,13 +149,13 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// [`ResourceError`] when there is no memory for them; nothing is left behind.
     pub fn new(allocator: &'a Allocator<D>, queue: QueueIndex, chunk: u64) -> Result<Self, ResourceError> {
-        let buffer = |intent, name: &'static str| {
-            let desc = AllocationDesc::new(Requirements::new(chunk), intent);
-            let desc = desc.named(name).in_category("transfer").dedicated(Dedicated::Always);
+        let buffer = |memory_usage, name: &'static str| {
+            let desc = AllocationDesc::new(Requirements::new(chunk), memory_usage);
+            let desc = desc.with_name(name).with_category("transfer").with_dedicated(Dedicated::Always);
             allocator.create_buffer(&BufferDesc::new(chunk).into(), &desc)
         };
-        let up = buffer(Intent::Upload, "transfer up")?;
-        let down = match buffer(Intent::Readback, "transfer down") {
+        let up = buffer(MemoryUsage::Upload, "transfer up")?;
+        let down = match buffer(MemoryUsage::Readback, "transfer down") {
             Ok(down) => down,
             Err(error) => {
                 // Made just now by this allocator, so it is not foreign.

@@ -4,7 +4,7 @@ use ash::vk;
 
 use super::allocator::{Allocation, Allocator};
 use super::resource::ResourceError;
-use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Growth, Lifetime, Movability};
+use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Lifetime, Movability, NewBlocks};
 use crate::device::vulkan::{DedicatedTo, Device, MemoryOptions};
 use crate::device::{DedicatedNeed, Requirements, ResourceKind};
 
@@ -29,7 +29,7 @@ impl Allocator<Device> {
     ) -> Result<Allocation, AllocationError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_buffer(buffer) };
-        let desc = desc.for_resource(requirements).of_kind(ResourceKind::Buffer);
+        let desc = desc.for_resource(requirements).with_kind(ResourceKind::Buffer);
         // SAFETY: the caller's promise.
         unsafe { self.allocate_for(DedicatedTo::Buffer(buffer), &desc) }
     }
@@ -81,7 +81,7 @@ impl Allocator<Device> {
             (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => alone(),
             (Dedicated::Automatic, DedicatedNeed::Preferred)
                 if desc.lifetime == Lifetime::Long
-                    && desc.growth == Growth::Allowed
+                    && desc.new_blocks == NewBlocks::Allowed
                     // Nobody gets memory of its own ahead of need.
                     && !self.is_kept_up()
                     && !self.heaps.objects_are_scarce(self.device()) =>

@@ -24,7 +24,7 @@ use allotment_suballoc::Alignment;
 
 use super::pool::UploadPool;
 use super::ring::place;
-use super::slice::{UploadPlace, UploadSlice};
+use super::slice::{UploadLocation, UploadSlice};
 use super::{ArenaError, UploadPoolDesc};
 use crate::device::Device;
 use crate::lifetime::RecordingId;
@@ -116,11 +116,11 @@ impl<D: Device> UploadArena<D> {
         self.head = offset + size;
         // All that is counted lies in pages that exist, so no sum overflows.
         self.used += size;
-        Ok(self.slice(UploadPlace { page: self.current, offset, size }))
+        Ok(self.slice(UploadLocation { page: self.current, offset, size }))
     }
 
     #[inline]
-    fn slice(&self, place: UploadPlace) -> UploadSlice<'_, D> {
+    fn slice(&self, place: UploadLocation) -> UploadSlice<'_, D> {
         UploadSlice::new(&self.pages[place.page as usize], place)
     }
 
@@ -147,7 +147,7 @@ impl<D: Device> UploadArena<D> {
         } else {
             self.aligned_elsewhere += size;
         }
-        Ok(self.slice(UploadPlace { page, offset: 0, size }))
+        Ok(self.slice(UploadLocation { page, offset: 0, size }))
     }
 
     /// The buffer of one of its pages, for recording what was allocated before.

@@ -296,7 +296,7 @@ impl<D: Device> Lane<D> {
                 none => {
                     self.batches.reserve(FRAMES);
                     self.targets.reserve(TARGETS);
-                    let tracker = memory.deferred().tracker();
+                    let tracker = memory.deletion_queue().tracker();
                     // It is only copied from.
                     let desc = RingDesc::upload(self.capacity);
                     none.insert(UploadRing::new(memory.allocator(), tracker, &desc)?)
@@ -328,7 +328,7 @@ impl<D: Device> Lane<D> {
                 (WaitFor::Submission, WhenFull::Wait(_)) => self.flush(memory)?,
                 (WaitFor::Point(point), WhenFull::Wait(timeout)) => {
                     self.statistics.waits += 1;
-                    match memory.deferred().tracker().wait(point, timeout) {
+                    match memory.deletion_queue().tracker().wait(point, timeout) {
                         Err(DeviceError::TimedOut { point, .. }) => {
                             return Err(UploadError::TimedOut { point });
                         }
@@ -341,7 +341,7 @@ impl<D: Device> Lane<D> {
 
     fn open(&mut self, memory: &OwningAllocator<D>) {
         if self.recording.is_none() {
-            self.recording = Some(memory.deferred().tracker().record("uploads"));
+            self.recording = Some(memory.deletion_queue().tracker().record("uploads"));
         }
     }
 
@@ -381,7 +381,7 @@ impl<D: Device> Lane<D> {
                 ending.lane.waits.clear();
                 ending.lane.statistics.submissions += 1;
                 // Before the batch joins the list, which so stays as short as it can.
-                ending.lane.forget_done(memory.deferred().tracker());
+                ending.lane.forget_done(memory.deletion_queue().tracker());
                 drop(ending);
                 self.ring.iter_mut().for_each(|ring| _ = ring.reclaim());
                 Ok(())

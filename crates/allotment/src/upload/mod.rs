@@ -55,7 +55,7 @@ pub use pool::{DEFAULT_KEPT_BYTES, DEFAULT_PAGE_SIZE, UploadPool, UploadPoolDesc
 pub use readback::{ReadbackRing, ReadbackTicket};
 pub use ring::{Ring, RingStatistics};
 pub use ring_desc::RingDesc;
-pub use slice::{UploadPlace, UploadSlice};
+pub use slice::{UploadLocation, UploadSlice};
 pub use upload_ring::UploadRing;
 pub use uploader::{ImageWrite, Uploader, UploaderDesc, UploaderStatistics};
 

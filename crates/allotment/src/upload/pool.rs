@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex};
 use super::ArenaError;
 use super::arena::UploadArena;
 use crate::device::{BufferDesc, Device, Requirements};
-use crate::lifetime::{Reclaimed, RecordingId, RetireQueue, SubmissionTracker};
-use crate::memory::{AllocationDesc, Allocator, Intent, Lifetime, MappedBuffer};
+use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker};
+use crate::memory::{AllocationDesc, Allocator, Lifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
 
 /// Each recording that uploads has at least one page, so sixteen threads over three frames have 48 MiB at
@@ -57,7 +57,7 @@ pub struct UploadPoolDesc {
     /// The graphics API's usage flags of the buffers, as in [`BufferDesc::usage`]. Copies from and to a page are always
     /// possible.
     pub usage: u64,
-    /// The memory that is wanted: unless said otherwise for [`Intent::Upload`]. Its requirements are replaced by the
+    /// The memory that is wanted: unless said otherwise for [`MemoryUsage::Upload`]. Its requirements are replaced by the
     /// buffers' own, its lifetime is chosen by the pool, and host-visible memory is required beside what it asks for.
     pub memory: AllocationDesc,
 }
@@ -84,10 +84,10 @@ impl UploadPoolDesc {
         self
     }
 
-    /// The same in memory for another intent.
+    /// The same in memory for another memory usage.
     #[must_use]
-    pub fn with_intent(mut self, intent: Intent) -> Self {
-        self.memory.intent = intent;
+    pub fn with_memory_usage(mut self, memory_usage: MemoryUsage) -> Self {
+        self.memory.memory_usage = memory_usage;
         self
     }
 
@@ -101,8 +101,8 @@ impl UploadPoolDesc {
 
 impl Default for UploadPoolDesc {
     fn default() -> Self {
-        let memory = AllocationDesc::new(Requirements::new(0), Intent::Upload);
-        let memory = memory.named("upload page").in_category("upload");
+        let memory = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let memory = memory.with_name("upload page").with_category("upload");
         Self { page_size: DEFAULT_PAGE_SIZE, kept_bytes: DEFAULT_KEPT_BYTES, usage: 0, memory }
     }
 }
@@ -136,14 +136,14 @@ pub struct UploadPoolStatistics {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::device::{Device, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::upload::{UploadPool, UploadPoolDesc};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};
 /// use ash::vk::BufferUsageFlags;
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
 /// // Vulkan wants to know that shaders will read constants here. On Direct3D 12 no flags are needed.
@@ -178,7 +178,7 @@ struct Shared<D: Device> {
     allocator: Arc<Allocator<D>>,
     desc: UploadPoolDesc,
     /// Before the state, so that it is emptied first when the pool goes.
-    retired: RetireQueue<MappedBuffer<D>>,
+    retired: ReleaseQueue<MappedBuffer<D>>,
     state: Mutex<State<D>>,
 }
 
@@ -199,7 +199,7 @@ impl<D: Device> UploadPool<D> {
         let shared = Shared {
             allocator: Arc::clone(allocator),
             desc,
-            retired: RetireQueue::new(tracker),
+            retired: ReleaseQueue::new(tracker),
             state: Mutex::new(state),
         };
         Self { shared: Arc::new(shared) }
@@ -278,7 +278,7 @@ impl<D: Device> UploadPool<D> {
     fn make(&self, size: u64, lifetime: Lifetime) -> Result<MappedBuffer<D>, ArenaError> {
         let Shared { allocator, desc, state, .. } = &*self.shared;
         let info = BufferDesc::new(size).with_usage(desc.usage).into();
-        let wanted = desc.memory.clone().living(lifetime);
+        let wanted = desc.memory.clone().with_lifetime(lifetime);
         let made = MappedBuffer::new(allocator, &info, &wanted);
         let State { free, statistics, .. } = &mut *locked(state);
         match made {

@@ -27,13 +27,13 @@ use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError};
 /// ```
 /// use std::sync::Arc;
 ///
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::device::{Device, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::upload::{ReadbackError, ReadbackRing, RingDesc, WaitFor};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
 /// let mut ring = ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(1 << 20))?;

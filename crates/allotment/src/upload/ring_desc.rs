@@ -1,7 +1,7 @@
 //! What a ring's buffer is created with.
 
 use crate::device::Requirements;
-use crate::memory::{AllocationDesc, Intent};
+use crate::memory::{AllocationDesc, MemoryUsage};
 
 /// Describes the buffer of an [`UploadRing`](super::UploadRing) or a [`ReadbackRing`](super::ReadbackRing): how large it
 /// is, how the GPU uses it, and which memory it is in.
@@ -11,13 +11,13 @@ use crate::memory::{AllocationDesc, Intent};
 /// and passed to [`UploadRing::over`](super::UploadRing::over) or [`ReadbackRing::over`](super::ReadbackRing::over).
 ///
 /// ```
-/// use allotment::Intent;
+/// use allotment::MemoryUsage;
 /// use allotment::upload::RingDesc;
 /// use ash::vk::BufferUsageFlags;
 ///
 /// // Constants and dynamic vertices, in device memory that the CPU can write where there is some.
 /// let usage = BufferUsageFlags::UNIFORM_BUFFER | BufferUsageFlags::VERTEX_BUFFER;
-/// let desc = RingDesc::upload(8 << 20).with_usage(usage.as_raw().into()).with_intent(Intent::DeviceHostWrite);
+/// let desc = RingDesc::upload(8 << 20).with_usage(usage.as_raw().into()).with_memory_usage(MemoryUsage::DeviceUpload);
 /// assert_eq!(desc.capacity, 8 << 20);
 /// ```
 #[derive(Clone, Debug)]
@@ -34,20 +34,21 @@ pub struct RingDesc {
 }
 
 impl RingDesc {
-    /// Describes a ring of `capacity` bytes that the CPU writes, in memory for [`Intent::Upload`].
+    /// Describes a ring of `capacity` bytes that the CPU writes, in memory for [`MemoryUsage::Upload`].
     #[must_use]
     pub fn upload(capacity: u64) -> Self {
-        Self::new(capacity, Intent::Upload, "upload ring")
+        Self::new(capacity, MemoryUsage::Upload, "upload ring")
     }
 
-    /// Describes a ring of `capacity` bytes that the CPU reads, in memory for [`Intent::Readback`].
+    /// Describes a ring of `capacity` bytes that the CPU reads, in memory for [`MemoryUsage::Readback`].
     #[must_use]
     pub fn readback(capacity: u64) -> Self {
-        Self::new(capacity, Intent::Readback, "readback ring")
+        Self::new(capacity, MemoryUsage::Readback, "readback ring")
     }
 
-    fn new(capacity: u64, intent: Intent, name: &'static str) -> Self {
-        let memory = AllocationDesc::new(Requirements::new(0), intent).named(name).in_category("upload");
+    fn new(capacity: u64, memory_usage: MemoryUsage, name: &'static str) -> Self {
+        let memory =
+            AllocationDesc::new(Requirements::new(0), memory_usage).with_name(name).with_category("upload");
         Self { capacity, usage: 0, memory }
     }
 
@@ -58,10 +59,10 @@ impl RingDesc {
         self
     }
 
-    /// The same in memory for another intent.
+    /// The same in memory for another memory usage.
     #[must_use]
-    pub fn with_intent(mut self, intent: Intent) -> Self {
-        self.memory.intent = intent;
+    pub fn with_memory_usage(mut self, memory_usage: MemoryUsage) -> Self {
+        self.memory.memory_usage = memory_usage;
         self
     }
 

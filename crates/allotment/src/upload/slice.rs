@@ -7,7 +7,7 @@ use crate::memory::{AccessError, MappedBuffer};
 
 /// Where a slice is, to be kept beyond the slice itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UploadPlace {
+pub struct UploadLocation {
     /// Which of its arena's pages; 0 in a ring.
     pub page: u32,
     /// The first byte in the buffer of that page.
@@ -22,12 +22,12 @@ pub struct UploadPlace {
 /// It borrows what it was allocated from, so nobody writes there once that was closed or has gone.
 pub struct UploadSlice<'a, D: Device> {
     buffer: &'a MappedBuffer<D>,
-    place: UploadPlace,
+    place: UploadLocation,
 }
 
 impl<'a, D: Device> UploadSlice<'a, D> {
     /// `place` lies in the buffer, and is nobody else's.
-    pub(super) fn new(buffer: &'a MappedBuffer<D>, place: UploadPlace) -> Self {
+    pub(super) fn new(buffer: &'a MappedBuffer<D>, place: UploadLocation) -> Self {
         Self { buffer, place }
     }
 
@@ -51,7 +51,7 @@ impl<'a, D: Device> UploadSlice<'a, D> {
 
     /// Where it is, to be kept.
     #[must_use]
-    pub fn place(&self) -> UploadPlace {
+    pub fn place(&self) -> UploadLocation {
         self.place
     }
 

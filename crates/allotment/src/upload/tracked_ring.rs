@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Ring, RingDesc};
 use crate::device::{BufferDesc, Device};
-use crate::lifetime::{RetireQueue, SubmissionTracker};
+use crate::lifetime::{ReleaseQueue, SubmissionTracker};
 use crate::memory::{Allocator, MappedBuffer, ResourceError};
 
 /// Frames that are pending at most times: three in flight of two or three submissions each, and some.
@@ -58,7 +58,7 @@ impl<D: Device> Drop for TrackedRing<D> {
     /// The buffer is retired like anything else: frames that are open, or closed, or still to be submitted, are some
     /// recording's, and it goes when these are done. The end of a queue that has nothing else is waited for.
     fn drop(&mut self) {
-        let last = RetireQueue::new(&self.tracker);
+        let last = ReleaseQueue::new(&self.tracker);
         self.buffer.take().into_iter().for_each(|buffer| last.retire(buffer));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use allotment_suballoc::Alignment;
 
-use super::slice::{UploadPlace, UploadSlice};
+use super::slice::{UploadLocation, UploadSlice};
 use super::tracked_ring::TrackedRing;
 use super::{RingDesc, RingError, RingStatistics};
 use crate::device::{Device, MemoryTypeIndex, TimelinePoint};
@@ -22,14 +22,14 @@ use crate::memory::{Allocator, MappedBuffer, ResourceError};
 /// ```
 /// use std::sync::Arc;
 ///
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::device::{BufferCopy, Device, QueueIndex, Submission};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::upload::{RingDesc, UploadRing};
 /// use allotment::{Alignment, Allocator, AllocatorDesc};
 /// use ash::vk::BufferUsageFlags;
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
 /// // Vulkan wants to know that shaders will read constants here. On Direct3D 12 no flags are needed.
@@ -107,7 +107,7 @@ impl<D: Device> UploadRing<D> {
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<UploadSlice<'_, D>, RingError> {
         let (ring, buffer, tracker) = self.inner.split();
         let offset = ring.allocate_reclaiming(size, alignment, |point| tracker.is_reached(point))?;
-        Ok(UploadSlice::new(buffer, UploadPlace { page: 0, offset, size }))
+        Ok(UploadSlice::new(buffer, UploadLocation { page: 0, offset, size }))
     }
 
     /// Says that the device uses what was allocated since the last close until `point`.

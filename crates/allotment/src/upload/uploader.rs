@@ -8,7 +8,7 @@ use super::lane::{Lane, StagedImage, WhenFull};
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
 };
-use crate::lifetime::{SubmissionTracker, SyncSet};
+use crate::lifetime::{SubmissionTracker, TimelinePoints};
 use crate::memory::{AccessError, Allocation, OwnedBuffer, OwnedImage, OwningAllocator, Place};
 
 /// How an [`Uploader`] works.
@@ -101,19 +101,19 @@ pub struct ImageWrite<S> {
 /// use std::sync::Arc;
 ///
 /// use allotment::device::BufferDesc;
-/// use allotment::device::host::{HostDevice, Profile};
-/// use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
 /// use allotment::upload::{Uploader, UploaderDesc};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-no-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
 /// let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("mesh");
+/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
 /// let mesh = memory.create_buffer(&BufferDesc::new(1 << 20), &desc)?;
 /// uploader.initialize(&mesh, 0, &vec![7; 1 << 20])?;
 /// let there = uploader.submit()?;      // what draws the mesh waits for these points, on the device
@@ -140,7 +140,7 @@ impl<D: Device> Uploader<D> {
     /// not over the allocator's own device.
     pub fn new(memory: &OwningAllocator<D>, desc: UploaderDesc) -> Result<Self, UploadError> {
         // Or what is submitted here would be unknown to whoever says when targets may go.
-        if !memory.deferred().tracker().is_over(memory.allocator().device()) {
+        if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
             return Err(AccessError::Foreign.into());
         }
         let queues = &memory.allocator().device().properties().queues;
@@ -172,7 +172,7 @@ impl<D: Device> Uploader<D> {
     pub fn initialize(&mut self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let place = this.check_buffer(to, offset, bytes)?;
-            let tracker = this.memory.deferred().tracker();
+            let tracker = this.memory.deletion_queue().tracker();
             if place.address.is_none() || this.buffers.writes_to(tracker, to.allocation().id()) {
                 return this.stage(to, &place, offset, bytes);
             }
@@ -203,8 +203,11 @@ impl<D: Device> Uploader<D> {
     ) -> Result<T, UploadError> {
         const LOST: UploadError = UploadError::Device(DeviceError::Lost);
         const LOST_AT_A_WRITE: UploadError = UploadError::Access(AccessError::Device(DeviceError::Lost));
-        let done =
-            if self.lost || self.memory.deferred().tracker().is_lost() { Err(LOST) } else { work(self) };
+        let done = if self.lost || self.memory.deletion_queue().tracker().is_lost() {
+            Err(LOST)
+        } else {
+            work(self)
+        };
         if matches!(done, Err(LOST | LOST_AT_A_WRITE)) {
             self.lost = true;
             self.discard();
@@ -227,7 +230,7 @@ impl<D: Device> Uploader<D> {
         tracker: &SubmissionTracker,
         allocation: &Allocation,
     ) -> Result<Place<D>, UploadError> {
-        if !tracker.is_same(self.memory.deferred().tracker()) {
+        if !tracker.ptr_eq(self.memory.deletion_queue().tracker()) {
             return Err(AccessError::Foreign.into());
         }
         Ok(self.memory.allocator().place_of_bound(allocation)?)
@@ -374,9 +377,9 @@ impl<D: Device> Uploader<D> {
     ///
     /// [`UploadError::Device`]; what is staged stays so, and can be submitted again, or
     /// [discarded](Self::discard). After [`DeviceError::Lost`] it is gone.
-    pub fn submit(&mut self) -> Result<SyncSet, UploadError> {
+    pub fn submit(&mut self) -> Result<TimelinePoints, UploadError> {
         self.while_alive(|this| {
-            let mut points = SyncSet::EMPTY;
+            let mut points = TimelinePoints::EMPTY;
             for lane in [Some(&mut this.buffers), this.images.as_mut()].into_iter().flatten() {
                 lane.flush(&this.memory)?;
                 lane.last().into_iter().for_each(|point| points.insert(point));
@@ -414,7 +417,7 @@ impl<D: Device> Uploader<D> {
             statistics.waits += lane.statistics.waits;
             statistics.refusals += lane.statistics.refusals;
             statistics.open_bytes += lane.open_bytes();
-            let (batches, bytes) = lane.in_flight(self.memory.deferred().tracker());
+            let (batches, bytes) = lane.in_flight(self.memory.deletion_queue().tracker());
             statistics.batches_in_flight += batches;
             statistics.bytes_in_flight += bytes;
         }

@@ -6,14 +6,14 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint,
 };
 use allotment::memory::{AccessError, Buffer, Dedicated, Name, Place};
-use allotment::{Algorithm, Intent, ResourceKind};
+use allotment::{Algorithm, MemoryUsage, ResourceKind};
 
 use crate::rig::{DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};
 
-type HostDevice = allotment::device::host::HostDevice;
+type SimulatedGpu = allotment::device::simulated::SimulatedGpu;
 
 /// Copies one buffer to another on a queue and waits for it.
-fn copy(rig: &Rig, from: &Buffer<HostDevice>, to: &Buffer<HostDevice>, size: u64) {
+fn copy(rig: &Rig, from: &Buffer<SimulatedGpu>, to: &Buffer<SimulatedGpu>, size: u64) {
     let queue = QueueIndex(0);
     let copy = BufferCopy { from: from.handle(), from_offset: 0, to: to.handle(), to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.
@@ -25,11 +25,11 @@ fn copy(rig: &Rig, from: &Buffer<HostDevice>, to: &Buffer<HostDevice>, size: u64
 
 #[test]
 fn what_is_written_is_read_back_in_every_mapped_memory_type_of_every_machine() {
-    for profile in allotment::device::host::Profile::all() {
+    for profile in allotment::device::simulated::Profile::all() {
         let rig = Rig::new(profile.name);
-        for intent in [Intent::Upload, Intent::Readback] {
-            for choice in rig.explain(&wanted(1, intent)) {
-                let mut desc = wanted(3000, intent);
+        for memory_usage in [MemoryUsage::Upload, MemoryUsage::Readback] {
+            for choice in rig.explain(&wanted(1, memory_usage)) {
+                let mut desc = wanted(3000, memory_usage);
                 desc.requirements.memory_types.0 = 1 << choice.memory_type.0;
                 let Ok(allocation) = rig.allocate(&desc) else { continue };
                 let bytes: Vec<u8> = (0..=255).cycle().take(2001).collect();
@@ -50,7 +50,7 @@ fn what_the_cpu_writes_reaches_the_queue_and_what_the_queue_writes_reaches_the_c
             let rig = Rig::new(name);
             // Readback memory of the mobile machine is not coherent, on both ends of the copy.
             let make = || {
-                let desc = wanted(1, Intent::Readback).dedicated(dedicated);
+                let desc = wanted(1, MemoryUsage::Readback).with_dedicated(dedicated);
                 rig.create_buffer(&BufferDesc::new(1001), &desc).unwrap()
             };
             let (from, to) = (make(), make());
@@ -71,7 +71,7 @@ fn what_the_cpu_writes_reaches_the_queue_and_what_the_queue_writes_reaches_the_c
 fn the_last_byte_of_a_dedicated_buffer_of_odd_size_can_be_written() {
     let rig = Rig::new(MOBILE);
     for size in [1, 63, 64, 65, 100, 1000] {
-        let desc = wanted(1, Intent::Readback).dedicated(Dedicated::Always);
+        let desc = wanted(1, MemoryUsage::Readback).with_dedicated(Dedicated::Always);
         let buffer = rig.create_buffer(&BufferDesc::new(size), &desc).unwrap();
         rig.write(buffer.allocation(), size - 1, &[42]).unwrap();
         rig.flush(buffer.allocation(), 0..size).unwrap();
@@ -80,14 +80,14 @@ fn the_last_byte_of_a_dedicated_buffer_of_odd_size_can_be_written() {
         rig.read(buffer.allocation(), size - 1, &mut byte).unwrap();
         assert_eq!(byte, [42]);
         rig.destroy_buffer(buffer).unwrap();
-        assert_eq!(rig.device.complaints(), Vec::<String>::new(), "{size} bytes");
+        assert_eq!(rig.device.validation_errors(), Vec::<String>::new(), "{size} bytes");
     }
 }
 
 #[test]
 fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_written() {
     let rig = Rig::new(DISCRETE);
-    let coherent = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let coherent = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     rig.write(&coherent, 0, &[1; 100]).unwrap();
     rig.read(&coherent, 0, &mut [0; 100]).unwrap();
     rig.flush(&coherent, 0..KIB).unwrap();
@@ -95,7 +95,7 @@ fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_wr
     rig.free(coherent).unwrap();
 
     let rig = Rig::new(MOBILE);
-    let other = rig.allocate(&wanted(KIB, Intent::Readback)).unwrap();
+    let other = rig.allocate(&wanted(KIB, MemoryUsage::Readback)).unwrap();
     rig.write(&other, 0, &[]).unwrap();
     rig.flush(&other, 7..7).unwrap();
     assert_eq!(rig.device_calls().make_visible, 0);
@@ -108,7 +108,7 @@ fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_wr
 #[test]
 fn maps_are_counted_and_call_no_driver() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let calls = rig.device.usage().map_calls;
     let address = rig.map(&allocation).unwrap();
     assert_eq!(rig.map(&allocation), Ok(address));
@@ -119,7 +119,7 @@ fn maps_are_counted_and_call_no_driver() {
     assert_eq!(rig.device.usage().map_calls, calls);
     rig.map(&allocation).unwrap();
     rig.free(allocation).unwrap();
-    let next = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let next = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     assert_eq!(rig.info(next.id()).unwrap().maps, 0, "the maps of who was there before are not inherited");
     rig.free(next).unwrap();
 }
@@ -127,12 +127,12 @@ fn maps_are_counted_and_call_no_driver() {
 #[test]
 fn places_in_one_block_are_mapped_at_their_distance() {
     let rig = Rig::new(DISCRETE);
-    let desc = wanted(KIB, Intent::Upload);
+    let desc = wanted(KIB, MemoryUsage::Upload);
     let got = [rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap()];
-    let [a, b]: [Place<HostDevice>; 2] = [0, 1].map(|i| rig.place(&got[i]).unwrap());
+    let [a, b]: [Place<SimulatedGpu>; 2] = [0, 1].map(|i| rig.place(&got[i]).unwrap());
     let copied = a;
     assert_eq!(copied.memory, a.memory, "a place can be copied");
-    let distance = |at: Place<HostDevice>| at.address.unwrap().addr().get() as u64 - at.offset;
+    let distance = |at: Place<SimulatedGpu>| at.address.unwrap().addr().get() as u64 - at.offset;
     assert_eq!((a.memory, distance(a)), (b.memory, distance(b)));
     rig.free_all(got);
 }
@@ -140,10 +140,10 @@ fn places_in_one_block_are_mapped_at_their_distance() {
 #[test]
 fn an_allocation_tells_everything_that_was_said_of_it() {
     let rig = Rig::new(DISCRETE);
-    let mut desc = wanted(1000, Intent::Device)
-        .named(String::from("albedo"))
-        .in_category("texture")
-        .of_kind(ResourceKind::OptimalImage);
+    let mut desc = wanted(1000, MemoryUsage::GpuOnly)
+        .with_name(String::from("albedo"))
+        .with_category("texture")
+        .with_kind(ResourceKind::OptimalImage);
     desc.user_data = 99;
     let allocation = rig.allocate(&desc).unwrap();
     let info = rig.info(allocation.id()).unwrap();
@@ -162,12 +162,12 @@ fn an_allocation_tells_everything_that_was_said_of_it() {
 #[test]
 fn an_id_is_noticed_when_what_it_names_is_gone_even_if_its_place_is_taken_again() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     let id = allocation.id();
     assert!(rig.info(id).is_ok());
     rig.free(allocation).unwrap();
     assert_eq!(rig.info(id).unwrap_err(), AccessError::Stale);
-    let next = rig.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    let next = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     assert_ne!(next.id(), id);
     assert_eq!(rig.info(id).unwrap_err(), AccessError::Stale);
     rig.free(next).unwrap();
@@ -176,7 +176,7 @@ fn an_id_is_noticed_when_what_it_names_is_gone_even_if_its_place_is_taken_again(
 #[test]
 fn device_memory_that_cannot_be_mapped_says_so_and_has_no_address() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(MIB, Intent::Device)).unwrap();
+    let allocation = rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
     let refused = AccessError::NotHostVisible { memory_type: MemoryTypeIndex(0) };
     assert_eq!(rig.place(&allocation).unwrap().address, None);
     assert_eq!(rig.map(&allocation), Err(refused));
@@ -197,7 +197,7 @@ fn what_an_allocation_occupies_is_all_that_nothing_else_gets() {
             let live: Vec<_> = (0..2 * sizes.len())
                 .map(|i| {
                     let kind = if i % 3 == 0 { ResourceKind::OptimalImage } else { ResourceKind::Buffer };
-                    let mut desc = wanted(1, Intent::Device).of_kind(kind);
+                    let mut desc = wanted(1, MemoryUsage::GpuOnly).with_kind(kind);
                     desc.requirements = aligned(sizes[i % sizes.len()], [1, 16, 256][i % 3]);
                     rig.allocate(&desc).unwrap()
                 })
@@ -227,9 +227,9 @@ fn what_an_allocation_occupies_is_all_that_nothing_else_gets() {
 #[test]
 fn an_allocation_in_dedicated_memory_that_is_used_again_occupies_all_of_it() {
     let rig = Rig::new(DISCRETE);
-    let large = rig.allocate(&wanted(310 * MIB, Intent::Device)).unwrap();
+    let large = rig.allocate(&wanted(310 * MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(large).unwrap();
-    let smaller = rig.allocate(&wanted(300 * MIB, Intent::Device)).unwrap();
+    let smaller = rig.allocate(&wanted(300 * MIB, MemoryUsage::GpuOnly)).unwrap();
     let info = rig.info(smaller.id()).unwrap();
     assert!(info.dedicated);
     assert_eq!((info.size, info.occupied, info.block_size), (300 * MIB, 310 * MIB, 310 * MIB));

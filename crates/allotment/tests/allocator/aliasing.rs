@@ -2,20 +2,20 @@
 
 use core::time::Duration;
 
-use allotment::device::host::{HostBuffer, HostDevice};
+use allotment::device::simulated::{SimulatedBuffer, SimulatedGpu};
 use allotment::device::{
     BufferCopy, BufferDesc, Device, ImageDesc, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements,
     Submission, TimelinePoint,
 };
 use allotment::memory::{AccessError, Buffer, ResourceError};
-use allotment::{Alignment, AllocationDesc, Intent, ResourceKind};
+use allotment::{Alignment, AllocationDesc, MemoryUsage, ResourceKind};
 
 use crate::rig::{COARSE, DISCRETE, FINE, KIB, MIB, Rig, aligned, wanted};
 
 const QUEUE: QueueIndex = QueueIndex(0);
 
 /// Copies on a queue, from byte 0 to byte 0, and waits.
-fn copy(rig: &Rig, from: &HostBuffer, to: &HostBuffer, size: u64) {
+fn copy(rig: &Rig, from: &SimulatedBuffer, to: &SimulatedBuffer, size: u64) {
     let copy = BufferCopy { from, from_offset: 0, to, to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.
     let submitted =
@@ -24,8 +24,8 @@ fn copy(rig: &Rig, from: &HostBuffer, to: &HostBuffer, size: u64) {
     assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(()));
 }
 
-fn staging(rig: &Rig, intent: Intent) -> Buffer<HostDevice> {
-    rig.create_buffer(&BufferDesc::new(64 * KIB), &wanted(1, intent)).unwrap()
+fn staging(rig: &Rig, memory_usage: MemoryUsage) -> Buffer<SimulatedGpu> {
+    rig.create_buffer(&BufferDesc::new(64 * KIB), &wanted(1, memory_usage)).unwrap()
 }
 
 #[test]
@@ -33,13 +33,14 @@ fn two_buffers_that_share_memory_hold_their_bytes_by_turns() {
     let rig = Rig::new(DISCRETE);
     let [color, depth] = [40 * KIB, 64 * KIB].map(BufferDesc::new);
     let needs = |desc| rig.device.buffer_requirements(desc).unwrap();
-    let either = AllocationDesc::new(needs(&color).or(needs(&depth)), Intent::Device).named("either");
+    let either =
+        AllocationDesc::new(needs(&color).or(needs(&depth)), MemoryUsage::GpuOnly).with_name("either");
     let memory = rig.allocate(&either).unwrap();
     assert_eq!(rig.place(&memory).unwrap().size, 64 * KIB);
-    let first = rig.create_buffer_in(&memory, 0, &color).unwrap();
-    let second = rig.create_buffer_in(&memory, 0, &depth).unwrap();
+    let first = rig.create_aliasing_buffer(&memory, 0, &color).unwrap();
+    let second = rig.create_aliasing_buffer(&memory, 0, &depth).unwrap();
 
-    let (up, down) = (staging(&rig, Intent::Upload), staging(&rig, Intent::Readback));
+    let (up, down) = (staging(&rig, MemoryUsage::Upload), staging(&rig, MemoryUsage::Readback));
     let mut back = vec![0; 64 << 10];
     rig.write(up.allocation(), 0, &[1; 64 << 10]).unwrap();
     copy(&rig, up.handle(), &second, 64 * KIB);
@@ -72,8 +73,8 @@ fn what_serves_two_resources_is_as_large_and_as_aligned_as_either_wants() {
 #[test]
 fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
     let rig = Rig::new(DISCRETE);
-    let filler = rig.allocate(&wanted(768, Intent::Upload)).unwrap();
-    let mut desc = wanted(MIB, Intent::Upload);
+    let filler = rig.allocate(&wanted(768, MemoryUsage::Upload)).unwrap();
+    let mut desc = wanted(MIB, MemoryUsage::Upload);
     desc.requirements = aligned(MIB, 256);
     let memory = rig.allocate(&desc).unwrap();
     let whole = rig.place(&memory).unwrap();
@@ -89,8 +90,8 @@ fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
 #[test]
 fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_refused() {
     let rig = Rig::new(DISCRETE);
-    let filler = rig.allocate(&wanted(256, Intent::Upload)).unwrap();
-    let memory = rig.allocate(&wanted(1000, Intent::Upload)).unwrap();
+    let filler = rig.allocate(&wanted(256, MemoryUsage::Upload)).unwrap();
+    let memory = rig.allocate(&wanted(1000, MemoryUsage::Upload)).unwrap();
     let at = rig.place(&memory).unwrap().offset;
     let place = |offset, needs: Requirements| rig.place_within(&memory, offset, &needs).map(|_| ());
     let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 1000 });
@@ -114,10 +115,11 @@ fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_r
 #[test]
 fn a_buffer_that_does_not_fit_its_place_is_not_made() {
     let rig = Rig::new("d3d12-tier-2");
-    let mut desc = wanted(1, Intent::Device);
+    let mut desc = wanted(1, MemoryUsage::GpuOnly);
     desc.requirements = rig.device.buffer_requirements(&BufferDesc::new(100 * KIB)).unwrap();
     let memory = rig.allocate(&desc).unwrap();
-    let make = |offset, size| rig.create_buffer_in(&memory, offset, &BufferDesc::new(size)).unwrap_err();
+    let make =
+        |offset, size| rig.create_aliasing_buffer(&memory, offset, &BufferDesc::new(size)).unwrap_err();
     assert!(matches!(make(64 * KIB, 65 * KIB), ResourceError::Access(AccessError::OutOfRange { .. })));
     assert!(matches!(make(KIB, KIB), ResourceError::Access(AccessError::Misaligned { .. })));
     assert!(matches!(make(0, 0), ResourceError::Device(_)));
@@ -135,10 +137,10 @@ fn an_optimal_image_is_not_put_among_buffers_where_the_device_keeps_them_apart()
         }
         let image = ImageDesc::new(16, 16, 4);
         let place = |kind: ResourceKind| {
-            let mut desc = wanted(1, Intent::Device).of_kind(kind);
+            let mut desc = wanted(1, MemoryUsage::GpuOnly).with_kind(kind);
             desc.requirements = rig.device.image_requirements(&image).unwrap();
             let memory = rig.allocate(&desc).unwrap();
-            let placed = rig.create_image_in(&memory, 0, &image);
+            let placed = rig.create_aliasing_image(&memory, 0, &image);
             let refused = placed.map(|image| {
                 // SAFETY: made by this device, and never used.
                 unsafe { rig.device.destroy_image(image) }
@@ -158,7 +160,7 @@ fn an_optimal_image_is_not_put_among_buffers_where_the_device_keeps_them_apart()
 fn memory_types_that_are_ruled_out_stay_ruled_out_for_a_resource() {
     let rig = Rig::new(DISCRETE);
     for memory_type in [0, 3] {
-        let mut desc = wanted(1, Intent::Device);
+        let mut desc = wanted(1, MemoryUsage::GpuOnly);
         desc.requirements.memory_types = MemoryTypeMask(1 << memory_type);
         let buffer = rig.create_buffer(&BufferDesc::new(KIB), &desc).unwrap();
         assert_eq!(rig.type_of(buffer.allocation()), MemoryTypeIndex(memory_type));

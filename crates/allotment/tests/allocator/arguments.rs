@@ -2,15 +2,15 @@
 
 use core::time::Duration;
 
-use allotment::device::{HeapIndex, MemoryTypeMask, Priority};
+use allotment::device::{MemoryHeapIndex, MemoryTypeMask, Priority};
 use allotment::memory::{
-    BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStatistics, DefragmentationStrategy, Foreign,
-    Movability, NextPass, PassLimits, Retention, Upkeep, Watermark,
+    BlockGrowth, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStatistics,
+    DefragmentationStrategy, EmptyBlockPolicy, Foreign, Movability, NextPass, PassLimits, Watermark,
 };
-use allotment::{AllocationError, AllocatorDesc, Intent};
+use allotment::{AllocationError, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{
-    DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, profile, retention, small_blocks, wanted, wanted_in,
+    DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, empty_blocks, profile, small_blocks, wanted, wanted_in,
 };
 
 const HUGE: [u64; 4] = [1 << 48, 1 << 63, (1 << 63) + 1, u64::MAX];
@@ -18,7 +18,7 @@ const HUGE: [u64; 4] = [1 << 48, 1 << 63, (1 << 63) + 1, u64::MAX];
 /// An allocator that may have 64 MiB of each heap.
 fn limited(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
-        desc.heap_limits = (0..4).map(|heap| (HeapIndex(heap), 64 * MIB)).collect();
+        desc.heap_limits = (0..4).map(|heap| (MemoryHeapIndex(heap), 64 * MIB)).collect();
         change(desc);
     })
 }
@@ -32,8 +32,8 @@ fn serves(rig: &Rig) {
 
 #[test]
 fn a_reservation_of_any_size_ends_at_the_limit_and_the_allocator_serves_on() {
-    for upkeep in [Upkeep::Caller, Upkeep::Elsewhere(Watermark::default())] {
-        let rig = limited(|desc| desc.upkeep = upkeep);
+    for block_growth in [BlockGrowth::OnDemand, BlockGrowth::Ahead(Watermark::default())] {
+        let rig = limited(|desc| desc.block_growth = block_growth);
         for bytes in HUGE {
             let refused = rig.reserve(&wanted_in(1, DEVICE_TYPE), bytes);
             assert!(matches!(refused, Err(AllocationError::HeapLimit { .. })), "{bytes}: {refused:?}");
@@ -48,15 +48,15 @@ fn a_watermark_of_any_height_is_met_as_far_as_the_limit_allows() {
         for field in 0..3 {
             let mut watermark = Watermark::default();
             *[&mut watermark.bytes, &mut watermark.frames, &mut watermark.block_divisor][field] = number;
-            let rig = limited(|desc| desc.upkeep = Upkeep::Elsewhere(watermark));
+            let rig = limited(|desc| desc.block_growth = BlockGrowth::Ahead(watermark));
             let got = rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap();
             for _ in 0..3 {
-                rig.keep_up();
+                rig.maintain();
                 rig.end_frame();
             }
             rig.free(got).unwrap();
-            assert!(rig.heap_reports()[0].reserved <= 64 * MIB, "{watermark:?}");
-            rig.keep_up();
+            assert!(rig.memory_heap_reports()[0].reserved <= 64 * MIB, "{watermark:?}");
+            rig.maintain();
             serves(&rig);
         }
     }
@@ -81,9 +81,9 @@ fn a_retention_of_any_length_and_size_keeps_no_more_than_there_is() {
     for (ticks, surplus, divisor) in
         [(u32::MAX, u64::MAX, 0), (u32::MAX, u64::MAX, 1), (0, u64::MAX, u64::MAX), (1, 0, 1)]
     {
-        let mut keeps = retention(ticks, surplus);
+        let mut keeps = empty_blocks(ticks, surplus);
         keeps.surplus_divisor = divisor;
-        let rig = limited(|desc| desc.retention = keeps);
+        let rig = limited(|desc| desc.empty_blocks = keeps);
         rig.reserve(&wanted_in(1, DEVICE_TYPE), 32 * MIB).unwrap();
         let got: Vec<_> = (0..20).map(|_| rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap()).collect();
         rig.end_frame();
@@ -97,7 +97,7 @@ fn a_retention_of_any_length_and_size_keeps_no_more_than_there_is() {
 fn budgets_limits_and_block_sizes_of_any_size_are_met_or_refused() {
     for number in HUGE.into_iter().chain([0, 1, MIB]) {
         let rig = Rig::with(profile(DISCRETE), |desc| {
-            desc.heap_limits = vec![(HEAP, number), (HeapIndex(255), number)];
+            desc.heap_limits = vec![(HEAP, number), (MemoryHeapIndex(255), number)];
         });
         rig.device.set_budget(HEAP, number);
         rig.refresh_budgets();
@@ -108,14 +108,14 @@ fn budgets_limits_and_block_sizes_of_any_size_are_met_or_refused() {
                 }
             }
         }
-        assert!(rig.heap_reports()[0].reserved <= number);
+        assert!(rig.memory_heap_reports()[0].reserved <= number);
     }
     for smallest in [1, 1 << 40, 1 << 48] {
         let rig = limited(|desc| desc.block_sizes = small_blocks(smallest, 1 << 48));
         serves(&rig);
     }
     let mut sizes = BlockSizes::default();
-    (sizes.growth_divisor, sizes.own_memory_divisor) = (u64::MAX, u64::MAX);
+    (sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (u64::MAX, u64::MAX);
     serves(&limited(|desc| desc.block_sizes = sizes));
 }
 
@@ -123,15 +123,15 @@ fn budgets_limits_and_block_sizes_of_any_size_are_met_or_refused() {
 fn priorities_that_are_no_numbers_and_masks_that_allow_nothing_are_met_or_refused() {
     let rig = limited(|_| {});
     for priority in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::MAX] {
-        let mut desc = wanted_in(MIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+        let mut desc = wanted_in(MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
         desc.priority = Priority::new(priority);
         assert!((0.0..=1.0).contains(&desc.priority.get()), "{priority}");
         rig.free(rig.allocate(&desc).unwrap()).unwrap();
     }
     let none = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0));
-    let refused = none.allocate(&wanted(1, Intent::Device)).unwrap_err();
+    let refused = none.allocate(&wanted(1, MemoryUsage::GpuOnly)).unwrap_err();
     assert!(matches!(refused, AllocationError::NoMemoryType { .. }), "{refused}");
-    assert!(none.reserve(&wanted(1, Intent::Device), u64::MAX).is_err());
+    assert!(none.reserve(&wanted(1, MemoryUsage::GpuOnly), u64::MAX).is_err());
     for shards in [0, u32::MAX] {
         serves(&limited(|desc| desc.shards = shards));
     }
@@ -147,7 +147,7 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
     for limits in limits.chain([PassLimits::NONE]) {
         for strategy in bytes.map(DefragmentationStrategy::WithinBytes) {
             let rig = Rig::with(profile(DISCRETE), |desc| {
-                (desc.block_sizes, desc.retention) = (BlockSizes::fixed(64 * KIB), Retention::NONE);
+                (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(64 * KIB), EmptyBlockPolicy::NONE);
             });
             let movable = wanted_in(16 * KIB, DEVICE_TYPE).movable(Movability::Copied);
             let mut all: Vec<_> = (0..16).map(|_| rig.allocate(&movable).unwrap()).collect();
@@ -181,7 +181,7 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
 
 #[test]
 fn a_wait_of_any_length_ends_when_there_is_something_to_do() {
-    let rig = limited(|desc| desc.upkeep = Upkeep::Elsewhere(Watermark::default()));
+    let rig = limited(|desc| desc.block_growth = BlockGrowth::Ahead(Watermark::default()));
     let got = rig.allocate(&wanted_in(4 * MIB, DEVICE_TYPE)).unwrap();
     assert!(rig.wait_for_upkeep(Duration::MAX), "the block is full");
     rig.free(got).unwrap();

@@ -1,15 +1,17 @@
 //! What makes no sense is refused with a value that says why, and changes nothing.
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, DedicatedNeed, DescriptionError, DeviceError, HeapIndex, MemoryTypeIndex, MemoryTypeMask,
+    BufferDesc, DedicatedNeed, DescriptionError, DeviceError, MemoryHeapIndex, MemoryTypeIndex,
+    MemoryTypeMask,
 };
 use allotment::memory::{
-    AccessError, BlockSizes, BlockSizing, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
+    AccessError, BlockSize, BlockSizes, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
     Foreign, ResourceError, ShortName,
 };
 use allotment::{
-    Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind, Side,
+    Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind,
+    Side,
 };
 
 use crate::rig::{
@@ -23,10 +25,10 @@ const MAX: u64 = 1 << 48;
 fn a_size_of_zero_is_refused_everywhere() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
-    let zero = wanted(0, Intent::Device);
+    let zero = wanted(0, MemoryUsage::GpuOnly);
     assert_eq!(rig.allocate(&zero).unwrap_err(), AllocationError::ZeroSize);
     assert_eq!(rig.allocate_in(&pool, &zero).unwrap_err(), AllocationError::ZeroSize);
-    assert_eq!(rig.would_grow(&zero).unwrap_err(), AllocationError::ZeroSize);
+    assert_eq!(rig.preview(&zero).unwrap_err(), AllocationError::ZeroSize);
     let made = rig.create_buffer(&BufferDesc::new(0), &zero).unwrap_err();
     assert_eq!(made, ResourceError::Device(DeviceError::InvalidDescription(DescriptionError::ZeroSize)));
     rig.destroy_pool(pool).unwrap();
@@ -44,8 +46,8 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
         for size in sizes {
             for kind in [ResourceKind::Buffer, ResourceKind::OptimalImage] {
                 for wish in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
-                    for intent in [Intent::Device, Intent::Readback] {
-                        let mut desc = wanted(size, intent).of_kind(kind).dedicated(wish);
+                    for memory_usage in [MemoryUsage::GpuOnly, MemoryUsage::Readback] {
+                        let mut desc = wanted(size, memory_usage).with_kind(kind).with_dedicated(wish);
                         for alignment in [1, 1 << 20, MAX] {
                             desc.requirements.alignment = Alignment::new(alignment).unwrap();
                             let refused = rig.allocate(&desc).unwrap_err();
@@ -54,7 +56,7 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
                                 AllocationError::TooLarge { .. } | AllocationError::TooLargeForBlock { .. }
                             );
                             assert!(too_large, "{size}: {refused}");
-                            assert_eq!(rig.would_grow(&desc).unwrap_err(), refused);
+                            assert_eq!(rig.preview(&desc).unwrap_err(), refused);
                             for pool in &pools {
                                 assert!(rig.allocate_in(pool, &desc).is_err());
                             }
@@ -62,7 +64,8 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
                     }
                 }
             }
-            let made = rig.create_buffer(&BufferDesc::new(size), &wanted(1, Intent::Device)).unwrap_err();
+            let made =
+                rig.create_buffer(&BufferDesc::new(size), &wanted(1, MemoryUsage::GpuOnly)).unwrap_err();
             let rule = match made {
                 ResourceError::Device(DeviceError::InvalidDescription(rule)) => rule,
                 other => panic!("{other}"),
@@ -79,7 +82,7 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
 #[test]
 fn the_strictest_alignment_is_met_at_the_start_of_a_block() {
     let rig = Rig::new(DISCRETE);
-    let mut desc = wanted(1, Intent::Device);
+    let mut desc = wanted(1, MemoryUsage::GpuOnly);
     desc.requirements.alignment = Alignment::new(MAX).unwrap();
     let got = [rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap()];
     assert!(got.iter().all(|allocation| rig.place(allocation).unwrap().offset == 0));
@@ -90,18 +93,21 @@ fn the_strictest_alignment_is_met_at_the_start_of_a_block() {
 fn a_resource_that_may_stand_nowhere_is_refused() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
-    let mut desc = wanted(KIB, Intent::Device);
+    let mut desc = wanted(KIB, MemoryUsage::GpuOnly);
     for mask in [0, 1 << 31, 0b1_0000] {
         let allowed = MemoryTypeMask(mask);
         desc.requirements.memory_types = allowed;
-        let nowhere =
-            AllocationError::NoMemoryType { allowed, intent: Intent::Device, name: ShortName::NONE };
+        let nowhere = AllocationError::NoMemoryType {
+            allowed,
+            memory_usage: MemoryUsage::GpuOnly,
+            name: ShortName::NONE,
+        };
         assert_eq!(rig.allocate(&desc).unwrap_err(), nowhere);
         assert_eq!(
             rig.allocate_in(&pool, &desc).unwrap_err(),
             AllocationError::NotInPool { allowed, name: ShortName::NONE }
         );
-        assert_eq!(rig.would_grow(&desc).unwrap_err(), nowhere);
+        assert_eq!(rig.preview(&desc).unwrap_err(), nowhere);
     }
     rig.destroy_pool(pool).unwrap();
 }
@@ -109,7 +115,7 @@ fn a_resource_that_may_stand_nowhere_is_refused() {
 #[test]
 fn an_allocation_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
-    let ours = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let ours = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let id = ours.id();
     assert_eq!(other.place(&ours).unwrap_err(), AccessError::Foreign);
     assert_eq!(other.info(id).unwrap_err(), AccessError::Foreign);
@@ -128,7 +134,7 @@ fn an_allocation_of_another_allocator_comes_back_unharmed() {
 #[test]
 fn a_buffer_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
-    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload)).unwrap();
+    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload)).unwrap();
     let Foreign(buffer) = other.destroy_buffer(buffer).unwrap_err();
     rig.destroy_buffer(buffer).unwrap();
 }
@@ -163,7 +169,7 @@ fn a_pool_that_is_in_use_is_not_destroyed_and_comes_back() {
 fn ranges_outside_of_an_allocation_are_refused_however_they_overflow() {
     for name in [DISCRETE, MOBILE] {
         let rig = Rig::new(name);
-        let allocation = rig.allocate(&wanted(100, Intent::Readback)).unwrap();
+        let allocation = rig.allocate(&wanted(100, MemoryUsage::Readback)).unwrap();
         let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 100 });
         for offset in [99, 100, 101, 1 << 48, u64::MAX - 1, u64::MAX] {
             assert_eq!(rig.write(&allocation, offset, &[0; 2]), out(offset, 2));
@@ -205,11 +211,11 @@ fn pools_that_contradict_themselves_are_refused() {
     assert_eq!(count(&[255]), none(255));
     assert!(count(&[31]).to_string().contains("no memory type 31"), "{}", count(&[31]));
 
-    let size = |size| refused_pool(&rig, |desc| desc.sizing = Some(BlockSizing::Fixed(size)));
+    let size = |size| refused_pool(&rig, |desc| desc.sizing = Some(BlockSize::Fixed(size)));
     for bytes in [0, (4 << 30) + 1, MAX + 1, u64::MAX] {
         assert_eq!(size(bytes), CreatePoolError::BlockSize { size: bytes });
     }
-    let growing = |sizes| refused_pool(&rig, |desc| desc.sizing = Some(BlockSizing::Growing(sizes)));
+    let growing = |sizes| refused_pool(&rig, |desc| desc.sizing = Some(BlockSize::Growing(sizes)));
     for sizes in bad_block_sizes() {
         assert_eq!(growing(sizes), CreatePoolError::BlockSize { size: sizes.largest });
     }
@@ -223,12 +229,12 @@ fn pools_that_contradict_themselves_are_refused() {
 fn a_pool_whose_first_blocks_cannot_be_got_leaves_none_behind() {
     let rig = Rig::new(DISCRETE);
     let refused = refused_pool(&rig, |desc| {
-        (desc.sizing, desc.min_blocks) = (Some(BlockSizing::Fixed(4 << 30)), 3);
+        (desc.sizing, desc.min_blocks) = (Some(BlockSize::Fixed(4 << 30)), 3);
     });
     assert!(matches!(refused, CreatePoolError::FirstBlocks(AllocationError::OutOfMemory { .. })));
-    assert_eq!((rig.objects(), rig.heap_reports()[0].reserved), (0, 0));
+    assert_eq!((rig.objects(), rig.memory_heap_reports()[0].reserved), (0, 0));
     let refused = refused_pool(&rig, |desc| {
-        (desc.sizing, desc.min_blocks) = (Some(BlockSizing::Fixed(KIB)), u32::MAX);
+        (desc.sizing, desc.min_blocks) = (Some(BlockSize::Fixed(KIB)), u32::MAX);
     });
     let limit = AllocationError::TooManyAllocations { limit: 4096 };
     assert_eq!(refused, CreatePoolError::FirstBlocks(limit));
@@ -243,9 +249,10 @@ fn a_pool_of_a_memory_type_that_the_allocator_may_not_use_is_refused() {
 }
 
 fn bad_block_sizes() -> Vec<BlockSizes> {
-    let divisors = |growth_divisor, own_memory_divisor| {
+    let divisors = |growth_divisor, dedicated_threshold_divisor| {
         let mut sizes = small_blocks(MIB, MIB);
-        (sizes.growth_divisor, sizes.own_memory_divisor) = (growth_divisor, own_memory_divisor);
+        (sizes.growth_divisor, sizes.dedicated_threshold_divisor) =
+            (growth_divisor, dedicated_threshold_divisor);
         sizes
     };
     vec![
@@ -264,7 +271,7 @@ fn bad_block_sizes() -> Vec<BlockSizes> {
 fn refused_allocator(profile: Profile, change: impl FnOnce(&mut AllocatorDesc)) -> CreateAllocatorError {
     let mut desc = AllocatorDesc::default();
     change(&mut desc);
-    Allocator::new(HostDevice::new(profile), desc).unwrap_err()
+    Allocator::new(SimulatedGpu::new(profile), desc).unwrap_err()
 }
 
 #[test]
@@ -284,11 +291,12 @@ fn extreme_block_sizes_and_divisors_overflow_nowhere() {
             few.limits.max_allocation_count = 8;
             let rig = Rig::with(few, |desc| {
                 desc.block_sizes = small_blocks(smallest, largest);
-                (desc.block_sizes.growth_divisor, desc.block_sizes.own_memory_divisor) = (growth, own);
+                (desc.block_sizes.growth_divisor, desc.block_sizes.dedicated_threshold_divisor) =
+                    (growth, own);
             });
             let sizes = [1, 100, KIB, MIB].into_iter().cycle().take(20);
             let got: Vec<_> =
-                sizes.filter_map(|size| rig.allocate(&wanted(size, Intent::Device)).ok()).collect();
+                sizes.filter_map(|size| rig.allocate(&wanted(size, MemoryUsage::GpuOnly)).ok()).collect();
             assert!(got.len() >= 8);
             rig.check_invariants();
             rig.free_all(got);
@@ -304,7 +312,7 @@ fn a_device_that_describes_what_cannot_be_is_refused() {
         refused_allocator(odd, |_| {})
     };
     let nonsense = CreateAllocatorError::DeviceProperties;
-    assert_eq!(refused(|odd| odd.memory_types[1].heap = HeapIndex(2)), nonsense);
+    assert_eq!(refused(|odd| odd.memory_types[1].heap = MemoryHeapIndex(2)), nonsense);
     assert_eq!(refused(|odd| odd.memory_types = vec![odd.memory_types[0]; 33]), nonsense);
     assert_eq!(refused(|odd| odd.heaps = vec![odd.heaps[0]; 17]), nonsense);
 }
@@ -312,10 +320,10 @@ fn a_device_that_describes_what_cannot_be_is_refused() {
 #[test]
 fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
     let rig = Rig::new(DISCRETE);
-    let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Never);
+    let mut desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
     desc.requirements.dedicated = DedicatedNeed::Required;
     assert_eq!(rig.allocate(&desc), Err(AllocationError::DedicatedRequired));
-    let mut desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
+    let mut desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always).without_new_blocks();
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::WouldGrow { .. })));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
     assert!(matches!(made, Err(ResourceError::Allocation(AllocationError::WouldGrow { .. }))), "{made:?}");
@@ -329,11 +337,11 @@ fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
 fn every_refusal_reads_like_the_middle_of_a_sentence() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
-    let dedicated = wanted_in(KIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+    let dedicated = wanted_in(KIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
     let refusals = [
-        rig.allocate(&wanted(0, Intent::Device)).unwrap_err().to_string(),
-        rig.allocate(&wanted(u64::MAX, Intent::Device)).unwrap_err().to_string(),
-        rig.allocate(&wanted(KIB, Intent::Device).without_growth()).unwrap_err().to_string(),
+        rig.allocate(&wanted(0, MemoryUsage::GpuOnly)).unwrap_err().to_string(),
+        rig.allocate(&wanted(u64::MAX, MemoryUsage::GpuOnly)).unwrap_err().to_string(),
+        rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly).without_new_blocks()).unwrap_err().to_string(),
         rig.allocate_in(&pool, &dedicated).unwrap_err().to_string(),
         rig.create_pool(PoolDesc::new([])).unwrap_err().to_string(),
         refused_allocator(profile(DISCRETE), |desc| desc.block_sizes = small_blocks(3, 3)).to_string(),
@@ -348,7 +356,7 @@ fn every_refusal_reads_like_the_middle_of_a_sentence() {
 #[test]
 fn a_dedicated_buffer_on_the_upper_side_is_refused_and_leaves_nothing_behind() {
     let rig = Rig::new(DISCRETE);
-    let mut wish = wanted(MIB, Intent::Device).dedicated(Dedicated::Always);
+    let mut wish = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     wish.side = Side::Upper;
     let refused = rig.create_buffer(&BufferDesc::new(MIB), &wish).unwrap_err();
     assert_eq!(refused, ResourceError::Allocation(AllocationError::UpperSide));
@@ -359,10 +367,10 @@ fn a_dedicated_buffer_on_the_upper_side_is_refused_and_leaves_nothing_behind() {
 #[test]
 fn what_may_not_grow_gives_no_empty_block_back_either() {
     let rig = Rig::new(DISCRETE);
-    let kept = rig.allocate(&wanted(MIB, Intent::Device)).unwrap();
+    let kept = rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(kept).unwrap();
     let calls = rig.device_calls();
-    let wish = wanted(MIB, Intent::Device).dedicated(Dedicated::Always).without_growth();
+    let wish = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always).without_new_blocks();
     assert!(rig.create_buffer(&BufferDesc::new(MIB), &wish).is_err());
     assert_eq!(rig.device_calls().memory(), calls.memory());
 }
@@ -372,7 +380,7 @@ fn a_refusal_names_what_was_to_be_allocated() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(HEAP, 16 * MIB)]);
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let name = "terrain/größe 12";
-    let named = |size| wanted_in(size, DEVICE_TYPE).named(name);
+    let named = |size| wanted_in(size, DEVICE_TYPE).with_name(name);
     let limit = rig.allocate(&named(32 * MIB)).unwrap_err();
     assert!(matches!(limit, AllocationError::HeapLimit { limit, .. } if limit == 16 * MIB));
     let mut nowhere = named(KIB);
@@ -382,15 +390,15 @@ fn a_refusal_names_what_was_to_be_allocated() {
         rig.allocate(&nowhere).unwrap_err(),
         rig.allocate_in(&pool, &nowhere).unwrap_err(),
         rig.allocate_in(&pool, &named(2 * MIB)).unwrap_err(),
-        rig.allocate(&named(KIB).without_growth()).unwrap_err(),
-        rig.would_grow(&named(32 * MIB)).unwrap_err(),
-        rig.allocate_many(&named(9 * MIB).dedicated(Dedicated::Always), 2).unwrap_err(),
+        rig.allocate(&named(KIB).without_new_blocks()).unwrap_err(),
+        rig.preview(&named(32 * MIB)).unwrap_err(),
+        rig.allocate_many(&named(9 * MIB).with_dedicated(Dedicated::Always), 2).unwrap_err(),
     ];
     for refusal in refusals {
         assert_eq!(refusal.name(), Some(name), "{refusal:?}");
         assert!(refusal.to_string().starts_with("\"terrain/größe 12\": "), "{refusal}");
     }
-    let dedicated = named(1).dedicated(Dedicated::Always);
+    let dedicated = named(1).with_dedicated(Dedicated::Always);
     let made = rig.create_buffer(&BufferDesc::new(32 * MIB), &dedicated).unwrap_err();
     assert!(made.to_string().contains(name), "{made}");
     let made = rig.create_buffer_in_pool(&pool, &BufferDesc::new(2 * MIB), &named(1)).unwrap_err();
@@ -398,7 +406,7 @@ fn a_refusal_names_what_was_to_be_allocated() {
     assert_eq!(rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE)).unwrap_err().name(), None);
     // What is too long is cut between two characters.
     let long = "ß".repeat(100);
-    let refusal = rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE).named(long.clone())).unwrap_err();
+    let refusal = rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE).with_name(long.clone())).unwrap_err();
     assert!(refusal.name().is_some_and(|name| name.len() > 40 && long.starts_with(name)), "{refusal}");
     // A device's error within it, a name, and two sizes: clippy calls errors from 128 bytes on large.
     assert!(size_of::<AllocationError>() <= 104, "{}", size_of::<AllocationError>());

@@ -2,9 +2,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use allotment::device::{BufferDesc, HeapIndex, MemoryTypeIndex};
+use allotment::device::{BufferDesc, MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    BlockSizing, BudgetWish, CreatePoolError, Dedicated, Forecast, ResourceError, Retention, ShortName,
+    AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, EmptyBlockPolicy, ResourceError,
+    ShortName,
 };
 use allotment::{AllocationDesc, AllocationError, PoolDesc};
 
@@ -36,7 +37,7 @@ const PATHS: [Way; 11] = [
         is_over_budget(rig.allocate(&wanted_in(64 * MIB, DEVICE_TYPE).within_budget()))
     }),
     ("dedicated", |rig| {
-        let desc = wanted_in(2 * MIB, DEVICE_TYPE).within_budget().dedicated(Dedicated::Always);
+        let desc = wanted_in(2 * MIB, DEVICE_TYPE).within_budget().with_dedicated(Dedicated::Always);
         is_over_budget(rig.allocate(&desc))
     }),
     ("a buffer", |rig| {
@@ -44,7 +45,7 @@ const PATHS: [Way; 11] = [
         matches!(made, Err(ResourceError::Allocation(AllocationError::OverBudget { .. })))
     }),
     ("a buffer with dedicated memory", |rig| {
-        let desc = device_only().within_budget().dedicated(Dedicated::Always);
+        let desc = device_only().within_budget().with_dedicated(Dedicated::Always);
         let made = rig.create_buffer(&BufferDesc::new(2 * MIB), &desc);
         matches!(made, Err(ResourceError::Allocation(AllocationError::OverBudget { .. })))
     }),
@@ -60,16 +61,16 @@ const PATHS: [Way; 11] = [
     }),
     ("in a pool that minds the budget itself", |rig| {
         let mut desc = fixed_pool(DEVICE_TYPE, 2 * MIB);
-        desc.budget = BudgetWish::Within;
+        desc.budget = BudgetPolicy::WithinBudget;
         refused_in(rig, desc, &wanted_in(4 * KIB, DEVICE_TYPE))
     }),
     ("a pool's first blocks", |rig| {
         let mut desc = fixed_pool(DEVICE_TYPE, 512 * KIB);
-        (desc.min_blocks, desc.budget) = (3, BudgetWish::Within);
+        (desc.min_blocks, desc.budget) = (3, BudgetPolicy::WithinBudget);
         let made = rig.create_pool(desc);
         matches!(made, Err(CreatePoolError::FirstBlocks(AllocationError::OverBudget { .. })))
     }),
-    ("a forecast", |rig| is_over_budget(rig.would_grow(&wanted_in(2 * MIB, DEVICE_TYPE).within_budget()))),
+    ("a forecast", |rig| is_over_budget(rig.preview(&wanted_in(2 * MIB, DEVICE_TYPE).within_budget()))),
 ];
 
 /// For buffers, whose own requirements replace those of the description: what only device memory has.
@@ -100,7 +101,7 @@ fn who_does_not_mind_the_budget_exceeds_it() {
     let rig = rig_with_budget(MIB);
     let shared = rig.allocate(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap();
     let own = rig.allocate(&wanted_in(64 * MIB, DEVICE_TYPE)).unwrap();
-    let report = rig.heap_reports()[0];
+    let report = rig.memory_heap_reports()[0];
     assert!(report.usage >= 66 * MIB && report.budget == MIB, "{report:?}");
     rig.free_all([shared, own]);
 }
@@ -110,7 +111,7 @@ fn who_does_not_mind_the_budget_exceeds_it() {
 fn of_64_times_16_mib_a_budget_of_256_mib_lets_16_through() {
     for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
         let rig = rig_with_budget(256 * MIB);
-        let desc = wanted_in(16 * MIB, DEVICE_TYPE).within_budget().dedicated(dedicated);
+        let desc = wanted_in(16 * MIB, DEVICE_TYPE).within_budget().with_dedicated(dedicated);
         let served: Vec<_> = (0..64).map_while(|_| rig.allocate(&desc).ok()).collect();
         assert!(is_over_budget(rig.allocate(&desc)));
         assert_eq!((served.len(), rig.taken(HEAP)), (16, 256 * MIB), "{dedicated:?}");
@@ -124,7 +125,7 @@ fn small_requests_fill_the_budget_to_the_last_block_and_not_beyond() {
     let desc = wanted_in(100 * KIB, DEVICE_TYPE).within_budget();
     let served: Vec<_> = (0..1000).map_while(|_| rig.allocate(&desc).ok()).collect();
     assert!(is_over_budget(rig.allocate(&desc)));
-    let report = rig.heap_reports()[0];
+    let report = rig.memory_heap_reports()[0];
     assert!(report.usage <= report.budget);
     assert!(report.budget - report.usage < 100 * KIB, "there was room for one more: {report:?}");
     assert!(served.len() as u64 >= report.budget / (100 * KIB) * 9 / 10);
@@ -176,7 +177,7 @@ fn another_process_share_of_the_heap_counts() {
 #[test]
 fn a_budget_that_falls_while_running_is_noticed_without_being_asked_for() {
     let rig = rig_with_budget(1024 * MIB);
-    let desc = wanted_in(4 * MIB, DEVICE_TYPE).within_budget().dedicated(Dedicated::Always);
+    let desc = wanted_in(4 * MIB, DEVICE_TYPE).within_budget().with_dedicated(Dedicated::Always);
     let first = rig.allocate(&desc).unwrap();
     rig.device.set_budget(HEAP, 2 * MIB);
     let late: Vec<_> = (0..100).map_while(|_| rig.allocate(&desc).ok()).collect();
@@ -200,7 +201,7 @@ fn the_limit_of_a_heap_holds_on_every_path() {
     assert!(is_limit(rig.allocate(&wanted_in(101 * MIB, DEVICE_TYPE)).unwrap_err()));
     let large = rig.allocate(&wanted_in(60 * MIB, DEVICE_TYPE)).unwrap();
     assert!(is_limit(rig.allocate(&wanted_in(60 * MIB, DEVICE_TYPE)).unwrap_err()));
-    let dedicated = wanted_in(60 * MIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+    let dedicated = wanted_in(60 * MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
     assert!(is_limit(rig.allocate(&dedicated).unwrap_err()));
     let mut desc = fixed_pool(DEVICE_TYPE, 30 * MIB);
     desc.min_blocks = 2;
@@ -211,7 +212,7 @@ fn the_limit_of_a_heap_holds_on_every_path() {
     let small = wanted_in(MIB, DEVICE_TYPE);
     let served: Vec<_> = (0..100).map_while(|_| rig.allocate(&small).ok()).collect();
     assert!(is_limit(rig.allocate(&small).unwrap_err()));
-    assert_eq!(rig.heap_reports()[0].limit, 100 * MIB);
+    assert_eq!(rig.memory_heap_reports()[0].limit, 100 * MIB);
     assert!(rig.taken(HEAP) <= 100 * MIB && served.len() >= 38, "{}", served.len());
     rig.free_all(served.into_iter().chain([large]));
 }
@@ -219,7 +220,7 @@ fn the_limit_of_a_heap_holds_on_every_path() {
 #[test]
 fn a_limit_on_one_heap_sends_requests_to_the_next() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(HEAP, 10 * MIB)]);
-    let desc = crate::rig::wanted(8 * MIB, allotment::Intent::Device);
+    let desc = crate::rig::wanted(8 * MIB, allotment::MemoryUsage::GpuOnly);
     let (first, second) = (rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap());
     assert_eq!((rig.type_of(&first), rig.type_of(&second)), (DEVICE_TYPE, MemoryTypeIndex(1)));
     rig.free_all([first, second]);
@@ -243,14 +244,14 @@ fn a_forecast_and_a_refused_block_leave_no_trace_in_the_peak() {
     small.heaps[0].size = 32 * MIB;
     let rig = Rig::with(small, |_| {});
     let desc = wanted_in(20 * MIB, DEVICE_TYPE);
-    assert!(matches!(rig.would_grow(&desc), Ok(Forecast::Grows { bytes, .. }) if bytes == 20 * MIB));
-    assert_eq!(rig.heap_reports()[0].peak_reserved, 0);
+    assert!(matches!(rig.preview(&desc), Ok(AllocationPreview::Grows { bytes, .. }) if bytes == 20 * MIB));
+    assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 0);
     let first = rig.allocate(&desc).unwrap();
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::OutOfMemory { .. })));
-    assert_eq!(rig.heap_reports()[0].peak_reserved, 20 * MIB);
+    assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 20 * MIB);
     rig.free(first).unwrap();
     rig.trim();
-    assert_eq!(rig.heap_reports()[0].peak_reserved, 20 * MIB, "a peak stays");
+    assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 20 * MIB, "a peak stays");
 }
 
 /// Frees and allocates from several threads at the edge of the budget, and looks all the while at what the
@@ -259,10 +260,10 @@ fn a_forecast_and_a_refused_block_leave_no_trace_in_the_peak() {
 fn threads_that_race_for_the_last_bytes_of_the_budget_never_exceed_it() {
     const THREADS: u32 = 4;
     const BUDGET: u64 = 3 * MIB;
-    let rig = Rig::with(profile(DISCRETE), |desc| desc.retention = Retention::NONE);
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.empty_blocks = EmptyBlockPolicy::NONE);
     rig.device.set_budget(HEAP, BUDGET);
     rig.refresh_budgets();
-    let desc = wanted_in(MIB, DEVICE_TYPE).within_budget().dedicated(Dedicated::Always);
+    let desc = wanted_in(MIB, DEVICE_TYPE).within_budget().with_dedicated(Dedicated::Always);
     let (highest, served) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -289,7 +290,7 @@ fn threads_that_race_for_the_last_bytes_of_the_budget_never_exceed_it() {
 fn a_growing_pool_tries_smaller_blocks_where_the_budget_has_no_room_for_the_next() {
     let rig = rig_with_budget(5 * MIB);
     let mut desc = PoolDesc::new([DEVICE_TYPE]);
-    desc.sizing = Some(BlockSizing::Growing(small_blocks(4 * MIB, 4 * MIB)));
+    desc.sizing = Some(BlockSize::Growing(small_blocks(4 * MIB, 4 * MIB)));
     let pool = rig.create_pool(desc).unwrap();
     let wanted = wanted_in(MIB, DEVICE_TYPE).within_budget();
     let served: Vec<_> = (0..5).map(|_| rig.allocate_in(&pool, &wanted).unwrap()).collect();
@@ -302,7 +303,7 @@ fn a_growing_pool_tries_smaller_blocks_where_the_budget_has_no_room_for_the_next
 
 #[test]
 fn an_unknown_heap_in_the_limits_changes_nothing() {
-    let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(HeapIndex(9), 1)]);
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(MemoryHeapIndex(9), 1)]);
     let allocation = rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap();
     rig.free(allocation).unwrap();
 }

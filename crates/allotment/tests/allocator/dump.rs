@@ -1,9 +1,9 @@
 //! The JSON dump: in the schema that existing viewers read, and in agreement with the statistics.
 
-use allotment::device::host::Profile;
+use allotment::device::simulated::Profile;
 use allotment::device::{BufferDesc, MemoryTypeIndex};
-use allotment::memory::{BlockSizing, Dedicated, Lifetime, Statistics};
-use allotment::{Algorithm, Allocation, Intent, Pool, PoolDesc, ResourceKind};
+use allotment::memory::{BlockSize, Dedicated, Lifetime, Statistics};
+use allotment::{Algorithm, Allocation, MemoryUsage, Pool, PoolDesc, ResourceKind};
 use serde_json::Value;
 
 use crate::rig::{DEVICE_TYPE, DISCRETE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, small_blocks, wanted};
@@ -80,7 +80,7 @@ fn check(rig: &Rig) -> Value {
     assert_eq!(walked.allocation_bytes + walked.padding, taken);
 
     let mut of_heaps = 0;
-    for (i, report) in rig.heap_reports().iter().enumerate() {
+    for (i, report) in rig.memory_heap_reports().iter().enumerate() {
         let heap = &dump["MemoryInfo"][format!("Heap {i}")];
         assert_eq!(number(&heap["Stats"], "BlockBytes"), report.reserved);
         assert_eq!(number(&heap["Budget"], "UsageBytes"), report.usage);
@@ -98,7 +98,7 @@ fn check(rig: &Rig) -> Value {
 fn busy(rig: &Rig) -> (Vec<Allocation>, Vec<Pool>) {
     let mut got = Vec::new();
     for i in 0..40_u64 {
-        let mut desc = wanted(100 + i * 777, Intent::ALL[i as usize % 5]);
+        let mut desc = wanted(100 + i * 777, MemoryUsage::ALL[i as usize % 5]);
         desc.kind = [
             ResourceKind::Buffer,
             ResourceKind::OptimalImage,
@@ -111,19 +111,19 @@ fn busy(rig: &Rig) -> (Vec<Allocation>, Vec<Pool>) {
         desc.user_data = i;
         got.push(rig.allocate(&desc).unwrap());
     }
-    got.push(rig.allocate(&wanted(30 * MIB, Intent::Device)).unwrap());
-    got.push(rig.allocate(&wanted(KIB, Intent::Upload).dedicated(Dedicated::Always)).unwrap());
-    let spare = rig.allocate(&wanted(50 * MIB, Intent::Upload)).unwrap();
+    got.push(rig.allocate(&wanted(30 * MIB, MemoryUsage::GpuOnly)).unwrap());
+    got.push(rig.allocate(&wanted(KIB, MemoryUsage::Upload).with_dedicated(Dedicated::Always)).unwrap());
+    let spare = rig.allocate(&wanted(50 * MIB, MemoryUsage::Upload)).unwrap();
     rig.free(spare).unwrap();
 
     let mut pools = Vec::new();
     for algorithm in Algorithm::ALL {
         let mut desc = PoolDesc::new([DEVICE_TYPE]);
         desc.algorithm = algorithm;
-        desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
+        desc.sizing = Some(BlockSize::Growing(small_blocks(64 * KIB, 64 * KIB)));
         let pool = rig.create_pool(desc).unwrap();
         for i in 0..20 {
-            let mut desc = wanted(1000 + i * 333, Intent::Device);
+            let mut desc = wanted(1000 + i * 333, MemoryUsage::GpuOnly);
             desc.requirements = aligned(1000 + i * 333, 1 << (i % 10));
             got.push(rig.allocate_in(&pool, &desc).unwrap());
         }
@@ -160,7 +160,8 @@ fn pools_in(dump: &Value) -> usize {
 fn names_and_data_are_shown_whatever_is_in_them() {
     let rig = Rig::new(DISCRETE);
     let name = "a \"quoted\" name\\ with\nlines, \u{1}control\u{1f} and ünïcödé 🎮";
-    let mut desc = wanted(KIB, Intent::Device).named(String::from(name)).dedicated(Dedicated::Always);
+    let mut desc =
+        wanted(KIB, MemoryUsage::GpuOnly).with_name(String::from(name)).with_dedicated(Dedicated::Always);
     desc.user_data = 0xabcd;
     let allocation = rig.allocate(&desc).unwrap();
     let dump = check(&rig);
@@ -193,9 +194,9 @@ fn every_custom_pool_of_a_memory_type_has_a_name_of_its_own() {
 fn a_pool_over_two_memory_types_is_shown_under_both() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([0, 1].map(MemoryTypeIndex));
-    (desc.sizing, desc.name) = (Some(BlockSizing::Fixed(64 * KIB)), Some("both".into()));
+    (desc.sizing, desc.name) = (Some(BlockSize::Fixed(64 * KIB)), Some("both".into()));
     let pool = rig.create_pool(desc).unwrap();
-    let mut wish = wanted(KIB, Intent::Device);
+    let mut wish = wanted(KIB, MemoryUsage::GpuOnly);
     let first = rig.allocate_in(&pool, &wish).unwrap();
     wish.requirements.memory_types.0 = 0b10;
     let second = rig.allocate_in(&pool, &wish).unwrap();
@@ -212,7 +213,7 @@ fn a_pool_over_two_memory_types_is_shown_under_both() {
 #[test]
 fn the_device_its_limits_and_its_flags_are_told() {
     let rig = Rig::new(MOBILE);
-    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload)).unwrap();
+    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload)).unwrap();
     let dump = check(&rig);
     assert_eq!(dump["General"]["GPU"], "simulated mobile");
     assert_eq!(number(&dump["General"], "nonCoherentAtomSize"), 64);
@@ -229,7 +230,7 @@ fn the_device_its_limits_and_its_flags_are_told() {
 #[test]
 fn the_schema_refuses_what_a_viewer_would_stumble_over() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     let good = dump(&rig);
     let validator = jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
     let range = "/DefaultPools/Type 0/Blocks/0/Suballocations/0";

@@ -2,12 +2,14 @@
 
 use core::error::Error;
 
-use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{BufferDesc, Device, DeviceError, HeapIndex, ImageDesc, MemoryTypeIndex};
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{BufferDesc, Device, DeviceError, ImageDesc, MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    AccessError, BlockSizing, Buffer, CreatePoolError, Dedicated, Lifetime, ResourceError, Retention,
+    AccessError, BlockSize, Buffer, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, ResourceError,
 };
-use allotment::{Algorithm, Allocation, AllocationError, Intent, Pool, PoolDesc, Requirements, ResourceKind};
+use allotment::{
+    Algorithm, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements, ResourceKind,
+};
 
 use crate::rig::{
     COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
@@ -18,7 +20,7 @@ use crate::rig::{
 struct World {
     rig: Rig,
     allocations: Vec<Allocation>,
-    buffers: Vec<Buffer<HostDevice>>,
+    buffers: Vec<Buffer<SimulatedGpu>>,
     pools: Vec<Pool>,
 }
 
@@ -26,18 +28,18 @@ type Step = fn(&mut World) -> Result<(), Box<dyn Error>>;
 
 /// Every path to the driver once.
 const SCENARIO: [(&str, Step); 24] = [
-    ("a small buffer", |world| world.allocate(KIB, Intent::Device, ResourceKind::Buffer)),
+    ("a small buffer", |world| world.allocate(KIB, MemoryUsage::GpuOnly, ResourceKind::Buffer)),
     ("a short-lived one", |world| {
-        let desc = wanted(KIB, Intent::Device).living(Lifetime::Short);
+        let desc = wanted(KIB, MemoryUsage::GpuOnly).with_lifetime(Lifetime::Short);
         world.allocations.push(world.rig.allocate(&desc)?);
         Ok(())
     }),
-    ("an image", |world| world.allocate(100 * KIB, Intent::Device, ResourceKind::OptimalImage)),
-    ("staging", |world| world.allocate(KIB, Intent::Upload, ResourceKind::Buffer)),
-    ("read back", |world| world.allocate(KIB, Intent::Readback, ResourceKind::Buffer)),
-    ("something large", |world| world.allocate(40 * MIB, Intent::Readback, ResourceKind::Buffer)),
+    ("an image", |world| world.allocate(100 * KIB, MemoryUsage::GpuOnly, ResourceKind::OptimalImage)),
+    ("staging", |world| world.allocate(KIB, MemoryUsage::Upload, ResourceKind::Buffer)),
+    ("read back", |world| world.allocate(KIB, MemoryUsage::Readback, ResourceKind::Buffer)),
+    ("something large", |world| world.allocate(40 * MIB, MemoryUsage::Readback, ResourceKind::Buffer)),
     ("a dedicated one", |world| {
-        let desc = wanted(MIB, Intent::Upload).dedicated(Dedicated::Always);
+        let desc = wanted(MIB, MemoryUsage::Upload).with_dedicated(Dedicated::Always);
         world.allocations.push(world.rig.allocate(&desc)?);
         Ok(())
     }),
@@ -48,7 +50,7 @@ const SCENARIO: [(&str, Step); 24] = [
     ("a buffer with dedicated memory", |world| world.create_buffer(Dedicated::Always)),
     ("a write to a buffer", |world| Ok(world.rig.write(world.buffers[1].allocation(), 999, &[5])?)),
     ("a buffer over another's memory", |world| {
-        let buffer = world.rig.create_buffer_in(&world.allocations[0], 0, &BufferDesc::new(64))?;
+        let buffer = world.rig.create_aliasing_buffer(&world.allocations[0], 0, &BufferDesc::new(64))?;
         // SAFETY: made just now, and no queue has seen it.
         unsafe { world.rig.device.destroy_buffer(buffer) };
         Ok(())
@@ -61,8 +63,8 @@ const SCENARIO: [(&str, Step); 24] = [
     }),
     ("a growing pool", |world| {
         let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(1)]);
-        desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
-        (desc.algorithm, desc.retention) = (Algorithm::Buddy, Retention::NONE);
+        desc.sizing = Some(BlockSize::Growing(small_blocks(64 * KIB, 64 * KIB)));
+        (desc.algorithm, desc.empty_blocks) = (Algorithm::Buddy, EmptyBlockPolicy::NONE);
         world.pools.push(world.rig.create_pool(desc)?);
         Ok(())
     }),
@@ -88,9 +90,14 @@ impl World {
         Self { rig, allocations: Vec::new(), buffers: Vec::new(), pools: Vec::new() }
     }
 
-    fn allocate(&mut self, size: u64, intent: Intent, kind: ResourceKind) -> Result<(), Box<dyn Error>> {
+    fn allocate(
+        &mut self,
+        size: u64,
+        memory_usage: MemoryUsage,
+        kind: ResourceKind,
+    ) -> Result<(), Box<dyn Error>> {
         let needs = self.rig.device.requirements(kind, Requirements::new(size));
-        let mut desc = wanted(size, intent).of_kind(kind);
+        let mut desc = wanted(size, memory_usage).with_kind(kind);
         desc.requirements = needs;
         self.allocations.push(self.rig.allocate(&desc)?);
         Ok(())
@@ -104,13 +111,13 @@ impl World {
     }
 
     fn create_buffer(&mut self, dedicated: Dedicated) -> Result<(), Box<dyn Error>> {
-        let desc = wanted(1, Intent::Readback).dedicated(dedicated);
+        let desc = wanted(1, MemoryUsage::Readback).with_dedicated(dedicated);
         self.buffers.push(self.rig.create_buffer(&BufferDesc::new(1000), &desc)?);
         Ok(())
     }
 
     fn allocate_in(&mut self, pool: usize, kib: u64) -> Result<(), Box<dyn Error>> {
-        let desc = wanted(kib * KIB, Intent::Device);
+        let desc = wanted(kib * KIB, MemoryUsage::GpuOnly);
         self.allocations.push(self.rig.allocate_in(&self.pools[pool], &desc)?);
         Ok(())
     }
@@ -131,7 +138,7 @@ fn cause(error: &(dyn Error + 'static)) -> Option<DeviceError> {
 
 /// Runs the scenario while calls fail as `break_device` says. A step that fails does so with the driver's
 /// reason and changes nothing but blocks that were empty, and works once the driver is well again.
-fn run_scenario(profile: Profile, error: DeviceError, break_device: impl Fn(&HostDevice)) -> u64 {
+fn run_scenario(profile: Profile, error: DeviceError, break_device: impl Fn(&SimulatedGpu)) -> u64 {
     let mut world = World::new(profile);
     break_device(&world.rig.device);
     for (name, step) in SCENARIO {
@@ -143,7 +150,7 @@ fn run_scenario(profile: Profile, error: DeviceError, break_device: impl Fn(&Hos
             assert_eq!(after.allocations, before.allocations, "{name}");
             assert_eq!(after.allocation_bytes, before.allocation_bytes, "{name}");
             assert!(world.rig.objects() <= objects, "{name} has left memory behind");
-            world.rig.device.heal();
+            world.rig.device.clear_faults();
             step(&mut world).unwrap_or_else(|error| panic!("{name} still fails: {error}"));
         }
         world.rig.check_invariants();
@@ -173,14 +180,14 @@ fn whichever_call_fails_and_however_nothing_leaks_and_the_next_try_works() {
 #[test]
 fn a_lost_device_is_said_to_be_lost_and_everything_is_still_given_back() {
     let rig = Rig::new(MOBILE);
-    let readback = rig.allocate(&wanted(KIB, Intent::Readback)).unwrap();
-    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload)).unwrap();
-    rig.device.lose();
-    let large = wanted(64 * MIB, Intent::Upload);
+    let readback = rig.allocate(&wanted(KIB, MemoryUsage::Readback)).unwrap();
+    let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload)).unwrap();
+    rig.device.lose_device();
+    let large = wanted(64 * MIB, MemoryUsage::Upload);
     assert_eq!(rig.allocate(&large).unwrap_err(), AllocationError::Device(DeviceError::Lost));
     assert_eq!(rig.write(&readback, 0, &[1]), Err(AccessError::Device(DeviceError::Lost)));
     assert_eq!(rig.read(&readback, 0, &mut [1]), Err(AccessError::Device(DeviceError::Lost)));
-    let made = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, Intent::Upload));
+    let made = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload));
     assert_eq!(made.unwrap_err(), ResourceError::Device(DeviceError::Lost));
     rig.destroy_buffer(buffer).unwrap();
     rig.free(readback).unwrap();
@@ -191,7 +198,7 @@ fn a_full_heap_sends_requests_to_the_next_memory_type() {
     let mut small = profile("discrete-small-bar");
     small.heaps[2].size = 10 * MIB;
     let rig = Rig::with(small, |_| {});
-    let desc = wanted(4 * MIB, Intent::DeviceHostWrite).dedicated(Dedicated::Always);
+    let desc = wanted(4 * MIB, MemoryUsage::DeviceUpload).with_dedicated(Dedicated::Always);
     let got: Vec<_> = (0..3).map(|_| rig.allocate(&desc).unwrap()).collect();
     let types: Vec<u8> = got.iter().map(|allocation| rig.type_of(allocation).0).collect();
     assert_eq!(types, [3, 3, 0], "the window, then device memory that is staged to");
@@ -208,9 +215,9 @@ fn a_heap_without_room_for_the_next_block_gives_a_smaller_one() {
     let first = rig.allocate(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
     assert_eq!(rig.block_size_of(&first), MIB);
     let most = rig.allocate(&wanted_in(8 * MIB + 600 * KIB, DEVICE_TYPE)).unwrap();
-    let second = rig.allocate(&wanted_in(1000 * KIB, DEVICE_TYPE).dedicated(Dedicated::Never));
+    let second = rig.allocate(&wanted_in(1000 * KIB, DEVICE_TYPE).with_dedicated(Dedicated::Never));
     assert!(matches!(second, Err(AllocationError::OutOfMemory { .. })));
-    let fill = rig.allocate(&wanted_in(960 * KIB, DEVICE_TYPE).dedicated(Dedicated::Never)).unwrap();
+    let fill = rig.allocate(&wanted_in(960 * KIB, DEVICE_TYPE).with_dedicated(Dedicated::Never)).unwrap();
     let halved = rig.allocate(&wanted_in(200 * KIB, DEVICE_TYPE)).unwrap();
     assert_eq!(rig.block_size_of(&fill), MIB, "it fits behind the first");
     assert_eq!(rig.block_size_of(&halved), 256 * KIB, "there are 424 KiB left");
@@ -223,7 +230,7 @@ fn a_device_that_gives_no_large_memory_objects_gives_smaller_blocks() {
     small.limits.max_allocation_size = MIB;
     let rig = Rig::with(small, |desc| desc.block_sizes = small_blocks(4 * MIB, 4 * MIB));
     let desc = wanted_in(64 * KIB, DEVICE_TYPE);
-    assert!(rig.would_grow(&desc).is_ok());
+    assert!(rig.preview(&desc).is_ok());
     let allocation = rig.allocate(&desc).unwrap();
     assert_eq!(rig.block_size_of(&allocation), MIB);
     rig.free(allocation).unwrap();
@@ -245,7 +252,8 @@ fn rig_that_keeps_24_of_32_mib() -> Rig {
 #[test]
 fn empty_blocks_are_given_back_to_a_full_heap_and_the_request_is_served() {
     let rig = rig_that_keeps_24_of_32_mib();
-    let image = wanted_in(16 * MIB, DEVICE_TYPE).of_kind(ResourceKind::OptimalImage).living(Lifetime::Short);
+    let image =
+        wanted_in(16 * MIB, DEVICE_TYPE).with_kind(ResourceKind::OptimalImage).with_lifetime(Lifetime::Short);
     let allocation = rig.allocate(&image).unwrap();
     assert_eq!(rig.taken(HEAP), 16 * MIB);
     rig.free(allocation).unwrap();
@@ -254,12 +262,12 @@ fn empty_blocks_are_given_back_to_a_full_heap_and_the_request_is_served() {
 #[test]
 fn empty_blocks_are_given_back_for_dedicated_memory_and_dedicated_buffers_too() {
     let rig = rig_that_keeps_24_of_32_mib();
-    let desc = wanted_in(16 * MIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+    let desc = wanted_in(16 * MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
     let allocation = rig.allocate(&desc).unwrap();
     rig.free(allocation).unwrap();
 
     let rig = rig_that_keeps_24_of_32_mib();
-    let mut desc = wanted(1, Intent::Device).dedicated(Dedicated::Always);
+    let mut desc = wanted(1, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     desc.required = allotment::device::MemoryProperties::DEVICE_LOCAL;
     let buffer = rig.create_buffer(&BufferDesc::new(16 * MIB), &desc).unwrap();
     assert_eq!(rig.taken(HEAP), 16 * MIB);
@@ -269,11 +277,12 @@ fn empty_blocks_are_given_back_for_dedicated_memory_and_dedicated_buffers_too() 
 #[test]
 fn empty_blocks_of_another_heap_are_left_alone() {
     let rig = rig_that_keeps_24_of_32_mib();
-    let idle = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let idle = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     rig.free(idle).unwrap();
-    let held = rig.taken(HeapIndex(1));
-    let allocation = rig.allocate(&wanted_in(20 * MIB, DEVICE_TYPE).dedicated(Dedicated::Always)).unwrap();
-    assert_eq!((rig.taken(HEAP), rig.taken(HeapIndex(1))), (20 * MIB, held));
+    let held = rig.taken(MemoryHeapIndex(1));
+    let allocation =
+        rig.allocate(&wanted_in(20 * MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always)).unwrap();
+    assert_eq!((rig.taken(HEAP), rig.taken(MemoryHeapIndex(1))), (20 * MIB, held));
     rig.free(allocation).unwrap();
 }
 
@@ -286,12 +295,12 @@ fn rig_with_few_objects(count: u32) -> Rig {
 #[test]
 fn at_the_limit_of_memory_objects_requests_are_refused_with_the_limit() {
     let rig = rig_with_few_objects(5);
-    let desc = wanted(MIB, Intent::Device).dedicated(Dedicated::Always);
+    let desc = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let mut got: Vec<_> = (0..5).map(|_| rig.allocate(&desc).unwrap()).collect();
     let limit = AllocationError::TooManyAllocations { limit: 5 };
     assert_eq!(rig.allocate(&desc).unwrap_err(), limit);
-    assert_eq!(rig.allocate(&wanted(KIB, Intent::Upload)).unwrap_err(), limit);
-    assert_eq!(rig.would_grow(&desc).unwrap_err(), limit);
+    assert_eq!(rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap_err(), limit);
+    assert_eq!(rig.preview(&desc).unwrap_err(), limit);
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
     assert_eq!(made.unwrap_err(), ResourceError::Allocation(limit));
     let mut pool = fixed_pool(DEVICE_TYPE, MIB);
@@ -307,13 +316,14 @@ fn at_the_limit_of_memory_objects_requests_are_refused_with_the_limit() {
 fn at_the_limit_of_memory_objects_empty_blocks_are_given_back() {
     let rig = rig_with_few_objects(4);
     // One kept block each: long and short, in two heaps.
-    let intents = [Intent::Device, Intent::Upload];
-    let wishes =
-        intents.map(|intent| [Lifetime::Long, Lifetime::Short].map(|l| wanted(KIB, intent).living(l)));
+    let memory_usages = [MemoryUsage::GpuOnly, MemoryUsage::Upload];
+    let wishes = memory_usages.map(|memory_usage| {
+        [Lifetime::Long, Lifetime::Short].map(|l| wanted(KIB, memory_usage).with_lifetime(l))
+    });
     let idle: Vec<_> = wishes.iter().flatten().map(|desc| rig.allocate(desc).unwrap()).collect();
     rig.free_all(idle);
     assert_eq!(rig.objects(), 4);
-    let dedicated = wanted(KIB, Intent::Device).dedicated(Dedicated::Always);
+    let dedicated = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let first = rig.allocate(&dedicated).expect("kept blocks make room");
     let buffer = rig.create_buffer(&BufferDesc::new(KIB), &dedicated).expect("kept blocks make room");
     rig.destroy_buffer(buffer).unwrap();
@@ -323,9 +333,9 @@ fn at_the_limit_of_memory_objects_empty_blocks_are_given_back() {
 #[test]
 fn where_memory_objects_are_scarce_large_resources_share_blocks() {
     let rig = rig_with_few_objects(8);
-    let dedicated = wanted(KIB, Intent::Device).dedicated(Dedicated::Always);
+    let dedicated = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let mut got: Vec<_> = (0..7).map(|_| rig.allocate(&dedicated).unwrap()).collect();
-    let large = wanted(100 * MIB, Intent::Device);
+    let large = wanted(100 * MIB, MemoryUsage::GpuOnly);
     got.extend((0..2).map(|_| rig.allocate(&large).unwrap()));
     assert_eq!(rig.objects(), 8);
     assert_eq!(rig.memory_of(&got[7]), rig.memory_of(&got[8]));
@@ -336,15 +346,15 @@ fn where_memory_objects_are_scarce_large_resources_share_blocks() {
 fn memory_that_cannot_be_mapped_is_given_back() {
     let rig = Rig::new(DISCRETE);
     rig.device.fail_call(2, DeviceError::MapFailed);
-    let refused = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap_err();
+    let refused = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap_err();
     assert_eq!(refused, AllocationError::Device(DeviceError::MapFailed));
-    assert_eq!((rig.objects(), rig.heap_reports()[1].reserved), (0, 0));
+    assert_eq!((rig.objects(), rig.memory_heap_reports()[1].reserved), (0, 0));
 }
 
 #[test]
 fn a_thousand_cycles_of_making_and_destroying_leak_nothing_whichever_call_fails() {
     let errors = [DeviceError::OutOfDeviceMemory, DeviceError::OutOfHostMemory, DeviceError::MapFailed];
-    let rig = Rig::with(profile(DISCRETE), |desc| desc.retention = Retention::NONE);
+    let rig = Rig::with(profile(DISCRETE), |desc| desc.empty_blocks = EmptyBlockPolicy::NONE);
     // One cycle without a failure says how many calls there are to fail.
     let before = rig.device.fallible_calls();
     assert_eq!(cycle(&rig), 8, "all of them can be made");
@@ -354,7 +364,7 @@ fn a_thousand_cycles_of_making_and_destroying_leak_nothing_whichever_call_fails(
         rig.device.fail_call(1 + number % calls, errors[number as usize % errors.len()]);
         let done = cycle(&rig);
         (made, failed) = (made + done, failed + u64::from(done < 8));
-        rig.device.heal();
+        rig.device.clear_faults();
         rig.check_invariants();
         assert_eq!(rig.statistics().allocations, 0, "cycle {number}");
         let usage = rig.device.usage();
@@ -369,12 +379,12 @@ fn cycle(rig: &Rig) -> u64 {
     let mut buffers = Vec::new();
     let mut images = Vec::new();
     for dedicated in [Dedicated::Automatic, Dedicated::Always] {
-        for intent in [Intent::Device, Intent::Upload] {
-            let desc = wanted(1, intent).dedicated(dedicated);
+        for memory_usage in [MemoryUsage::GpuOnly, MemoryUsage::Upload] {
+            let desc = wanted(1, memory_usage).with_dedicated(dedicated);
             buffers.extend(rig.create_buffer(&BufferDesc::new(10_000), &desc));
         }
         for size in [64, 512] {
-            let desc = wanted(1, Intent::Device).dedicated(dedicated);
+            let desc = wanted(1, MemoryUsage::GpuOnly).with_dedicated(dedicated);
             images.extend(rig.create_image(&ImageDesc::new(size, size, 4), &desc));
         }
     }

@@ -6,10 +6,10 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex};
 
-use allotment::device::host::{HostBuffer, HostDevice, HostImage, HostMemory};
+use allotment::device::simulated::{SimulatedBuffer, SimulatedGpu, SimulatedImage, SimulatedMemory};
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, HeapBudget, HeapIndex, ImageDesc,
-    MemoryDesc, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, ImageDesc, MemoryDesc, MemoryHeapBudget,
+    MemoryHeapIndex, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint, TimelineValue,
     TransferUsage,
 };
 
@@ -44,7 +44,7 @@ struct State {
 /// A simulated device with a gate. A clone is the same device.
 #[derive(Clone, Debug)]
 pub(crate) struct GatedDevice {
-    pub(crate) inner: HostDevice,
+    pub(crate) inner: SimulatedGpu,
     state: Arc<(Mutex<State>, Condvar)>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct GatedDevice {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl GatedDevice {
-    pub(crate) fn new(inner: HostDevice) -> Self {
+    pub(crate) fn new(inner: SimulatedGpu) -> Self {
         Self { inner, state: Arc::default() }
     }
 
@@ -111,9 +111,9 @@ impl GatedDevice {
 
 // SAFETY: all promises are the inner device's, to which every call is passed on.
 unsafe impl Device for GatedDevice {
-    type Memory = HostMemory;
-    type Buffer = HostBuffer;
-    type Image = HostImage;
+    type Memory = SimulatedMemory;
+    type Buffer = SimulatedBuffer;
+    type Image = SimulatedImage;
     type BufferInfo<'a> = BufferDesc;
     type ImageInfo<'a> = ImageDesc;
     type MemoryOptions = ();
@@ -127,16 +127,16 @@ unsafe impl Device for GatedDevice {
         self.inner.id()
     }
 
-    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
         self.inner.heap_budget(heap)
     }
 
-    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<SimulatedMemory, DeviceError> {
         self.pass(Gate::BeforeAllocate);
         self.inner.allocate_memory(desc)
     }
 
-    unsafe fn free_memory(&self, memory: HostMemory) {
+    unsafe fn free_memory(&self, memory: SimulatedMemory) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.free_memory(memory) };
         self.state.0.lock().unwrap().frees += 1;
@@ -144,23 +144,27 @@ unsafe impl Device for GatedDevice {
         self.pass(Gate::AfterFree);
     }
 
-    unsafe fn map_memory(&self, memory: HostMemory) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map_memory(&self, memory: SimulatedMemory) -> Result<NonNull<u8>, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.map_memory(memory) }
     }
 
-    unsafe fn unmap_memory(&self, memory: HostMemory) {
+    unsafe fn unmap_memory(&self, memory: SimulatedMemory) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.unmap_memory(memory) };
     }
 
-    unsafe fn flush_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+    unsafe fn flush_memory(&self, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
         self.pass(Gate::BeforeFlush);
         // SAFETY: the caller's promise.
         unsafe { self.inner.flush_memory(memory, range) }
     }
 
-    unsafe fn invalidate_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+    unsafe fn invalidate_memory(
+        &self,
+        memory: SimulatedMemory,
+        range: Range<u64>,
+    ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.invalidate_memory(memory, range) }
     }
@@ -184,15 +188,15 @@ unsafe impl Device for GatedDevice {
     unsafe fn create_buffer(
         &self,
         desc: &BufferDesc,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
-    ) -> Result<HostBuffer, DeviceError> {
+    ) -> Result<SimulatedBuffer, DeviceError> {
         self.pass(Gate::BeforeBind);
         // SAFETY: the caller's promise.
         unsafe { self.inner.create_buffer(desc, memory, offset) }
     }
 
-    unsafe fn name_buffer(&self, buffer: &HostBuffer, name: &str) {
+    unsafe fn name_buffer(&self, buffer: &SimulatedBuffer, name: &str) {
         self.pass(Gate::BeforeName);
         // SAFETY: the caller's promise.
         unsafe { self.inner.name_buffer(buffer, name) };
@@ -202,11 +206,11 @@ unsafe impl Device for GatedDevice {
         &self,
         desc: &BufferDesc,
         memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(HostMemory, HostBuffer), DeviceError> {
+    ) -> Result<(SimulatedMemory, SimulatedBuffer), DeviceError> {
         self.inner.create_dedicated_buffer(desc, memory)
     }
 
-    unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
+    unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_buffer(buffer) };
     }
@@ -218,9 +222,9 @@ unsafe impl Device for GatedDevice {
     unsafe fn create_image(
         &self,
         desc: &ImageDesc,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
-    ) -> Result<HostImage, DeviceError> {
+    ) -> Result<SimulatedImage, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.create_image(desc, memory, offset) }
     }
@@ -229,11 +233,11 @@ unsafe impl Device for GatedDevice {
         &self,
         desc: &ImageDesc,
         memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(HostMemory, HostImage), DeviceError> {
+    ) -> Result<(SimulatedMemory, SimulatedImage), DeviceError> {
         self.inner.create_dedicated_image(desc, memory)
     }
 
-    unsafe fn destroy_image(&self, image: HostImage) {
+    unsafe fn destroy_image(&self, image: SimulatedImage) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_image(image) };
     }
@@ -251,10 +255,10 @@ unsafe impl Device for GatedDevice {
         queue: QueueIndex,
         submission: &Submission<'_, Self>,
     ) -> Result<TimelineValue, DeviceError> {
-        let images = submission.image_copies.len() + submission.whole_images.len();
+        let images = submission.image_copies.len() + submission.full_images.len();
         assert_eq!(images, 0, "no images are copied through the gate");
         self.pass(Gate::BeforeSubmit);
-        let copies: Vec<BufferCopy<'_, HostDevice>> = submission
+        let copies: Vec<BufferCopy<'_, SimulatedGpu>> = submission
             .copies
             .iter()
             .map(|&BufferCopy { from, from_offset, to, to_offset, size }| BufferCopy {

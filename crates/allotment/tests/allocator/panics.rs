@@ -9,13 +9,14 @@ use std::thread;
 use std::time::Instant;
 
 use allotment::device::BufferDesc;
-use allotment::device::host::HostDevice;
-use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::device::simulated::SimulatedGpu;
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, Keeper, LeakHandler, MovableBuffer, MovableSet,
-    MovableSetDesc, OwningAllocator, PassLimits, Retention, StepOutcome, Upkeep, Watermark,
+    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, LeakHandler,
+    MaintenanceThread, MovableBuffer, MovableSet, MovableSetDesc, OwningAllocator, PassLimits, StepOutcome,
+    Watermark,
 };
-use allotment::{Allocation, Allocator, AllocatorDesc, Intent};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::gated::{Gate, GatedDevice};
 use crate::rig::{DEVICE_TYPE, DISCRETE, KIB, MIB, fixed_pool, profile, wanted, wanted_in};
@@ -26,7 +27,7 @@ type Gated = Allocator<GatedDevice>;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn gated(change: impl FnOnce(&mut AllocatorDesc)) -> (GatedDevice, Arc<Gated>) {
-    let device = GatedDevice::new(HostDevice::new(profile(DISCRETE)));
+    let device = GatedDevice::new(SimulatedGpu::new(profile(DISCRETE)));
     let mut desc = AllocatorDesc::default();
     desc.shards = 1;
     change(&mut desc);
@@ -39,7 +40,7 @@ fn finish(device: &GatedDevice, allocator: Arc<Gated>) {
     assert_eq!(allocator.statistics().allocations, 0);
     drop(Arc::into_inner(allocator).unwrap());
     assert_eq!(device.inner.usage().memory_objects, 0);
-    assert_eq!(device.inner.complaints(), Vec::<String>::new());
+    assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
 }
 
 /// What a second thread gets that waits for memory which the first one asks the device for, when the device panics.
@@ -105,12 +106,12 @@ fn a_full_pool_does_not_count_the_block_that_the_device_panicked_over() {
 
 #[test]
 fn a_keeper_goes_on_after_a_panic_and_counts_it() {
-    let (device, allocator) = gated(|desc| desc.upkeep = Upkeep::Elsewhere(Watermark::default()));
-    let tile = wanted(3 * MIB, Intent::Device);
+    let (device, allocator) = gated(|desc| desc.block_growth = BlockGrowth::Ahead(Watermark::default()));
+    let tile = wanted(3 * MIB, MemoryUsage::GpuOnly);
     let first = allocator.allocate(&tile).unwrap();
     device.panic_at(Gate::BeforeAllocate, 1);
     let calls = allocator.device_calls().allocate;
-    let keeper = Keeper::spawn(Arc::clone(&allocator)).unwrap();
+    let keeper = MaintenanceThread::spawn(Arc::clone(&allocator)).unwrap();
     let began = Instant::now();
     while (keeper.panics(), allocator.statistics().blocks) != (1, 2) {
         assert!(began.elapsed() < PATIENCE, "{keeper:?} {:?}", allocator.statistics());
@@ -124,14 +125,14 @@ fn a_keeper_goes_on_after_a_panic_and_counts_it() {
 
 #[test]
 fn a_leak_handler_that_panics_leaks_no_memory_of_the_device() {
-    let device = HostDevice::new(profile(DISCRETE));
+    let device = SimulatedGpu::new(profile(DISCRETE));
     let mut desc = AllocatorDesc::default();
     desc.on_leak = LeakHandler::Call(Arc::new(|report| panic!("{report}")));
     let allocator = Allocator::new(device.clone(), desc).unwrap();
-    let _forgotten = allocator.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    let _forgotten = allocator.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     assert_eq!(device.usage().memory_objects, 1);
     assert!(catch_unwind(AssertUnwindSafe(|| drop(allocator))).is_err());
-    assert_eq!((device.usage().memory_objects, device.complaints().len()), (0, 0));
+    assert_eq!((device.usage().memory_objects, device.validation_errors().len()), (0, 0));
 }
 
 /// Fills buffers of a set, and frees most of them, so that a step has something to move.
@@ -139,7 +140,7 @@ fn scattered(
     memory: &OwningAllocator<GatedDevice>,
     set: &MovableSet<GatedDevice>,
 ) -> Vec<MovableBuffer<GatedDevice>> {
-    let desc = wanted(1, Intent::Readback).named("a mesh");
+    let desc = wanted(1, MemoryUsage::Readback).with_name("a mesh");
     let make = |i: u8| {
         let buffer = set.create_buffer(BufferDesc::new(16 * KIB), &desc).unwrap();
         buffer.with(|it| memory.allocator().write(it.allocation(), 0, &[i; 16])).unwrap();
@@ -154,15 +155,15 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
     for gate in [Gate::BeforeBind, Gate::BeforeName, Gate::BeforeSubmit, Gate::AfterSubmit] {
         for calls in [1, 2] {
             let (device, allocator) = gated(|desc| {
-                (desc.block_sizes, desc.retention) = (BlockSizes::fixed(64 * KIB), Retention::NONE);
+                (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(64 * KIB), EmptyBlockPolicy::NONE);
             });
             let tracker = SubmissionTracker::new(device.clone()).unwrap();
-            let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+            let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
             let set = MovableSet::new(&memory, MovableSetDesc::new(full)).unwrap();
             let buffers = scattered(&memory, &set);
             assert_eq!(tracker.wait_idle(PATIENCE), Ok(()));
-            memory.deferred().reclaim();
+            memory.deletion_queue().reclaim();
             device.panic_at(gate, calls);
             let (mut panics, mut moved) = (0, 0);
             for _ in 0..1000 {
@@ -177,7 +178,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                     }
                 }
                 assert_eq!(tracker.wait_idle(PATIENCE), Ok(()));
-                memory.deferred().reclaim();
+                memory.deletion_queue().reclaim();
                 allocator.check_invariants();
             }
             assert_eq!(panics, calls, "{gate:?}");
@@ -190,7 +191,7 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
             }
             drop((buffers, set));
             assert_eq!(tracker.wait_idle(PATIENCE), Ok(()));
-            memory.deferred().reclaim();
+            memory.deletion_queue().reclaim();
             drop((memory, tracker));
             assert_eq!(device.inner.usage().buffers, 0, "{gate:?}");
             finish(&device, allocator);

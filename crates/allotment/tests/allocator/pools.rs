@@ -1,10 +1,10 @@
 //! Custom pools: their algorithms, their bounds, their types, and their end.
 
-use allotment::device::{HeapIndex, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{AccessError, BlockSizes, BlockSizing, Dedicated, Retention, ShortName};
+use allotment::device::{MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::{AccessError, BlockSize, BlockSizes, Dedicated, EmptyBlockPolicy, ShortName};
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, Intent, Pool, PoolDesc, ResourceKind,
-    Side,
+    Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, MemoryUsage, Pool, PoolDesc,
+    ResourceKind, Side,
 };
 
 use crate::rig::{
@@ -110,7 +110,7 @@ fn the_upper_side_is_refused_where_there_is_none_before_anybody_is_asked_for_mem
     }
     assert_eq!(rig.allocate(&upper(KIB)).unwrap_err(), AllocationError::UpperSide);
     assert_eq!(rig.allocate(&upper(100 * MIB)).unwrap_err(), AllocationError::UpperSide);
-    assert_eq!(rig.would_grow(&upper(KIB)).unwrap_err(), AllocationError::UpperSide);
+    assert_eq!(rig.preview(&upper(KIB)).unwrap_err(), AllocationError::UpperSide);
     assert_eq!(rig.device_calls().allocate, 0);
 }
 
@@ -131,7 +131,7 @@ fn a_buddy_pool_rounds_to_powers_of_two_and_says_so() {
 fn a_pool_of_fixed_blocks_gives_nobody_memory_of_its_own() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, 64 * KIB)).unwrap();
-    let dedicated = wanted_in(KIB, DEVICE_TYPE).dedicated(Dedicated::Always);
+    let dedicated = wanted_in(KIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
     assert_eq!(rig.allocate_in(&pool, &dedicated).unwrap_err(), AllocationError::DedicatedInFixedPool);
     let large = rig.allocate_in(&pool, &wanted_in(65 * KIB, DEVICE_TYPE)).unwrap_err();
     let (requested, block_size) = (65 * KIB, 64 * KIB);
@@ -164,7 +164,7 @@ fn a_pool_that_is_full_says_what_is_free_and_serves_again_when_something_is_free
 fn an_empty_block_does_not_keep_a_full_pool_from_serving_another_size_or_type() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(1)]);
-    desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
+    desc.sizing = Some(BlockSize::Growing(small_blocks(64 * KIB, 64 * KIB)));
     desc.max_blocks = 1;
     let pool = rig.create_pool(desc).unwrap();
     let other = wanted_in(KIB, MemoryTypeIndex(1));
@@ -180,11 +180,11 @@ fn an_empty_block_does_not_keep_a_full_pool_from_serving_another_size_or_type() 
 fn the_types_of_a_pool_are_tried_in_its_order_and_only_those_that_the_resource_allows() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([3, 1].map(MemoryTypeIndex));
-    desc.sizing = Some(BlockSizing::Fixed(64 * KIB));
+    desc.sizing = Some(BlockSize::Fixed(64 * KIB));
     let pool = rig.create_pool(desc).unwrap();
-    // The intent has no say in a pool.
-    let first = rig.allocate_in(&pool, &wanted(KIB, Intent::Device)).unwrap();
-    let mut host_only = wanted(KIB, Intent::Device);
+    // The memory usage has no say in a pool.
+    let first = rig.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+    let mut host_only = wanted(KIB, MemoryUsage::GpuOnly);
     host_only.requirements.memory_types = MemoryTypeMask(0b0111);
     let second = rig.allocate_in(&pool, &host_only).unwrap();
     assert_eq!((rig.type_of(&first).0, rig.type_of(&second).0), (3, 1));
@@ -200,12 +200,12 @@ fn a_pool_over_two_heaps_falls_back_to_the_second_when_the_first_is_full() {
     small.heaps[0].size = 100 * KIB;
     let rig = Rig::with(small, |_| {});
     let mut desc = PoolDesc::new([0, 1].map(MemoryTypeIndex));
-    desc.sizing = Some(BlockSizing::Fixed(64 * KIB));
+    desc.sizing = Some(BlockSize::Fixed(64 * KIB));
     let pool = rig.create_pool(desc).unwrap();
     let got: Vec<_> =
-        (0..3).map(|_| rig.allocate_in(&pool, &wanted(40 * KIB, Intent::Device)).unwrap()).collect();
+        (0..3).map(|_| rig.allocate_in(&pool, &wanted(40 * KIB, MemoryUsage::GpuOnly)).unwrap()).collect();
     assert_eq!(got.iter().map(|a| rig.type_of(a).0).collect::<Vec<_>>(), [0, 1, 1]);
-    assert_eq!((rig.taken(HEAP), rig.taken(HeapIndex(1))), (64 * KIB, 128 * KIB));
+    assert_eq!((rig.taken(HEAP), rig.taken(MemoryHeapIndex(1))), (64 * KIB, 128 * KIB));
     rig.free_all(got);
     rig.destroy_pool(pool).unwrap();
 }
@@ -230,7 +230,7 @@ fn a_pool_keeps_kinds_apart_unless_it_was_told_not_to() {
         let mut desc = fixed_pool(DEVICE_TYPE, 256 * KIB);
         desc.ignore_granularity = ignore;
         let pool = rig.create_pool(desc).unwrap();
-        let image = wanted_in(KIB, DEVICE_TYPE).of_kind(ResourceKind::OptimalImage);
+        let image = wanted_in(KIB, DEVICE_TYPE).with_kind(ResourceKind::OptimalImage);
         let buffer = wanted_in(KIB, DEVICE_TYPE);
         let got = [&image, &buffer].map(|desc| rig.allocate_in(&pool, desc).unwrap());
         let pages = [0, 1].map(|i| offset_of(&rig, &got[i]) / (64 * KIB));
@@ -243,9 +243,9 @@ fn a_pool_keeps_kinds_apart_unless_it_was_told_not_to() {
 #[test]
 fn a_reset_frees_everything_in_a_pool_and_makes_its_tokens_stale() {
     let rig = Rig::new(DISCRETE);
-    let outside = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let outside = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let pool = rig.create_pool(fixed_pool(MemoryTypeIndex(1), 64 * KIB)).unwrap();
-    let desc = wanted(10 * KIB, Intent::Upload);
+    let desc = wanted(10 * KIB, MemoryUsage::Upload);
     let old: Vec<_> = (0..20).map(|_| rig.allocate_in(&pool, &desc).unwrap()).collect();
     rig.reset_pool(&pool).unwrap();
     assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 0);
@@ -262,7 +262,7 @@ fn a_reset_frees_everything_in_a_pool_and_makes_its_tokens_stale() {
 fn a_reset_gives_back_what_the_pool_does_not_keep_of_every_memory_type() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([0, 1].map(MemoryTypeIndex));
-    (desc.sizing, desc.retention) = (Some(BlockSizing::Fixed(64 * KIB)), Retention::NONE);
+    (desc.sizing, desc.empty_blocks) = (Some(BlockSize::Fixed(64 * KIB)), EmptyBlockPolicy::NONE);
     desc.min_blocks = 1;
     let pool = rig.create_pool(desc).unwrap();
     let types = [DEVICE_TYPE, MemoryTypeIndex(1)];

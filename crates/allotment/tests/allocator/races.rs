@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{ScopedJoinHandle, scope};
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, MemoryProperties, MemoryTypeIndex, QueueIndex};
-use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    AccessError, BlockSizes, BlockSizing, Dedicated, DefragmentationDesc, DefragmentationStrategy,
-    Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits, Retention, Transfer,
-    TransferError,
+    AccessError, BlockSize, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStrategy,
+    EmptyBlockPolicy, Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits,
+    Transfer, TransferError,
 };
 use allotment::{Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
@@ -21,16 +21,16 @@ use crate::rig::{
 
 /// A device with a gate, an allocator over it that keeps nothing, and 16 MiB of budget.
 fn gated(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>) {
-    let device = GatedDevice::new(HostDevice::new(profile));
+    let device = GatedDevice::new(SimulatedGpu::new(profile));
     device.inner.set_budget(HEAP, 16 * MIB);
     let mut desc = AllocatorDesc::default();
-    desc.retention = Retention::NONE;
+    desc.empty_blocks = EmptyBlockPolicy::NONE;
     let allocator = Allocator::new(device.clone(), desc).unwrap();
     (device, allocator)
 }
 
 fn dedicated(size: u64) -> AllocationDesc {
-    wanted_in(size, DEVICE_TYPE).dedicated(Dedicated::Always)
+    wanted_in(size, DEVICE_TYPE).with_dedicated(Dedicated::Always)
 }
 
 fn finish(device: &GatedDevice, allocator: Allocator<GatedDevice>) {
@@ -38,7 +38,7 @@ fn finish(device: &GatedDevice, allocator: Allocator<GatedDevice>) {
     assert_eq!(allocator.statistics().allocations, 0);
     drop(allocator);
     assert_eq!(device.inner.usage().memory_objects, 0);
-    assert_eq!(device.inner.complaints(), Vec::<String>::new());
+    assert_eq!(device.inner.validation_errors(), Vec::<String>::new());
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn bytes_that_are_being_given_back_are_not_subtracted_twice() {
         device.open();
         free.join().unwrap();
     });
-    let report = allocator.heap_reports()[0];
+    let report = allocator.memory_heap_reports()[0];
     assert_eq!(report.reserved, 6 * MIB);
     assert!(report.usage >= 6 * MIB, "{report:?}");
     allocator.free(second.unwrap()).unwrap();
@@ -100,7 +100,7 @@ fn threads_that_want_the_same_block_wait_for_one_rather_than_get_one_each() {
 fn a_pool_never_has_more_memory_objects_than_it_may() {
     let (device, allocator) = gated(profile(DISCRETE));
     let mut desc = PoolDesc::new([DEVICE_TYPE, MemoryTypeIndex(3)]);
-    desc.sizing = Some(BlockSizing::Growing(small_blocks(64 * KIB, 64 * KIB)));
+    desc.sizing = Some(BlockSize::Growing(small_blocks(64 * KIB, 64 * KIB)));
     desc.max_blocks = 1;
     let pool = allocator.create_pool(desc).unwrap();
     let wishes = [dedicated(MIB), dedicated(MIB), wanted_in(KIB, DEVICE_TYPE)];
@@ -150,7 +150,7 @@ fn a_reset_waits_for_who_is_writing_before_it_gives_memory_back() {
     let (device, allocator) = gated(profile(MOBILE));
     let not_coherent = MemoryTypeIndex(1);
     let mut desc = fixed_pool(not_coherent, 64 * KIB);
-    desc.retention = Retention::NONE;
+    desc.empty_blocks = EmptyBlockPolicy::NONE;
     let pool = allocator.create_pool(desc).unwrap();
     let token = allocator.allocate_in(&pool, &wanted_in(KIB, not_coherent)).unwrap();
     scope(|scope| {
@@ -241,9 +241,10 @@ fn in_small_blocks() -> (GatedDevice, Allocator<GatedDevice>) {
 }
 
 fn in_small_blocks_of(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>) {
-    let device = GatedDevice::new(HostDevice::new(profile));
+    let device = GatedDevice::new(SimulatedGpu::new(profile));
     let mut desc = AllocatorDesc::default();
-    (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(64 * KIB), Retention::NONE, 1);
+    (desc.block_sizes, desc.empty_blocks, desc.shards) =
+        (BlockSizes::fixed(64 * KIB), EmptyBlockPolicy::NONE, 1);
     let allocator = Allocator::new(device.clone(), desc).unwrap();
     (device, allocator)
 }
@@ -252,7 +253,7 @@ fn in_small_blocks_of(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>)
 fn a_pass_does_not_take_a_buffer_that_is_being_bound() {
     for gate in [Gate::BeforeBind, Gate::BeforeName] {
         let (device, allocator) = in_small_blocks();
-        let desc = wanted_in(1, DEVICE_TYPE).movable(Movability::Copied).named("a mesh");
+        let desc = wanted_in(1, DEVICE_TYPE).movable(Movability::Copied).with_name("a mesh");
         let create = || allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
         let buffer = defragmented_while_created(gate, &allocator, &device, create);
         let info = allocator.info(buffer.allocation().id()).unwrap();
@@ -268,9 +269,9 @@ fn a_pass_does_not_take_a_buffer_that_its_set_is_creating() {
         let (device, allocator) = in_small_blocks();
         let allocator = Arc::new(allocator);
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
-        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let set = MovableSet::new(&memory, MovableSetDesc::default()).unwrap();
-        let desc = wanted_in(1, DEVICE_TYPE).named("a mesh");
+        let desc = wanted_in(1, DEVICE_TYPE).with_name("a mesh");
         let create = || set.create_buffer(BufferDesc::new(20 * KIB), &desc).unwrap();
         let buffer = defragmented_while_created(gate, &allocator, &device, create);
         assert_eq!(buffer.moves(), 0);

@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use allotment::device::host::HostDevice;
-use allotment::device::{HeapIndex, MemoryTypeIndex};
+use allotment::device::simulated::SimulatedGpu;
+use allotment::device::{MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{Dedicated, LeakHandler, LeakReport, Name, Statistics};
-use allotment::{Algorithm, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind};
+use allotment::{Algorithm, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::rig::{DEVICE_TYPE, DISCRETE, FINE, KIB, MIB, Rig, fixed_pool, profile, wanted, wanted_in};
 
 /// An allocator that writes down what it reports when it goes.
-fn watched() -> (HostDevice, Allocator<HostDevice>, Arc<Mutex<Vec<LeakReport>>>) {
-    let device = HostDevice::new(profile(DISCRETE));
+fn watched() -> (SimulatedGpu, Allocator<SimulatedGpu>, Arc<Mutex<Vec<LeakReport>>>) {
+    let device = SimulatedGpu::new(profile(DISCRETE));
     let reports = Arc::new(Mutex::new(Vec::new()));
     let mut desc = AllocatorDesc::default();
     let kept = Arc::clone(&reports);
@@ -26,12 +26,12 @@ fn what_was_forgotten_is_reported_by_name_largest_first_and_given_back_all_the_s
     let mut desc = fixed_pool(DEVICE_TYPE, MIB);
     desc.name = Some("terrain".into());
     let pool = allocator.create_pool(desc).unwrap();
-    let small = wanted(100, Intent::Upload).named("constants").in_category("frame");
+    let small = wanted(100, MemoryUsage::Upload).with_name("constants").with_category("frame");
     drop(allocator.allocate(&small).unwrap());
-    let large = wanted(30 * MIB, Intent::Device).of_kind(ResourceKind::OptimalImage);
+    let large = wanted(30 * MIB, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage);
     drop(allocator.allocate(&large).unwrap());
-    drop(allocator.allocate_in(&pool, &wanted(KIB, Intent::Device).named("tile")).unwrap());
-    let freed = allocator.allocate(&wanted(MIB, Intent::Device).named("freed")).unwrap();
+    drop(allocator.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly).with_name("tile")).unwrap());
+    let freed = allocator.allocate(&wanted(MIB, MemoryUsage::GpuOnly).with_name("freed")).unwrap();
     allocator.free(freed).unwrap();
 
     assert_eq!(allocator.leaks().len(), 3);
@@ -53,7 +53,7 @@ fn what_was_forgotten_is_reported_by_name_largest_first_and_given_back_all_the_s
 #[test]
 fn who_forgets_nothing_hears_nothing() {
     let (device, allocator, reports) = watched();
-    let kept = allocator.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    let kept = allocator.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     allocator.free(kept).unwrap();
     let pool = allocator.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     drop(allocator.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap());
@@ -67,7 +67,7 @@ fn who_forgets_nothing_hears_nothing() {
 fn of_many_leaks_the_largest_twenty_are_named() {
     let (_, allocator, reports) = watched();
     for i in 1..=50 {
-        drop(allocator.allocate(&wanted(i, Intent::Device)).unwrap());
+        drop(allocator.allocate(&wanted(i, MemoryUsage::GpuOnly)).unwrap());
     }
     drop(allocator);
     let text = reports.lock().unwrap()[0].to_string();
@@ -79,11 +79,11 @@ fn of_many_leaks_the_largest_twenty_are_named() {
 fn statistics_tell_shared_and_dedicated_memory_requests_and_losses_apart() {
     let rig = Rig::new(FINE);
     assert_eq!(rig.statistics(), Statistics::default());
-    let image = wanted(1000, Intent::Device).of_kind(ResourceKind::OptimalImage);
+    let image = wanted(1000, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage);
     let got = [
-        rig.allocate(&wanted(500, Intent::Device)).unwrap(),
+        rig.allocate(&wanted(500, MemoryUsage::GpuOnly)).unwrap(),
         rig.allocate(&image).unwrap(),
-        rig.allocate(&image.clone().dedicated(Dedicated::Always)).unwrap(),
+        rig.allocate(&image.clone().with_dedicated(Dedicated::Always)).unwrap(),
     ];
     let statistics = rig.statistics();
     assert_eq!((statistics.blocks, statistics.dedicated, statistics.allocations), (1, 1, 3));
@@ -138,24 +138,24 @@ fn allocations_without_user_data_are_counted_in_linear_pools_and_rings() {
 #[test]
 fn heap_reports_follow_what_is_reserved_and_remember_the_peak() {
     let rig = Rig::new(DISCRETE);
-    let before = rig.heap_reports();
+    let before = rig.memory_heap_reports();
     assert_eq!((before.len(), before[0].reserved, before[0].limit), (2, 0, u64::MAX));
-    let large = rig.allocate(&wanted(100 * MIB, Intent::Device)).unwrap();
-    let report = rig.heap_reports()[0];
+    let large = rig.allocate(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    let report = rig.memory_heap_reports()[0];
     assert_eq!((report.reserved, report.usage, report.peak_reserved), (100 * MIB, 100 * MIB, 100 * MIB));
     rig.free(large).unwrap();
     rig.trim();
-    let report = rig.heap_reports()[0];
+    let report = rig.memory_heap_reports()[0];
     assert_eq!((report.reserved, report.usage, report.peak_reserved), (0, 0, 100 * MIB));
-    assert_eq!(rig.heap_reports()[1].peak_reserved, 0);
+    assert_eq!(rig.memory_heap_reports()[1].peak_reserved, 0);
 }
 
 #[test]
 fn driver_calls_are_counted_refused_ones_too() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, Intent::Device)).unwrap();
+    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     rig.device.fail_call(1, allotment::device::DeviceError::Lost);
-    assert!(rig.allocate(&wanted(KIB, Intent::Upload)).is_err());
+    assert!(rig.allocate(&wanted(KIB, MemoryUsage::Upload)).is_err());
     rig.free(allocation).unwrap();
     rig.trim();
     let calls = rig.device_calls();
@@ -171,8 +171,8 @@ fn all_memory_objects_are_listed_with_their_pool_and_their_use() {
     (desc.min_blocks, desc.name) = (1, Some("streaming".into()));
     let pool = rig.create_pool(desc).unwrap();
     let got = [
-        rig.allocate(&wanted(KIB, Intent::Device)).unwrap(),
-        rig.allocate(&wanted(30 * MIB, Intent::Device)).unwrap(),
+        rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap(),
+        rig.allocate(&wanted(30 * MIB, MemoryUsage::GpuOnly)).unwrap(),
     ];
     let blocks = rig.blocks();
     assert_eq!(blocks.len(), rig.objects() as usize);
@@ -181,7 +181,7 @@ fn all_memory_objects_are_listed_with_their_pool_and_their_use() {
     let used: u64 = blocks.iter().map(|block| block.ranges.allocated).sum();
     assert_eq!(used, rig.statistics().allocation_bytes);
     let streaming = blocks.iter().find(|block| block.pool.as_str() == "streaming").unwrap();
-    assert_eq!((streaming.memory_type, streaming.heap), (MemoryTypeIndex(1), HeapIndex(1)));
+    assert_eq!((streaming.memory_type, streaming.heap), (MemoryTypeIndex(1), MemoryHeapIndex(1)));
     let large = blocks.iter().find(|block| block.dedicated).unwrap();
     assert_eq!(large.memory, rig.place(&got[1]).unwrap().memory);
     rig.free_all(got);

@@ -1,12 +1,12 @@
 //! What a request and a device say of a resource, and what becomes of both.
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
     BufferDesc, DedicatedNeed, Device as _, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
     PrioritySupport, Requirements,
 };
 use allotment::memory::{AccessError, Buffer, Dedicated, ResourceError};
-use allotment::{Allocation, AllocationDesc, AllocationError, Intent, PoolDesc};
+use allotment::{Allocation, AllocationDesc, AllocationError, MemoryUsage, PoolDesc};
 
 use crate::rig::{
     COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, aligned, fixed_pool, profile, wanted, wanted_in,
@@ -15,8 +15,8 @@ use crate::rig::{
 /// A buffer and an image that require dedicated memory.
 fn demanding() -> (BufferDesc, ImageDesc) {
     let mut image = ImageDesc::new(64, 64, 4);
-    image.usage = HostDevice::REQUIRES_DEDICATED;
-    (BufferDesc::new(64 * KIB).with_usage(HostDevice::REQUIRES_DEDICATED), image)
+    image.usage = SimulatedGpu::REQUIRES_DEDICATED;
+    (BufferDesc::new(64 * KIB).with_usage(SimulatedGpu::REQUIRES_DEDICATED), image)
 }
 
 #[test]
@@ -24,15 +24,18 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     let rig = Rig::new(DISCRETE);
     let (buffer, image) = demanding();
     let required = Requirements { dedicated: DedicatedNeed::Required, ..Requirements::new(MIB) };
-    let mut requests =
-        [wanted(MIB, Intent::Device), wanted(MIB, Intent::Device), wanted(MIB, Intent::Device)];
+    let mut requests = [
+        wanted(MIB, MemoryUsage::GpuOnly),
+        wanted(MIB, MemoryUsage::GpuOnly),
+        wanted(MIB, MemoryUsage::GpuOnly),
+    ];
     requests[1].dedicated = Dedicated::Always;
     requests[2].requirements = required;
     for desc in requests {
         let memory = rig.allocate(&desc).unwrap();
         let refused = ResourceError::Access(AccessError::DedicatedRequired);
-        assert_eq!(rig.create_buffer_in(&memory, 0, &buffer).unwrap_err(), refused);
-        assert_eq!(rig.create_image_in(&memory, 0, &image).unwrap_err(), refused);
+        assert_eq!(rig.create_aliasing_buffer(&memory, 0, &buffer).unwrap_err(), refused);
+        assert_eq!(rig.create_aliasing_image(&memory, 0, &image).unwrap_err(), refused);
         let placed = rig.place_within(&memory, 0, &Requirements { size: KIB, ..required });
         assert_eq!(placed.unwrap_err(), AccessError::DedicatedRequired);
         rig.free(memory).unwrap();
@@ -40,11 +43,11 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     let usage = rig.device.usage();
     assert_eq!((usage.buffers, usage.images), (0, 0));
     // What the error says to do.
-    let made = rig.create_buffer(&buffer, &wanted(1, Intent::Device)).unwrap();
+    let made = rig.create_buffer(&buffer, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
     let info = rig.info(made.allocation().id()).unwrap();
     assert!(info.dedicated && info.exclusive);
     rig.destroy_buffer(made).unwrap();
-    let made = rig.create_image(&image, &wanted(1, Intent::Device)).unwrap();
+    let made = rig.create_image(&image, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
     assert!(rig.info(made.allocation().id()).unwrap().exclusive);
     rig.destroy_image(made).unwrap();
 }
@@ -53,7 +56,7 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
 fn a_resource_that_requires_dedicated_memory_is_refused_where_the_request_rules_that_out() {
     let rig = Rig::new(DISCRETE);
     let (buffer, image) = demanding();
-    let never = wanted(1, Intent::Device).dedicated(Dedicated::Never);
+    let never = wanted(1, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
     let refused = ResourceError::Allocation(AllocationError::DedicatedRequired);
     assert_eq!(rig.create_buffer(&buffer, &never).unwrap_err(), refused);
     assert_eq!(rig.create_image(&image, &never).unwrap_err(), refused);
@@ -65,10 +68,10 @@ fn a_resource_stands_at_a_multiple_of_the_alignment_that_the_request_asks_for() 
     for profile in [DISCRETE, COARSE] {
         let rig = Rig::new(profile);
         let offset = |allocation: &Allocation| rig.place(allocation).unwrap().offset;
-        let fillers: Vec<Buffer<HostDevice>> = (0..3)
-            .map(|_| rig.create_buffer(&BufferDesc::new(100), &wanted(1, Intent::Device)).unwrap())
+        let fillers: Vec<Buffer<SimulatedGpu>> = (0..3)
+            .map(|_| rig.create_buffer(&BufferDesc::new(100), &wanted(1, MemoryUsage::GpuOnly)).unwrap())
             .collect();
-        let mut desc = wanted(1, Intent::Device);
+        let mut desc = wanted(1, MemoryUsage::GpuOnly);
         desc.requirements = aligned(1, 4096);
         let buffers: Vec<_> =
             (0..3).map(|_| rig.create_buffer(&BufferDesc::new(100), &desc).unwrap()).collect();
@@ -102,7 +105,7 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     let mut desc = PoolDesc::new([MemoryTypeIndex(3), DEVICE_TYPE]);
     desc.max_blocks = 2;
     let pool = rig.create_pool(desc).unwrap();
-    let wish = wanted(1, Intent::Device);
+    let wish = wanted(1, MemoryUsage::GpuOnly);
     let made = rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap();
     let drawn = rig.create_image_in_pool(&pool, &image, &wish).unwrap();
     for allocation in [made.allocation(), drawn.allocation()] {
@@ -133,12 +136,12 @@ fn a_resource_that_requires_dedicated_memory_is_refused_in_a_pool_of_fixed_block
     let rig = Rig::new(DISCRETE);
     let (buffer, image) = demanding();
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
-    let wish = wanted(1, Intent::Device);
+    let wish = wanted(1, MemoryUsage::GpuOnly);
     let refused = ResourceError::Allocation(AllocationError::DedicatedInFixedPool);
     assert_eq!(rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap_err(), refused);
     assert_eq!(rig.create_image_in_pool(&pool, &image, &wish).unwrap_err(), refused);
     let refused = ResourceError::Allocation(AllocationError::DedicatedRequired);
-    let never = wish.dedicated(Dedicated::Never);
+    let never = wish.with_dedicated(Dedicated::Never);
     let growing = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
     assert_eq!(rig.create_buffer_in_pool(&growing, &buffer, &never).unwrap_err(), refused);
     rig.destroy_pool(growing).unwrap();
@@ -151,16 +154,16 @@ fn a_pool_is_not_reset_while_resources_are_in_it() {
     let rig = Rig::new(DISCRETE);
     let (demanding, _) = demanding();
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
-    let wish = wanted(1, Intent::Device);
+    let wish = wanted(1, MemoryUsage::GpuOnly);
     for desc in [BufferDesc::new(KIB), demanding] {
-        let _plain = rig.allocate_in(&pool, &wanted(KIB, Intent::Device)).unwrap();
+        let _plain = rig.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         let buffer = rig.create_buffer_in_pool(&pool, &desc, &wish).unwrap();
         assert_eq!(rig.reset_pool(&pool), Err(AllocationError::ResourcesInPool { count: 1 }));
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
         let at = rig.place(buffer.allocation()).unwrap().offset;
         rig.destroy_buffer(buffer).unwrap();
         // In the place that the buffer left, memory alone.
-        let _again = rig.allocate_in(&pool, &wanted(KIB, Intent::Device)).unwrap();
+        let _again = rig.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         assert!(at <= KIB);
         rig.reset_pool(&pool).unwrap();
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 0);
@@ -178,14 +181,14 @@ fn a_resource_in_a_pool_whose_creation_fails_leaves_nothing_behind() {
             pool.max_blocks = 1;
             let pool = rig.create_pool(pool).unwrap();
             rig.device.fail_call(k, DeviceError::OutOfDeviceMemory);
-            let made = rig.create_buffer_in_pool(&pool, &desc, &wanted(1, Intent::Upload));
-            rig.device.heal();
+            let made = rig.create_buffer_in_pool(&pool, &desc, &wanted(1, MemoryUsage::Upload));
+            rig.device.clear_faults();
             rig.check_invariants();
             if let Ok(buffer) = made {
                 rig.destroy_buffer(buffer).unwrap();
             }
             // The pool has room for one block still.
-            let again = rig.create_buffer_in_pool(&pool, &desc, &wanted(1, Intent::Upload)).unwrap();
+            let again = rig.create_buffer_in_pool(&pool, &desc, &wanted(1, MemoryUsage::Upload)).unwrap();
             rig.destroy_buffer(again).unwrap();
             rig.destroy_pool(pool).unwrap();
         }
@@ -265,7 +268,7 @@ fn dedicated_memory_that_is_shared_later_has_the_priority_of_shared_blocks() {
     for priorities in [PrioritySupport::AnyTime, PrioritySupport::WhenAllocated] {
         let rig = with_priorities(priorities);
         let large =
-            rig.allocate(&of_priority(6 * MIB, Priority::HIGH).dedicated(Dedicated::Automatic)).unwrap();
+            rig.allocate(&of_priority(6 * MIB, Priority::HIGH).with_dedicated(Dedicated::Automatic)).unwrap();
         assert!(rig.is_dedicated(&large));
         assert_eq!(priority_of(&rig, &large), Priority::HIGH);
         let memory = rig.memory_of(&large);

@@ -3,11 +3,11 @@
 
 use core::ops::Deref;
 
-use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{Device, HeapIndex, MemoryHandle, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{BlockSizes, BlockSizing, LeakHandler, ManualTime, Retention, TimeSource};
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
+use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource};
 use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc, Requirements,
+    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
 };
 
 pub(crate) const KIB: u64 = 1 << 10;
@@ -24,7 +24,7 @@ pub(crate) const COARSE: &str = "discrete-no-bar";
 pub(crate) const FINE: &str = "nvidia-h200";
 
 pub(crate) const DEVICE_TYPE: MemoryTypeIndex = MemoryTypeIndex(0);
-pub(crate) const HEAP: HeapIndex = HeapIndex(0);
+pub(crate) const HEAP: MemoryHeapIndex = MemoryHeapIndex(0);
 
 pub(crate) fn profile(name: &str) -> Profile {
     Profile::named(name).unwrap_or_else(|| panic!("there is no profile {name}"))
@@ -33,8 +33,8 @@ pub(crate) fn profile(name: &str) -> Profile {
 /// An allocator and its device. When it goes, everything must have been freed, agree and be given back,
 /// and the device must have had nothing to complain about.
 pub(crate) struct Rig {
-    pub(crate) device: HostDevice,
-    allocator: Option<Allocator<HostDevice>>,
+    pub(crate) device: SimulatedGpu,
+    allocator: Option<Allocator<SimulatedGpu>>,
 }
 
 impl Rig {
@@ -43,10 +43,10 @@ impl Rig {
     }
 
     pub(crate) fn with(profile: Profile, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
-        Self::over(HostDevice::new(profile), change)
+        Self::over(SimulatedGpu::new(profile), change)
     }
 
-    pub(crate) fn over(device: HostDevice, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
+    pub(crate) fn over(device: SimulatedGpu, change: impl FnOnce(&mut AllocatorDesc)) -> Self {
         let mut desc = AllocatorDesc::default();
         // Who forgets something is found out below; the report would only hide why a test failed.
         desc.on_leak = LeakHandler::Ignore;
@@ -63,7 +63,7 @@ impl Rig {
     }
 
     /// Bytes of a heap that are taken, as the device counts them.
-    pub(crate) fn taken(&self, heap: HeapIndex) -> u64 {
+    pub(crate) fn taken(&self, heap: MemoryHeapIndex) -> u64 {
         self.device.heap_budget(heap).usage
     }
 
@@ -89,7 +89,7 @@ impl Rig {
 }
 
 impl Deref for Rig {
-    type Target = Allocator<HostDevice>;
+    type Target = Allocator<SimulatedGpu>;
 
     fn deref(&self) -> &Self::Target {
         self.allocator.as_ref().unwrap()
@@ -106,19 +106,19 @@ impl Drop for Rig {
         self.allocator = None;
         let usage = self.device.usage();
         assert_eq!((usage.memory_objects, usage.memory_bytes, usage.buffers), (0, 0, 0));
-        assert_eq!(self.device.complaints(), Vec::<String>::new());
+        assert_eq!(self.device.validation_errors(), Vec::<String>::new());
     }
 }
 
 /// A buffer of `size` bytes that may stand anywhere.
-pub(crate) fn wanted(size: u64, intent: Intent) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(size), intent)
+pub(crate) fn wanted(size: u64, memory_usage: MemoryUsage) -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(size), memory_usage)
 }
 
 /// A buffer of `size` bytes that may stand in one memory type only, so that nothing else can be fallen
 /// back to.
 pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> AllocationDesc {
-    let mut desc = wanted(size, Intent::Device);
+    let mut desc = wanted(size, MemoryUsage::GpuOnly);
     desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
     desc
 }
@@ -129,7 +129,7 @@ pub(crate) fn aligned(size: u64, alignment: u64) -> Requirements {
 
 pub(crate) fn fixed_pool(memory_type: MemoryTypeIndex, block_size: u64) -> PoolDesc {
     let mut desc = PoolDesc::new([memory_type]);
-    desc.sizing = Some(BlockSizing::Fixed(block_size));
+    desc.sizing = Some(BlockSize::Fixed(block_size));
     desc
 }
 
@@ -141,8 +141,8 @@ pub(crate) fn small_blocks(smallest: u64, largest: u64) -> BlockSizes {
 }
 
 /// Keeps blocks for so many ticks, and so many bytes of them.
-pub(crate) fn retention(ticks: u32, surplus: u64) -> Retention {
-    let mut retention = Retention::NONE;
-    (retention.ticks, retention.surplus) = (ticks, surplus);
-    retention
+pub(crate) fn empty_blocks(ticks: u32, surplus: u64) -> EmptyBlockPolicy {
+    let mut empty_blocks = EmptyBlockPolicy::NONE;
+    (empty_blocks.ticks, empty_blocks.surplus) = (ticks, surplus);
+    empty_blocks
 }

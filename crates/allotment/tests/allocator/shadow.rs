@@ -3,15 +3,17 @@
 //! The model knows what is live and what its bytes are; where things stand it only looks at. Any bytes
 //! are a test: twelve of them are one operation.
 
-use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{Device, DeviceError, HeapIndex, MemoryHandle, MemoryProperties, MemoryTypeIndex};
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{
+    Device, DeviceError, MemoryHandle, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
+};
 use allotment::memory::{
-    AccessError, BlockSizing, BudgetWish, CreatePoolError, Dedicated, DestroyPoolError, Forecast, Growth,
-    Lifetime, Place, Retention, Statistics,
+    AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,
+    EmptyBlockPolicy, Lifetime, NewBlocks, Place, Statistics,
 };
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, Intent, Pool, PoolDesc, Requirements,
-    ResourceKind, Side, Strategy,
+    Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, MemoryUsage, Pool, PoolDesc,
+    Requirements, ResourceKind, Side, Strategy,
 };
 
 use crate::rig::{KIB, MIB, Rig, small_blocks};
@@ -39,12 +41,12 @@ pub(crate) enum Op {
 pub(crate) struct Wish {
     size: u64,
     alignment: u64,
-    intent: Intent,
+    memory_usage: MemoryUsage,
     kind: ResourceKind,
     lifetime: Lifetime,
     dedicated: Dedicated,
-    growth: Growth,
-    budget: BudgetWish,
+    new_blocks: NewBlocks,
+    budget: BudgetPolicy,
     strategy: Strategy,
     side: Side,
     /// Ask the device what such a resource needs, rather than take any memory type.
@@ -106,12 +108,12 @@ impl Wish {
         Self {
             size: size.max(1),
             alignment: 1 << if f < 160 { f % 9 } else { f % 17 },
-            intent: pick(Intent::ALL, g),
+            memory_usage: pick(MemoryUsage::ALL, g),
             kind: pick(KINDS, g / 5),
             lifetime: if h % 3 == 0 { Lifetime::Short } else { Lifetime::Long },
             dedicated: seldom(h / 3, seldom(i, Dedicated::Automatic, Dedicated::Always), Dedicated::Never),
-            growth: seldom(i / 16, Growth::Allowed, Growth::Forbidden),
-            budget: if j % 4 == 0 { BudgetWish::Within } else { BudgetWish::Exceed },
+            new_blocks: seldom(i / 16, NewBlocks::Allowed, NewBlocks::NeverAllocate),
+            budget: if j % 4 == 0 { BudgetPolicy::WithinBudget } else { BudgetPolicy::AllowOverBudget },
             strategy: pick(STRATEGIES, j / 4),
             side: seldom(j / 16, Side::Lower, Side::Upper),
             real: k % 4 != 0,
@@ -119,13 +121,13 @@ impl Wish {
         }
     }
 
-    fn desc(&self, device: &HostDevice) -> AllocationDesc {
+    fn desc(&self, device: &SimulatedGpu) -> AllocationDesc {
         let alignment = Alignment::new(self.alignment).unwrap();
         let own = Requirements::new(self.size).aligned(alignment);
         let needs = if self.real { device.requirements(self.kind, own) } else { own };
-        let mut desc = AllocationDesc::new(needs, self.intent);
+        let mut desc = AllocationDesc::new(needs, self.memory_usage);
         (desc.kind, desc.lifetime, desc.dedicated) = (self.kind, self.lifetime, self.dedicated);
-        (desc.growth, desc.budget) = (self.growth, self.budget);
+        (desc.new_blocks, desc.budget) = (self.new_blocks, self.budget);
         (desc.strategy, desc.side) = (self.strategy, self.side);
         desc.user_data = self.size;
         desc
@@ -138,7 +140,7 @@ const WINDOW: usize = 128;
 /// What the model knows of a live allocation.
 struct Live {
     token: Allocation,
-    place: Place<HostDevice>,
+    place: Place<SimulatedGpu>,
     desc: AllocationDesc,
     /// Index of its custom pool.
     pool: Option<usize>,
@@ -197,10 +199,10 @@ fn machine(which: u8, tight: bool) -> Profile {
 }
 
 /// Runs the operations and panics at the first difference between the allocator and its model.
-pub(crate) fn run(algorithm: Algorithm, retention: Retention, which: u8, tight: bool, ops: &[Op]) {
+pub(crate) fn run(algorithm: Algorithm, empty_blocks: EmptyBlockPolicy, which: u8, tight: bool, ops: &[Op]) {
     let rig = Rig::with(machine(which, tight), |desc| {
         desc.algorithm = algorithm;
-        desc.retention = retention;
+        desc.empty_blocks = empty_blocks;
         if which % 2 == 0 {
             desc.block_sizes = small_blocks(128 * KIB, 2 * MIB);
         }
@@ -249,7 +251,7 @@ impl Pair {
                 }
             }
             Op::SetBudget { heap, mib } => {
-                let heap = HeapIndex(heap % self.peak.len() as u8);
+                let heap = MemoryHeapIndex(heap % self.peak.len() as u8);
                 self.rig.device.set_budget(heap, u64::from(mib % 32) * MIB);
                 self.rig.refresh_budgets();
             }
@@ -277,7 +279,7 @@ impl Pair {
     }
 
     fn reserved(&self) -> Vec<u64> {
-        self.rig.heap_reports().iter().map(|report| report.reserved).collect()
+        self.rig.memory_heap_reports().iter().map(|report| report.reserved).collect()
     }
 
     /// Calls `call` while the driver fails as the wish says.
@@ -288,14 +290,14 @@ impl Pair {
             self.rig.device.fail_call(k, error[k as usize % 3]);
         }
         let result = call();
-        self.rig.device.heal();
+        self.rig.device.clear_faults();
         result
     }
 
     fn allocate(&mut self, wish: &Wish) {
         let desc = wish.desc(&self.rig.device);
         let (before, reserved) = (self.picture(), self.reserved());
-        let forecast = self.rig.would_grow(&desc);
+        let forecast = self.rig.preview(&desc);
         assert_eq!(self.picture(), before, "a forecast changes nothing");
         let calls = self.rig.device.usage().allocate_calls;
         let result = self.with_fault(wish, || self.rig.allocate(&desc));
@@ -304,14 +306,14 @@ impl Pair {
         // refuses is no rule of the allocator's.
         let exact = before.empty_blocks == 0 && wish.fault.is_none();
         match (forecast, &result) {
-            (Ok(Forecast::Fits { .. }), Ok(_)) if !exact => {}
-            (Ok(Forecast::Fits { memory_type }), Ok(token)) => {
+            (Ok(AllocationPreview::Fits { .. }), Ok(_)) if !exact => {}
+            (Ok(AllocationPreview::Fits { memory_type }), Ok(token)) => {
                 assert_eq!((self.rig.type_of(token), called), (memory_type, 0));
             }
-            (Ok(Forecast::Fits { .. }), Err(error)) if wish.fault.is_none() => {
+            (Ok(AllocationPreview::Fits { .. }), Err(error)) if wish.fault.is_none() => {
                 panic!("{desc:?} fits, yet: {error}")
             }
-            (Ok(Forecast::Grows { memory_type, heap, bytes }), result) => {
+            (Ok(AllocationPreview::Grows { memory_type, heap, bytes }), result) => {
                 let size = self.rig.device.properties().heaps[heap.get()].size;
                 if exact && reserved[heap.get()] + bytes <= size {
                     let token = result.as_ref().unwrap();
@@ -320,7 +322,7 @@ impl Pair {
                 }
             }
             (Err(error), result) if exact => assert_eq!(result.as_ref().err(), Some(&error)),
-            (Ok(Forecast::Fits { .. }) | Err(_), _) => {}
+            (Ok(AllocationPreview::Fits { .. }) | Err(_), _) => {}
             (forecast, _) => panic!("an unknown forecast: {forecast:?}"),
         }
         self.allocated(result, None, &desc, &before, &reserved, called);
@@ -345,11 +347,11 @@ impl Pair {
         reserved: &[u64],
         called: u64,
     ) {
-        assert!(desc.growth == Growth::Allowed || called == 0, "{desc:?} must not call the driver");
-        let minds = desc.budget == BudgetWish::Within
-            || pool.is_some_and(|at| self.pool(at).desc.budget == BudgetWish::Within);
+        assert!(desc.new_blocks == NewBlocks::Allowed || called == 0, "{desc:?} must not call the driver");
+        let minds = desc.budget == BudgetPolicy::WithinBudget
+            || pool.is_some_and(|at| self.pool(at).desc.budget == BudgetPolicy::WithinBudget);
         if minds {
-            for (heap, report) in self.rig.heap_reports().iter().enumerate() {
+            for (heap, report) in self.rig.memory_heap_reports().iter().enumerate() {
                 assert!(
                     report.reserved <= reserved[heap] || report.usage <= report.budget,
                     "{desc:?} within the budget led to {report:?}"
@@ -419,11 +421,11 @@ impl Pair {
                 assert!(largest_free <= free);
             }
             AllocationError::WouldGrow { requested, .. } => {
-                assert_eq!((requested, desc.growth), (desc.requirements.size, Growth::Forbidden));
+                assert_eq!((requested, desc.new_blocks), (desc.requirements.size, NewBlocks::NeverAllocate));
             }
             AllocationError::DedicatedInFixedPool => {
                 assert_eq!(desc.dedicated, Dedicated::Always);
-                assert!(matches!(self.pool(pool.unwrap()).desc.sizing, Some(BlockSizing::Fixed(_))));
+                assert!(matches!(self.pool(pool.unwrap()).desc.sizing, Some(BlockSize::Fixed(_))));
             }
             AllocationError::UpperSide => assert_eq!(desc.side, Side::Upper),
             AllocationError::NoMemoryType { .. }
@@ -436,7 +438,7 @@ impl Pair {
             error => panic!("unexpected: {error}"),
         }
         let after = self.picture();
-        let asked_driver = desc.growth == Growth::Allowed
+        let asked_driver = desc.new_blocks == NewBlocks::Allowed
             && !matches!(error, AllocationError::UpperSide | AllocationError::DedicatedInFixedPool);
         if asked_driver && before.empty_blocks != after.empty_blocks {
             // Blocks that were kept were given back to make room, in vain.
@@ -520,17 +522,17 @@ impl Pair {
         let mut desc = PoolDesc::new(memory_types.map(MemoryTypeIndex));
         desc.algorithm = pick(Algorithm::ALL, c);
         desc.sizing = Some(match d % 4 {
-            0 => BlockSizing::Fixed(256 * KIB),
-            1 => BlockSizing::Fixed(1 + u64::from(e) * 777),
-            2 => BlockSizing::Growing(small_blocks(64 * KIB, MIB)),
-            _ => BlockSizing::Growing(small_blocks(16 * KIB, 128 * KIB)),
+            0 => BlockSize::Fixed(256 * KIB),
+            1 => BlockSize::Fixed(1 + u64::from(e) * 777),
+            2 => BlockSize::Growing(small_blocks(64 * KIB, MIB)),
+            _ => BlockSize::Growing(small_blocks(16 * KIB, 128 * KIB)),
         });
         desc.min_blocks = u32::from(d / 4 % 3);
         desc.max_blocks = pick([u32::MAX, 1, 2, 3], d / 16);
         desc.alignment = Alignment::new(1 << (f % 13)).unwrap();
         desc.ignore_granularity = f >= 208;
-        desc.retention = if g < 128 { Retention::NONE } else { Retention::default() };
-        desc.budget = if h % 3 == 0 { BudgetWish::Within } else { BudgetWish::Exceed };
+        desc.empty_blocks = if g < 128 { EmptyBlockPolicy::NONE } else { EmptyBlockPolicy::default() };
+        desc.budget = if h % 3 == 0 { BudgetPolicy::WithinBudget } else { BudgetPolicy::AllowOverBudget };
         if self.pools.iter().flatten().count() == 4 {
             return;
         }
@@ -553,7 +555,7 @@ impl Pair {
 
     /// Blocks that were there for a moment, before the next one was refused, are in the peak.
     fn reset_peaks(&mut self) {
-        let peaks = self.rig.heap_reports();
+        let peaks = self.rig.memory_heap_reports();
         self.peak = peaks.iter().map(|report| report.peak_reserved).collect();
     }
 
@@ -596,7 +598,7 @@ impl Pair {
         self.check_pools();
         self.check_places();
         self.live.iter().for_each(|live| self.check_one(live));
-        assert_eq!(self.rig.device.complaints(), Vec::<String>::new());
+        assert_eq!(self.rig.device.validation_errors(), Vec::<String>::new());
     }
 
     fn check_sums(&self) {
@@ -614,8 +616,8 @@ impl Pair {
     }
 
     fn check_heaps(&mut self) {
-        for (i, report) in self.rig.heap_reports().iter().enumerate() {
-            let taken = self.rig.taken(HeapIndex(i as u8));
+        for (i, report) in self.rig.memory_heap_reports().iter().enumerate() {
+            let taken = self.rig.taken(MemoryHeapIndex(i as u8));
             assert_eq!((report.reserved, report.usage), (taken, taken), "heap {i}");
             self.peak[i] = self.peak[i].max(taken);
             assert_eq!(report.peak_reserved, self.peak[i], "the peak of heap {i}");
@@ -631,7 +633,7 @@ impl Pair {
             assert_eq!(statistics.allocation_bytes, of_pool().map(|live| live.place.size).sum::<u64>());
             assert!(statistics.blocks + statistics.dedicated <= desc.max_blocks, "{desc:?}: {statistics:?}");
             assert!(statistics.blocks >= desc.min_blocks, "{desc:?}: {statistics:?}");
-            if let Some(BlockSizing::Fixed(size)) = desc.sizing {
+            if let Some(BlockSize::Fixed(size)) = desc.sizing {
                 assert_eq!(statistics.block_bytes, size * u64::from(statistics.blocks));
             }
         }

@@ -2,7 +2,7 @@
 
 use allotment::device::Device;
 use allotment::memory::{BlockSizes, Dedicated, Lifetime, ShortName};
-use allotment::{Allocation, Intent, ResourceKind, Strategy};
+use allotment::{Allocation, MemoryUsage, ResourceKind, Strategy};
 
 use crate::rig::{
     COARSE, DEVICE_TYPE, DISCRETE, FINE, KIB, MIB, Rig, aligned, profile, small_blocks, wanted, wanted_in,
@@ -13,7 +13,7 @@ fn short_lived_and_long_lived_allocations_never_share_a_block() {
     let rig = Rig::new(DISCRETE);
     let desc = |i: u64| {
         let lifetime = if i % 2 == 0 { Lifetime::Short } else { Lifetime::Long };
-        wanted(KIB * (1 + i), Intent::Device).living(lifetime)
+        wanted(KIB * (1 + i), MemoryUsage::GpuOnly).with_lifetime(lifetime)
     };
     let got: Vec<_> = (0..100).map(|i| rig.allocate(&desc(i)).unwrap()).collect();
     let memory_of = |parity: usize| {
@@ -30,7 +30,7 @@ fn short_lived_and_long_lived_allocations_never_share_a_block() {
 
 /// Allocates these kinds by turns and returns them.
 fn mixed(rig: &Rig, kinds: &[ResourceKind]) -> Vec<Allocation> {
-    let desc = |i: usize| wanted(100 + i as u64, Intent::Device).of_kind(kinds[i % kinds.len()]);
+    let desc = |i: usize| wanted(100 + i as u64, MemoryUsage::GpuOnly).with_kind(kinds[i % kinds.len()]);
     (0..60).map(|i| rig.allocate(&desc(i)).unwrap()).collect()
 }
 
@@ -94,7 +94,7 @@ fn a_resource_of_unknown_kind_shares_a_page_with_nobody() {
 #[test]
 fn allocations_in_memory_that_is_not_coherent_take_whole_atoms() {
     let rig = Rig::new(crate::rig::MOBILE);
-    let desc = wanted(1, Intent::Readback);
+    let desc = wanted(1, MemoryUsage::Readback);
     let got: Vec<_> = (0..10).map(|_| rig.allocate(&desc).unwrap()).collect();
     assert!(got.iter().all(|allocation| rig.place(allocation).unwrap().offset % 64 == 0));
     assert_eq!((rig.statistics().allocation_bytes, rig.statistics().rounding), (10, 630));
@@ -103,7 +103,7 @@ fn allocations_in_memory_that_is_not_coherent_take_whole_atoms() {
 
 fn sizes() -> BlockSizes {
     let mut sizes = small_blocks(MIB, 16 * MIB);
-    (sizes.growth_divisor, sizes.own_memory_divisor) = (4, 2);
+    (sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (4, 2);
     sizes
 }
 
@@ -157,7 +157,7 @@ fn what_is_larger_than_a_share_of_the_next_block_gets_memory_of_its_own() {
 #[test]
 fn who_never_wants_dedicated_memory_gets_a_block_that_is_large_enough_or_nothing() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = sizes());
-    let never = |size| wanted_in(size, DEVICE_TYPE).dedicated(Dedicated::Never);
+    let never = |size| wanted_in(size, DEVICE_TYPE).with_dedicated(Dedicated::Never);
     let fits = rig.allocate(&never(10 * MIB)).unwrap();
     assert!(!rig.is_dedicated(&fits) && rig.block_size_of(&fits) <= 16 * MIB);
     let refused = rig.allocate(&never(16 * MIB + 1)).unwrap_err();
@@ -172,7 +172,7 @@ fn who_never_wants_dedicated_memory_gets_a_block_that_is_large_enough_or_nothing
 #[test]
 fn a_dedicated_allocation_is_alone_in_its_memory_and_takes_it_along() {
     let rig = Rig::new(DISCRETE);
-    let desc = wanted(KIB, Intent::Device).dedicated(Dedicated::Always);
+    let desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let got: Vec<_> = (0..5).map(|_| rig.allocate(&desc).unwrap()).collect();
     assert_eq!((rig.objects(), rig.statistics().dedicated, rig.statistics().block_bytes), (5, 5, 5 * KIB));
     rig.free_all(got);
@@ -186,7 +186,7 @@ fn places_keep_any_alignment() {
         let mut got = Vec::new();
         for shift in 0..17 {
             for size in [1, 100, 70_000] {
-                let mut desc = wanted(size, Intent::Device);
+                let mut desc = wanted(size, MemoryUsage::GpuOnly);
                 desc.requirements = aligned(size, 1 << shift);
                 got.push(rig.allocate(&desc).unwrap());
                 assert_eq!(rig.place(got.last().unwrap()).unwrap().offset % (1 << shift), 0);

@@ -3,9 +3,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 
-use allotment::device::host::HostDevice;
-use allotment::memory::{Lifetime, Retention};
-use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, Intent, PoolDesc};
+use allotment::device::simulated::SimulatedGpu;
+use allotment::memory::{EmptyBlockPolicy, Lifetime};
+use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, MemoryUsage, PoolDesc};
 
 use crate::rig::{DISCRETE, KIB, MOBILE, Rig, profile, small_blocks, wanted};
 
@@ -21,9 +21,9 @@ fn next(state: &mut u64) -> u64 {
 
 fn random_wish(state: &mut u64) -> AllocationDesc {
     let size = 1 + next(state) % if next(state) % 50 == 0 { 700 * KIB } else { 5 * KIB };
-    let intent = [Intent::Upload, Intent::Readback][next(state) as usize % 2];
+    let memory_usage = [MemoryUsage::Upload, MemoryUsage::Readback][next(state) as usize % 2];
     let lifetime = [Lifetime::Long, Lifetime::Short][next(state) as usize % 2];
-    wanted(size, intent).living(lifetime)
+    wanted(size, memory_usage).with_lifetime(lifetime)
 }
 
 /// Tells other threads to stop, even when the one that works panics.
@@ -36,7 +36,7 @@ impl Drop for StopWhenDropped<'_> {
 }
 
 /// Fills an allocation's ends with a byte, or checks that they still hold it.
-fn mark(allocator: &Allocator<HostDevice>, allocation: &Allocation, byte: u8, check: bool) {
+fn mark(allocator: &Allocator<SimulatedGpu>, allocation: &Allocation, byte: u8, check: bool) {
     let size = allocator.place(allocation).unwrap().size;
     let len = size.min(64) as usize;
     for offset in [0, size - len as u64] {
@@ -75,11 +75,11 @@ fn work(thread: u64, rounds: u64, allocate: impl Fn(&AllocationDesc) -> Allocati
 #[test]
 fn eight_threads_allocate_write_read_and_free_without_meeting_each_other() {
     for name in [DISCRETE, MOBILE] {
-        for (algorithm, retention) in
-            [(Algorithm::Tlsf, Retention::default()), (Algorithm::Buddy, Retention::NONE)]
+        for (algorithm, empty_blocks) in
+            [(Algorithm::Tlsf, EmptyBlockPolicy::default()), (Algorithm::Buddy, EmptyBlockPolicy::NONE)]
         {
             let rig = Rig::with(profile(name), |desc| {
-                (desc.algorithm, desc.retention) = (algorithm, retention);
+                (desc.algorithm, desc.empty_blocks) = (algorithm, empty_blocks);
                 desc.block_sizes = small_blocks(64 * KIB, 256 * KIB);
             });
             scope(|scope| {
@@ -97,7 +97,7 @@ fn eight_threads_allocate_write_read_and_free_without_meeting_each_other() {
 fn threads_share_a_custom_pool() {
     let rig = Rig::new(MOBILE);
     let mut desc = PoolDesc::new([1, 0].map(allotment::device::MemoryTypeIndex));
-    desc.retention = Retention::NONE;
+    desc.empty_blocks = EmptyBlockPolicy::NONE;
     let pool = rig.create_pool(desc).unwrap();
     scope(|scope| {
         for thread in 0..THREADS {
@@ -129,9 +129,11 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
                 let statistics = rig.statistics();
                 assert!(statistics.allocations <= most && statistics.free() <= statistics.block_bytes);
                 assert!(rig.leaks().len() <= most as usize);
-                assert!(rig.heap_reports().iter().all(|report| report.reserved <= report.peak_reserved));
+                assert!(
+                    rig.memory_heap_reports().iter().all(|report| report.reserved <= report.peak_reserved)
+                );
                 serde_json::from_str::<serde_json::Value>(&rig.dump_json()).expect("a dump is JSON");
-                let _ = rig.would_grow(&wanted(KIB, Intent::Upload));
+                let _ = rig.preview(&wanted(KIB, MemoryUsage::Upload));
                 rig.refresh_budgets();
             }
         };
@@ -153,7 +155,7 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
 fn a_place_reads_the_same_whatever_others_do() {
     let rig = Rig::new(DISCRETE);
     let done = AtomicBool::new(false);
-    let kept = rig.allocate(&wanted(KIB, Intent::Upload)).unwrap();
+    let kept = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let expected = rig.place(&kept).unwrap();
     let (memory, offset) = (expected.memory, expected.offset);
     scope(|scope| {

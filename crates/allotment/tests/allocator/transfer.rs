@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, Device, ImageDesc, QueueIndex, TransferUsage};
-use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{AccessError, Dedicated, OwningAllocator, ResourceError, Transfer, TransferError};
 use allotment::upload::{UploadError, Uploader, UploaderDesc};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{COARSE, DISCRETE, KIB, MOBILE, Rig, profile, wanted};
 
@@ -17,14 +17,14 @@ const CHUNK: u64 = 3 * KIB + 5;
 #[test]
 fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
     for profile in [DISCRETE, COARSE, MOBILE, "d3d12-tier-1", "d3d12-tier-2", "d3d12-uma"] {
-        for intent in Intent::ALL {
+        for memory_usage in MemoryUsage::ALL {
             for (dedicated, by_queue) in
                 [(Dedicated::Automatic, true), (Dedicated::Always, true), (Dedicated::Automatic, false)]
             {
                 let rig = Rig::new(profile);
                 let transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
                 let mut transfer = if by_queue { transfer.through_the_queue() } else { transfer };
-                let desc = wanted(1, intent).dedicated(dedicated);
+                let desc = wanted(1, memory_usage).with_dedicated(dedicated);
                 let buffer = rig.create_buffer(&BufferDesc::new(10_000), &desc).unwrap();
                 let bytes: Vec<u8> = (0..9001).map(|i| (i % 251) as u8).collect();
                 transfer.upload_to(&buffer, 999, &bytes).unwrap();
@@ -37,11 +37,11 @@ fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
                     assert_eq!(by_memory, Err(refused));
                 } else {
                     assert_eq!(by_memory, Ok(()));
-                    assert_eq!(back, bytes, "{profile}, {intent}: through the memory");
+                    assert_eq!(back, bytes, "{profile}, {memory_usage}: through the memory");
                 }
                 back.fill(0);
                 transfer.download_from(&buffer, 999, &mut back).unwrap();
-                assert_eq!(back, bytes, "{profile}, {intent}: through the buffer");
+                assert_eq!(back, bytes, "{profile}, {memory_usage}: through the buffer");
                 drop(transfer);
                 rig.destroy_buffer(buffer).unwrap();
             }
@@ -53,7 +53,7 @@ fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
 fn a_range_beyond_the_memory_is_refused_and_moves_nothing() {
     let rig = Rig::new(DISCRETE);
     let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
-    let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, Intent::Device)).unwrap();
+    let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, MemoryUsage::GpuOnly)).unwrap();
     // The memory may have more.
     let beyond = AccessError::OutOfRange { offset: 990, size: 11, available: 1000 };
     assert_eq!(transfer.upload_to(&buffer, 990, &[0; 11]), Err(TransferError::Access(beyond)));
@@ -67,7 +67,7 @@ fn a_buffer_takes_no_more_bytes_than_it_has_though_its_memory_has_more() {
     // This machine places everything at multiples of 64 KiB, and rounds sizes up to that.
     let rig = Rig::new("d3d12-tier-2");
     let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
-    let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, Intent::Upload)).unwrap();
+    let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, MemoryUsage::Upload)).unwrap();
     assert!(rig.place(buffer.allocation()).unwrap().size > 1000);
     let beyond = AccessError::OutOfRange { offset: 0, size: 1001, available: 1000 };
     assert_eq!(transfer.upload_to(&buffer, 0, &[0; 1001]), Err(TransferError::Access(beyond)));
@@ -78,12 +78,12 @@ fn a_buffer_takes_no_more_bytes_than_it_has_though_its_memory_has_more() {
 #[test]
 fn memory_that_was_made_with_its_resource_takes_no_other() {
     let rig = Rig::new(DISCRETE);
-    let alone = wanted(1, Intent::Device).dedicated(Dedicated::Always);
+    let alone = wanted(1, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let buffer = rig.create_buffer(&BufferDesc::new(64 * KIB), &alone).unwrap();
     let image = rig.create_image(&ImageDesc::new(64, 64, 4), &alone).unwrap();
     for allocation in [buffer.allocation(), image.allocation()] {
         assert!(rig.info(allocation.id()).unwrap().exclusive);
-        let second = rig.create_buffer_in(allocation, 0, &BufferDesc::new(16));
+        let second = rig.create_aliasing_buffer(allocation, 0, &BufferDesc::new(16));
         assert_eq!(second.unwrap_err(), ResourceError::Access(AccessError::Exclusive));
     }
     rig.destroy_buffer(buffer).unwrap();
@@ -91,25 +91,26 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
 
     let memory = rig.allocate(&alone_of(64 * KIB)).unwrap();
     assert!(!rig.info(memory.id()).unwrap().exclusive, "memory by itself takes whatever fits");
-    let second = rig.create_buffer_in(&memory, 0, &BufferDesc::new(16)).unwrap();
+    let second = rig.create_aliasing_buffer(&memory, 0, &BufferDesc::new(16)).unwrap();
     // SAFETY: made by this device, and never used.
     unsafe { rig.device.destroy_buffer(second) };
     rig.free(memory).unwrap();
 }
 
 fn alone_of(size: u64) -> AllocationDesc {
-    wanted(size, Intent::Device).dedicated(Dedicated::Always)
+    wanted(size, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always)
 }
 
 #[test]
 fn a_buffer_is_copied_only_as_its_usage_allows() {
-    for (usage, missing) in
-        [(HostDevice::NO_TRANSFER_SRC, TransferUsage::SRC), (HostDevice::NO_TRANSFER_DST, TransferUsage::DST)]
-    {
+    for (usage, missing) in [
+        (SimulatedGpu::NO_TRANSFER_SRC, TransferUsage::SRC),
+        (SimulatedGpu::NO_TRANSFER_DST, TransferUsage::DST),
+    ] {
         let rig = Rig::new(COARSE);
         let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
         let info = BufferDesc::new(1000).with_usage(usage);
-        let buffer = rig.create_buffer(&info, &wanted(1, Intent::Device)).unwrap();
+        let buffer = rig.create_buffer(&info, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
         let expect = |copy| {
             let refused = Err(TransferError::Access(AccessError::MissingUsage { missing: copy }));
             if copy == missing { refused } else { Ok(()) }
@@ -119,7 +120,7 @@ fn a_buffer_is_copied_only_as_its_usage_allows() {
         drop(transfer);
         // The same of a buffer that is created for the copy.
         let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap().with_usage(usage);
-        let memory = rig.allocate(&wanted(1000, Intent::Device)).unwrap();
+        let memory = rig.allocate(&wanted(1000, MemoryUsage::GpuOnly)).unwrap();
         let expect = |copy| {
             let refused = ResourceError::Access(AccessError::MissingUsage { missing: copy });
             if copy == missing { Err(TransferError::Buffer(refused)) } else { Ok(()) }
@@ -134,22 +135,22 @@ fn a_buffer_is_copied_only_as_its_usage_allows() {
 
 #[test]
 fn an_uploader_copies_into_a_buffer_only_as_its_usage_allows() {
-    let device = HostDevice::new(profile(COARSE));
+    let device = SimulatedGpu::new(profile(COARSE));
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
-    let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+    let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
     let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let missing = UploadError::Access(AccessError::MissingUsage { missing: TransferUsage::DST });
     let make = |usage| {
         let info = BufferDesc::new(1000).with_usage(usage);
-        memory.create_buffer(&info, &wanted(1, Intent::Device)).unwrap()
+        memory.create_buffer(&info, &wanted(1, MemoryUsage::GpuOnly)).unwrap()
     };
-    let (no_target, no_source) = (make(HostDevice::NO_TRANSFER_DST), make(HostDevice::NO_TRANSFER_SRC));
+    let (no_target, no_source) = (make(SimulatedGpu::NO_TRANSFER_DST), make(SimulatedGpu::NO_TRANSFER_SRC));
     assert_eq!(uploader.initialize(&no_target, 0, &[1; 100]), Err(missing));
     assert_eq!(uploader.update(&no_target, 0, &[1; 100]), Err(missing));
     assert_eq!(uploader.statistics().copies, 0);
     uploader.update(&no_source, 0, &[1; 100]).unwrap();
     uploader.submit().unwrap();
     drop((uploader, no_target, no_source));
-    assert_eq!(device.complaints(), Vec::<String>::new());
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
 }

@@ -1,7 +1,7 @@
 //! How close resources stand: the smallest alignment that the runtime allows, and no flag that it does not
 //! know.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::Device as _;
 use allotment::memory::{BlockSizes, Resource};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -21,7 +21,7 @@ fn place(
     descs: impl IntoIterator<Item = D3D12_RESOURCE_DESC>,
 ) -> (Vec<Resource<ID3D12Resource>>, Vec<(u64, Made)>) {
     rig.runtime.calls();
-    let make = |desc| rig.create_resource(&info(desc), &wish(Intent::Device)).unwrap();
+    let make = |desc| rig.create_resource(&info(desc), &wish(MemoryUsage::GpuOnly)).unwrap();
     let kept = descs.into_iter().map(make).collect();
     let placed = |call| match call {
         Call::Placed { offset, resource, .. } => Some((offset, resource)),
@@ -115,7 +115,7 @@ fn tight_alignment_is_used_where_it_is_offered() {
 #[test]
 fn committed_resources_are_described_as_tightly_as_placed_ones() {
     let Some(rig) = rig(Config::newest()) else { return };
-    let own = wish(Intent::Device).dedicated(allotment::memory::Dedicated::Always);
+    let own = wish(MemoryUsage::GpuOnly).with_dedicated(allotment::memory::Dedicated::Always);
     for desc in [buffer(100), texture(16, 16), target(64, 64)] {
         let made = rig.create_resource(&info(desc), &own).unwrap();
         let calls = rig.runtime.calls();

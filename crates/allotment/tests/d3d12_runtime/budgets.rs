@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use allotment::device::d3d12::DeviceDesc;
-use allotment::device::{Device as _, HeapIndex, MemoryTypeIndex};
-use allotment::memory::{BlockSizes, BlockSizing, BudgetWish, CreatePoolError, Dedicated, ResourceError};
-use allotment::{Alignment, AllocationDesc, AllocationError, Intent, PoolDesc, Requirements};
+use allotment::device::{Device as _, MemoryHeapIndex, MemoryTypeIndex};
+use allotment::memory::{BlockSize, BlockSizes, BudgetPolicy, CreatePoolError, Dedicated, ResourceError};
+use allotment::{Alignment, AllocationDesc, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_NOT_CURRENTLY_AVAILABLE;
 
@@ -45,7 +45,7 @@ fn rigs() -> Option<Vec<Rig>> {
 }
 
 /// The types that take buffers, with what each is of.
-fn buffer_types(rig: &Rig) -> Vec<(MemoryTypeIndex, HeapIndex)> {
+fn buffer_types(rig: &Rig) -> Vec<(MemoryTypeIndex, MemoryHeapIndex)> {
     let properties = rig.device().properties();
     let takes = rig.device().buffer_requirements(&info(buffer(1000))).unwrap().memory_types;
     let types = properties.indexed_types().filter(|(index, _)| takes.contains(*index));
@@ -53,14 +53,14 @@ fn buffer_types(rig: &Rig) -> Vec<(MemoryTypeIndex, HeapIndex)> {
 }
 
 /// What refused, in which heap, and what the figures were.
-fn figures(error: &AllocationError) -> (HeapIndex, u64, u64) {
+fn figures(error: &AllocationError) -> (MemoryHeapIndex, u64, u64) {
     match *error {
         AllocationError::OverBudget { heap, usage, budget, .. } => (heap, usage, budget),
         other => panic!("refused for another reason: {other:?}"),
     }
 }
 
-fn pool_of(memory_type: MemoryTypeIndex, sizing: BlockSizing) -> PoolDesc {
+fn pool_of(memory_type: MemoryTypeIndex, sizing: BlockSize) -> PoolDesc {
     let mut desc = PoolDesc::new([memory_type]);
     desc.sizing = Some(sizing);
     desc
@@ -87,17 +87,17 @@ fn every_way_to_get_memory_keeps_to_the_same_budget() {
                 }
             }
             let requirements = Requirements::new(MIB).aligned(Alignment::new(64 * KIB).unwrap());
-            for sizing in [BlockSizing::Fixed(MIB), BlockSizing::Growing(BlockSizes::fixed(4 * MIB))] {
+            for sizing in [BlockSize::Fixed(MIB), BlockSize::Growing(BlockSizes::fixed(4 * MIB))] {
                 // Once because the request asks for it, once because the pool does.
                 let pool = rig.create_pool(pool_of(memory_type, sizing)).unwrap();
-                let mut desc = AllocationDesc::new(requirements, wish_in(memory_type).intent);
+                let mut desc = AllocationDesc::new(requirements, wish_in(memory_type).memory_usage);
                 desc = desc.within_budget();
                 refused.push(rig.allocate_in(&pool, &desc).unwrap_err());
                 rig.destroy_pool(pool).unwrap();
                 let mut strict = pool_of(memory_type, sizing);
-                strict.budget = BudgetWish::Within;
+                strict.budget = BudgetPolicy::WithinBudget;
                 let pool = rig.create_pool(strict.clone()).unwrap();
-                desc.budget = BudgetWish::Exceed;
+                desc.budget = BudgetPolicy::AllowOverBudget;
                 refused.push(rig.allocate_in(&pool, &desc).unwrap_err());
                 rig.destroy_pool(pool).unwrap();
                 // And before anybody asks: the pool's first block.
@@ -116,7 +116,7 @@ fn every_way_to_get_memory_keeps_to_the_same_budget() {
             for desc in both_ways(&wish_in(memory_type)) {
                 rig.destroy([rig.create_resource(&info(buffer(MIB)), &desc).unwrap()]);
             }
-            let desc = wish_in(memory_type).within_budget().dedicated(Dedicated::Always);
+            let desc = wish_in(memory_type).within_budget().with_dedicated(Dedicated::Always);
             rig.destroy([rig.create_resource(&info(buffer(64 * KIB)), &desc).unwrap()]);
         }
     }
@@ -131,7 +131,7 @@ fn memory_counts_in_the_segment_group_that_it_is_of() {
                 let made = rig.create_resource(&info(buffer(MIB)), &desc).unwrap();
                 let bytes = rig.runtime.bytes();
                 assert!(bytes[heap.get()] >= MIB && bytes[1 - heap.get()] == 0, "{bytes:?} for {heap:?}");
-                for (report, bytes) in rig.heap_reports().iter().zip(bytes) {
+                for (report, bytes) in rig.memory_heap_reports().iter().zip(bytes) {
                     assert_eq!(report.reserved, bytes);
                 }
                 assert_eq!(rig.device().heap_budget(heap).usage, bytes[heap.get()]);
@@ -162,10 +162,10 @@ fn a_budget_that_grows_lets_in_what_it_refused() {
 fn a_system_that_does_not_answer_leaves_an_estimate() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     rig.runtime.refuse_all(Kind::QueryVideoMemoryInfo, DXGI_ERROR_NOT_CURRENTLY_AVAILABLE);
-    let made = rig.create_resource(&info(buffer(MIB)), &wish(Intent::Device)).unwrap();
+    let made = rig.create_resource(&info(buffer(MIB)), &wish(MemoryUsage::GpuOnly)).unwrap();
     std::thread::sleep(Duration::from_millis(5));
-    let told = rig.device().heap_budget(HeapIndex(0));
-    let reserved = rig.heap_reports()[0].reserved;
+    let told = rig.device().heap_budget(MemoryHeapIndex(0));
+    let reserved = rig.memory_heap_reports()[0].reserved;
     assert_eq!((told.usage, told.budget), (reserved, (8 << 30) / 5 * 4));
     rig.destroy([made]);
 }

@@ -1,6 +1,6 @@
 //! The value that a render target will mostly be cleared to.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::memory::Dedicated;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -23,7 +23,7 @@ fn configs() -> [Config; 4] {
 fn a_clear_value_reaches_the_runtime_for_placed_and_committed_render_targets() {
     for config in configs() {
         let Some(rig) = Rig::new(config) else { return };
-        for desc in both_ways(&wish(Intent::Device)) {
+        for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
             let info = info(target(64, 64))
                 .with_initial_state(D3D12_RESOURCE_STATE_RENDER_TARGET)
                 .with_clear_value(green());
@@ -43,7 +43,7 @@ fn a_clear_value_reaches_the_runtime_for_placed_and_committed_render_targets() {
 fn a_clear_value_reaches_the_runtime_for_targets_that_begin_in_a_layout() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let formats = [DXGI_FORMAT_R8G8B8A8_UNORM_SRGB];
-    for desc in both_ways(&wish(Intent::Device)) {
+    for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
         let info = info(target(64, 64))
             .with_initial_layout(D3D12_BARRIER_LAYOUT_RENDER_TARGET)
             .castable_to(&formats)
@@ -62,7 +62,7 @@ fn a_clear_value_reaches_the_runtime_for_targets_that_begin_in_a_layout() {
 fn a_clear_value_reaches_the_runtime_for_a_target_over_memory_that_others_share() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let info = info(target(64, 64)).with_clear_value(green());
-    let first = rig.create_resource(&info, &wish(Intent::Device)).unwrap();
+    let first = rig.create_resource(&info, &wish(MemoryUsage::GpuOnly)).unwrap();
     rig.runtime.calls();
     let second = rig.create_aliasing_resource(first.allocation(), 0, &info).unwrap();
     let calls = rig.runtime.calls();
@@ -80,7 +80,7 @@ fn a_depth_buffer_is_cleared_to_depth_and_stencil() {
         Format: DXGI_FORMAT_D32_FLOAT,
         Anonymous: D3D12_CLEAR_VALUE_0 { DepthStencil: one },
     };
-    for desc in both_ways(&wish(Intent::Device)) {
+    for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
         let made = rig.create_resource(&info(depth(64, 64)).with_clear_value(value), &desc).unwrap();
         let calls = rig.runtime.calls();
         let (format, color) = calls.iter().find_map(Call::resource).unwrap().clear_value.unwrap();
@@ -93,7 +93,7 @@ fn a_depth_buffer_is_cleared_to_depth_and_stencil() {
 #[test]
 fn nothing_is_cleared_to_what_nobody_asked_for() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    for desc in both_ways(&wish(Intent::Device)) {
+    for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
         let made = rig.create_resource(&info(target(64, 64)), &desc).unwrap();
         assert_eq!(rig.runtime.calls().iter().find_map(Call::resource).unwrap().clear_value, None);
         rig.destroy([made]);

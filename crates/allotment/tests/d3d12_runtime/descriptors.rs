@@ -2,8 +2,8 @@
 
 use allotment::device::d3d12::{DescriptorHeap, Device};
 use allotment::device::{
-    DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, DeviceError, Filter, HeapUse, SamplerDesc,
-    ShaderKind,
+    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
+    Filter, SamplerDesc, ShaderVisibleHeapType,
 };
 use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
@@ -11,14 +11,18 @@ use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
 use crate::rig::{self, Config, assert_clean};
 use crate::runtime::faults::Kind;
 
-fn heap(device: &Device, usage: HeapUse, capacity: u32) -> Result<DescriptorHeap, DeviceError> {
+fn heap(
+    device: &Device,
+    usage: DescriptorHeapVisibility,
+    capacity: u32,
+) -> Result<DescriptorHeap, DeviceError> {
     // SAFETY: the runtime has the memory of heaps.
     unsafe { device.create_descriptor_heap(&DescriptorHeapDesc { usage, capacity }, None) }
 }
 
-fn usages() -> impl Iterator<Item = HeapUse> {
-    let staging = DescriptorKind::ALL.into_iter().map(HeapUse::Staging);
-    staging.chain(ShaderKind::ALL.into_iter().map(HeapUse::ShaderVisible))
+fn usages() -> impl Iterator<Item = DescriptorHeapVisibility> {
+    let staging = DescriptorHeapType::ALL.into_iter().map(DescriptorHeapVisibility::CpuOnly);
+    staging.chain(ShaderVisibleHeapType::ALL.into_iter().map(DescriptorHeapVisibility::ShaderVisible))
 }
 
 #[test]
@@ -61,8 +65,9 @@ fn heaps_are_as_large_as_the_runtime_says_and_on_old_ones_as_they_always_were() 
         let device = rig::device(&runtime, |desc| desc).unwrap();
         let limits = device.descriptor_limits();
         assert_eq!((limits.resources.max_capacity, limits.samplers.max_capacity), (views, most));
-        for (kind, most) in [(ShaderKind::Resource, views), (ShaderKind::Sampler, most)] {
-            let refused = heap(&device, HeapUse::ShaderVisible(kind), most + 1);
+        for (kind, most) in [(ShaderVisibleHeapType::Resource, views), (ShaderVisibleHeapType::Sampler, most)]
+        {
+            let refused = heap(&device, DescriptorHeapVisibility::ShaderVisible(kind), most + 1);
             assert_eq!(refused.unwrap_err(), DeviceError::Unsupported, "{kind:?}");
         }
         drop(device);

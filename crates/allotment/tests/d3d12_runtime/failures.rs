@@ -2,7 +2,7 @@
 
 use allotment::device::DeviceError;
 use allotment::memory::{Dedicated, Resource, ResourceError, Statistics};
-use allotment::{AllocationDesc, AllocationError, Intent};
+use allotment::{AllocationDesc, AllocationError, MemoryUsage};
 use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
@@ -70,7 +70,7 @@ fn whichever_call_fails_nothing_is_left_behind() {
     for config in [Config::oldest(), Config::usual(), Config::newest().integrated()] {
         let Some(rig) = Rig::new(config) else { return };
         for described in described() {
-            for desc in both_ways(&wish(Intent::Device)) {
+            for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
                 for code in CODES {
                     let refused = refuse_each_call(&rig, &desc, described, code);
                     let needed = if desc.dedicated == Dedicated::Always { 1 } else { 2 };
@@ -84,7 +84,7 @@ fn whichever_call_fails_nothing_is_left_behind() {
 #[test]
 fn placement_that_fails_in_a_block_that_is_there_leaves_the_block_as_it_was() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    let desc = wish(Intent::Device).dedicated(Dedicated::Never);
+    let desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
     let keeps_the_block = rig.create_resource(&info(buffer(1000)), &desc).unwrap();
     for described in described() {
         for code in CODES {
@@ -107,7 +107,7 @@ fn placement_that_fails_in_a_block_that_is_there_leaves_the_block_as_it_was() {
 #[test]
 fn a_resource_that_cannot_be_made_over_shared_memory_leaves_the_others_alone() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    let large = rig.create_resource(&info(target(256, 256)), &wish(Intent::Device)).unwrap();
+    let large = rig.create_resource(&info(target(256, 256)), &wish(MemoryUsage::GpuOnly)).unwrap();
     for code in CODES {
         let before = (state(&rig), rig.runtime.live());
         rig.runtime.refuse(Kind::CreatePlacedResource, 1, code);
@@ -124,7 +124,7 @@ fn a_resource_that_cannot_be_made_over_shared_memory_leaves_the_others_alone() {
 #[test]
 fn mapping_that_fails_leaves_nothing_mapped_and_can_be_tried_again() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    for desc in both_ways(&wish(Intent::Upload)) {
+    for desc in both_ways(&wish(MemoryUsage::Upload)) {
         for k in 1..10 {
             let before = state(&rig);
             rig.runtime.refuse(Kind::CreatePlacedResource, k, E_OUTOFMEMORY);
@@ -175,7 +175,9 @@ fn a_thousand_resources_with_a_call_failing_now_and_then_leave_nothing() {
     for i in 0..1000_usize {
         let dedicated = [Dedicated::Automatic, Dedicated::Automatic, Dedicated::Always][i % 3];
         rig.runtime.refuse(kinds[i % 3], 1 + i as u64 % 2, CODES[i % 2]);
-        match rig.create_resource(&info(all[i % all.len()]), &wish(Intent::Device).dedicated(dedicated)) {
+        match rig
+            .create_resource(&info(all[i % all.len()]), &wish(MemoryUsage::GpuOnly).with_dedicated(dedicated))
+        {
             Ok(made) => kept.push(made),
             Err(_) => refusals += 1,
         }
@@ -200,7 +202,7 @@ fn threads_that_make_and_destroy_at_the_same_time_leave_nothing() {
         let mut kept: Vec<Resource<ID3D12Resource>> = Vec::new();
         for i in 0..150 {
             let dedicated = [Dedicated::Automatic, Dedicated::Always][(i + thread) % 2];
-            let desc = wish(Intent::Device).dedicated(dedicated);
+            let desc = wish(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             kept.push(rig.create_resource(&info(all[i % all.len()]), &desc).unwrap());
             if kept.len() > 20 {
                 rig.destroy([kept.swap_remove(i % kept.len())]);

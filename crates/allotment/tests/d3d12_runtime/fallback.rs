@@ -1,8 +1,8 @@
-//! Which heap type serves an intent, and which the next where that is full or over its budget.
+//! Which heap type serves an memory usage, and which the next where that is full or over its budget.
 
 use allotment::device::d3d12::DeviceDesc;
 use allotment::memory::Resource;
-use allotment::{AllocationDesc, Intent};
+use allotment::{AllocationDesc, MemoryUsage};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::budgets::custom;
@@ -36,7 +36,7 @@ fn each_intent_has_its_heap_type() {
         (Config::newest().integrated(), UPLOAD),
     ] {
         let Some(rig) = Rig::new(config) else { return };
-        let served = Intent::ALL.map(|intent| served_from(&rig, &wish(intent)).unwrap());
+        let served = MemoryUsage::ALL.map(|memory_usage| served_from(&rig, &wish(memory_usage)).unwrap());
         assert_eq!(served, [DEFAULT, UPLOAD, READBACK, host_write, DEFAULT], "{:?}", rig.runtime.config);
     }
 }
@@ -44,7 +44,7 @@ fn each_intent_has_its_heap_type() {
 #[test]
 fn what_the_cpu_writes_often_goes_from_gpu_upload_to_default_to_upload() {
     let Some(rig) = Rig::new(Config::newest()) else { return };
-    let often = wish(Intent::DeviceHostWrite);
+    let often = wish(MemoryUsage::DeviceUpload);
     for (full, expected) in [
         (&[][..], Some(GPU_UPLOAD)),
         (&[GPU_UPLOAD], Some(DEFAULT)),
@@ -58,13 +58,13 @@ fn what_the_cpu_writes_often_goes_from_gpu_upload_to_default_to_upload() {
     // Over budget, device memory is left to those who have no other way, even if nobody asks for that.
     rig.set_budgets([MIB / 2, 1 << 30], [0; 2]);
     assert_eq!(served_from(&rig, &often), Some(UPLOAD));
-    assert_eq!(served_from(&rig, &wish(Intent::Device)), Some(DEFAULT));
+    assert_eq!(served_from(&rig, &wish(MemoryUsage::GpuOnly)), Some(DEFAULT));
 }
 
 #[test]
 fn without_gpu_upload_heaps_what_the_cpu_writes_often_is_staged_or_read_from_upload() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    let often = wish(Intent::DeviceHostWrite);
+    let often = wish(MemoryUsage::DeviceUpload);
     assert_eq!(served_from(&rig, &often), Some(DEFAULT));
     rig.runtime.set_full(&[DEFAULT]);
     assert_eq!(served_from(&rig, &often), Some(UPLOAD));
@@ -75,7 +75,7 @@ fn what_is_staged_goes_to_gpu_upload_where_upload_is_full() {
     for (config, expected) in [(Config::newest(), Some(GPU_UPLOAD)), (Config::usual(), None)] {
         let Some(rig) = Rig::new(config) else { return };
         rig.runtime.set_full(&[UPLOAD]);
-        assert_eq!(served_from(&rig, &wish(Intent::Upload)), expected);
+        assert_eq!(served_from(&rig, &wish(MemoryUsage::Upload)), expected);
     }
 }
 
@@ -87,7 +87,7 @@ fn with_system_heap(desc: DeviceDesc) -> DeviceDesc {
 fn textures_go_to_the_system_s_memory_where_the_adapter_s_is_full_or_over_budget() {
     for config in [Config::oldest(), Config::usual(), Config::newest()] {
         let Some(rig) = Rig::with(config, with_system_heap, |_| {}) else { return };
-        let device = wish(Intent::Device);
+        let device = wish(MemoryUsage::GpuOnly);
         let place = |desc: &AllocationDesc| {
             for described in [texture(512, 512), target(512, 512), buffer(MIB)] {
                 for desc in both_ways(desc) {
@@ -119,10 +119,10 @@ fn what_queues_write_never_goes_to_upload_or_readback_heaps() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let storage = D3D12_RESOURCE_DESC { Flags: D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS, ..buffer(MIB) };
     rig.runtime.set_full(&[DEFAULT]);
-    for intent in Intent::ALL {
-        for desc in both_ways(&wish(intent)) {
-            assert!(rig.create_resource(&info(storage), &desc).is_err(), "{intent}");
-            assert!(rig.create_resource(&info(texture(64, 64)), &desc).is_err(), "{intent}");
+    for memory_usage in MemoryUsage::ALL {
+        for desc in both_ways(&wish(memory_usage)) {
+            assert!(rig.create_resource(&info(storage), &desc).is_err(), "{memory_usage}");
+            assert!(rig.create_resource(&info(texture(64, 64)), &desc).is_err(), "{memory_usage}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What heaps and committed resources are told beside what they are: not zeroed, shared, and so on.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::d3d12::{DeviceDesc, MemoryOptions, Zeroing};
 use windows::Win32::Graphics::Direct3D12::*;
 
@@ -16,16 +16,16 @@ fn flags(calls: &[Call]) -> Vec<D3D12_HEAP_FLAGS> {
     calls.iter().filter_map(Call::memory).map(beside).collect()
 }
 
-/// Makes resources of all kinds for all intents, placed and committed.
+/// Makes resources of all kinds for all memory usages, placed and committed.
 fn flags_of_all_kinds(rig: &Rig) -> Vec<D3D12_HEAP_FLAGS> {
     let mut kept = Vec::new();
-    for intent in Intent::ALL {
-        for desc in both_ways(&wish(intent)) {
+    for memory_usage in MemoryUsage::ALL {
+        for desc in both_ways(&wish(memory_usage)) {
             kept.push(rig.create_resource(&info(buffer(1000)), &desc).unwrap());
         }
     }
     for described in [texture(64, 64), target(64, 64)] {
-        for desc in both_ways(&wish(Intent::Device)) {
+        for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
             kept.push(rig.create_resource(&info(described), &desc).unwrap());
         }
     }
@@ -66,14 +66,14 @@ fn options_reach_committed_resources_and_heaps() {
         let options = MemoryOptions::new().with_heap_flags(shared);
         assert_eq!(options.heap_flags(), shared);
         for described in [buffer(1000), texture(64, 64), target(64, 64)] {
-            let desc = wish(Intent::Device);
+            let desc = wish(MemoryUsage::GpuOnly);
             let made = rig.create_resource_with(&info(described), &desc, &options).unwrap();
             let calls = rig.runtime.calls();
             assert!(matches!(calls[..], [Call::Committed { .. }]), "{calls:?}");
             assert!(flags(&calls).iter().all(|flags| flags.contains(shared)));
             rig.destroy([made]);
         }
-        let mut desc = wish(Intent::Device);
+        let mut desc = wish(MemoryUsage::GpuOnly);
         desc.requirements.size = 64 * KIB;
         let allocation = rig.allocate_with(&desc, &options).unwrap();
         let calls = rig.runtime.calls();
@@ -90,7 +90,7 @@ fn options_do_not_change_which_resources_a_heap_takes() {
     assert_eq!(options.heap_flags(), D3D12_HEAP_FLAG_SHARED);
     for config in [Config::oldest(), Config::usual()] {
         let Some(rig) = Rig::new(config) else { return };
-        let mut desc = wish(Intent::Device);
+        let mut desc = wish(MemoryUsage::GpuOnly);
         desc.requirements.size = 64 * KIB;
         let [plain, optional] = [None, Some(&options)].map(|options| {
             let allocation = match options {

@@ -1,7 +1,7 @@
 //! Resources that begin in a layout, and may be seen in several formats: on runtimes that have that, and on
 //! those that do not.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::DeviceError;
 use allotment::device::d3d12::ResourceInfo;
 use allotment::memory::{ResourceError, Statistics};
@@ -16,7 +16,7 @@ const SRGB: [DXGI_FORMAT; 2] = [DXGI_FORMAT_R8G8B8A8_UNORM_SRGB, DXGI_FORMAT_R8G
 
 /// Refused, placed and committed, without a trace.
 fn assert_unsupported(rig: &Rig, info: &ResourceInfo<'_>) {
-    for desc in both_ways(&wish(Intent::Device)) {
+    for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
         match rig.create_resource(info, &desc) {
             Err(ResourceError::Device(DeviceError::Unsupported)) => {}
             Err(ResourceError::Allocation(allotment::AllocationError::Device(DeviceError::Unsupported))) => {}
@@ -32,7 +32,7 @@ fn a_layout_and_castable_formats_reach_the_runtime() {
     for config in [Config::usual(), Config::newest()] {
         let Some(rig) = Rig::new(config) else { return };
         for described in [texture(64, 64), target(300, 200)] {
-            for desc in both_ways(&wish(Intent::Device)) {
+            for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
                 let layout = D3D12_BARRIER_LAYOUT_COPY_DEST;
                 let info = info(described).with_initial_layout(layout).castable_to(&SRGB);
                 let made = rig.create_resource(&info, &desc).unwrap();
@@ -48,8 +48,8 @@ fn a_layout_and_castable_formats_reach_the_runtime() {
 #[test]
 fn buffers_without_a_layout_may_be_in_any_heap() {
     let Some(rig) = Rig::new(Config::newest()) else { return };
-    for intent in Intent::ALL {
-        for desc in both_ways(&wish(intent)) {
+    for memory_usage in MemoryUsage::ALL {
+        for desc in both_ways(&wish(memory_usage)) {
             let info = info(buffer(1000)).with_initial_layout(D3D12_BARRIER_LAYOUT_UNDEFINED);
             let made = rig.create_resource(&info, &desc).unwrap();
             rig.destroy([made]);

@@ -4,10 +4,10 @@ use core::time::Duration;
 use std::time::Instant;
 
 use allotment::AllocationError;
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::d3d12::MemoryOptions;
 use allotment::device::{
-    BufferCopy, Device as _, DeviceError, HeapIndex, MemoryDesc, MemoryTypeIndex, Priority, QueueIndex,
+    BufferCopy, Device as _, DeviceError, MemoryDesc, MemoryHeapIndex, MemoryTypeIndex, Priority, QueueIndex,
     Submission, TimelinePoint, TimelineValue,
 };
 use allotment::memory::{Dedicated, ResourceError};
@@ -68,7 +68,7 @@ fn each_call_of_a_removed_device_says_that_the_device_is_lost() {
     // SAFETY: the ranges lie in the buffers, which live on.
     assert_eq!(unsafe { device.submit(QUEUE, &submission) }.unwrap_err(), lost);
     // What the budget was is of no use to anybody; that it cannot be told is no failure.
-    assert!(device.heap_budget(HeapIndex(0)).budget > 0);
+    assert!(device.heap_budget(MemoryHeapIndex(0)).budget > 0);
 
     assert!(runtime.refuse_nothing());
     drop((first, second));
@@ -148,13 +148,13 @@ fn an_allocator_of_a_removed_device_can_be_emptied() {
         let mut kept = Vec::new();
         for dedicated in [Dedicated::Never, Dedicated::Always] {
             for described in [buffer(1000), target(64, 64)] {
-                let desc = wish(Intent::Device).dedicated(dedicated);
+                let desc = wish(MemoryUsage::GpuOnly).with_dedicated(dedicated);
                 kept.push(rig.create_resource(&info(described), &desc).unwrap());
             }
         }
         rig.runtime.refuse_from(1, REMOVED);
-        for intent in Intent::ALL {
-            let lost = rig.create_resource(&info(buffer(8 * MIB)), &wish(intent)).unwrap_err();
+        for memory_usage in MemoryUsage::ALL {
+            let lost = rig.create_resource(&info(buffer(8 * MIB)), &wish(memory_usage)).unwrap_err();
             assert_eq!(lost, ResourceError::Allocation(AllocationError::Device(DeviceError::Lost)));
         }
         rig.destroy(kept);

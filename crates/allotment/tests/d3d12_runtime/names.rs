@@ -1,6 +1,6 @@
 //! Names, as the runtime's tools see them.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::memory::{Dedicated, Resource};
 use windows::Win32::Graphics::Direct3D::WKPDID_D3DDebugObjectNameW;
 use windows::Win32::Graphics::Direct3D12::*;
@@ -49,11 +49,11 @@ fn resources_and_their_memory_are_called_what_the_caller_calls_them() {
     }
     for described in [buffer(1000), target(64, 64)] {
         for name in ["albedo", "Farbe, grün", "色 🎨"] {
-            let desc = wish(Intent::Device).named(name.to_owned());
+            let desc = wish(MemoryUsage::GpuOnly).with_name(name.to_owned());
             let placed = rig.create_resource(&info(described), &desc).unwrap();
             assert_eq!(name_of(&placed.handle().cast().unwrap()).as_deref(), Some(name));
             assert_eq!(memory_name(&rig, &placed).as_deref(), Some("block of memory type 0"));
-            let own = rig.create_resource(&info(described), &desc.dedicated(Dedicated::Always)).unwrap();
+            let own = rig.create_resource(&info(described), &desc.with_dedicated(Dedicated::Always)).unwrap();
             assert_eq!(name_of(&own.handle().cast().unwrap()).as_deref(), Some(name));
             assert_eq!(memory_name(&rig, &own).as_deref(), Some(name));
             rig.destroy([placed, own]);

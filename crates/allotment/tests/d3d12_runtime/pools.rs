@@ -2,8 +2,8 @@
 
 use allotment::device::Priority;
 use allotment::device::d3d12::MemoryOptions;
-use allotment::memory::{BlockSizes, BlockSizing, Retention};
-use allotment::{Alignment, AllocationDesc, Intent, PoolDesc, Requirements};
+use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy};
+use allotment::{Alignment, AllocationDesc, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::rig::{Config, KIB, MIB, Rig, info, target, wish};
@@ -19,7 +19,7 @@ fn heap_sizes(calls: &[Call]) -> Vec<u64> {
 
 fn in_64_kib(size: u64) -> AllocationDesc {
     let aligned = Requirements::new(size).aligned(Alignment::new(64 * KIB).unwrap());
-    AllocationDesc::new(aligned, Intent::Device)
+    AllocationDesc::new(aligned, MemoryUsage::GpuOnly)
 }
 
 #[test]
@@ -46,12 +46,12 @@ fn heaps_of_a_custom_pool_are_as_large_as_the_pool_was_told() {
     let mut growing = BlockSizes::fixed(2 * MIB);
     growing.largest = 32 * MIB;
     for (sizing, expected) in [
-        (BlockSizing::Fixed(384 * KIB), 384 * KIB),
-        (BlockSizing::Fixed(24 * MIB), 24 * MIB),
-        (BlockSizing::Growing(growing), 2 * MIB),
+        (BlockSize::Fixed(384 * KIB), 384 * KIB),
+        (BlockSize::Fixed(24 * MIB), 24 * MIB),
+        (BlockSize::Growing(growing), 2 * MIB),
     ] {
         let mut desc = PoolDesc::new([default]);
-        (desc.sizing, desc.retention) = (Some(sizing), Retention::NONE);
+        (desc.sizing, desc.empty_blocks) = (Some(sizing), EmptyBlockPolicy::NONE);
         desc.min_blocks = 1;
         let pool = rig.create_pool(desc).unwrap();
         let kept: Vec<_> =
@@ -68,7 +68,7 @@ fn a_pool_s_options_and_priority_reach_each_of_its_heaps() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let [default] = rig.types(|heap| heap.Type == D3D12_HEAP_TYPE_DEFAULT)[..] else { panic!() };
     let mut desc = PoolDesc::new([default]);
-    desc.sizing = Some(BlockSizing::Fixed(MIB));
+    desc.sizing = Some(BlockSize::Fixed(MIB));
     desc.min_blocks = 1;
     desc.priority = Priority::new(0.0);
     let options = MemoryOptions::new().with_heap_flags(D3D12_HEAP_FLAG_SHARED);
@@ -89,7 +89,7 @@ fn resources_alias_in_a_custom_pool() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let [default] = rig.types(|heap| heap.Type == D3D12_HEAP_TYPE_DEFAULT)[..] else { panic!() };
     let mut desc = PoolDesc::new([default]);
-    desc.sizing = Some(BlockSizing::Fixed(8 * MIB));
+    desc.sizing = Some(BlockSize::Fixed(8 * MIB));
     let pool = rig.create_pool(desc).unwrap();
     let memory = rig.allocate_in(&pool, &in_64_kib(4 * MIB)).unwrap();
     let first = rig.create_aliasing_resource(&memory, 0, &info(target(512, 512))).unwrap();
@@ -101,5 +101,5 @@ fn resources_alias_in_a_custom_pool() {
     rig.free(memory).unwrap();
     rig.destroy_pool(pool).unwrap();
     // A resource that is the allocator's own goes elsewhere.
-    rig.destroy([rig.create_resource(&info(target(512, 512)), &wish(Intent::Device)).unwrap()]);
+    rig.destroy([rig.create_resource(&info(target(512, 512)), &wish(MemoryUsage::GpuOnly)).unwrap()]);
 }

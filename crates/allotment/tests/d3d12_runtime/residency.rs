@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::{
     Device as _, DeviceError, Priority, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
@@ -33,7 +33,7 @@ fn identity(rig: &Rig, resource: &Resource<ID3D12Resource>) -> usize {
 }
 
 fn alone(rig: &Rig) -> Resource<ID3D12Resource> {
-    let desc = wish(Intent::Device).dedicated(Dedicated::Always);
+    let desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     rig.create_resource(&info(buffer(MIB)), &desc).unwrap()
 }
 
@@ -66,7 +66,7 @@ fn committed_resources_get_their_priority_unless_it_is_the_normal_one() {
         (Priority::HIGH, Some(D3D12_RESIDENCY_PRIORITY_MAXIMUM)),
     ] {
         for described in [buffer(MIB), target(64, 64)] {
-            let mut desc = wish(Intent::Device).dedicated(Dedicated::Always);
+            let mut desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
             desc.priority = priority;
             let made = rig.create_resource(&info(described), &desc).unwrap();
             let said: Vec<_> = rig
@@ -90,7 +90,7 @@ fn committed_resources_get_their_priority_unless_it_is_the_normal_one() {
 #[test]
 fn an_old_runtime_takes_resources_without_their_priority() {
     let Some(rig) = Rig::new(Config::oldest()) else { return };
-    let mut desc = wish(Intent::Device).dedicated(Dedicated::Always);
+    let mut desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     desc.priority = Priority::HIGH;
     let made = rig.create_resource(&info(buffer(MIB)), &desc).unwrap();
     let memory = rig.place(made.allocation()).unwrap().memory;
@@ -104,7 +104,7 @@ fn an_old_runtime_takes_resources_without_their_priority() {
 fn a_priority_that_is_refused_is_no_reason_to_refuse_the_resource() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     rig.runtime.refuse_all(Kind::SetResidencyPriority, windows::Win32::Foundation::E_INVALIDARG);
-    let mut desc = wish(Intent::Device).dedicated(Dedicated::Always);
+    let mut desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     desc.priority = Priority::HIGH;
     let made = rig.create_resource(&info(buffer(MIB)), &desc).unwrap();
     rig.destroy([made]);
@@ -113,8 +113,9 @@ fn a_priority_that_is_refused_is_no_reason_to_refuse_the_resource() {
 #[test]
 fn what_shares_a_heap_is_not_evicted() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    let made =
-        rig.create_resource(&info(buffer(1000)), &wish(Intent::Device).dedicated(Dedicated::Never)).unwrap();
+    let made = rig
+        .create_resource(&info(buffer(1000)), &wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never))
+        .unwrap();
     rig.runtime.calls();
     assert_eq!(evict(&rig, &made, &[]), Err(AccessError::NotAlone));
     assert_eq!(make_resident(&rig, &made, DRAWS), Err(AccessError::NotAlone));

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
 use allotment::device::{Device as _, DeviceError, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{BlockSizes, Dedicated, LeakHandler, Resource, Retention};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, Resource};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use allotment_headless::d3d12::{Headless, HeadlessDesc};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -96,7 +96,7 @@ impl Rig {
         let mut desc = AllocatorDesc::default();
         // Small, so that tests can fill them; and given back at once, so that tests see what is left.
         desc.block_sizes = BlockSizes::fixed(4 * MIB);
-        desc.retention = Retention::NONE;
+        desc.empty_blocks = EmptyBlockPolicy::NONE;
         desc.on_leak = LeakHandler::Ignore;
         change(&mut desc);
         let allocator = Some(Allocator::new(device, desc).unwrap());
@@ -157,7 +157,7 @@ impl Drop for Rig {
 /// Nothing is alive, and there was nothing to complain about.
 pub(crate) fn assert_clean(runtime: &Arc<Runtime>) {
     assert_eq!(runtime.live(), Counts::default(), "something was leaked");
-    assert_eq!(runtime.complaints(), Vec::<String>::new());
+    assert_eq!(runtime.validation_errors(), Vec::<String>::new());
     assert_eq!(Arc::strong_count(runtime), 1, "the device or the adapter was leaked");
 }
 
@@ -211,13 +211,13 @@ pub(crate) fn info(desc: D3D12_RESOURCE_DESC) -> ResourceInfo<'static> {
 }
 
 /// A wish for memory for a resource, whose own requirements count.
-pub(crate) fn wish(intent: Intent) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), intent)
+pub(crate) fn wish(memory_usage: MemoryUsage) -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(0), memory_usage)
 }
 
 /// The same in one memory type.
 pub(crate) fn wish_in(memory_type: MemoryTypeIndex) -> AllocationDesc {
-    let mut desc = wish(Intent::Device);
+    let mut desc = wish(MemoryUsage::GpuOnly);
     desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
     // Named, since some types are for those only who ask for them.
     desc.preferred = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
@@ -226,5 +226,5 @@ pub(crate) fn wish_in(memory_type: MemoryTypeIndex) -> AllocationDesc {
 
 /// The same, placed in a block or committed.
 pub(crate) fn both_ways(desc: &AllocationDesc) -> [AllocationDesc; 2] {
-    [Dedicated::Never, Dedicated::Always].map(|dedicated| desc.clone().dedicated(dedicated))
+    [Dedicated::Never, Dedicated::Always].map(|dedicated| desc.clone().with_dedicated(dedicated))
 }

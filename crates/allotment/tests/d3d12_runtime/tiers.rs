@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::memory::Resource;
 use windows::Win32::Graphics::Direct3D12::*;
 
@@ -46,17 +46,20 @@ fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static s
         }
         let [width, height] = [1 + numbers.below(300), 1 + numbers.below(300)];
         let storage = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS;
-        let (described, intent) = match numbers.below(8) {
-            0 => (buffer(width * height), Intent::Device),
-            1 => (buffer(width * height), Intent::Upload),
-            2 => (buffer(width * height), Intent::Readback),
-            3 => (buffer(width), Intent::DeviceHostWrite),
-            4 => (target(width, height as u32), Intent::Device),
-            5 => (depth(width, height as u32), Intent::TransientAttachment),
-            6 => (D3D12_RESOURCE_DESC { Flags: storage, ..texture(width, height as u32) }, Intent::Device),
-            _ => (texture(width, height as u32), Intent::Device),
+        let (described, memory_usage) = match numbers.below(8) {
+            0 => (buffer(width * height), MemoryUsage::GpuOnly),
+            1 => (buffer(width * height), MemoryUsage::Upload),
+            2 => (buffer(width * height), MemoryUsage::Readback),
+            3 => (buffer(width), MemoryUsage::DeviceUpload),
+            4 => (target(width, height as u32), MemoryUsage::GpuOnly),
+            5 => (depth(width, height as u32), MemoryUsage::Transient),
+            6 => (
+                D3D12_RESOURCE_DESC { Flags: storage, ..texture(width, height as u32) },
+                MemoryUsage::GpuOnly,
+            ),
+            _ => (texture(width, height as u32), MemoryUsage::GpuOnly),
         };
-        kept.push(rig.create_resource(&info(described), &wish(intent)).unwrap());
+        kept.push(rig.create_resource(&info(described), &wish(memory_usage)).unwrap());
         for call in rig.runtime.calls() {
             if let Call::Placed { heap_id, resource, heap, .. } = call {
                 let seen = heaps.entry(heap_id).or_default();
@@ -73,9 +76,9 @@ fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static s
 
 fn keep_blocks(desc: &mut allotment::AllocatorDesc) {
     // Heaps are told apart by their addresses, which must not be given out twice.
-    desc.retention = allotment::memory::Retention::default();
-    desc.retention.ticks = u32::MAX;
-    desc.retention.surplus = u64::MAX;
+    desc.empty_blocks = allotment::memory::EmptyBlockPolicy::default();
+    desc.empty_blocks.ticks = u32::MAX;
+    desc.empty_blocks.surplus = u64::MAX;
 }
 
 #[test]
@@ -106,7 +109,7 @@ fn heaps_of_tier_2_take_resources_of_all_classes() {
 
 #[test]
 fn a_device_of_tier_2_can_be_kept_to_tier_1() {
-    let keep = |desc: allotment::device::d3d12::DeviceDesc| desc.up_to_tier(D3D12_RESOURCE_HEAP_TIER_1);
+    let keep = |desc: allotment::device::d3d12::DeviceDesc| desc.with_max_tier(D3D12_RESOURCE_HEAP_TIER_1);
     let Some(rig) = Rig::with(Config::usual(), keep, keep_blocks) else { return };
     let heaps = classes_by_heap(&rig, 1000);
     assert!(heaps.values().all(|classes| classes.len() == 1), "{heaps:?}");
@@ -130,7 +133,7 @@ fn custom_heaps_of_tier_1_take_one_class_each() {
     let mut heaps: BTreeMap<usize, BTreeSet<_>> = BTreeMap::new();
     let mut kept = Vec::new();
     for described in kinds {
-        let mut desc = wish(Intent::Device);
+        let mut desc = wish(MemoryUsage::GpuOnly);
         desc.requirements.memory_types.0 = custom.iter().fold(0, |mask, index| mask | 1 << index.0);
         kept.push(rig.create_resource(&info(described), &desc).unwrap());
     }
@@ -150,7 +153,7 @@ fn multisampled_targets_share_heaps_of_tier_2_with_everything_else() {
     let kinds = [several_samples(1024, 1024), buffer(1000), texture(64, 64), several_samples(64, 64)];
     let kept: Vec<_> = kinds
         .iter()
-        .map(|described| rig.create_resource(&info(*described), &wish(Intent::Device)).unwrap())
+        .map(|described| rig.create_resource(&info(*described), &wish(MemoryUsage::GpuOnly)).unwrap())
         .collect();
     rig.destroy(kept);
 }

@@ -3,15 +3,15 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission};
-use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, MappedBuffer, Movability,
-    NextPass, OwningAllocator, PassLimits, Retention, Transfer, TransferError,
+    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MappedBuffer,
+    Movability, NextPass, OwningAllocator, PassLimits, Transfer, TransferError,
 };
 use allotment::upload::{Uploader, UploaderDesc};
-use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent};
+use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{COARSE, DISCRETE, KIB, profile, wanted};
 
@@ -20,23 +20,24 @@ const SIZE: u64 = 64 * KIB;
 
 /// An allocator of small blocks that keeps no empty one, and owners over it.
 struct Stage {
-    device: HostDevice,
+    device: SimulatedGpu,
     tracker: SubmissionTracker,
-    memory: OwningAllocator<HostDevice>,
+    memory: OwningAllocator<SimulatedGpu>,
 }
 
 impl Stage {
     fn new(name: &str) -> Self {
-        let device = HostDevice::new(profile(name));
+        let device = SimulatedGpu::new(profile(name));
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let mut desc = AllocatorDesc::default();
-        (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(4 * SIZE), Retention::NONE, 1);
+        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+            (BlockSizes::fixed(4 * SIZE), EmptyBlockPolicy::NONE, 1);
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         Self { device, tracker, memory }
     }
 
-    fn allocator(&self) -> &Allocator<HostDevice> {
+    fn allocator(&self) -> &Allocator<SimulatedGpu> {
         self.memory.allocator()
     }
 
@@ -60,7 +61,7 @@ impl Stage {
         moves
     }
 
-    fn place(&self, allocation: &Allocation) -> (allotment::device::host::HostMemory, u64) {
+    fn place(&self, allocation: &Allocation) -> (allotment::device::simulated::SimulatedMemory, u64) {
         let place = self.allocator().place(allocation).unwrap();
         (place.memory, place.offset)
     }
@@ -68,17 +69,17 @@ impl Stage {
     fn finish(self) {
         let Self { device, tracker, memory } = self;
         tracker.wait_idle(Duration::from_secs(10)).unwrap();
-        memory.deferred().reclaim();
+        memory.deletion_queue().reclaim();
         memory.allocator().check_invariants();
         assert_eq!(memory.allocator().statistics().allocations, 0);
         drop(memory);
         assert_eq!(device.usage().memory_objects, 0);
-        assert_eq!(device.complaints(), Vec::<String>::new());
+        assert_eq!(device.validation_errors(), Vec::<String>::new());
     }
 }
 
-fn movable(intent: Intent) -> AllocationDesc {
-    wanted(0, intent).movable(Movability::Copied)
+fn movable(memory_usage: MemoryUsage) -> AllocationDesc {
+    wanted(0, memory_usage).movable(Movability::Copied)
 }
 
 /// One of every four, so that each block has one of them.
@@ -93,10 +94,12 @@ fn every_fourth<T>(all: Vec<T>, mut gone: impl FnMut(T)) -> Vec<T> {
 #[test]
 fn a_copy_by_a_buffer_that_a_pass_moved_its_memory_from_is_refused() {
     // One machine's CPU reaches the memory, and the other's does not.
-    for (name, intent) in [(COARSE, Intent::Device), (DISCRETE, Intent::Device), (DISCRETE, Intent::Upload)] {
+    for (name, memory_usage) in
+        [(COARSE, MemoryUsage::GpuOnly), (DISCRETE, MemoryUsage::GpuOnly), (DISCRETE, MemoryUsage::Upload)]
+    {
         let stage = Stage::new(name);
         let allocator = stage.allocator();
-        let make = |_| allocator.create_buffer(&BufferDesc::new(SIZE), &movable(intent)).unwrap();
+        let make = |_| allocator.create_buffer(&BufferDesc::new(SIZE), &movable(memory_usage)).unwrap();
         let buffers = every_fourth((0..16).map(make).collect(), |it| allocator.destroy_buffer(it).unwrap());
         let before: Vec<_> = buffers.iter().map(|it| stage.place(it.allocation())).collect();
         assert_eq!(stage.defragment(), 3);
@@ -106,8 +109,12 @@ fn a_copy_by_a_buffer_that_a_pass_moved_its_memory_from_is_refused() {
             for (buffer, before) in buffers.iter().zip(&before) {
                 let stayed = stage.place(buffer.allocation()) == *before;
                 let expected = if stayed { Ok(()) } else { Err(TransferError::Access(AccessError::Moved)) };
-                assert_eq!(transfer.upload_to(buffer, 0, &[7; 100]), expected, "{name}, {intent}");
-                assert_eq!(transfer.download_from(buffer, 0, &mut [0; 100]), expected, "{name}, {intent}");
+                assert_eq!(transfer.upload_to(buffer, 0, &[7; 100]), expected, "{name}, {memory_usage}");
+                assert_eq!(
+                    transfer.download_from(buffer, 0, &mut [0; 100]),
+                    expected,
+                    "{name}, {memory_usage}"
+                );
                 // The memory itself is where its token says.
                 assert_eq!(transfer.upload(buffer.allocation(), 0, &[7; 100]), Ok(()));
             }
@@ -121,13 +128,13 @@ fn a_copy_by_a_buffer_that_a_pass_moved_its_memory_from_is_refused() {
 fn what_has_an_owner_stays_where_it_is_whatever_its_description_allows() {
     let stage = Stage::new(COARSE);
     let memory = &stage.memory;
-    let desc = movable(Intent::Device);
+    let desc = movable(MemoryUsage::GpuOnly);
     let buffer = |_| memory.create_buffer(&BufferDesc::new(SIZE), &desc).unwrap();
     let buffers = every_fourth((0..16).map(buffer).collect(), drop);
-    let desc = wanted(SIZE, Intent::Device).movable(Movability::Copied);
+    let desc = wanted(SIZE, MemoryUsage::GpuOnly).movable(Movability::Copied);
     let raw = |_| memory.allocate(&desc);
     let raws = every_fourth((0..16).map(raw).map(Result::unwrap).collect(), drop);
-    memory.deferred().reclaim();
+    memory.deletion_queue().reclaim();
     let places = || -> Vec<_> {
         let buffers = buffers.iter().map(|it| stage.place(it.allocation()));
         buffers.chain(raws.iter().map(|it| stage.place(it))).collect()
@@ -148,7 +155,7 @@ fn what_has_an_owner_stays_where_it_is_whatever_its_description_allows() {
 fn a_buffer_that_gets_an_owner_while_a_pass_is_open_stays_where_it_is() {
     let stage = Stage::new(COARSE);
     let (memory, allocator) = (&stage.memory, stage.allocator());
-    let make = |_| allocator.create_buffer(&BufferDesc::new(SIZE), &movable(Intent::Device)).unwrap();
+    let make = |_| allocator.create_buffer(&BufferDesc::new(SIZE), &movable(MemoryUsage::GpuOnly)).unwrap();
     let buffers = every_fourth((0..8).map(make).collect(), |it| allocator.destroy_buffer(it).unwrap());
     let mut buffers: Vec<_> = buffers.into_iter().map(Some).collect();
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
@@ -175,11 +182,11 @@ fn a_buffer_that_gets_an_owner_while_a_pass_is_open_stays_where_it_is() {
 fn a_buffer_that_was_dropped_keeps_its_memory_while_a_queue_reads_it() {
     let stage = Stage::new(COARSE);
     let memory = &stage.memory;
-    let readback = wanted(0, Intent::Readback);
+    let readback = wanted(0, MemoryUsage::Readback);
     let back = MappedBuffer::new(memory.allocator(), &BufferDesc::new(SIZE), &readback).unwrap();
-    let make = |_| memory.create_buffer(&BufferDesc::new(SIZE), &movable(Intent::Device)).unwrap();
+    let make = |_| memory.create_buffer(&BufferDesc::new(SIZE), &movable(MemoryUsage::GpuOnly)).unwrap();
     let mut buffers = every_fourth((0..12).map(make).collect(), drop);
-    memory.deferred().reclaim();
+    memory.deletion_queue().reclaim();
     let mut transfer = Transfer::new(memory.allocator(), QueueIndex(0), SIZE).unwrap();
     transfer.upload_to(&buffers[0], 0, &vec![42; SIZE as usize]).unwrap();
 
@@ -193,8 +200,8 @@ fn a_buffer_that_was_dropped_keeps_its_memory_while_a_queue_reads_it() {
     // submission, and the other lives until the queue is idle.
     recording.submit(QueueIndex(0), |queue| unsafe { stage.device.submit(queue, &work) }).unwrap();
     drop(read);
-    memory.deferred().reclaim();
-    assert_eq!(memory.deferred().statistics().pending, 1);
+    memory.deletion_queue().reclaim();
+    assert_eq!(memory.deletion_queue().statistics().pending, 1);
     stage.defragment();
     stage.device.resume_queues();
     stage.tracker.wait_idle(Duration::from_secs(10)).unwrap();

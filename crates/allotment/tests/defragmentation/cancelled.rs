@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits, Release,
-    Retention,
+    BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks,
+    EmptyBlockPolicy, NextPass, PassLimits,
 };
 use allotment::{Algorithm, AllocationError};
 
@@ -24,7 +24,7 @@ enum End {
 /// No block is closed.
 fn check_open(model: &Model<'_>, block_size: u64) {
     // Larger than any hole, so that no block is opened for it, and told what is free in those that are open.
-    let desc = wanted_in(block_size, HOST).without_growth();
+    let desc = wanted_in(block_size, HOST).without_new_blocks();
     let refused = match model.pools.first() {
         Some(pool) => model.rig.allocate_in(pool, &desc),
         None => model.rig.allocate(&desc),
@@ -41,7 +41,7 @@ fn small_steps(strategy: DefragmentationStrategy) -> DefragmentationDesc {
 /// Goes on for `calls` calls, the last of which ends as told. True where it was done before.
 fn go_on(
     model: &mut Model<'_>,
-    defragmentation: &mut Defragmentation<'_, HostDevice>,
+    defragmentation: &mut Defragmentation<'_, SimulatedGpu>,
     calls: usize,
     last: End,
 ) -> bool {
@@ -76,11 +76,11 @@ fn cancel_everywhere(algorithm: Algorithm, strategy: DefragmentationStrategy, cu
     let mut calls = 0;
     loop {
         let rig = Rig::with(profile(DISCRETE), |desc| {
-            (desc.algorithm, desc.retention, desc.shards) = (algorithm, Retention::NONE, 1);
+            (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, EmptyBlockPolicy::NONE, 1);
             desc.block_sizes = BlockSizes::fixed(block_size);
         });
         let mut pool = fixed_pool(HOST, block_size);
-        (pool.algorithm, pool.retention) = (algorithm, Retention::NONE);
+        (pool.algorithm, pool.empty_blocks) = (algorithm, EmptyBlockPolicy::NONE);
         let pools: Vec<_> = custom.then(|| rig.create_pool(pool).unwrap()).into_iter().collect();
         let home = custom.then_some(0);
         let mut model = Model::new(&rig, &pools, 11);
@@ -105,7 +105,7 @@ fn cancel_everywhere(algorithm: Algorithm, strategy: DefragmentationStrategy, cu
         check_open(&model, block_size);
         // What is free can be used, to the last byte.
         let free = rig.statistics().free();
-        let filler = wanted_in(512, HOST).without_growth();
+        let filler = wanted_in(512, HOST).without_new_blocks();
         for _ in 0..free / 512 {
             model.allocate(home, &filler);
         }
@@ -162,7 +162,7 @@ fn holes(rig: &Rig) -> Model<'_> {
 
 fn small_rig() -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
-        (desc.retention, desc.shards) = (Retention::NONE, 1);
+        (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
         desc.block_sizes = BlockSizes::fixed(32 * KIB);
     })
 }
@@ -202,11 +202,11 @@ fn a_pass_that_was_forgotten_is_cancelled_by_the_next() {
 
 #[test]
 fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
-    for release in [Release::AtOnce, Release::ByRetention] {
+    for release in [EmptiedBlocks::Free, EmptiedBlocks::KeepByPolicy] {
         let rig = small_rig();
         let model = holes(&rig);
         let before = model.check_alone();
-        let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_release(release);
+        let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_emptied_blocks(release);
         let mut defragmentation = rig.defragmentation(desc.with_limits(PassLimits::NONE)).unwrap();
         let mut retired = Vec::new();
         loop {

@@ -2,7 +2,7 @@
 
 use allotment::device::DeviceError;
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, NextPass, PassLimits, Retention,
+    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, NextPass, PassLimits,
 };
 
 use crate::model::{HOST, Model, copy, movable};
@@ -10,7 +10,8 @@ use crate::rig::{DISCRETE, KIB, Rig, profile, wanted_in};
 
 fn rig() -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
-        (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(32 * KIB), Retention::NONE, 1);
+        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+            (BlockSizes::fixed(32 * KIB), EmptyBlockPolicy::NONE, 1);
     })
 }
 
@@ -69,7 +70,7 @@ fn whichever_call_fails_while_blocks_are_emptied_nothing_leaks() {
                 assert!(!for_good || k > 6 || refused > 0);
                 drop(defragmentation);
                 model.check_alone();
-                rig.device.heal();
+                rig.device.clear_faults();
                 model.finish();
             }
         }
@@ -88,7 +89,7 @@ fn blocks_that_are_emptied_on_a_lost_device_are_given_back() {
         let mut passes = 0;
         loop {
             if passes == lost_after {
-                rig.device.lose();
+                rig.device.lose_device();
             }
             match defragmentation.next_pass() {
                 NextPass::Moves(pass) => {

@@ -1,12 +1,12 @@
 //! How many blocks are given back, for how many bytes.
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    AccessError, AllocationId, BlockSizes, BlockSizing, Defragmentation, DefragmentationDesc,
-    DefragmentationStatistics, DefragmentationStrategy, Lifetime, Movability, NextPass, PassLimits,
-    Retention, Upkeep, Watermark,
+    AccessError, AllocationId, BlockGrowth, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
+    DefragmentationStatistics, DefragmentationStrategy, EmptyBlockPolicy, Lifetime, Movability, NextPass,
+    PassLimits, Watermark,
 };
-use allotment::{Allocation, AllocationDesc, Intent, PoolDesc, ResourceKind};
+use allotment::{Allocation, AllocationDesc, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
 use crate::rig::{
@@ -15,7 +15,7 @@ use crate::rig::{
 };
 
 /// Ends every pass that there is, and copies nothing.
-pub(crate) fn run(mut defragmentation: Defragmentation<'_, HostDevice>) -> DefragmentationStatistics {
+pub(crate) fn run(mut defragmentation: Defragmentation<'_, SimulatedGpu>) -> DefragmentationStatistics {
     loop {
         match defragmentation.next_pass() {
             NextPass::Moves(pass) => pass.end(),
@@ -42,7 +42,7 @@ fn half_of_twenty_thousand(seed: u64) -> (Rig, Vec<Allocation>) {
     let mut random = Random(seed);
     let mut live = Vec::new();
     for _ in 0..20_000 {
-        let mut desc = wanted(0, Intent::Device).movable(Movability::Copied);
+        let mut desc = wanted(0, MemoryUsage::GpuOnly).movable(Movability::Copied);
         desc.requirements = aligned(16 + random.below(90 * KIB), 256);
         live.push(rig.allocate(&desc).unwrap());
     }
@@ -87,7 +87,8 @@ fn unlimited(strategy: DefragmentationStrategy) -> DefragmentationDesc {
 /// Blocks of 64 KiB, of which no empty one is kept.
 fn small_rig(name: &str) -> Rig {
     Rig::with(profile(name), |desc| {
-        (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(BLOCK), Retention::NONE, 1);
+        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+            (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE, 1);
     })
 }
 
@@ -105,7 +106,7 @@ fn one_a_block(model: &mut Model<'_>, sizes: &[u64]) {
 }
 
 /// Nothing is planned and nothing is moved.
-fn expect_nothing(mut defragmentation: Defragmentation<'_, HostDevice>) {
+fn expect_nothing(mut defragmentation: Defragmentation<'_, SimulatedGpu>) {
     assert_eq!(defragmentation.plan().moves(), 0);
     assert!(matches!(defragmentation.next_pass(), NextPass::Done));
     assert_eq!(defragmentation.statistics(), DefragmentationStatistics::default());
@@ -360,7 +361,7 @@ fn alignments_and_granularity_are_kept() {
     for name in [COARSE, FINE, DISCRETE] {
         let rig = Rig::with(profile(name), |desc| {
             desc.block_sizes = BlockSizes::fixed(MIB);
-            (desc.retention, desc.shards) = (Retention::NONE, 1);
+            (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
         });
         let granularity = profile(name).limits.buffer_image_granularity;
         let mut random = Random(9);
@@ -372,7 +373,7 @@ fn alignments_and_granularity_are_kept() {
             ResourceKind::Unknown,
         ];
         for _ in 0..600 {
-            let mut desc = wanted(0, Intent::Device).movable(Movability::Copied);
+            let mut desc = wanted(0, MemoryUsage::GpuOnly).movable(Movability::Copied);
             desc.requirements = aligned(1 + random.below(30 * KIB), 1 << random.below(14));
             desc.kind = kinds[random.below(4) as usize];
             live.push((rig.allocate(&desc).unwrap(), desc));
@@ -421,7 +422,7 @@ fn nothing_goes_to_another_pool_or_memory_type() {
     let rig = small_rig(DISCRETE);
     let mut desc = fixed_pool(HOST, BLOCK);
     desc.memory_types.push(crate::rig::DEVICE_TYPE);
-    desc.retention = Retention::NONE;
+    desc.empty_blocks = EmptyBlockPolicy::NONE;
     let pools = [rig.create_pool(desc.clone()).unwrap(), rig.create_pool(desc).unwrap()];
     let mut homes: Vec<(Allocation, usize)> = Vec::new();
     let mut random = Random(4);
@@ -473,7 +474,7 @@ fn nothing_goes_to_another_pool_or_memory_type() {
 fn memory_of_its_own_goes_into_a_block_that_can_hold_it_with_full_only() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
         desc.block_sizes = small_blocks(16 * KIB, 256 * KIB);
-        (desc.retention, desc.shards) = (Retention::NONE, 1);
+        (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
         desc.block_sizes.growth_divisor = 1;
     });
     let mut model = Model::new(&rig, &[], 1);
@@ -504,7 +505,7 @@ fn a_pool_keeps_the_blocks_that_it_must_have() {
     for min_blocks in 0..6 {
         let rig = small_rig(DISCRETE);
         let mut desc = fixed_pool(HOST, BLOCK);
-        (desc.min_blocks, desc.retention) = (min_blocks, Retention::NONE);
+        (desc.min_blocks, desc.empty_blocks) = (min_blocks, EmptyBlockPolicy::NONE);
         let pools = [rig.create_pool(desc).unwrap()];
         let mut model = Model::new(&rig, &pools, 1);
         for _ in 0..4 {
@@ -626,7 +627,7 @@ fn growing_blocks_of_many_sizes_become_fewer_bytes() {
         let mut desc = PoolDesc::new([HOST]);
         let mut sizes = small_blocks(16 * KIB, 256 * KIB);
         sizes.growth_divisor = 3;
-        (desc.sizing, desc.retention) = (Some(BlockSizing::Growing(sizes)), Retention::NONE);
+        (desc.sizing, desc.empty_blocks) = (Some(BlockSize::Growing(sizes)), EmptyBlockPolicy::NONE);
         let pools = [rig.create_pool(desc).unwrap()];
         let mut model = Model::new(&rig, &pools, seed);
         for _ in 0..300 {
@@ -709,12 +710,13 @@ fn another_allocation_than_that_of_the_move_is_not_destroyed_in_its_place() {
     model.finish();
 }
 
-/// A block that is given back is given back by upkeep, where that is somebody else's.
+/// A block that is given back is given back by block growth, where that is somebody else's.
 #[test]
 fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.block_sizes, desc.retention, desc.shards) = (BlockSizes::fixed(BLOCK), Retention::NONE, 1);
-        desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+        (desc.block_sizes, desc.empty_blocks, desc.shards) =
+            (BlockSizes::fixed(BLOCK), EmptyBlockPolicy::NONE, 1);
+        desc.block_growth = BlockGrowth::Ahead(Watermark::default());
     });
     let mut model = Model::new(&rig, &[], 1);
     for _ in 0..300 {
@@ -722,7 +724,7 @@ fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
         model.allocate(None, &movable(size));
     }
     model.thin_out(75);
-    rig.keep_up();
+    rig.maintain();
     let objects = rig.objects();
     let mut defragmentation = rig.defragmentation(unlimited(FULL)).unwrap();
     let planned = defragmentation.plan().clone();
@@ -742,7 +744,7 @@ fn emptied_blocks_are_left_to_upkeep_where_there_is_some() {
     drop(defragmentation);
     assert_eq!(rig.objects(), objects, "nobody waits for the driver");
     // None is got in place of those, as room for the watermark was left.
-    assert_eq!(rig.keep_up().blocks, 0);
+    assert_eq!(rig.maintain().blocks, 0);
     assert!(rig.objects() <= objects - done.blocks_emptied);
     model.check_alone();
     model.finish();

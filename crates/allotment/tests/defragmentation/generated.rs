@@ -3,16 +3,16 @@
 use core::time::Duration;
 use std::panic::catch_unwind;
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    AllocationId, BlockSizes, BlockSizing, Defragmentation, DefragmentationDesc, DefragmentationStrategy,
-    Forecast, Movability, NextPass, Pass, PassLimits, Release, Retention,
+    AllocationId, AllocationPreview, BlockSize, BlockSizes, Defragmentation, DefragmentationDesc,
+    DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, NextPass, Pass, PassLimits,
 };
 use allotment::{Algorithm, PoolDesc};
 
 use crate::gains::Random;
 use crate::model::{HOST, Model, copy, movable_aligned};
-use crate::rig::{DISCRETE, KIB, Rig, fixed_pool, profile, retention, small_blocks, wanted_in};
+use crate::rig::{DISCRETE, KIB, Rig, empty_blocks, fixed_pool, profile, small_blocks, wanted_in};
 
 /// Five bytes are one operation.
 type Op = [u8; 5];
@@ -32,8 +32,8 @@ fn defragmentation_desc([_, a, b, c, d]: Op) -> DefragmentationDesc {
     if d % 8 == 0 {
         limits = limits.with_bytes(u64::from(d) * 16);
     }
-    let release = if d % 3 == 0 { Release::ByRetention } else { Release::AtOnce };
-    DefragmentationDesc::new(strategy).with_limits(limits).with_release(release)
+    let release = if d % 3 == 0 { EmptiedBlocks::KeepByPolicy } else { EmptiedBlocks::Free };
+    DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release)
 }
 
 impl Model<'_> {
@@ -55,10 +55,10 @@ impl Model<'_> {
                     1..5 => movable_aligned(size, alignment).movable(Movability::Recreated),
                     _ => movable_aligned(size, alignment),
                 };
-                let forecast = home.is_none().then(|| self.rig.would_grow(&desc));
+                let forecast = home.is_none().then(|| self.rig.preview(&desc));
                 let calls = self.rig.device.usage().allocate_calls;
                 let served = self.try_allocate(home, &desc);
-                if let Some(Ok(Forecast::Fits { .. })) = forecast {
+                if let Some(Ok(AllocationPreview::Fits { .. })) = forecast {
                     let called = self.rig.device.usage().allocate_calls - calls;
                     assert!(served && called == 0, "a block that is being emptied is room, too: {desc:?}");
                 }
@@ -83,7 +83,7 @@ impl Model<'_> {
     }
 
     /// Does what comes until a pass is to end, and ends it.
-    fn in_pass(&mut self, mut pass: Pass<'_, HostDevice>, ops: &mut core::slice::Iter<'_, Op>) {
+    fn in_pass(&mut self, mut pass: Pass<'_, SimulatedGpu>, ops: &mut core::slice::Iter<'_, Op>) {
         self.check_moves(&pass);
         pass.moves().iter().for_each(copy);
         let recreated: Vec<AllocationId> = pass
@@ -130,20 +130,20 @@ impl Model<'_> {
     }
 }
 
-fn run(ops: &[Op], algorithm: Algorithm, kept: Retention) {
+fn run(ops: &[Op], algorithm: Algorithm, kept: EmptyBlockPolicy) {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.algorithm, desc.retention, desc.shards) = (algorithm, kept, 1);
+        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, kept, 1);
         desc.block_sizes = small_blocks(4 * KIB, 32 * KIB);
         desc.block_sizes.growth_divisor = 4;
     });
     let mut growing = PoolDesc::new([HOST]);
-    growing.sizing = Some(BlockSizing::Growing(BlockSizes::fixed(8 * KIB)));
+    growing.sizing = Some(BlockSize::Growing(BlockSizes::fixed(8 * KIB)));
     let mut fixed = fixed_pool(HOST, 12 * KIB);
     (fixed.min_blocks, fixed.max_blocks) = (2, 6);
     let mut buddies = fixed_pool(HOST, 8 * KIB);
     buddies.algorithm = Algorithm::Buddy;
     let pools = [growing, fixed, buddies].map(|mut desc| {
-        desc.retention = kept;
+        desc.empty_blocks = kept;
         rig.create_pool(desc).unwrap()
     });
     let mut model = Model::new(&rig, &pools, 1);
@@ -153,7 +153,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: Retention) {
         model.step([0, a, b, c, d]);
     }
     model.thin_out(60);
-    let mut running: Option<(Defragmentation<'_, HostDevice>, bool)> = None;
+    let mut running: Option<(Defragmentation<'_, SimulatedGpu>, bool)> = None;
     let mut rest = ops.iter();
     while let Some(&op) = rest.next() {
         let [kind, a, ..] = op;
@@ -223,7 +223,7 @@ fn run(ops: &[Op], algorithm: Algorithm, kept: Retention) {
 }
 
 /// Runs so many cases. One that fails is made as short as leaving out operations makes it, and told.
-fn run_many(cases: u64, algorithm: Algorithm, kept: Retention) {
+fn run_many(cases: u64, algorithm: Algorithm, kept: EmptyBlockPolicy) {
     for case in 0..cases {
         let mut random = Random(case * 0x9e37_79b9 + 1);
         let count = random.below(160);
@@ -250,15 +250,15 @@ fn run_many(cases: u64, algorithm: Algorithm, kept: Retention) {
 
 #[test]
 fn over_tlsf_whatever_happens_no_byte_is_lost() {
-    run_many(1000, Algorithm::Tlsf, retention(20, 16 << 10));
+    run_many(1000, Algorithm::Tlsf, empty_blocks(20, 16 << 10));
 }
 
 #[test]
 fn over_tlsf_that_keeps_nothing_whatever_happens_no_byte_is_lost() {
-    run_many(1000, Algorithm::Tlsf, Retention::NONE);
+    run_many(1000, Algorithm::Tlsf, EmptyBlockPolicy::NONE);
 }
 
 #[test]
 fn over_buddy_whatever_happens_no_byte_is_lost() {
-    run_many(1000, Algorithm::Buddy, Retention::NONE);
+    run_many(1000, Algorithm::Buddy, EmptyBlockPolicy::NONE);
 }

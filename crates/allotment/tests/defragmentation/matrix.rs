@@ -1,14 +1,14 @@
 //! Whatever becomes of a move, by every strategy, in every kind of pool.
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{
-    BlockSizes, BlockSizing, Defragmentation, DefragmentationDesc, DefragmentationError,
-    DefragmentationStrategy, Movability, NextPass, PassLimits, Release, Retention,
+    BlockSize, BlockSizes, Defragmentation, DefragmentationDesc, DefragmentationError,
+    DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy, Movability, NextPass, PassLimits,
 };
 use allotment::{Algorithm, Pool, PoolDesc};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
-use crate::rig::{DISCRETE, KIB, MIB, Rig, fixed_pool, profile, retention, small_blocks};
+use crate::rig::{DISCRETE, KIB, MIB, Rig, empty_blocks, fixed_pool, profile, small_blocks};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
@@ -48,19 +48,19 @@ struct Case {
     home: Home,
     /// Empty blocks that are kept; `None` where none is.
     empty: Option<u32>,
-    release: Release,
+    release: EmptiedBlocks,
     seed: u64,
 }
 
 impl Case {
-    fn retention(&self) -> Retention {
-        if self.empty.is_some() { retention(1_000_000, 1 << 40) } else { Retention::NONE }
+    fn empty_blocks(&self) -> EmptyBlockPolicy {
+        if self.empty.is_some() { empty_blocks(1_000_000, 1 << 40) } else { EmptyBlockPolicy::NONE }
     }
 
     fn sizes(growing: bool) -> BlockSizes {
         if growing {
             let mut sizes = small_blocks(16 * KIB, 64 * KIB);
-            (sizes.growth_divisor, sizes.own_memory_divisor) = (4, 1);
+            (sizes.growth_divisor, sizes.dedicated_threshold_divisor) = (4, 1);
             sizes
         } else {
             BlockSizes::fixed(32 * KIB)
@@ -69,7 +69,7 @@ impl Case {
 
     fn rig(&self) -> Rig {
         Rig::with(profile(DISCRETE), |desc| {
-            (desc.algorithm, desc.retention, desc.shards) = (self.algorithm, self.retention(), 1);
+            (desc.algorithm, desc.empty_blocks, desc.shards) = (self.algorithm, self.empty_blocks(), 1);
             if let Home::Default { growing } = self.home {
                 desc.block_sizes = Self::sizes(growing);
             }
@@ -80,15 +80,16 @@ impl Case {
         let Home::Custom { growing, min_blocks } = self.home else { return None };
         let mut desc = if growing { PoolDesc::new([HOST]) } else { fixed_pool(HOST, 32 * KIB) };
         if growing {
-            desc.sizing = Some(BlockSizing::Growing(Self::sizes(true)));
+            desc.sizing = Some(BlockSize::Growing(Self::sizes(true)));
         }
-        (desc.algorithm, desc.retention, desc.min_blocks) = (self.algorithm, self.retention(), min_blocks);
+        (desc.algorithm, desc.empty_blocks, desc.min_blocks) =
+            (self.algorithm, self.empty_blocks(), min_blocks);
         Some(rig.create_pool(desc).unwrap())
     }
 
-    fn begin<'a>(&self, rig: &'a Rig, pools: &'a [Pool]) -> Defragmentation<'a, HostDevice> {
+    fn begin<'a>(&self, rig: &'a Rig, pools: &'a [Pool]) -> Defragmentation<'a, SimulatedGpu> {
         let desc = DefragmentationDesc::new(self.strategy)
-            .with_release(self.release)
+            .with_emptied_blocks(self.release)
             .with_limits(PassLimits::NONE.with_moves(5 + self.seed as u32 % 7));
         match pools.first() {
             Some(pool) => rig.defragmentation_in(pool, desc).unwrap(),
@@ -187,10 +188,10 @@ impl Case {
         let moves_all = matches!(self.act, Act::Copied | Act::Recreated);
         if self.empty.is_none() {
             assert_eq!(after.blocks + after.dedicated, model.objects_in_use().max(least));
-        } else if moves_all && self.release == Release::AtOnce {
+        } else if moves_all && self.release == EmptiedBlocks::Free {
             let blocks = before.blocks + before.dedicated - done.blocks_emptied;
             assert_eq!(after.blocks + after.dedicated, blocks, "{planned:?} {done:?}");
-        } else if self.release == Release::ByRetention {
+        } else if self.release == EmptiedBlocks::KeepByPolicy {
             assert_eq!(after.blocks + after.dedicated, before.blocks + before.dedicated);
         }
         if moves_all {
@@ -218,8 +219,9 @@ fn all(algorithm: Algorithm, homes: &[Home]) {
             for strategy in STRATEGIES {
                 for act in ACTS {
                     seed += 1;
-                    let release = if seed % 4 == 0 { Release::ByRetention } else { Release::AtOnce };
-                    let release = if empty.is_some() { release } else { Release::AtOnce };
+                    let release =
+                        if seed % 4 == 0 { EmptiedBlocks::KeepByPolicy } else { EmptiedBlocks::Free };
+                    let release = if empty.is_some() { release } else { EmptiedBlocks::Free };
                     let case = Case { act, strategy, algorithm, home, empty, release, seed };
                     let told = std::panic::catch_unwind(|| case.run());
                     if let Err(why) = told {

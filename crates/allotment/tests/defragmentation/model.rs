@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryHandle, MemoryTypeIndex};
 use allotment::memory::{
     AccessError, AllocationId, Defragmentation, Movability, Move, NextPass, Pass, Statistics,
@@ -16,7 +16,7 @@ use crate::rig::{Rig, aligned, wanted_in};
 pub(crate) const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
 
 /// A live allocation and its bytes.
-pub(crate) struct Held {
+pub(crate) struct Unique {
     pub(crate) token: Allocation,
     pub(crate) pool: Option<usize>,
     pub(crate) desc: AllocationDesc,
@@ -30,7 +30,7 @@ pub(crate) struct Held {
 pub(crate) struct Model<'a> {
     pub(crate) rig: &'a Rig,
     pub(crate) pools: &'a [Pool],
-    pub(crate) live: Vec<Held>,
+    pub(crate) live: Vec<Unique>,
     pub(crate) random: Random,
     serial: u32,
 }
@@ -49,7 +49,7 @@ pub(crate) fn movable_aligned(size: u64, alignment: u64) -> AllocationDesc {
 }
 
 /// Does what a queue would do for a move.
-pub(crate) fn copy(one: &Move<HostDevice>) {
+pub(crate) fn copy(one: &Move<SimulatedGpu>) {
     let (from, to) = (one.from(), one.to());
     let (source, target) = (from.address.unwrap(), to.address.unwrap());
     // SAFETY: both are mapped until the pass ends, nobody writes to the one and nobody knows the other.
@@ -70,7 +70,7 @@ impl<'a> Model<'a> {
         let Ok(token) = got else { return false };
         let bytes = vec![0; desc.requirements.size as usize];
         self.serial += 1;
-        self.live.push(Held { token, pool, desc: desc.clone(), bytes, maps: 0, serial: self.serial });
+        self.live.push(Unique { token, pool, desc: desc.clone(), bytes, maps: 0, serial: self.serial });
         self.fill(self.live.len() - 1);
         true
     }
@@ -111,7 +111,7 @@ impl<'a> Model<'a> {
     }
 
     /// What must hold of the moves of a pass, before anything is done about them.
-    pub(crate) fn check_moves(&self, pass: &Pass<'_, HostDevice>) {
+    pub(crate) fn check_moves(&self, pass: &Pass<'_, SimulatedGpu>) {
         let mut taken = self.ranges();
         for one in pass.moves() {
             let held = &self.live[self.position(one.id()).expect("what is moved is live")];
@@ -134,7 +134,7 @@ impl<'a> Model<'a> {
 
     /// Ranges of memory objects that live allocations take.
     fn ranges(&self) -> Vec<(u64, u64, u64)> {
-        let range = |held: &Held| {
+        let range = |held: &Unique| {
             let place = self.rig.place(&held.token).unwrap();
             (place.memory.to_raw(), place.offset, place.offset + place.size)
         };
@@ -201,7 +201,7 @@ impl<'a> Model<'a> {
     }
 
     /// Runs all passes that there are, with copies, and checks after each.
-    pub(crate) fn run(&mut self, defragmentation: &mut Defragmentation<'_, HostDevice>) {
+    pub(crate) fn run(&mut self, defragmentation: &mut Defragmentation<'_, SimulatedGpu>) {
         let mut moved: HashMap<AllocationId, u32> = HashMap::new();
         loop {
             match defragmentation.next_pass() {

@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::scope;
 
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass, PassLimits,
-    Release, Retention,
+    AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy,
+    Movability, NextPass, PassLimits,
 };
 use allotment::{Algorithm, Allocation, AllocationDesc, Pool};
 
@@ -29,7 +29,7 @@ impl Drop for StopWhenDropped<'_> {
     }
 }
 
-struct Held {
+struct Unique {
     token: Allocation,
     desc: AllocationDesc,
     byte: u8,
@@ -52,7 +52,7 @@ impl Home<'_> {
     }
 
     /// Writes all bytes. False where it is being moved.
-    fn fill(self, held: &mut Held, byte: u8) -> bool {
+    fn fill(self, held: &mut Unique, byte: u8) -> bool {
         let bytes = vec![byte; held.desc.requirements.size as usize];
         match self.rig.write(&held.token, 0, &bytes) {
             Ok(()) => {
@@ -64,7 +64,7 @@ impl Home<'_> {
         }
     }
 
-    fn check(self, held: &Held) {
+    fn check(self, held: &Unique) {
         let mut bytes = vec![0; held.desc.requirements.size as usize];
         self.rig.read(&held.token, 0, &mut bytes).unwrap();
         assert!(bytes.iter().all(|&found| found == held.byte), "somebody else's bytes");
@@ -74,7 +74,7 @@ impl Home<'_> {
 fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
     let rig = home.rig;
     let mut random = Random(thread * 7919 + 3);
-    let mut live: Vec<Held> = Vec::new();
+    let mut live: Vec<Unique> = Vec::new();
     for round in 0..rounds {
         let byte = (thread * 41 + round) as u8;
         match random.below(10) {
@@ -86,7 +86,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                     _ => movable(size),
                 };
                 let token = home.allocate(&desc);
-                let mut held = Held { token, desc, byte: 0, recreated: false };
+                let mut held = Unique { token, desc, byte: 0, recreated: false };
                 // What nobody else has written to yet can be on its way already.
                 held.recreated = !home.fill(&mut held, byte);
                 live.push(held);
@@ -160,9 +160,9 @@ fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
             1 => DefragmentationStrategy::Full,
             _ => DefragmentationStrategy::WithinBytes(random.below(64 * KIB)),
         };
-        let release = [Release::AtOnce, Release::ByRetention][random.below(2) as usize];
+        let release = [EmptiedBlocks::Free, EmptiedBlocks::KeepByPolicy][random.below(2) as usize];
         let limits = PassLimits::default().with_moves(1 + random.below(20) as u32);
-        let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_release(release);
+        let desc = DefragmentationDesc::new(strategy).with_limits(limits).with_emptied_blocks(release);
         let mut defragmentation = match home.pool {
             Some(pool) => home.rig.defragmentation_in(pool, desc).unwrap(),
             None => home.rig.defragmentation(desc).unwrap(),
@@ -190,13 +190,13 @@ fn defragment(home: Home<'_>, done: &AtomicBool, seed: u64) -> u32 {
     moves
 }
 
-fn torment(algorithm: Algorithm, retention: Retention, custom: bool, pinned: bool) {
+fn torment(algorithm: Algorithm, empty_blocks: EmptyBlockPolicy, custom: bool, pinned: bool) {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.algorithm, desc.retention, desc.shards) = (algorithm, retention, 2);
+        (desc.algorithm, desc.empty_blocks, desc.shards) = (algorithm, empty_blocks, 2);
         desc.block_sizes = BlockSizes::fixed(16 * KIB);
     });
     let mut desc = fixed_pool(HOST, 16 * KIB);
-    (desc.algorithm, desc.retention, desc.min_blocks) = (algorithm, retention, 2);
+    (desc.algorithm, desc.empty_blocks, desc.min_blocks) = (algorithm, empty_blocks, 2);
     let pool = rig.create_pool(desc).unwrap();
     let home = Home { rig: &rig, pool: custom.then_some(&pool) };
     let done = AtomicBool::new(false);
@@ -222,22 +222,22 @@ fn torment(algorithm: Algorithm, retention: Retention, custom: bool, pinned: boo
 
 #[test]
 fn three_threads_do_what_they_like_while_a_fourth_defragments_default_pools() {
-    torment(Algorithm::Tlsf, Retention::NONE, false, true);
-    torment(Algorithm::Tlsf, Retention::default(), false, false);
-    torment(Algorithm::Buddy, Retention::NONE, false, false);
+    torment(Algorithm::Tlsf, EmptyBlockPolicy::NONE, false, true);
+    torment(Algorithm::Tlsf, EmptyBlockPolicy::default(), false, false);
+    torment(Algorithm::Buddy, EmptyBlockPolicy::NONE, false, false);
 }
 
 #[test]
 fn three_threads_do_what_they_like_while_a_fourth_defragments_a_custom_pool() {
-    torment(Algorithm::Tlsf, Retention::NONE, true, false);
-    torment(Algorithm::Buddy, Retention::default(), true, true);
+    torment(Algorithm::Tlsf, EmptyBlockPolicy::NONE, true, false);
+    torment(Algorithm::Buddy, EmptyBlockPolicy::default(), true, true);
 }
 
 /// What is freed by one thread while another copies it stays where it is until the pass ends.
 #[test]
 fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     let rig = Rig::with(profile(DISCRETE), |desc| {
-        (desc.retention, desc.shards) = (Retention::NONE, 1);
+        (desc.empty_blocks, desc.shards) = (EmptyBlockPolicy::NONE, 1);
         desc.block_sizes = BlockSizes::fixed(16 * KIB);
     });
     let mut tokens: Vec<_> = [4, 12, 8]
@@ -257,7 +257,7 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     assert_eq!(rig.info(id).err(), Some(AccessError::Stale));
     assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as somebody may copy from it");
     // Nor does anybody else get the place.
-    let refused = rig.allocate(&wanted_in(16 * KIB, HOST).without_growth());
+    let refused = rig.allocate(&wanted_in(16 * KIB, HOST).without_new_blocks());
     assert!(refused.is_err());
     rig.check_invariants();
     pass.moves().iter().for_each(copy);

@@ -3,25 +3,25 @@
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, CommittedSet, DescriptorError, Keep, TablePlace,
+    Binding, BindingLayout, BindingSet, BoundSet, DescriptorError, Keep, TableLocation,
 };
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferUse};
-use allotment::{AllocationDesc, Intent, Requirements};
+use allotment::{AllocationDesc, MemoryUsage, Requirements};
 
 use crate::rig::{Heap, Rig, Staging, value};
 
 const BINDINGS: [Binding; 4] = [
     Binding::mutable("material").array(2),
     Binding::dynamic("instance"),
-    Binding::fixed("shadow map"),
+    Binding::static_("shadow map"),
     Binding::dynamic("light").array(3),
 ];
 
 struct Scene {
     heap: Arc<Heap>,
     staging: Arc<Staging>,
-    layout: BindingLayout<HostDevice>,
+    layout: BindingLayout<SimulatedGpu>,
 }
 
 fn scene(rig: &Rig) -> Scene {
@@ -31,8 +31,9 @@ fn scene(rig: &Rig) -> Scene {
     Scene { heap, staging, layout }
 }
 
-fn indices(set: CommittedSet) -> Vec<u32> {
-    let of = |place: Option<TablePlace>| place.map_or(0..0, |place| place.first..place.first + place.count);
+fn indices(set: BoundSet) -> Vec<u32> {
+    let of =
+        |place: Option<TableLocation>| place.map_or(0..0, |place| place.first..place.first + place.count);
     of(set.table).chain(of(set.dynamic)).collect()
 }
 
@@ -127,7 +128,7 @@ fn a_set_owns_what_it_points_at() {
     let rig = Rig::new();
     let Scene { heap, layout, .. } = scene(&rig);
     let mut set = BindingSet::new(&layout).unwrap();
-    let desc = AllocationDesc::new(Requirements::new(0), Intent::DeviceHostWrite);
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload);
     let buffer = Arc::new(rig.memory.create_buffer(&BufferDesc::new(256), &desc).unwrap());
     // SAFETY: buffers of the simulated device can be used for anything.
     unsafe { set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
@@ -137,7 +138,7 @@ fn a_set_owns_what_it_points_at() {
     // The resource is dropped by everybody else, and reclaimed.
     let weak = Arc::downgrade(&buffer);
     drop(buffer);
-    rig.memory.deferred().reclaim();
+    rig.memory.deletion_queue().reclaim();
     assert!(weak.upgrade().is_some());
     // A recording that is opened later reads through the set all the same.
     let recording = rig.record();
@@ -148,7 +149,7 @@ fn a_set_owns_what_it_points_at() {
     reading.wait();
     heap.reclaim();
     assert!(weak.upgrade().is_none());
-    rig.memory.deferred().reclaim();
+    rig.memory.deletion_queue().reclaim();
     rig.assert_no_complaints();
 }
 

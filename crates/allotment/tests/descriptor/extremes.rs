@@ -1,11 +1,11 @@
 //! Arguments at the ends of their ranges: each is served or refused with an error, and nothing panics or overflows.
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, DescriptorError, ShaderVisibleHeap, ShaderVisibleHeapDesc,
-    StagingHeap, StagingHeapDesc,
+    Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError,
+    ShaderVisibleHeap, ShaderVisibleHeapDesc,
 };
-use allotment::device::{BufferDesc, BufferUse, DescriptorKind};
-use allotment::{AllocationDesc, Intent, Requirements};
+use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType};
+use allotment::{AllocationDesc, MemoryUsage, Requirements};
 
 use crate::rig::Rig;
 
@@ -65,9 +65,10 @@ fn a_staging_heap_of_any_page_size_serves_or_refuses_any_count() {
     for (page_size, reserve) in
         [0, 1, 65, u32::MAX].into_iter().flat_map(|size| [0, u32::MAX].map(|r| (size, r)))
     {
-        let desc =
-            StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(page_size).with_reserve(reserve);
-        let heap = StagingHeap::new(&rig.allocator, &rig.tracker, desc).unwrap();
+        let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource)
+            .with_page_size(page_size)
+            .with_reserve(reserve);
+        let heap = CpuDescriptorHeap::new(&rig.allocator, &rig.tracker, desc).unwrap();
         for count in COUNTS {
             match heap.allocate(count) {
                 Ok(range) => {
@@ -91,7 +92,7 @@ fn bindings_of_any_counts_make_a_layout_and_a_set_or_are_refused() {
     let rig = Rig::new();
     let heap = std::sync::Arc::new(rig.resources(8, 64, 16));
     let staging = rig.staging(64);
-    let sorts = [Binding::fixed("a"), Binding::mutable("a"), Binding::dynamic("a")];
+    let sorts = [Binding::static_("a"), Binding::mutable("a"), Binding::dynamic("a")];
     for binding in sorts.into_iter().flat_map(|binding| COUNTS.map(|count| binding.array(count))) {
         for more in [&[][..], &[Binding::mutable("b")], &[binding; 3]] {
             let bindings = [&[binding], more].concat();
@@ -117,7 +118,7 @@ fn ranges_of_buffers_that_cannot_be_bound_are_refused() {
     let heap = std::sync::Arc::new(rig.resources(8, 64, 16));
     let layout = BindingLayout::new(&heap, &rig.staging(64), &[Binding::mutable("a")]).unwrap();
     let mut set = BindingSet::new(&layout).unwrap();
-    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
     let buffer = std::sync::Arc::new(rig.memory.create_buffer(&BufferDesc::new(1024), &desc).unwrap());
     let ends = [0, 1, 256, 1024, 1 << 63, u64::MAX - 3, u64::MAX];
     for (start, end) in ends.into_iter().flat_map(|start| ends.map(|end| (start, end))) {

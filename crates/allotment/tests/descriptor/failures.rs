@@ -14,7 +14,7 @@ fn at_every_call<T>(
     for k in 1..100 {
         rig.device.fail_call(k, DeviceError::OutOfDeviceMemory);
         let result = attempt();
-        rig.device.heal();
+        rig.device.clear_faults();
         match result {
             Ok(done) => {
                 assert!(k > 1, "it made no call that can fail");
@@ -114,7 +114,7 @@ fn a_lost_device_gives_everything_back_once_and_then_says_that_it_is_lost() {
     heap.remove(slot).unwrap();
     drop((view, table));
     staging.retire(staging.allocate(3).unwrap()).unwrap();
-    rig.device.lose();
+    rig.device.lose_device();
     heap.reclaim();
     staging.reclaim();
     let statistics = heap.statistics();

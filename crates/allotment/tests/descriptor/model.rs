@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use allotment::descriptor::{DescriptorError, DescriptorSlot, TablePlace};
+use allotment::descriptor::{DescriptorError, DescriptorSlot, TableLocation};
 use allotment::lifetime::Recording;
 
 use crate::rig::{Heap, Range, Rig, Transient, value};
@@ -44,7 +44,7 @@ fn two_regions_never_overlap_over_a_million_operations() {
     let (mut owned, mut used) = (Intervals::default(), [0_u32; 2]);
     let mut peaks = used;
     let (mut tables, mut slots): (Vec<(Range, u32)>, Vec<DescriptorSlot>) = (Vec::new(), Vec::new());
-    let mut open: Vec<(Recording, Transient, Vec<TablePlace>)> = Vec::new();
+    let mut open: Vec<(Recording, Transient, Vec<TableLocation>)> = Vec::new();
     let look = rig.record();
     let place_of = heap.begin(&look).unwrap();
     drop(look);
@@ -199,7 +199,7 @@ impl World<'_> {
 
 #[test]
 fn what_is_read_is_what_was_written_through_growth_and_compaction() {
-    let rig = Rig::on(allotment::device::host::Profile::named("integrated").unwrap());
+    let rig = Rig::on(allotment::device::simulated::Profile::named("integrated").unwrap());
     let heap = rig.resources(32, 128, 64);
     let mut world = World { rig: &rig, heap: &heap, tables: HashMap::new(), slots: Vec::new() };
     let (mut random, mut replaced, mut sizes) = (Random(11), 0, (32, 128));

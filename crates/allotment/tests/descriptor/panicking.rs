@@ -9,23 +9,23 @@ use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 
 use allotment::descriptor::{
-    DescriptorError, Keep, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap,
-    StagingHeapDesc,
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, Keep, SamplerCache, ShaderVisibleHeap,
+    ShaderVisibleHeapDesc,
 };
-use allotment::device::host::{
-    HostBuffer, HostDescriptor, HostDescriptorHeap, HostDevice, HostImage, HostMemory, HostRead, HostSampler,
-    Profile,
+use allotment::device::simulated::{
+    HostDescriptor, HostDescriptorHeap, HostRead, HostSampler, Profile, SimulatedBuffer, SimulatedGpu,
+    SimulatedImage, SimulatedMemory,
 };
 use allotment::device::{
-    BufferCopy, BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind,
-    DescriptorLimits, Device, DeviceError, DeviceProperties, HeapAddress, HeapBudget, HeapIndex, HeapMemory,
-    ImageDesc, MemoryDesc, MemoryProperties, QueueIndex, Requirements, ResourceKind, SamplerDesc, Submission,
-    TimelinePoint, TimelineValue, TransferUsage,
+    BufferCopy, BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking,
+    DescriptorHeapDesc, DescriptorHeapType, DescriptorLimits, Device, DeviceError, DeviceProperties,
+    ImageDesc, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryProperties, QueueIndex, Requirements,
+    ResourceKind, SamplerDesc, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
-use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{LeakHandler, MappedBuffer, OwnedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, Intent};
+use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
 
 /// Calls that can panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +45,13 @@ struct Plan(Mutex<Vec<(Call, u32, u32)>>);
 /// A simulated device with a plan. A clone is the same device.
 #[derive(Clone, Debug)]
 struct PanickingDevice {
-    inner: HostDevice,
+    inner: SimulatedGpu,
     plan: Arc<Plan>,
 }
 
 impl PanickingDevice {
     fn new(profile: Profile) -> Self {
-        Self { inner: HostDevice::new(profile), plan: Arc::default() }
+        Self { inner: SimulatedGpu::new(profile), plan: Arc::default() }
     }
 
     /// Lets the `k`-th call of a kind from now on panic, and `count` altogether.
@@ -59,7 +59,7 @@ impl PanickingDevice {
         self.plan.0.lock().unwrap().push((call, k - 1, count));
     }
 
-    fn heal(&self) {
+    fn clear_faults(&self) {
         self.plan.0.lock().unwrap().clear();
     }
 
@@ -80,9 +80,9 @@ impl PanickingDevice {
 
 // SAFETY: all promises are the inner device's, to which every call is passed on.
 unsafe impl Device for PanickingDevice {
-    type Memory = HostMemory;
-    type Buffer = HostBuffer;
-    type Image = HostImage;
+    type Memory = SimulatedMemory;
+    type Buffer = SimulatedBuffer;
+    type Image = SimulatedImage;
     type BufferInfo<'a> = BufferDesc;
     type ImageInfo<'a> = ImageDesc;
     type MemoryOptions = ();
@@ -96,36 +96,40 @@ unsafe impl Device for PanickingDevice {
         self.inner.id()
     }
 
-    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
         self.inner.heap_budget(heap)
     }
 
-    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<SimulatedMemory, DeviceError> {
         self.inner.allocate_memory(desc)
     }
 
-    unsafe fn free_memory(&self, memory: HostMemory) {
+    unsafe fn free_memory(&self, memory: SimulatedMemory) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.free_memory(memory) };
     }
 
-    unsafe fn map_memory(&self, memory: HostMemory) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map_memory(&self, memory: SimulatedMemory) -> Result<NonNull<u8>, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.map_memory(memory) }
     }
 
-    unsafe fn unmap_memory(&self, memory: HostMemory) {
+    unsafe fn unmap_memory(&self, memory: SimulatedMemory) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.unmap_memory(memory) };
     }
 
-    unsafe fn flush_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+    unsafe fn flush_memory(&self, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
         self.pass(Call::Flush);
         // SAFETY: the caller's promise.
         unsafe { self.inner.flush_memory(memory, range) }
     }
 
-    unsafe fn invalidate_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+    unsafe fn invalidate_memory(
+        &self,
+        memory: SimulatedMemory,
+        range: Range<u64>,
+    ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.invalidate_memory(memory, range) }
     }
@@ -149,9 +153,9 @@ unsafe impl Device for PanickingDevice {
     unsafe fn create_buffer(
         &self,
         desc: &BufferDesc,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
-    ) -> Result<HostBuffer, DeviceError> {
+    ) -> Result<SimulatedBuffer, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.create_buffer(desc, memory, offset) }
     }
@@ -160,11 +164,11 @@ unsafe impl Device for PanickingDevice {
         &self,
         desc: &BufferDesc,
         memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(HostMemory, HostBuffer), DeviceError> {
+    ) -> Result<(SimulatedMemory, SimulatedBuffer), DeviceError> {
         self.inner.create_dedicated_buffer(desc, memory)
     }
 
-    unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
+    unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_buffer(buffer) };
     }
@@ -176,9 +180,9 @@ unsafe impl Device for PanickingDevice {
     unsafe fn create_image(
         &self,
         desc: &ImageDesc,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
-    ) -> Result<HostImage, DeviceError> {
+    ) -> Result<SimulatedImage, DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.create_image(desc, memory, offset) }
     }
@@ -187,11 +191,11 @@ unsafe impl Device for PanickingDevice {
         &self,
         desc: &ImageDesc,
         memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(HostMemory, HostImage), DeviceError> {
+    ) -> Result<(SimulatedMemory, SimulatedImage), DeviceError> {
         self.inner.create_dedicated_image(desc, memory)
     }
 
-    unsafe fn destroy_image(&self, image: HostImage) {
+    unsafe fn destroy_image(&self, image: SimulatedImage) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_image(image) };
     }
@@ -251,8 +255,8 @@ unsafe impl DescriptorDevice for PanickingDevice {
         self.inner.descriptor_limits()
     }
 
-    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorKind {
-        HostDevice::descriptor_kind(descriptor)
+    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorHeapType {
+        SimulatedGpu::descriptor_kind(descriptor)
     }
 
     fn descriptor_heap_buffer(&self, desc: &DescriptorHeapDesc) -> Option<BufferDesc> {
@@ -262,7 +266,7 @@ unsafe impl DescriptorDevice for PanickingDevice {
     unsafe fn create_descriptor_heap(
         &self,
         desc: &DescriptorHeapDesc,
-        _: Option<HeapMemory<'_, Self>>,
+        _: Option<DescriptorHeapBacking<'_, Self>>,
     ) -> Result<HostDescriptorHeap, DeviceError> {
         // SAFETY: the caller's promise; these heaps stand in no buffer.
         unsafe { self.inner.create_descriptor_heap(desc, None) }
@@ -273,7 +277,7 @@ unsafe impl DescriptorDevice for PanickingDevice {
         unsafe { self.inner.destroy_descriptor_heap(heap) };
     }
 
-    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> HeapAddress {
+    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> DescriptorHeapAddress {
         self.inner.descriptor_heap_address(heap)
     }
 
@@ -323,7 +327,7 @@ unsafe impl DescriptorDevice for PanickingDevice {
 
     unsafe fn buffer_descriptor<'a>(
         &self,
-        buffer: &'a HostBuffer,
+        buffer: &'a SimulatedBuffer,
         range: Range<u64>,
         usage: BufferUse,
     ) -> HostDescriptor<'a> {
@@ -355,8 +359,8 @@ impl Rig {
         let mut desc = AllocatorDesc::default();
         desc.on_leak = LeakHandler::Ignore;
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
-        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
         let sevens = MappedBuffer::new(&allocator, &BufferDesc::new(4), &wanted).unwrap();
         sevens.write(0, &[7; 4]).unwrap();
         Self { device, tracker, allocator, memory, sevens }
@@ -372,17 +376,18 @@ impl Rig {
         ShaderVisibleHeap::new(&self.allocator, &self.tracker, desc).unwrap()
     }
 
-    fn staging(&self) -> StagingHeap<PanickingDevice> {
-        let desc = StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(64);
-        StagingHeap::new(&self.allocator, &self.tracker, desc).unwrap()
+    fn staging(&self) -> CpuDescriptorHeap<PanickingDevice> {
+        let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource).with_page_size(64);
+        CpuDescriptorHeap::new(&self.allocator, &self.tracker, desc).unwrap()
     }
 
     /// How many of the first descriptors of a heap work reads sevens through; the others are of nothing.
     fn sevens_of(&self, heap: &ShaderVisibleHeap<PanickingDevice>) -> usize {
-        let wanted = |intent| AllocationDesc::new(Requirements::new(0), intent);
-        let make =
-            |intent| MappedBuffer::new(&self.allocator, &BufferDesc::new(64), &wanted(intent)).unwrap();
-        let (list, to) = (make(Intent::Upload), make(Intent::Readback));
+        let wanted = |memory_usage| AllocationDesc::new(Requirements::new(0), memory_usage);
+        let make = |memory_usage| {
+            MappedBuffer::new(&self.allocator, &BufferDesc::new(64), &wanted(memory_usage)).unwrap()
+        };
+        let (list, to) = (make(MemoryUsage::Upload), make(MemoryUsage::Readback));
         let indices: Vec<u8> = (0..16_u32).flat_map(u32::to_le_bytes).collect();
         list.write(0, &indices).unwrap();
         let recording = self.tracker.record("reads");
@@ -410,7 +415,7 @@ impl Rig {
     }
 
     fn target(&self, size: u64) -> OwnedBuffer<PanickingDevice> {
-        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Readback);
+        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Readback);
         self.memory.create_buffer(&BufferDesc::new(size), &wanted).unwrap()
     }
 
@@ -486,7 +491,7 @@ fn a_device_that_panics_again_while_a_slot_is_cleared_does_not_end_the_process()
     rig.device.panic_at(Call::Write, 2, 1);
     rig.device.panic_at(Call::WriteNull, 1, u32::MAX);
     assert!(panics(|| heap.insert_all((0..3).map(|_| (rig.seven(), None)))));
-    rig.device.heal();
+    rig.device.clear_faults();
     assert_eq!(heap.compact(), Err(DescriptorError::Poisoned));
     assert!(heap.insert(&rig.seven(), None).is_ok());
 }
@@ -542,7 +547,7 @@ fn a_frame_that_is_closed_while_the_device_panics_is_closed() {
         let point = submitted.unwrap();
         rig.device.panic_at(Call::Completed, 1, u32::MAX);
         panicked[0] += u32::from(panics(|| up.close(point)));
-        rig.device.heal();
+        rig.device.clear_faults();
         // What is held by tickets is looked at first, so that nobody asks the device.
         down.close(point);
         up.discard();
@@ -571,7 +576,7 @@ fn a_batch_that_was_submitted_before_the_device_panics_is_not_submitted_again() 
     let queue = uploader.queues()[0];
     rig.device.panic_at(Call::Completed, 1, u32::MAX);
     assert!(panics(|| uploader.submit()));
-    rig.device.heal();
+    rig.device.clear_faults();
     let submitted = rig.device.submitted(queue);
     assert_eq!(uploader.statistics().open_bytes, 0, "it was submitted");
     let [first, second, third] = targets;
@@ -585,7 +590,7 @@ fn a_batch_that_was_submitted_before_the_device_panics_is_not_submitted_again() 
     assert_eq!(rig.tracker.wait_all(&there, PATIENCE), Ok(()));
     assert_eq!((rig.read(&first), rig.read(&third)), (vec![1; 100], vec![3; 100]));
     assert_eq!(uploader.statistics().copies, 3);
-    assert_eq!(rig.device.inner.complaints(), Vec::<String>::new());
+    assert_eq!(rig.device.inner.validation_errors(), Vec::<String>::new());
 }
 
 #[test]

@@ -3,14 +3,14 @@
 use core::mem::size_of;
 
 use allotment::descriptor::{DescriptorError, Fill, ShaderVisibleHeapDesc};
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::lifetime::WaitFor;
 
 use crate::rig::{QUEUE, Range, Rig, numbers_of, value};
 
 #[test]
 fn a_range_is_small() {
-    assert!(size_of::<allotment::descriptor::StagingRange>() <= 32);
+    assert!(size_of::<allotment::descriptor::CpuDescriptorRange>() <= 32);
     assert!(size_of::<allotment::descriptor::DescriptorSlot>() <= 16);
     assert!(size_of::<Range>() <= 32, "{}", size_of::<Range>());
 }
@@ -174,8 +174,8 @@ fn a_table_of_poison_is_noticed_by_who_reads_what_was_not_written() {
         let view = heap.begin(&recording).unwrap();
         let first = view.place(&table).unwrap().first;
         let found = rig.submit_reads(recording, view.heap(), &[first, first + 1]).wait();
-        assert_eq!(found, [HostDevice::NOT_READ, value(8)]);
-        assert_eq!(rig.device.complaints().len(), round + 1, "{:?}", rig.device.complaints());
+        assert_eq!(found, [SimulatedGpu::NOT_READ, value(8)]);
+        assert_eq!(rig.device.validation_errors().len(), round + 1, "{:?}", rig.device.validation_errors());
         drop((table, view));
         heap.reclaim();
     }

@@ -4,14 +4,16 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    DescriptorError, DescriptorRange, ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc,
-    TransientDescriptors,
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, DescriptorRange, ShaderVisibleHeap,
+    ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::host::{HostDescriptor, HostDescriptorHeap, HostDevice, HostRead, Profile};
-use allotment::device::{BufferDesc, BufferUse, DescriptorDevice, DescriptorKind, QueueIndex, TimelinePoint};
-use allotment::lifetime::{DeferredDrop, Recording, SubmissionTracker};
+use allotment::device::simulated::{HostDescriptor, HostDescriptorHeap, HostRead, Profile, SimulatedGpu};
+use allotment::device::{
+    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, QueueIndex, TimelinePoint,
+};
+use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::{MappedBuffer, OwningAllocator};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,18 +24,18 @@ pub(crate) const NUMBERS: u32 = 4096;
 /// Bytes from one to the next.
 const STEP: u64 = 4;
 
-pub(crate) type Heap = ShaderVisibleHeap<HostDevice>;
-pub(crate) type Range = DescriptorRange<HostDevice>;
-pub(crate) type Staging = StagingHeap<HostDevice>;
-pub(crate) type Transient = TransientDescriptors<HostDevice>;
+pub(crate) type Heap = ShaderVisibleHeap<SimulatedGpu>;
+pub(crate) type Range = DescriptorRange<SimulatedGpu>;
+pub(crate) type Staging = CpuDescriptorHeap<SimulatedGpu>;
+pub(crate) type Transient = TransientDescriptors<SimulatedGpu>;
 
 pub(crate) struct Rig {
-    pub(crate) device: HostDevice,
+    pub(crate) device: SimulatedGpu,
     pub(crate) tracker: SubmissionTracker,
-    pub(crate) allocator: Arc<Allocator<HostDevice>>,
-    pub(crate) memory: OwningAllocator<HostDevice>,
+    pub(crate) allocator: Arc<Allocator<SimulatedGpu>>,
+    pub(crate) memory: OwningAllocator<SimulatedGpu>,
     /// At `STEP * n` stands the number `value(n)`.
-    numbers: MappedBuffer<HostDevice>,
+    numbers: MappedBuffer<SimulatedGpu>,
 }
 
 /// What a descriptor of the number reads.
@@ -47,11 +49,11 @@ impl Rig {
     }
 
     pub(crate) fn on(profile: Profile) -> Self {
-        let device = HostDevice::new(profile);
+        let device = SimulatedGpu::new(profile);
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
-        let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
-        let numbers = mapped(&allocator, u64::from(NUMBERS) * STEP, Intent::Upload);
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let numbers = mapped(&allocator, u64::from(NUMBERS) * STEP, MemoryUsage::Upload);
         let bytes: Vec<u8> = (0..NUMBERS).flat_map(|number| value(number).to_le_bytes()).collect();
         numbers.write(0, &bytes).unwrap();
         Self { device, tracker, allocator, memory, numbers }
@@ -77,8 +79,8 @@ impl Rig {
     }
 
     pub(crate) fn staging(&self, page_size: u32) -> Arc<Staging> {
-        let desc = StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(page_size);
-        Arc::new(StagingHeap::new(&self.allocator, &self.tracker, desc).unwrap())
+        let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource).with_page_size(page_size);
+        Arc::new(CpuDescriptorHeap::new(&self.allocator, &self.tracker, desc).unwrap())
     }
 
     pub(crate) fn record(&self) -> Recording {
@@ -100,8 +102,8 @@ impl Rig {
         indices: &[u32],
     ) -> Reading {
         let size = (indices.len().max(1) * 4) as u64;
-        let list = mapped(&self.allocator, size, Intent::Upload);
-        let to = mapped(&self.allocator, size, Intent::Readback);
+        let list = mapped(&self.allocator, size, MemoryUsage::Upload);
+        let to = mapped(&self.allocator, size, MemoryUsage::Readback);
         let bytes: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
         list.write(0, &bytes).unwrap();
         let read = HostRead {
@@ -141,7 +143,7 @@ impl Rig {
     }
 
     pub(crate) fn assert_no_complaints(&self) {
-        assert_eq!(self.device.complaints(), Vec::<String>::new());
+        assert_eq!(self.device.validation_errors(), Vec::<String>::new());
     }
 }
 
@@ -149,9 +151,9 @@ impl Rig {
 pub(crate) struct Reading {
     pub(crate) point: TimelinePoint,
     count: usize,
-    _list: MappedBuffer<HostDevice>,
-    to: MappedBuffer<HostDevice>,
-    device: HostDevice,
+    _list: MappedBuffer<SimulatedGpu>,
+    to: MappedBuffer<SimulatedGpu>,
+    device: SimulatedGpu,
 }
 
 impl Reading {
@@ -166,11 +168,11 @@ impl Reading {
 }
 
 pub(crate) fn mapped(
-    allocator: &Arc<Allocator<HostDevice>>,
+    allocator: &Arc<Allocator<SimulatedGpu>>,
     size: u64,
-    intent: Intent,
-) -> MappedBuffer<HostDevice> {
-    let desc = AllocationDesc::new(Requirements::new(0), intent);
+    memory_usage: MemoryUsage,
+) -> MappedBuffer<SimulatedGpu> {
+    let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
     MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
 }
 

@@ -1,13 +1,13 @@
 //! `SamplerCache`: one slot for each sampler that differs.
 
 use allotment::descriptor::{CachedSampler, DescriptorError, SamplerCache, ShaderVisibleHeapDesc};
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{AddressMode, SamplerDesc};
 use allotment::lifetime::WaitFor;
 
 use crate::rig::{Rig, numbers_of};
 
-fn cache(rig: &Rig, slots: u32) -> SamplerCache<HostDevice> {
+fn cache(rig: &Rig, slots: u32) -> SamplerCache<SimulatedGpu> {
     let heap = rig.heap(ShaderVisibleHeapDesc::samplers().with_regions(slots, 0, 0));
     SamplerCache::new(heap).unwrap()
 }
@@ -85,7 +85,7 @@ fn shaders_find_the_sampler_that_was_asked_for() {
     let descs: Vec<_> = (0..64).map(distinct).collect();
     let samplers: Vec<_> = descs.iter().map(|desc| cache.get(desc).unwrap()).collect();
     let indices: Vec<_> = samplers.iter().map(CachedSampler::index).collect();
-    let marks: Vec<_> = descs.iter().map(HostDevice::sampler_mark).collect();
+    let marks: Vec<_> = descs.iter().map(SimulatedGpu::sampler_mark).collect();
     assert_eq!(rig.read(cache.heap(), &indices), marks);
 }
 

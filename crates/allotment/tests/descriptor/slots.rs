@@ -4,9 +4,9 @@ use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::descriptor::{DescriptorError, Keep};
-use allotment::device::host::HostDescriptor;
+use allotment::device::simulated::HostDescriptor;
 use allotment::device::{BufferUse, DescriptorDevice as _, SamplerDesc};
 
 use crate::rig::{Heap, Rig, mapped, numbers_of, value};
@@ -110,7 +110,7 @@ fn a_batch_with_a_descriptor_of_another_kind_takes_nothing() {
 
 /// A batch whose descriptors are of a buffer that its caller destroys when the batch fails, as it may.
 fn a_failing_batch(rig: &Rig, heap: &Heap, how: &str) {
-    let goes = mapped(&rig.allocator, 64, Intent::Upload);
+    let goes = mapped(&rig.allocator, 64, MemoryUsage::Upload);
     goes.write(0, &[9; 64]).unwrap();
     let keep = Arc::new(goes);
     let sampler = rig.device.create_sampler(&SamplerDesc::default()).unwrap();

@@ -1,18 +1,19 @@
-//! `StagingHeap`: the article's `CPUDescriptorHeap`.
+//! `CpuDescriptorHeap`: the article's `CPUDescriptorHeap`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    DescriptorError, DescriptorRange, StagingCache, StagingHeap, StagingHeapDesc, StagingRange,
+    CpuDescriptorCache, CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorError,
+    DescriptorRange,
 };
-use allotment::device::DescriptorKind;
-use allotment::device::host::HostDevice;
+use allotment::device::DescriptorHeapType;
+use allotment::device::simulated::SimulatedGpu;
 
 use crate::rig::{Rig, value};
 
 /// Which page a range is on, and where: by its address.
-fn address(heap: &StagingHeap<HostDevice>, range: &StagingRange) -> u64 {
+fn address(heap: &CpuDescriptorHeap<SimulatedGpu>, range: &CpuDescriptorRange) -> u64 {
     heap.address(range).unwrap()
 }
 
@@ -55,7 +56,7 @@ fn a_freed_slot_is_the_next_one() {
 }
 
 /// As many frames as it takes until what is empty goes.
-fn many_frames(heap: &StagingHeap<HostDevice>) {
+fn many_frames(heap: &CpuDescriptorHeap<SimulatedGpu>) {
     for _ in 0..100 {
         heap.reclaim();
     }
@@ -148,15 +149,16 @@ fn a_page_of_another_size_is_rounded_up_and_absurd_requests_are_refused() {
 #[test]
 fn there_is_one_for_each_of_the_four_kinds_and_kinds_do_not_mix() {
     let rig = Rig::new();
-    for kind in DescriptorKind::ALL {
-        let desc = StagingHeapDesc::new(kind).with_page_size(64);
-        let heap = StagingHeap::new(&rig.allocator, &rig.tracker, desc).unwrap();
+    for kind in DescriptorHeapType::ALL {
+        let desc = CpuDescriptorHeapDesc::new(kind).with_page_size(64);
+        let heap = CpuDescriptorHeap::new(&rig.allocator, &rig.tracker, desc).unwrap();
         let mut slot = heap.allocate(1).unwrap();
         let written = heap.write(&mut slot, 0, &rig.number(1));
         match kind {
-            DescriptorKind::Resource => assert_eq!(written, Ok(())),
+            DescriptorHeapType::Resource => assert_eq!(written, Ok(())),
             other => {
-                let wrong = DescriptorError::WrongKind { expected: other, found: DescriptorKind::Resource };
+                let wrong =
+                    DescriptorError::WrongKind { expected: other, found: DescriptorHeapType::Resource };
                 assert_eq!(written, Err(wrong));
             }
         }
@@ -184,7 +186,7 @@ fn what_is_retired_comes_back_with_the_recordings_that_were_open() {
 fn a_cache_has_its_slots_for_itself_and_gives_all_of_them_back() {
     let rig = Rig::new();
     let heap = rig.staging(64);
-    let mut caches = [StagingCache::new(&heap), StagingCache::new(&heap)];
+    let mut caches = [CpuDescriptorCache::new(&heap), CpuDescriptorCache::new(&heap)];
     let mut held = Vec::new();
     for round in 0..300 {
         held.push(caches[round % 2].allocate().unwrap());

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use allotment::descriptor::{DescriptorError, SamplerCache, ShaderVisibleHeapDesc, StagingCache};
+use allotment::descriptor::{CpuDescriptorCache, DescriptorError, SamplerCache, ShaderVisibleHeapDesc};
 use allotment::device::SamplerDesc;
 
 use crate::rig::{PATIENCE, Rig, value};
@@ -30,7 +30,7 @@ fn threads_record_write_and_give_back_while_the_heap_is_replaced() {
             .map(|thread| {
                 let (rig, heap, staging) = (&rig, &heap, &staging);
                 scope.spawn(move || {
-                    let mut cache = StagingCache::new(staging);
+                    let mut cache = CpuDescriptorCache::new(staging);
                     for round in 0..150_u32 {
                         let number = (thread * 1000 + round * 3) % 4000;
                         // The recording first: what it sees is the heap of this moment, where later tables are not.

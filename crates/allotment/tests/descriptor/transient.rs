@@ -126,7 +126,7 @@ fn a_thousand_submissions_of_five_in_one_frame_stay_within_capacity() {
 fn a_recording_that_holds_nothing_back_is_refused() {
     let rig = Rig::new();
     let heap = rig.resources(4, 4, 16);
-    let owning = rig.tracker.record_owning("for minutes");
+    let owning = rig.tracker.record_explicit("for minutes");
     assert_eq!(heap.begin(&owning).unwrap_err(), DescriptorError::Owning);
 }
 
@@ -202,7 +202,7 @@ fn a_recording_of_another_tracker_is_refused() {
 
 #[test]
 fn tables_stand_at_the_alignment_that_the_device_wants() {
-    let rig = Rig::on(allotment::device::host::Profile::named("mobile").unwrap());
+    let rig = Rig::on(allotment::device::simulated::Profile::named("mobile").unwrap());
     let heap = rig.resources(5, 128, 256);
     let recording = rig.record();
     let mut view = heap.begin(&recording).unwrap();

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, ImageCopy, ImageDesc, MemoryDesc,
-    MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
-    WholeImageCopy,
+    BufferCopy, BufferDesc, Device, DeviceError, DeviceProperties, FullImageCopy, ImageCopy, ImageDesc,
+    MemoryDesc, MemoryProperties, MemoryTypeIndex, QueueIndex, Requirements, Submission, TimelinePoint,
+    TimelineValue,
 };
 
 use crate::fixture::Fixture;
@@ -33,7 +33,7 @@ pub(crate) type Copy<'a, F> = BufferCopy<'a, <F as Fixture>::Device>;
 pub(crate) type TexelCopy<'a, F> = ImageCopy<'a, <F as Fixture>::Device>;
 
 /// A copy of a whole image of a fixture's device.
-pub(crate) type WholeCopy<'a, F> = WholeImageCopy<'a, <F as Fixture>::Device>;
+pub(crate) type WholeCopy<'a, F> = FullImageCopy<'a, <F as Fixture>::Device>;
 
 /// What a fixture's device makes images from.
 pub(crate) type ImageInfo<F> = <<F as Fixture>::Device as Device>::ImageInfo<'static>;
@@ -270,9 +270,9 @@ impl<F: Fixture> Gpu<F> {
         &self,
         queue: QueueIndex,
         waits: &[TimelinePoint],
-        whole_images: &[WholeCopy<'_, F>],
+        full_images: &[WholeCopy<'_, F>],
     ) -> TimelinePoint {
-        self.try_submit_all(queue, &Submission { waits, whole_images, ..Submission::default() }).unwrap()
+        self.try_submit_all(queue, &Submission { waits, full_images, ..Submission::default() }).unwrap()
     }
 
     pub(crate) fn submit(

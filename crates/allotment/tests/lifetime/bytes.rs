@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::thread::scope;
 
-use allotment::device::host::{HostBuffer, HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission, TimelinePoint};
-use allotment::lifetime::{Recording, RetireQueue, SubmissionTracker};
-use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent};
+use allotment::lifetime::{Recording, ReleaseQueue, SubmissionTracker};
+use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{Random, scaled};
 
@@ -26,11 +26,11 @@ struct Stage {
 }
 
 struct Scene {
-    device: HostDevice,
-    allocator: Allocator<HostDevice>,
+    device: SimulatedGpu,
+    allocator: Allocator<SimulatedGpu>,
     tracker: SubmissionTracker,
-    memory: RetireQueue<Stage>,
-    buffers: RetireQueue<HostBuffer>,
+    memory: ReleaseQueue<Stage>,
+    buffers: ReleaseQueue<SimulatedBuffer>,
     /// Jobs, and those whose bytes were not what they should be.
     jobs: AtomicU64,
     wrong: AtomicU64,
@@ -40,8 +40,8 @@ struct Scene {
 struct Hop {
     recording: Recording,
     size: u64,
-    from: HostBuffer,
-    to: HostBuffer,
+    from: SimulatedBuffer,
+    to: SimulatedBuffer,
 }
 
 /// Bytes on their way: from memory that the CPU has filled, through memory of the device perhaps, to where the CPU
@@ -66,12 +66,12 @@ fn filled(word: u64, size: u64) -> Vec<u8> {
 
 impl Scene {
     fn new() -> Self {
-        let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         Self {
             allocator: Allocator::new(device.clone(), AllocatorDesc::default()).unwrap(),
-            memory: RetireQueue::new(&tracker),
-            buffers: RetireQueue::new(&tracker),
+            memory: ReleaseQueue::new(&tracker),
+            buffers: ReleaseQueue::new(&tracker),
             device,
             tracker,
             jobs: AtomicU64::new(0),
@@ -79,13 +79,13 @@ impl Scene {
         }
     }
 
-    fn stage(&self, size: u64, intent: Intent) -> Stage {
+    fn stage(&self, size: u64, memory_usage: MemoryUsage) -> Stage {
         let needs = self.device.buffer_requirements(&BufferDesc::new(size)).unwrap();
-        let memory = self.allocator.allocate(&AllocationDesc::new(needs, intent)).unwrap();
+        let memory = self.allocator.allocate(&AllocationDesc::new(needs, memory_usage)).unwrap();
         Stage { memory, size }
     }
 
-    fn buffer(&self, stage: &Stage) -> HostBuffer {
+    fn buffer(&self, stage: &Stage) -> SimulatedBuffer {
         let place = self.allocator.place(&stage.memory).unwrap();
         // SAFETY: the memory was allocated for such a buffer; that it outlives it is what is tested.
         unsafe { self.device.create_buffer(&BufferDesc::new(stage.size), place.memory, place.offset) }
@@ -110,7 +110,7 @@ impl Scene {
         self.buffers.reclaim(|buffer| self.destroy(buffer));
     }
 
-    fn destroy(&self, buffer: HostBuffer) {
+    fn destroy(&self, buffer: SimulatedBuffer) {
         // SAFETY: the recording that it was made for is closed and completed; else the device complains.
         unsafe { self.device.destroy_buffer(buffer) };
     }
@@ -124,11 +124,11 @@ impl Scene {
         let size = 8 * (8 + random.next() % 500);
         // No byte of it is like the poison.
         let word = random.next() & 0x7f7f_7f7f_7f7f_7f7f;
-        let (from, to) = (self.stage(size, Intent::Upload), self.stage(size, Intent::Readback));
+        let (from, to) = (self.stage(size, MemoryUsage::Upload), self.stage(size, MemoryUsage::Readback));
         self.write(&from, &filled(word, size));
         let mut job = Job { hops: Vec::new(), unwanted: Vec::new(), to, word };
         if random.one_in(2) {
-            let between = self.stage(size, Intent::Device);
+            let between = self.stage(size, MemoryUsage::GpuOnly);
             job.hops.push(self.hop(&from, &between));
             job.hops.push(self.hop(&between, &job.to));
             job.unwanted.push(between);
@@ -224,7 +224,7 @@ impl Scene {
         drop((self.memory, self.buffers, self.allocator));
         assert_eq!(self.device.usage().memory_objects, 0);
         assert_eq!(self.device.usage().buffers, 0);
-        assert_eq!(self.device.complaints(), Vec::<String>::new());
+        assert_eq!(self.device.validation_errors(), Vec::<String>::new());
     }
 }
 
@@ -234,7 +234,7 @@ fn a_copy_that_runs_late_reads_what_was_there_when_it_was_recorded() {
         let scene = Scene::new();
         scene.device.pause_queues();
         let mut random = Random::new(0);
-        let (from, to) = (scene.stage(1024, Intent::Upload), scene.stage(1024, Intent::Readback));
+        let (from, to) = (scene.stage(1024, MemoryUsage::Upload), scene.stage(1024, MemoryUsage::Readback));
         scene.write(&from, &filled(7, 1024));
         let place = scene.allocator.place(&from.memory).unwrap();
         let mut job = Job { hops: vec![scene.hop(&from, &to)], unwanted: Vec::new(), to, word: 7 };
@@ -247,7 +247,7 @@ fn a_copy_that_runs_late_reads_what_was_there_when_it_was_recorded() {
         let running = scene.submit(job, false, &mut random).unwrap();
         scene.reclaim();
         // Somebody else gets memory, and writes.
-        let other = scene.stage(1024, Intent::Upload);
+        let other = scene.stage(1024, MemoryUsage::Upload);
         let elsewhere = scene.allocator.place(&other.memory).unwrap();
         scene.write(&other, &[9; 1024]);
         scene.device.resume_queues();
@@ -262,14 +262,14 @@ fn a_copy_that_runs_late_reads_what_was_there_when_it_was_recorded() {
 fn a_deferred_recording_that_crosses_frames_finds_its_bytes() {
     let scene = Scene::new();
     let mut random = Random::new(3);
-    let deferred = scene.record(&mut random);
+    let deletion_queue = scene.record(&mut random);
     let mut running = Vec::new();
     for _frame in 2..=5 {
         running.extend(scene.work(random.next(), 20));
         scene.tracker.wait_idle(Duration::from_secs(60)).unwrap();
         scene.reclaim();
     }
-    running.extend(scene.submit(deferred, false, &mut random));
+    running.extend(scene.submit(deletion_queue, false, &mut random));
     scene.end(running);
 }
 
@@ -279,7 +279,7 @@ fn reuse_by_one_thread_shows_in_no_copy() {
     let mut running = Vec::new();
     let mut random = Random::new(4);
     for round in 0..scaled(100) {
-        // Held back for some rounds, then late, then at once.
+        // Unique back for some rounds, then late, then at once.
         match round % 3 {
             0 => scene.device.pause_queues(),
             1 => scene.device.set_latency(Duration::from_micros(200)),

@@ -4,10 +4,10 @@
 
 use std::thread::scope;
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, Submission, TimelineValue};
-use allotment::lifetime::{RetireQueue, SubmissionTracker};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::lifetime::{ReleaseQueue, SubmissionTracker};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use core::time::Duration;
 
 use crate::rig::{QUEUE, Rig, Spy};
@@ -15,7 +15,7 @@ use crate::rig::{QUEUE, Rig, Spy};
 #[test]
 fn released_right_after_the_draw_by_the_same_thread_it_goes_when_list_n_is_completed() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let before = rig.run(QUEUE);
     let n = rig.tracker.record("list N");
     // The draw is recorded here.
@@ -33,7 +33,7 @@ fn released_right_after_the_draw_by_the_same_thread_it_goes_when_list_n_is_compl
 #[test]
 fn released_by_another_thread_during_list_n_plus_1_it_goes_one_submission_late() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let n = rig.tracker.record("list N");
     // The draw is recorded here.
     let n = rig.submit(n, QUEUE);
@@ -61,7 +61,7 @@ enum Event {
 /// The value of list N is 1, that of list N+1 is 2. Returns that whose completion lets the buffer go.
 fn goes_with(events: [Event; 4], released_after: usize, by_another_thread: bool) -> u64 {
     let rig = Rig::new(1);
-    let released: RetireQueue<Spy> = RetireQueue::new(&rig.tracker);
+    let released: ReleaseQueue<Spy> = ReleaseQueue::new(&rig.tracker);
     let (mut list, mut next) = (Some(rig.tracker.record("list N")), None);
     for (i, event) in events.into_iter().enumerate() {
         match event {
@@ -113,8 +113,8 @@ fn whenever_and_by_whomever_it_is_released_it_goes_with_n_or_n_plus_1() {
     }
 }
 
-fn device() -> HostDevice {
-    HostDevice::new(Profile::named("discrete-large-bar").unwrap())
+fn device() -> SimulatedGpu {
+    SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap())
 }
 
 #[test]
@@ -140,13 +140,13 @@ fn concurrent_submits_on_one_queue_give_strictly_increasing_values_in_queue_orde
     let device = device();
     let allocator = Allocator::new(device.clone(), AllocatorDesc::default()).unwrap();
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
-    let buffer = |size, intent| {
-        let desc = AllocationDesc::new(Requirements::new(size), intent);
+    let buffer = |size, memory_usage| {
+        let desc = AllocationDesc::new(Requirements::new(size), memory_usage);
         allocator.create_buffer(&BufferDesc::new(size), &desc).unwrap()
     };
     // Each submission copies a number of its own to the same place: the last to run is the last to be seen.
-    let numbers = buffer(8 * THREADS * EACH, Intent::Upload);
-    let last = buffer(8, Intent::Readback);
+    let numbers = buffer(8 * THREADS * EACH, MemoryUsage::Upload);
+    let last = buffer(8, MemoryUsage::Readback);
     for i in 0..THREADS * EACH {
         allocator.write(numbers.allocation(), 8 * i, &i.to_le_bytes()).unwrap();
     }
@@ -180,5 +180,5 @@ fn concurrent_submits_on_one_queue_give_strictly_increasing_values_in_queue_orde
     }
     allocator.destroy_buffer(numbers).unwrap();
     allocator.destroy_buffer(last).unwrap();
-    assert_eq!(device.complaints(), Vec::<String>::new());
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::thread::sleep;
 
 use allotment::lifetime::{
-    DeferredDrop, ManualTimelines, RetireQueue, SubmissionTracker, SyncSet, TooManyQueues,
+    DeletionQueue, ManualTimelines, ReleaseQueue, SubmissionTracker, TimelinePoints, TooManyQueues,
 };
 
 use crate::rig::{OTHER, QUEUE, Rig, point};
@@ -14,7 +14,7 @@ const WHILE: Duration = Duration::from_millis(20);
 #[test]
 fn what_is_pending_is_counted_wherever_it_waits() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     assert_eq!(released.statistics(), Default::default());
     let open = rig.tracker.record("open");
     let sealed = |bytes| {
@@ -43,19 +43,19 @@ fn what_is_pending_is_counted_wherever_it_waits() {
 #[test]
 fn the_oldest_that_is_pending_and_the_recording_that_is_open_for_longest_have_their_age() {
     let rig = Rig::new(1);
-    let deferred = DeferredDrop::new(&rig.tracker);
+    let deletion_queue = DeletionQueue::new(&rig.tracker);
     let longest = rig.tracker.record("open for longest");
-    deferred.retire(rig.spy(1));
+    deletion_queue.retire(rig.spy(1));
     sleep(WHILE);
     let _second = rig.tracker.record("second");
-    deferred.retire(String::from("younger"));
-    assert!(deferred.statistics().oldest.unwrap() >= WHILE);
+    deletion_queue.retire(String::from("younger"));
+    assert!(deletion_queue.statistics().oldest.unwrap() >= WHILE);
     let open = rig.tracker.statistics().longest_open.unwrap();
     assert!(open.label == "open for longest" && open.age >= WHILE, "{open:?}");
     drop(longest);
-    deferred.reclaim();
+    deletion_queue.reclaim();
     assert_eq!(rig.dropped(), [1]);
-    assert!(deferred.statistics().oldest.unwrap() < Duration::from_secs(60));
+    assert!(deletion_queue.statistics().oldest.unwrap() < Duration::from_secs(60));
     assert_eq!(rig.tracker.statistics().longest_open.unwrap().label, "second");
 }
 
@@ -63,7 +63,7 @@ fn the_oldest_that_is_pending_and_the_recording_that_is_open_for_longest_have_th
 fn recordings_are_counted_by_what_became_of_them() {
     let rig = Rig::new(1);
     let held = [rig.tracker.record("one"), rig.tracker.record("two")];
-    let owning = rig.tracker.record_owning("three");
+    let owning = rig.tracker.record_explicit("three");
     let statistics = rig.tracker.statistics();
     assert_eq!((statistics.open, statistics.open_owning), (2, 1));
     assert_eq!(statistics.longest_open.unwrap().label, "one");
@@ -102,8 +102,8 @@ fn more_queues_than_can_be_kept_track_of_are_refused() {
 
 #[test]
 fn sets_of_points_keep_the_later_of_two() {
-    let set: SyncSet = [point(QUEUE, 3), point(OTHER, 1), point(QUEUE, 2)].into_iter().collect();
+    let set: TimelinePoints = [point(QUEUE, 3), point(OTHER, 1), point(QUEUE, 2)].into_iter().collect();
     assert!(set.points().eq([point(QUEUE, 3), point(OTHER, 1)]));
-    assert!(SyncSet::from(point(QUEUE, 2)).is_within(&set) && !set.is_within(&SyncSet::EMPTY));
-    assert!(SyncSet::from(point(QUEUE, 0)).is_empty());
+    assert!(TimelinePoints::from(point(QUEUE, 2)).is_within(&set) && !set.is_within(&TimelinePoints::EMPTY));
+    assert!(TimelinePoints::from(point(QUEUE, 0)).is_empty());
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use allotment::device::{QueueIndex, TimelinePoint};
 use allotment::lifetime::{
-    DeferredDrop, ManualTimelines, Owned, Recording, RecordingId, RetireQueue, SubmissionTracker,
+    DeletionQueue, ManualTimelines, Owned, Recording, RecordingId, ReleaseQueue, SubmissionTracker,
 };
 
 use crate::rig::{Random, point, scaled};
@@ -79,9 +79,9 @@ struct World {
     random: Random,
     timelines: ManualTimelines,
     tracker: SubmissionTracker,
-    bare: RetireQueue<Thing>,
-    shared: RetireQueue<Arc<Thing>>,
-    deferred: DeferredDrop,
+    bare: ReleaseQueue<Thing>,
+    shared: ReleaseQueue<Arc<Thing>>,
+    deletion_queue: DeletionQueue,
     things: Vec<Truth>,
     alive: Vec<(usize, Handle)>,
     recordings: Vec<Recorded>,
@@ -105,9 +105,9 @@ impl World {
         Self {
             random: Random::new(seed),
             timelines,
-            bare: RetireQueue::new(&tracker),
-            shared: RetireQueue::new(&tracker),
-            deferred: DeferredDrop::new(&tracker),
+            bare: ReleaseQueue::new(&tracker),
+            shared: ReleaseQueue::new(&tracker),
+            deletion_queue: DeletionQueue::new(&tracker),
             tracker,
             things: Vec::new(),
             alive: Vec::new(),
@@ -169,7 +169,7 @@ impl World {
         let handle = match self.random.below(3) {
             0 => Handle::Bare(thing),
             1 => Handle::Shared(Arc::new(thing)),
-            _ => Handle::Owned(self.deferred.own(thing)),
+            _ => Handle::Owned(self.deletion_queue.own(thing)),
         };
         self.alive.push((self.things.len() - 1, handle));
     }
@@ -177,7 +177,7 @@ impl World {
     fn record(&mut self) {
         let owning = self.random.one_in(4);
         let recording =
-            if owning { self.tracker.record_owning("owning") } else { self.tracker.record("holding") };
+            if owning { self.tracker.record_explicit("owning") } else { self.tracker.record("holding") };
         self.recordings.push(Recorded { id: recording.id(), open: true, points: Vec::new() });
         self.open.push(Open { recording, index: self.recordings.len() - 1, owning });
     }
@@ -189,7 +189,7 @@ impl World {
         let open = &self.open[self.random.below(self.open.len())];
         let (thing, handle) = &self.alive[self.random.below(self.alive.len())];
         match handle {
-            Handle::Shared(shared) if open.owning => self.deferred.keep(&open.recording, shared),
+            Handle::Shared(shared) if open.owning => self.deletion_queue.keep(&open.recording, shared),
             // What it cannot keep it must not use.
             _ if open.owning => return,
             _ => {}
@@ -246,9 +246,9 @@ impl World {
     fn retire(&mut self, handle: Handle) {
         match handle {
             Handle::Bare(thing) if self.random.one_in(2) => self.bare.retire(thing),
-            Handle::Bare(thing) => self.deferred.retire(thing),
+            Handle::Bare(thing) => self.deletion_queue.retire(thing),
             Handle::Shared(shared) if self.random.one_in(2) => self.shared.retire(shared),
-            Handle::Shared(shared) => self.deferred.retire_sized(shared, 100),
+            Handle::Shared(shared) => self.deletion_queue.retire_sized(shared, 100),
             Handle::Owned(owned) => drop(owned),
         }
     }
@@ -258,7 +258,7 @@ impl World {
         let with = self.recordings[with].id;
         match handle {
             Handle::Bare(thing) => self.bare.retire_with(with, thing),
-            Handle::Shared(shared) => self.deferred.retire_with(with, shared),
+            Handle::Shared(shared) => self.deletion_queue.retire_with(with, shared),
             // SAFETY: the oracle sees whether any other uses it.
             Handle::Owned(owned) => unsafe { owned.retire_with(with) },
         }
@@ -269,7 +269,7 @@ impl World {
         let promised = &mut self.promised[usize::from(after.queue.0)];
         *promised = after.value.0.max(*promised);
         match handle {
-            Handle::Bare(thing) => self.deferred.retire_after(after, thing),
+            Handle::Bare(thing) => self.deletion_queue.retire_after(after, thing),
             Handle::Shared(shared) => self.shared.retire_after(after, shared),
             // Its owner knows only of recordings.
             Handle::Owned(owned) => drop(owned),
@@ -351,15 +351,15 @@ impl World {
         match self.random.below(3) {
             0 => self.bare.reclaim(drop),
             1 => self.shared.reclaim(drop),
-            _ => self.deferred.reclaim(),
+            _ => self.deletion_queue.reclaim(),
         };
     }
 
     fn look(&mut self) {
         match self.random.below(8) {
-            0 => self.deferred.trim(),
+            0 => self.deletion_queue.trim(),
             1 => self.bare.trim(),
-            2 => drop(self.deferred.drain(Duration::from_secs(60))),
+            2 => drop(self.deletion_queue.drain(Duration::from_secs(60))),
             3 => drop(self.shared.drain(Duration::ZERO, drop)),
             4 => self.settle(),
             _ => {
@@ -384,7 +384,7 @@ impl World {
         }
         self.bare.reclaim(drop);
         self.shared.reclaim(drop);
-        self.deferred.reclaim();
+        self.deletion_queue.reclaim();
         self.judge();
         let late = |truth: &Truth| truth.retired && !truth.dropped && !truth.tied;
         assert!(!self.things.iter().any(late), "nothing waits for nobody");
@@ -396,10 +396,10 @@ impl World {
             End::Tidy => self.keep_promises(),
             End::Lost => {
                 self.lost = true;
-                self.timelines.lose();
+                self.timelines.lose_device();
                 self.bare.drain(Duration::ZERO, drop);
                 self.shared.drain(Duration::ZERO, drop);
-                self.deferred.reclaim();
+                self.deletion_queue.reclaim();
                 self.judge();
             }
             End::Abrupt => {}
@@ -421,8 +421,8 @@ impl World {
             }
             let long = Duration::from_secs(60);
             let (bare, shared) = (self.bare.drain(long, drop), self.shared.drain(long, drop));
-            let deferred = self.deferred.drain(long);
-            assert_eq!(bare.pending + shared.pending + deferred.pending, 0, "{end:?}");
+            let deletion_queue = self.deletion_queue.drain(long);
+            assert_eq!(bare.pending + shared.pending + deletion_queue.pending, 0, "{end:?}");
         }
         self.judge();
         assert!(self.things.iter().all(|truth| truth.dropped), "{end:?}: everything goes");
@@ -447,12 +447,12 @@ impl World {
         let (mut owners, mut others): (Vec<_>, Vec<_>) =
             self.alive.drain(..).partition(|(_, handle)| matches!(handle, Handle::Owned(_)));
         others.drain(..).for_each(|(_, handle)| match handle {
-            Handle::Bare(thing) => self.deferred.retire(thing),
-            Handle::Shared(shared) => self.deferred.retire(shared),
+            Handle::Bare(thing) => self.deletion_queue.retire(thing),
+            Handle::Shared(shared) => self.deletion_queue.retire(shared),
             Handle::Owned(_) => unreachable!("it is among the owners"),
         });
-        let nobody = DeferredDrop::new(&self.tracker);
-        drop(core::mem::replace(&mut self.deferred, nobody));
+        let nobody = DeletionQueue::new(&self.tracker);
+        drop(core::mem::replace(&mut self.deletion_queue, nobody));
         self.judge();
         while !self.open.is_empty() || !owners.is_empty() {
             if self.random.one_in(2) {

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Mutex;
 use std::thread::scope;
 
-use allotment::lifetime::{DeferredDrop, RecordingId, RetireQueue};
+use allotment::lifetime::{DeletionQueue, RecordingId, ReleaseQueue};
 
 use crate::rig::{OTHER, QUEUE, Random, Rig, point, scaled};
 
@@ -20,8 +20,8 @@ fn submitted_twice(rig: &Rig) -> RecordingId {
 #[test]
 fn whichever_way_things_were_retired_they_go_in_that_order() {
     let rig = Rig::new(2);
-    let released = RetireQueue::new(&rig.tracker);
-    let (open, unknown) = (rig.tracker.record_owning("a frame"), submitted_twice(&rig));
+    let released = ReleaseQueue::new(&rig.tracker);
+    let (open, unknown) = (rig.tracker.record_explicit("a frame"), submitted_twice(&rig));
     released.retire(0);
     released.retire_with(open.id(), 1);
     released.retire(2);
@@ -30,7 +30,7 @@ fn whichever_way_things_were_retired_they_go_in_that_order() {
     released.retire_with(unknown, 5);
     released.retire_with(open.id(), 6);
     released.retire(7);
-    let discarded = rig.tracker.record_owning("discarded").id();
+    let discarded = rig.tracker.record_explicit("discarded").id();
     released.retire_with(discarded, 8);
     released.retire(9);
     rig.submit(open, QUEUE);
@@ -46,16 +46,16 @@ fn whichever_way_things_were_retired_they_go_in_that_order() {
 #[test]
 fn threads_that_retire_one_after_the_other_are_not_interleaved() {
     let rig = Rig::new(1);
-    let deferred = DeferredDrop::new(&rig.tracker);
+    let deletion_queue = DeletionQueue::new(&rig.tracker);
     let open = rig.tracker.record("open");
     for name in 0..200 {
-        let retire = || deferred.retire(rig.spy(name));
+        let retire = || deletion_queue.retire(rig.spy(name));
         // Threads have shards of their own, if several can run at once.
         scope(|scope| scope.spawn(retire).join().unwrap());
     }
-    assert_eq!(deferred.reclaim().count, 0);
+    assert_eq!(deletion_queue.reclaim().count, 0);
     drop(open);
-    assert_eq!(deferred.reclaim().count, 200);
+    assert_eq!(deletion_queue.reclaim().count, 200);
     assert_eq!(rig.dropped(), (0..200).collect::<Vec<_>>());
 }
 
@@ -63,7 +63,7 @@ fn threads_that_retire_one_after_the_other_are_not_interleaved() {
 fn what_is_ready_together_is_in_order_whatever_went_before() {
     for seed in 0..scaled(200) as u64 {
         let (rig, mut random) = (Rig::new(2), Random::new(seed));
-        let released = RetireQueue::new(&rig.tracker);
+        let released = ReleaseQueue::new(&rig.tracker);
         let (mut recordings, mut ids, mut submitted) = (Vec::new(), vec![submitted_twice(&rig)], [2, 0]);
         let mut came = 0;
         for name in 0..300_u32 {
@@ -122,7 +122,7 @@ fn what_is_ready_together_is_in_order_whatever_went_before() {
 fn what_follows_something_goes_after_it_while_threads_meet_in_shards() {
     let each = scaled(40_000) as u64;
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     // What a thread retires follows on what any thread has retired with the lock held.
     let (next, over) = (Mutex::new(0_u64), AtomicBool::new(false));
     let mut last = None;

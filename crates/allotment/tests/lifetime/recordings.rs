@@ -4,15 +4,15 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::catch_unwind;
 
-use allotment::lifetime::{DeferredDrop, Fate, Recording, RetireQueue};
+use allotment::lifetime::{DeletionQueue, Recording, RecordingStatus, ReleaseQueue};
 
 use crate::rig::{OTHER, QUEUE, Rig, point};
 
 #[test]
 fn a_deferred_recording_may_cross_frames_recorded_in_frame_1_submitted_in_frame_5() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
-    let deferred = rig.tracker.record("recorded in frame 1");
+    let released = ReleaseQueue::new(&rig.tracker);
+    let deletion_queue = rig.tracker.record("recorded in frame 1");
     released.retire(rig.spy(1));
     for frame in 2..=5 {
         let done = rig.run(QUEUE);
@@ -20,7 +20,7 @@ fn a_deferred_recording_may_cross_frames_recorded_in_frame_1_submitted_in_frame_
         rig.complete(done);
         assert_eq!(released.reclaim(drop).count, 0, "frame {frame}");
     }
-    let done = std::thread::scope(|scope| scope.spawn(|| rig.submit(deferred, QUEUE)).join().unwrap());
+    let done = std::thread::scope(|scope| scope.spawn(|| rig.submit(deletion_queue, QUEUE)).join().unwrap());
     assert_eq!(released.reclaim(drop).count, 0, "it runs");
     rig.complete(done);
     assert_eq!(released.reclaim(drop).count, 5);
@@ -30,7 +30,7 @@ fn a_deferred_recording_may_cross_frames_recorded_in_frame_1_submitted_in_frame_
 #[test]
 fn a_deferred_recording_that_is_dropped_lets_go_at_once() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let recording = rig.tracker.record("never submitted");
     released.retire(rig.spy(1));
     drop(recording);
@@ -40,7 +40,7 @@ fn a_deferred_recording_that_is_dropped_lets_go_at_once() {
 #[test]
 fn a_recording_that_was_opened_later_holds_nothing_back() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     released.retire(rig.spy(1));
     let _later = rig.tracker.record("opened later");
     assert_eq!(released.reclaim(drop).count, 1);
@@ -49,7 +49,7 @@ fn a_recording_that_was_opened_later_holds_nothing_back() {
 #[test]
 fn a_queue_with_no_work_pins_nothing_and_is_given_none() {
     let rig = Rig::new(2);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     for frame in 0..10 {
         let recording = rig.tracker.record("a frame");
         released.retire(rig.spy(frame));
@@ -65,7 +65,7 @@ fn a_queue_with_no_work_pins_nothing_and_is_given_none() {
 fn what_is_retired_waits_for_all_queues_whichever_is_done_first() {
     for first in [QUEUE, OTHER] {
         let rig = Rig::new(2);
-        let released = RetireQueue::new(&rig.tracker);
+        let released = ReleaseQueue::new(&rig.tracker);
         let (graphics, compute) = (rig.tracker.record("graphics"), rig.tracker.record("compute"));
         released.retire(rig.spy(1));
         let (graphics, compute) = (rig.submit(graphics, QUEUE), rig.submit(compute, OTHER));
@@ -80,7 +80,7 @@ fn what_is_retired_waits_for_all_queues_whichever_is_done_first() {
 #[test]
 fn what_is_tied_goes_with_its_own_queue_whatever_others_do() {
     let rig = Rig::new(2);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let _open = rig.tracker.record("open all the time");
     let (slow, fast) = (rig.run(QUEUE), rig.run(OTHER));
     released.retire_after(slow, rig.spy(1));
@@ -104,7 +104,7 @@ fn what_is_tied_goes_with_its_own_queue_whatever_others_do() {
 #[test]
 fn what_is_retired_with_a_recording_goes_with_it_and_with_nothing_else() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let _open = rig.tracker.record("open all the time");
 
     let discarded = rig.tracker.record("discarded");
@@ -133,7 +133,7 @@ fn what_is_retired_with_a_recording_goes_with_it_and_with_nothing_else() {
 #[test]
 fn what_is_retired_with_a_recording_that_is_kept_waits_for_all_that_it_was_submitted_as() {
     let rig = Rig::new(2);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let mut again = rig.tracker.record("submitted again and again");
     let mut submit =
         |queue| again.submit_and_keep(queue, |_| Ok::<_, ()>(rig.timelines.submit(queue))).unwrap();
@@ -143,10 +143,10 @@ fn what_is_retired_with_a_recording_that_is_kept_waits_for_all_that_it_was_submi
     rig.complete(second);
     rig.complete(first);
     assert_eq!(released.reclaim(drop).count, 0, "it may be submitted once more");
-    assert_eq!(rig.tracker.fate(again.id()), Fate::Open);
+    assert_eq!(rig.tracker.fate(again.id()), RecordingStatus::Open);
     let id = again.id();
     let last = rig.submit(again, QUEUE);
-    assert_eq!(rig.tracker.fate(id), Fate::Unknown);
+    assert_eq!(rig.tracker.fate(id), RecordingStatus::Unknown);
     assert_eq!(released.reclaim(drop).count, 0);
     rig.complete(last);
     assert_eq!(released.reclaim(drop).count, 2);
@@ -155,10 +155,10 @@ fn what_is_retired_with_a_recording_that_is_kept_waits_for_all_that_it_was_submi
 #[test]
 fn fates_are_remembered_for_a_while_and_then_forgotten_on_the_safe_side() {
     let rig = Rig::new(2);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let recording = rig.tracker.record("remembered");
     let id = recording.id();
-    assert_eq!(rig.tracker.fate(id), Fate::Open);
+    assert_eq!(rig.tracker.fate(id), RecordingStatus::Open);
     let done = rig.submit(recording, QUEUE);
     let discarded = rig.tracker.record("discarded");
     let discarded_id = discarded.id();
@@ -166,12 +166,12 @@ fn fates_are_remembered_for_a_while_and_then_forgotten_on_the_safe_side() {
     for _ in 0..63 {
         rig.run(OTHER);
     }
-    assert_eq!(rig.tracker.fate(id), Fate::Submitted(done));
-    assert_eq!(rig.tracker.fate(discarded_id), Fate::Discarded);
+    assert_eq!(rig.tracker.fate(id), RecordingStatus::Submitted(done));
+    assert_eq!(rig.tracker.fate(discarded_id), RecordingStatus::Discarded);
     for _ in 0..100 {
         rig.run(OTHER);
     }
-    assert_eq!([id, discarded_id].map(|id| rig.tracker.fate(id)), [Fate::Unknown; 2]);
+    assert_eq!([id, discarded_id].map(|id| rig.tracker.fate(id)), [RecordingStatus::Unknown; 2]);
     released.retire_with(id, rig.spy(1));
     rig.complete(done);
     assert_eq!(released.reclaim(drop).count, 0, "nobody knows that this was all");
@@ -182,30 +182,30 @@ fn fates_are_remembered_for_a_while_and_then_forgotten_on_the_safe_side() {
 #[test]
 fn a_submission_that_fails_leaves_the_recording_as_it_was() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let recording = rig.tracker.record("refused once");
     let id = recording.id();
     released.retire_with(id, rig.spy(1));
     released.retire(rig.spy(2));
     let refused = recording.submit(QUEUE, |_| Err("no memory")).unwrap_err();
     assert_eq!(refused.error, "no memory");
-    assert_eq!((refused.recording.id(), rig.tracker.fate(id)), (id, Fate::Open));
+    assert_eq!((refused.recording.id(), rig.tracker.fate(id)), (id, RecordingStatus::Open));
     assert_eq!(released.reclaim(drop).count, 0);
     let done = rig.submit(refused.recording, QUEUE);
-    assert_eq!(rig.tracker.fate(id), Fate::Submitted(done));
+    assert_eq!(rig.tracker.fate(id), RecordingStatus::Submitted(done));
     rig.complete(done);
     assert_eq!(released.reclaim(drop).count, 2);
 
     let recording = rig.tracker.record("refused and dropped");
     let id = recording.id();
     drop(recording.submit(QUEUE, |_| Err(())));
-    assert_eq!(rig.tracker.fate(id), Fate::Discarded);
+    assert_eq!(rig.tracker.fate(id), RecordingStatus::Discarded);
 }
 
 #[test]
 fn a_submission_that_panics_counts_as_one_that_a_queue_may_have() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let recording = rig.tracker.record("submitted, and then a panic");
     let id = recording.id();
     released.retire_with(id, rig.spy(1));
@@ -214,7 +214,7 @@ fn a_submission_that_panics_counts_as_one_that_a_queue_may_have() {
         panic!("on purpose")
     };
     catch_unwind(AssertUnwindSafe(|| recording.submit(QUEUE, submit))).unwrap_err();
-    assert_eq!(rig.tracker.fate(id), Fate::Unknown);
+    assert_eq!(rig.tracker.fate(id), RecordingStatus::Unknown);
     assert_eq!(rig.tracker.statistics().open, 0);
     assert_eq!(released.reclaim(drop).count, 0, "the queue has it");
     rig.complete_all();
@@ -232,7 +232,7 @@ fn what_a_panic_may_have_submitted_is_not_forgotten_when_the_recording_is_used_o
     for then in [Then::Refused, Then::SubmittedElsewhere] {
         for together in [false, true] {
             let rig = Rig::new(2);
-            let released = RetireQueue::new(&rig.tracker);
+            let released = ReleaseQueue::new(&rig.tracker);
             let mut recordings = vec![rig.tracker.record("used on after a panic")];
             let id = recordings[0].id();
             let submit = |_| -> Result<_, ()> {
@@ -260,13 +260,13 @@ fn what_a_panic_may_have_submitted_is_not_forgotten_when_the_recording_is_used_o
 #[test]
 fn recordings_are_submitted_together_or_not_at_all() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let mut recordings: Vec<_> = (0..3).map(|_| rig.tracker.record("one of three")).collect();
     let ids: Vec<_> = recordings.iter().map(Recording::id).collect();
     ids.iter().zip(1..).for_each(|(id, name)| released.retire_with(*id, rig.spy(name)));
     Recording::submit_together(&mut recordings, QUEUE, |_| Err(())).unwrap_err();
     assert_eq!(recordings.len(), 3);
-    assert!(ids.iter().all(|id| rig.tracker.fate(*id) == Fate::Open));
+    assert!(ids.iter().all(|id| rig.tracker.fate(*id) == RecordingStatus::Open));
     let submits = AtomicU32::new(0);
     let submit = |_| {
         submits.fetch_add(1, Ordering::Relaxed);
@@ -274,7 +274,7 @@ fn recordings_are_submitted_together_or_not_at_all() {
     };
     let done = Recording::submit_together(&mut recordings, QUEUE, submit).unwrap();
     assert_eq!((recordings.len(), submits.into_inner()), (0, 1));
-    assert!(ids.iter().all(|id| rig.tracker.fate(*id) == Fate::Submitted(done)));
+    assert!(ids.iter().all(|id| rig.tracker.fate(*id) == RecordingStatus::Submitted(done)));
     assert_eq!(released.reclaim(drop).count, 0);
     rig.complete(done);
     assert_eq!(released.reclaim(drop).count, 3);
@@ -283,20 +283,20 @@ fn recordings_are_submitted_together_or_not_at_all() {
 #[test]
 fn an_owning_recording_holds_back_what_it_keeps_and_nothing_else() {
     let rig = Rig::new(1);
-    let deferred = DeferredDrop::new(&rig.tracker);
-    let owning = rig.tracker.record_owning("open for minutes");
-    let shared = std::sync::Arc::new(deferred.own(rig.spy(1)));
-    deferred.keep(&owning, &shared);
+    let deletion_queue = DeletionQueue::new(&rig.tracker);
+    let owning = rig.tracker.record_explicit("open for minutes");
+    let shared = std::sync::Arc::new(deletion_queue.own(rig.spy(1)));
+    deletion_queue.keep(&owning, &shared);
     drop(shared);
-    deferred.retire(rig.spy(2));
-    deferred.reclaim();
+    deletion_queue.retire(rig.spy(2));
+    deletion_queue.reclaim();
     assert_eq!(rig.dropped(), [2]);
     let done = rig.submit(owning, QUEUE);
-    deferred.reclaim();
+    deletion_queue.reclaim();
     assert_eq!(rig.dropped(), [2]);
     rig.complete(done);
     // The owner goes, which retires what it owns.
-    deferred.reclaim();
-    deferred.reclaim();
+    deletion_queue.reclaim();
+    deletion_queue.reclaim();
     assert_eq!(rig.dropped(), [2, 1]);
 }

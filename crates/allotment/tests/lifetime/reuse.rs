@@ -4,7 +4,7 @@ use core::num::NonZero;
 use core::time::Duration;
 
 use allotment::device::DeviceError;
-use allotment::lifetime::{FramePacer, Recycler};
+use allotment::lifetime::{FramesInFlight, Recycler};
 
 use crate::rig::{OTHER, QUEUE, Rig, point};
 
@@ -78,7 +78,7 @@ fn what_comes_back_beyond_the_bound_is_dropped() {
 #[test]
 fn no_more_frames_are_in_flight_than_may_be() {
     let rig = Rig::new(2);
-    let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(2).unwrap());
+    let mut pacer = FramesInFlight::new(&rig.tracker, NonZero::new(2).unwrap());
     let mut ends = Vec::new();
     for frame in 0..2_u64 {
         assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
@@ -109,7 +109,7 @@ fn no_more_frames_are_in_flight_than_may_be() {
 #[test]
 fn a_wait_that_is_too_short_is_an_error_that_says_what_was_waited_for_and_how_long() {
     let rig = Rig::new(2);
-    let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(1).unwrap());
+    let mut pacer = FramesInFlight::new(&rig.tracker, NonZero::new(1).unwrap());
     let (first, second) = (rig.run(QUEUE), rig.run(OTHER));
     pacer.end();
     rig.complete(first);
@@ -130,10 +130,10 @@ fn a_wait_that_is_too_short_is_an_error_that_says_what_was_waited_for_and_how_lo
 #[test]
 fn frames_end_with_the_device() {
     let rig = Rig::new(1);
-    let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(1).unwrap());
+    let mut pacer = FramesInFlight::new(&rig.tracker, NonZero::new(1).unwrap());
     rig.run(QUEUE);
     pacer.end();
-    rig.timelines.lose();
+    rig.timelines.lose_device();
     assert_eq!(pacer.begin(Duration::from_secs(60)), Err(DeviceError::Lost));
 }
 
@@ -141,7 +141,7 @@ fn frames_end_with_the_device() {
 fn bounds_that_nothing_ever_meets_cost_nothing() {
     let rig = Rig::new(1);
     for most in [1 << 44, usize::MAX] {
-        let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(most).unwrap());
+        let mut pacer = FramesInFlight::new(&rig.tracker, NonZero::new(most).unwrap());
         for frame in 0..100 {
             assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
             assert_eq!(pacer.slot(), frame);

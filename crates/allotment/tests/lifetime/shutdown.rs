@@ -4,10 +4,10 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Arc, Barrier, Mutex};
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{Device, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
 use allotment::lifetime::{
-    DeferredDrop, ManualTimelines, Owned, Progress, Recording, RetireQueue, SubmissionTracker, Timelines,
+    DeletionQueue, ManualTimelines, Owned, Progress, Recording, ReleaseQueue, SubmissionTracker, Timelines,
 };
 
 use crate::rig::{QUEUE, Rig, scaled};
@@ -15,13 +15,13 @@ use crate::rig::{QUEUE, Rig, scaled};
 #[test]
 fn drain_reports_what_is_left_and_which_recording_holds_it() {
     let rig = Rig::new(1);
-    let deferred = DeferredDrop::new(&rig.tracker);
-    deferred.retire(rig.spy(1));
+    let deletion_queue = DeletionQueue::new(&rig.tracker);
+    deletion_queue.retire(rig.spy(1));
     let forgotten = rig.tracker.record("the one that somebody forgot");
     let _later = rig.tracker.record("a later one");
-    deferred.retire_sized(rig.spy(2), 100);
-    deferred.retire_sized(rig.spy(3), 20);
-    let left = deferred.drain(Duration::from_secs(60));
+    deletion_queue.retire_sized(rig.spy(2), 100);
+    deletion_queue.retire_sized(rig.spy(3), 20);
+    let left = deletion_queue.drain(Duration::from_secs(60));
     assert_eq!((left.pending, left.bytes, left.reclaimed.count), (2, 120, 1));
     let statistics = rig.tracker.statistics();
     assert_eq!(statistics.longest_open.unwrap().label, "the one that somebody forgot");
@@ -31,10 +31,10 @@ fn drain_reports_what_is_left_and_which_recording_holds_it() {
 
 #[test]
 fn drain_waits_for_the_gpu_and_for_no_recording() {
-    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&tracker);
+    let released = ReleaseQueue::new(&tracker);
     device.set_latency(Duration::from_millis(30));
     let recording = tracker.record("takes its time");
     released.retire(rig.spy(1));
@@ -86,7 +86,7 @@ fn drain_misses_nothing_where_a_recording_is_closed_meanwhile() {
     let (timelines, waiting) = (ManualTimelines::new(1), Arc::default());
     let eventful = Eventful { timelines: timelines.clone(), recording: Arc::clone(&waiting) };
     let tracker = SubmissionTracker::new(eventful).unwrap();
-    let released = RetireQueue::new(&tracker);
+    let released = ReleaseQueue::new(&tracker);
     // Something in flight, so that there is something to ask for.
     tracker.record("in flight").submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
     *waiting.lock().unwrap() = Some(tracker.record("closed by somebody else"));
@@ -97,7 +97,7 @@ fn drain_misses_nothing_where_a_recording_is_closed_meanwhile() {
 #[test]
 fn a_retire_queue_that_ends_drops_what_it_may_and_the_rest_when_recordings_close() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     released.retire(rig.spy(1));
     let open = rig.tracker.record("open");
     released.retire(rig.spy(2));
@@ -110,11 +110,11 @@ fn a_retire_queue_that_ends_drops_what_it_may_and_the_rest_when_recordings_close
 
 #[test]
 fn what_a_worker_drops_while_the_last_deletion_queue_waits_goes_with_its_recording() {
-    let device = HostDevice::new(Profile::named("integrated").unwrap());
+    let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     device.set_latency(Duration::from_millis(30));
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
-    let (rig, deferred) = (Rig::new(1), DeferredDrop::new(&tracker));
-    let (first, second) = (deferred.own(rig.spy(1)), deferred.own(rig.spy(2)));
+    let (rig, deletion_queue) = (Rig::new(1), DeletionQueue::new(&tracker));
+    let (first, second) = (deletion_queue.own(rig.spy(1)), deletion_queue.own(rig.spy(2)));
     let submit = |recording: Recording| {
         let work = Submission::default();
         // SAFETY: there is nothing in it.
@@ -123,7 +123,7 @@ fn what_a_worker_drops_while_the_last_deletion_queue_waits_goes_with_its_recordi
     let recording = tracker.record("frame 1");
     drop(first);
     submit(recording);
-    let ender = std::thread::spawn(move || drop(deferred));
+    let ender = std::thread::spawn(move || drop(deletion_queue));
     // It waits for frame 1 now; a worker goes on for a frame.
     std::thread::sleep(Duration::from_millis(5));
     let recording = tracker.record("frame 2");
@@ -148,7 +148,7 @@ fn a_queue_that_ends_while_another_thread_closes_recordings_loses_nothing() {
             }
         });
         for _ in 0..rounds {
-            let released = RetireQueue::new(&rig.tracker);
+            let released = ReleaseQueue::new(&rig.tracker);
             released.retire(rig.spy(1));
             drop(released);
         }
@@ -164,10 +164,10 @@ fn what_a_queue_has_left_that_the_gpu_is_late_with_is_looked_at_again() {
     let looks: [(&str, Look); 5] = [
         ("poll", |rig| rig.tracker.poll()),
         ("a recording that is closed", |rig| drop(rig.tracker.record("a later one"))),
-        ("another retire queue", |rig| _ = RetireQueue::<u32>::new(&rig.tracker).reclaim(drop)),
-        ("another deletion queue", |rig| _ = DeferredDrop::new(&rig.tracker).reclaim()),
+        ("another retire queue", |rig| _ = ReleaseQueue::<u32>::new(&rig.tracker).reclaim(drop)),
+        ("another deletion queue", |rig| _ = DeletionQueue::new(&rig.tracker).reclaim()),
         ("another queue that ends", |rig| {
-            let other = RetireQueue::new(&rig.tracker);
+            let other = ReleaseQueue::new(&rig.tracker);
             let open = rig.tracker.record("closed last");
             other.retire(0);
             drop(other);
@@ -176,13 +176,13 @@ fn what_a_queue_has_left_that_the_gpu_is_late_with_is_looked_at_again() {
     ];
     for (name, look) in looks {
         let rig = Rig::new(1);
-        let (released, deferred) = (RetireQueue::new(&rig.tracker), DeferredDrop::new(&rig.tracker));
+        let (released, deletion_queue) = (ReleaseQueue::new(&rig.tracker), DeletionQueue::new(&rig.tracker));
         let late = rig.run(QUEUE);
         released.retire(rig.spy(1));
-        deferred.retire(rig.spy(2));
+        deletion_queue.retire(rig.spy(2));
         // Time passes at once on these timelines: the GPU is later than the end waits.
         drop(released);
-        drop(deferred);
+        drop(deletion_queue);
         look(&rig);
         assert_eq!(rig.dropped(), [], "{name}: the queue has it");
         rig.complete(late);
@@ -225,8 +225,8 @@ fn the_last_handle_of_a_tracker_waits_for_a_gpu_that_comes_on_and_for_no_other()
     for hangs in [false, true] {
         let (rig, timelines) = (Rig::new(1), ManualTimelines::new(1));
         let tracker = SubmissionTracker::new(Slow { timelines: timelines.clone(), hangs }).unwrap();
-        let released = RetireQueue::new(&tracker);
-        let owned = DeferredDrop::new(&tracker).own(rig.spy(2));
+        let released = ReleaseQueue::new(&tracker);
+        let owned = DeletionQueue::new(&tracker).own(rig.spy(2));
         for _ in 0..20 {
             tracker.record("slow").submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
         }
@@ -249,14 +249,14 @@ struct Chain {
 #[test]
 fn a_long_chain_of_owners_that_ends_late_needs_no_deep_stack() {
     let rig = Rig::new(1);
-    let deferred = DeferredDrop::new(&rig.tracker);
-    let mut chain = deferred.own(Chain { next: None });
+    let deletion_queue = DeletionQueue::new(&rig.tracker);
+    let mut chain = deletion_queue.own(Chain { next: None });
     for _ in 0..20_000 {
-        chain = deferred.own(Chain { next: Some(Box::new(chain)) });
+        chain = deletion_queue.own(Chain { next: Some(Box::new(chain)) });
     }
     let depth = core::iter::successors(Some(&chain), |chain| chain.next.as_deref()).count();
     assert_eq!(depth, 20_001);
-    drop(deferred);
+    drop(deletion_queue);
     drop(chain);
 }
 
@@ -282,11 +282,11 @@ fn a_recording_of_another_tracker_is_not_taken_for_one_of_this() {
     let (rig, other) = (Rig::new(1), Rig::new(1));
     // The same slot and number there and here; here it is over.
     let (mine, foreign) = (rig.tracker.record("mine"), other.tracker.record("of another device"));
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     released.retire_with(foreign.id(), rig.spy(1));
     drop(mine);
     assert_eq!(released.reclaim(drop).count, 0);
-    assert_eq!(rig.tracker.fate(foreign.id()), allotment::lifetime::Fate::Foreign);
+    assert_eq!(rig.tracker.fate(foreign.id()), allotment::lifetime::RecordingStatus::Foreign);
     // It never goes: nobody here knows when it may.
     drop(foreign);
     assert_eq!(released.reclaim(drop).count, 0);
@@ -296,24 +296,25 @@ fn a_recording_of_another_tracker_is_not_taken_for_one_of_this() {
 #[test]
 fn a_point_of_a_queue_that_does_not_exist_is_never_reached() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     for queue in [1, 15, 16, 200] {
         let point = TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(1) };
         released.retire_after(point, rig.spy(1));
     }
     assert_eq!(released.reclaim(drop).count, 0);
-    rig.timelines.lose();
+    rig.timelines.lose_device();
     assert_eq!(released.reclaim(drop).count, 4, "but on a lost device everything is over");
 }
 
 #[test]
 fn a_late_handle_is_harmless() {
     let rig = Rig::new(1);
-    let deferred = DeferredDrop::new(&rig.tracker);
-    let (first, second) = (deferred.own(rig.spy(1)), deferred.own(String::from("of another type")));
-    let (with, shared) = (deferred.own(rig.spy(2)), Arc::new(deferred.own(rig.spy(3))));
-    drop(deferred.clone());
-    drop(deferred);
+    let deletion_queue = DeletionQueue::new(&rig.tracker);
+    let (first, second) =
+        (deletion_queue.own(rig.spy(1)), deletion_queue.own(String::from("of another type")));
+    let (with, shared) = (deletion_queue.own(rig.spy(2)), Arc::new(deletion_queue.own(rig.spy(3))));
+    drop(deletion_queue.clone());
+    drop(deletion_queue);
     drop(first);
     assert_eq!(rig.dropped(), [1], "at once, since nothing is open");
     let recording = rig.tracker.record("opened after the end");
@@ -330,11 +331,11 @@ fn a_late_handle_is_harmless() {
 fn recordings_that_outlive_the_end_let_go_when_they_are_closed() {
     for submitted in [false, true] {
         let rig = Rig::new(1);
-        let deferred = DeferredDrop::new(&rig.tracker);
-        let (first, second) = (rig.tracker.record("first"), rig.tracker.record_owning("second"));
-        deferred.retire(rig.spy(1));
-        deferred.retire_with(second.id(), rig.spy(2));
-        drop(deferred);
+        let deletion_queue = DeletionQueue::new(&rig.tracker);
+        let (first, second) = (rig.tracker.record("first"), rig.tracker.record_explicit("second"));
+        deletion_queue.retire(rig.spy(1));
+        deletion_queue.retire_with(second.id(), rig.spy(2));
+        drop(deletion_queue);
         assert_eq!(rig.dropped(), []);
         let close = |recording: Recording| {
             if !submitted {
@@ -356,17 +357,17 @@ fn recordings_that_outlive_the_end_let_go_when_they_are_closed() {
 
 #[test]
 fn the_end_waits_for_the_gpu() {
-    let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let rig = Rig::new(1);
-    let deferred = DeferredDrop::new(&tracker);
+    let deletion_queue = DeletionQueue::new(&tracker);
     device.set_latency(Duration::from_millis(30));
     let recording = tracker.record("takes its time");
-    deferred.retire(rig.spy(1));
+    deletion_queue.retire(rig.spy(1));
     let work = Submission::default();
     // SAFETY: there is nothing in it.
     recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) }).unwrap();
-    drop(deferred);
+    drop(deletion_queue);
     assert_eq!(rig.dropped(), [1]);
 }
 
@@ -375,18 +376,18 @@ fn whoever_comes_last_drops_everything_once() {
     // The end, the last recording and the last owners, each on a thread of its own, at once.
     for round in 0..scaled(3000) {
         let rig = Rig::new(1);
-        let deferred = DeferredDrop::new(&rig.tracker);
+        let deletion_queue = DeletionQueue::new(&rig.tracker);
         let recordings = [(); 3].map(|()| rig.tracker.record("closed at the end"));
-        let owning = rig.tracker.record_owning("closed at the end, too");
-        deferred.retire(rig.spy(1));
-        deferred.retire_with(owning.id(), rig.spy(2));
-        let owner = deferred.own(rig.spy(3));
-        let last = deferred.own(rig.spy(4));
+        let owning = rig.tracker.record_explicit("closed at the end, too");
+        deletion_queue.retire(rig.spy(1));
+        deletion_queue.retire_with(owning.id(), rig.spy(2));
+        let owner = deletion_queue.own(rig.spy(3));
+        let last = deletion_queue.own(rig.spy(4));
         let start = Barrier::new(3);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 start.wait();
-                drop(deferred);
+                drop(deletion_queue);
             });
             scope.spawn(|| {
                 start.wait();

@@ -4,7 +4,7 @@ use core::num::NonZero;
 use core::time::Duration;
 
 use allotment::device::TimelineValue;
-use allotment::lifetime::{DeferredDrop, FramePacer, Recording, Recycler, RetireQueue};
+use allotment::lifetime::{DeletionQueue, FramesInFlight, Recording, Recycler, ReleaseQueue};
 
 use crate::counting;
 use crate::rig::{OTHER, QUEUE, Rig};
@@ -39,7 +39,7 @@ fn submit(rig: &Rig, recording: Recording, i: usize) {
 #[test]
 fn retiring_and_reclaiming_allocate_nothing() {
     let rig = Rig::new(2);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let spent = cost(&rig, |i| {
         let (first, second) = (rig.tracker.record("first"), rig.tracker.record("second"));
         (0..50).for_each(|item| released.retire(item));
@@ -55,9 +55,9 @@ fn retiring_and_reclaiming_allocate_nothing() {
 #[test]
 fn retiring_with_a_recording_or_a_point_allocates_nothing() {
     let rig = Rig::new(2);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let spent = cost(&rig, |i| {
-        let mut recording = rig.tracker.record_owning("a frame");
+        let mut recording = rig.tracker.record_explicit("a frame");
         (0..20).for_each(|item| released.retire_with(recording.id(), item));
         if i % 5 == 0 {
             recording.submit_and_keep(OTHER, |_| Ok::<_, ()>(rig.timelines.submit(OTHER))).unwrap();
@@ -90,28 +90,28 @@ fn recordings_allocate_nothing() {
 #[test]
 fn owners_of_several_types_allocate_nothing_but_what_they_own() {
     let rig = Rig::new(2);
-    let deferred = DeferredDrop::new(&rig.tracker);
+    let deletion_queue = DeletionQueue::new(&rig.tracker);
     let shared = std::sync::Arc::new(7);
     let spent = cost(&rig, |i| {
         let recording = rig.tracker.record("a frame");
-        drop(deferred.own([1_u8; 200]));
-        drop(deferred.own_sized(2_u64, 8));
+        drop(deletion_queue.own([1_u8; 200]));
+        drop(deletion_queue.own_sized(2_u64, 8));
         // SAFETY: a number is used by nobody.
-        unsafe { deferred.own(3_u16).retire_with(recording.id()) };
-        deferred.keep(&recording, &shared);
-        deferred.retire((4_u8, 5_u64));
+        unsafe { deletion_queue.own(3_u16).retire_with(recording.id()) };
+        deletion_queue.keep(&recording, &shared);
+        deletion_queue.retire((4_u8, 5_u64));
         submit(&rig, recording, i);
-        deferred.reclaim();
+        deletion_queue.reclaim();
     });
     assert_eq!(spent, 0);
-    assert!(deferred.statistics().reclaimed.count > 4 * FRAMES as u64);
+    assert!(deletion_queue.statistics().reclaimed.count > 4 * FRAMES as u64);
 }
 
 #[test]
 fn recycling_and_pacing_allocate_nothing() {
     let rig = Rig::new(2);
     let lists = Recycler::new(&rig.tracker, 4);
-    let mut pacer = FramePacer::new(&rig.tracker, NonZero::new(3).unwrap());
+    let mut pacer = FramesInFlight::new(&rig.tracker, NonZero::new(3).unwrap());
     let spent = cost(&rig, |i| {
         assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
         let recording = rig.tracker.record("a frame");
@@ -145,7 +145,7 @@ fn cost_of_a_change(rig: &Rig, reclaim: impl Fn(), retire: impl Fn(&Recording)) 
 #[test]
 fn a_queue_that_is_quick_for_once_and_late_again_makes_no_list_grow() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let reclaim = || _ = released.reclaim(drop);
     let spent = cost_of_a_change(&rig, reclaim, |_| (0..50).for_each(|item| released.retire(item)));
     assert_eq!(spent, 0);
@@ -154,7 +154,7 @@ fn a_queue_that_is_quick_for_once_and_late_again_makes_no_list_grow() {
 #[test]
 fn a_queue_that_is_quick_for_once_and_late_again_makes_no_list_of_what_is_tied_grow() {
     let rig = Rig::new(1);
-    let released = RetireQueue::new(&rig.tracker);
+    let released = ReleaseQueue::new(&rig.tracker);
     let reclaim = || _ = released.reclaim(drop);
     let spent = cost_of_a_change(&rig, reclaim, |recording| {
         (0..50).for_each(|item| released.retire_with(recording.id(), item));

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::scope;
 
 use allotment::device::{QueueIndex, TimelineValue};
-use allotment::lifetime::{DeferredDrop, ManualTimelines, Owned, Recording, RetireQueue, SubmissionTracker};
+use allotment::lifetime::{
+    DeletionQueue, ManualTimelines, Owned, Recording, ReleaseQueue, SubmissionTracker,
+};
 
 use crate::rig::{Random, scaled};
 
@@ -84,8 +86,8 @@ struct InFlight {
 struct World {
     timelines: ManualTimelines,
     tracker: SubmissionTracker,
-    released: RetireQueue<Thing>,
-    deferred: DeferredDrop,
+    released: ReleaseQueue<Thing>,
+    deletion_queue: DeletionQueue,
     things: Mutex<Vec<Handle>>,
     waiting: Mutex<Vec<Waiting>>,
     queues: [Mutex<InFlight>; QUEUES],
@@ -104,8 +106,8 @@ impl World {
         let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
         let world = Self {
             timelines,
-            released: RetireQueue::new(&tracker),
-            deferred: DeferredDrop::new(&tracker),
+            released: ReleaseQueue::new(&tracker),
+            deletion_queue: DeletionQueue::new(&tracker),
             tracker,
             things: Mutex::default(),
             waiting: Mutex::default(),
@@ -125,8 +127,8 @@ impl World {
     fn make(&self, i: usize) -> Handle {
         match i % 3 {
             0 => Handle::Bare(self.thing()),
-            1 => Handle::Owned(self.deferred.own(self.thing())),
-            _ => Handle::Shared(Arc::new(self.deferred.own(self.thing()))),
+            1 => Handle::Owned(self.deletion_queue.own(self.thing())),
+            _ => Handle::Shared(Arc::new(self.deletion_queue.own(self.thing()))),
         }
     }
 
@@ -134,13 +136,13 @@ impl World {
     fn record(&self, random: &mut Random) -> Waiting {
         let owning = random.one_in(4);
         let recording =
-            if owning { self.tracker.record_owning("owning") } else { self.tracker.record("holding") };
+            if owning { self.tracker.record_explicit("owning") } else { self.tracker.record("holding") };
         let mut uses = Vec::new();
         for _ in 0..1 + random.below(4) {
             let things = self.things.lock().unwrap();
             let handle = &things[random.below(SHARED)];
             match handle {
-                Handle::Shared(shared) if owning => self.deferred.keep(&recording, shared),
+                Handle::Shared(shared) if owning => self.deletion_queue.keep(&recording, shared),
                 // What it cannot keep it must not use.
                 _ if owning => continue,
                 _ => {}
@@ -155,8 +157,8 @@ impl World {
         match random.below(3) {
             0 => self.released.retire_with(recording.id(), own),
             // SAFETY: what it counts tells whether anybody else uses it.
-            1 => unsafe { self.deferred.own(own).retire_with(recording.id()) },
-            _ if owning => self.deferred.retire_with(recording.id(), own),
+            1 => unsafe { self.deletion_queue.own(own).retire_with(recording.id()) },
+            _ if owning => self.deletion_queue.retire_with(recording.id(), own),
             _ => self.released.retire(own),
         }
         Waiting { recording, uses }
@@ -205,7 +207,7 @@ impl World {
         let old = core::mem::replace(&mut self.things.lock().unwrap()[which], new);
         match old {
             Handle::Bare(thing) if random.one_in(2) => self.released.retire(thing),
-            Handle::Bare(thing) => self.deferred.retire(thing),
+            Handle::Bare(thing) => self.deletion_queue.retire(thing),
             Handle::Owned(owned) => drop(owned),
             Handle::Shared(shared) => drop(shared),
         }
@@ -233,7 +235,7 @@ impl World {
                 }
                 6..14 => self.replace(&mut random),
                 14 => drop(self.released.reclaim(drop)),
-                _ => drop(self.deferred.reclaim()),
+                _ => drop(self.deletion_queue.reclaim()),
             }
         }
     }
@@ -266,13 +268,13 @@ impl World {
     }
 
     /// The device goes, with all that is in flight.
-    fn lose(&self) {
+    fn lose_device(&self) {
         let mut queues = self.queues.each_ref().map(|queue| queue.lock().unwrap());
         for in_flight in &mut queues {
             in_flight.lost = true;
             in_flight.submissions.drain(..).for_each(|(_, uses)| forget(uses));
         }
-        self.timelines.lose();
+        self.timelines.lose_device();
     }
 }
 
@@ -288,7 +290,7 @@ fn eight_threads(rounds: usize, is_lost: bool) {
             while world.counts.dropped.load(Relaxed) < rounds as u64 {
                 std::thread::yield_now();
             }
-            world.lose();
+            world.lose_device();
         }
         let joined: Vec<_> = workers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         // Before anything is unwrapped, or the GPU would play for ever.
@@ -301,14 +303,14 @@ fn eight_threads(rounds: usize, is_lost: bool) {
     }
     for handle in world.things.into_inner().unwrap() {
         match handle {
-            Handle::Bare(thing) => world.deferred.retire(thing),
+            Handle::Bare(thing) => world.deletion_queue.retire(thing),
             Handle::Owned(owned) => drop(owned),
             Handle::Shared(shared) => drop(shared),
         }
     }
     let long = Duration::from_secs(60);
     assert_eq!(world.released.drain(long, drop).pending, 0);
-    assert_eq!(world.deferred.drain(long).pending, 0);
+    assert_eq!(world.deletion_queue.drain(long).pending, 0);
     let Counts { made, dropped, dropped_in_use } = &*world.counts;
     let [made, dropped, dropped_in_use] = [made, dropped, dropped_in_use].map(|count| count.load(Acquire));
     println!("{made} things, {dropped} dropped");
@@ -335,10 +337,10 @@ fn owners_that_are_dropped_on_many_threads_while_everything_ends_go_once() {
         let timelines = ManualTimelines::new(1);
         let tracker = SubmissionTracker::new(timelines).unwrap();
         let counts = Arc::new(Counts::default());
-        let deferred = DeferredDrop::new(&tracker);
+        let deletion_queue = DeletionQueue::new(&tracker);
         let own = |_| {
             counts.made.fetch_add(1, AcqRel);
-            deferred.own(Thing { uses: Arc::default(), counts: Arc::clone(&counts) })
+            deletion_queue.own(Thing { uses: Arc::default(), counts: Arc::clone(&counts) })
         };
         let owners: Vec<Vec<_>> = (0..4).map(|_| (0..20).map(own).collect()).collect();
         scope(|scope| {
@@ -357,7 +359,7 @@ fn owners_that_are_dropped_on_many_threads_while_everything_ends_go_once() {
                     }
                 });
             }
-            scope.spawn(move || drop(deferred));
+            scope.spawn(move || drop(deletion_queue));
         });
         let [made, dropped] = [&counts.made, &counts.dropped].map(|count| count.load(Acquire));
         assert_eq!(made, dropped, "round {round}");

@@ -1,6 +1,6 @@
 //! One large buffer: written and read by the CPU where it is, or copied whole.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 
 use super::ours::Ours;
 use super::{Bench, OwnWay};
@@ -11,10 +11,10 @@ use crate::vulkan::Transfer;
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     let mut ways = Vec::new();
     let size = bench.size();
-    let device = Ours::new(bench, Intent::Device, size)?;
+    let device = Ours::new(bench, MemoryUsage::GpuOnly, size)?;
     let mut transfer = Transfer::new(bench.gpu)?;
 
-    let near = Ours::new(bench, Intent::DeviceHostWrite, size)?;
+    let near = Ours::new(bench, MemoryUsage::DeviceUpload, size)?;
     if near.is_mapped_device_memory() {
         let (index, limit) = (near.memory_type(), bench.limit(near.memory_type(), |row| Some(row.write)));
         let source = &bench.source;
@@ -27,7 +27,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     }
     drop(near);
 
-    let up = Ours::new(bench, Intent::Upload, size)?;
+    let up = Ours::new(bench, MemoryUsage::Upload, size)?;
     up.write(0, &bench.source)?;
     let limit = bench.limit(up.memory_type(), |row| row.to_device);
     ways.extend(bench.way("copy to device, submit", up.memory_type(), limit, || bench.copy(&up, &device))?);
@@ -37,7 +37,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     })?);
     drop(up);
 
-    let down = Ours::new(bench, Intent::Readback, size)?;
+    let down = Ours::new(bench, MemoryUsage::Readback, size)?;
     let index = down.memory_type();
     let limit = bench.limit(index, |row| row.from_device);
     ways.extend(bench.way("copy from device, submit", index, limit, || bench.copy(&device, &down))?);

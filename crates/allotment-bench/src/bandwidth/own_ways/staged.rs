@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::TimelineValue;
 
 use super::ours::Ours;
@@ -15,8 +15,8 @@ use crate::failure::Failure;
 const CHUNK: usize = 4 << 20;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
-    let staging = Ours::new(bench, Intent::Upload, 2 * CHUNK as u64)?;
-    let device = Ours::new(bench, Intent::Device, bench.size())?;
+    let staging = Ours::new(bench, MemoryUsage::Upload, 2 * CHUNK as u64)?;
+    let device = Ours::new(bench, MemoryUsage::GpuOnly, bench.size())?;
     let index = staging.memory_type();
     // The slower of its two steps is what an upload can reach.
     let limit = bench.limit(index, |row| row.to_device.map(|copy| copy.min(row.write)));
@@ -27,7 +27,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
         upload(bench, &staging, &device, |at, chunk| staging.write_by_address(at, chunk))
     })?;
 
-    let back = Ours::new(bench, Intent::Readback, bench.size())?;
+    let back = Ours::new(bench, MemoryUsage::Readback, bench.size())?;
     bench.copy(&device, &back)?;
     let mut target = vec![0xff; bench.source.len()];
     back.read(&mut target)?;

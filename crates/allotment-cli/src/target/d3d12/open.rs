@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::ImageDesc;
 use allotment::device::d3d12::Device;
 use allotment_headless::Messages;
@@ -17,8 +17,8 @@ use crate::target::recorded::Uses;
 /// Opens a device of the kind that is wanted.
 pub(in crate::target) fn open(wanted: &Wanted) -> Result<Driver<Headless>, Failure> {
     let gpu = wanted.gpu.as_deref();
-    let desc = HeadlessDesc::default().on(driver::choice(gpu));
-    let desc = if wanted.validate { desc.validated() } else { desc };
+    let desc = HeadlessDesc::default().with_device(driver::choice(gpu));
+    let desc = if wanted.validate { desc.with_validation() } else { desc };
     let headless = Headless::open(&desc).map_err(|error| not_opened(&error, gpu))?;
     if wanted.validate && headless.messages().is_none() {
         return Err(Failure::NoDevice(NO_DEBUG_LAYER.to_owned()));
@@ -58,7 +58,7 @@ impl Open for Headless {
         self.messages()
     }
 
-    fn sample_image(intent: Intent) -> ImageDesc {
-        resources::sample_image(intent)
+    fn sample_image(memory_usage: MemoryUsage) -> ImageDesc {
+        resources::sample_image(memory_usage)
     }
 }

@@ -1,6 +1,6 @@
 //! Recorded buffers and images as Direct3D 12 wants them. Needs no driver.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::ImageDesc;
 use allotment_trace::ImageShape;
 
@@ -43,9 +43,9 @@ fn likely_uses(shape: &ImageShape<'_>) -> Vec<ImageDesc> {
 }
 
 /// An image as programs have them where the memory is for this.
-pub(super) fn sample_image(intent: Intent) -> ImageDesc {
+pub(super) fn sample_image(memory_usage: MemoryUsage) -> ImageDesc {
     let mut desc = ImageDesc::new(1024, 1024, RGBA);
-    if intent == Intent::TransientAttachment {
+    if memory_usage == MemoryUsage::Transient {
         desc.usage = ATTACHMENTS.color;
     }
     desc
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn an_attachment_is_a_render_target() {
-        assert_eq!(sample_image(Intent::Device).usage, 0);
-        assert_eq!(sample_image(Intent::TransientAttachment).usage, 1);
+        assert_eq!(sample_image(MemoryUsage::GpuOnly).usage, 0);
+        assert_eq!(sample_image(MemoryUsage::Transient).usage, 1);
     }
 }

@@ -4,7 +4,7 @@ mod images;
 
 use std::sync::Arc;
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::ImageDesc;
 use allotment::device::vulkan::Device;
 use allotment_headless::Messages;
@@ -19,8 +19,8 @@ use crate::failure::Failure;
 /// Opens a device of the kind that is wanted.
 pub(super) fn open(wanted: &Wanted) -> Result<Driver<Headless>, Failure> {
     let gpu = wanted.gpu.as_deref();
-    let desc = HeadlessDesc::default().on(driver::choice(gpu));
-    let desc = if wanted.validate { desc.validated() } else { desc };
+    let desc = HeadlessDesc::default().with_device(driver::choice(gpu));
+    let desc = if wanted.validate { desc.with_validation() } else { desc };
     Headless::open(&desc).map(Driver::new).map_err(|error| not_opened(error, gpu))
 }
 
@@ -77,9 +77,9 @@ impl Open for Headless {
         Some(self.messages())
     }
 
-    fn sample_image(intent: Intent) -> ImageDesc {
+    fn sample_image(memory_usage: MemoryUsage) -> ImageDesc {
         let mut desc = ImageDesc::new(1024, 1024, vk::Format::R8G8B8A8_UNORM.as_raw().cast_unsigned());
-        if intent == Intent::TransientAttachment {
+        if memory_usage == MemoryUsage::Transient {
             let usage = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT | vk::ImageUsageFlags::COLOR_ATTACHMENT;
             desc.usage = usage.as_raw().into();
         }

@@ -7,10 +7,10 @@ use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allotment::Device as _;
-use allotment::device::d3d12::{CommandMemory, Device, ResourceInfo};
+use allotment::device::d3d12::{CommandAllocator, Device, ResourceInfo};
 use allotment::device::{
-    BufferDesc, CommandMemory as _, DescriptorDevice as _, DeviceError, QueueIndex, QueueKind, TimelinePoint,
-    TimelineValue,
+    BufferDesc, CommandAllocator as _, DescriptorDevice as _, DeviceError, QueueIndex, QueueKind,
+    TimelinePoint, TimelineValue,
 };
 use windows::Win32::Foundation::{E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -53,7 +53,7 @@ pub struct D3d12Reader {
 #[derive(Debug)]
 struct Recorded {
     point: TimelinePoint,
-    memory: CommandMemory,
+    memory: CommandAllocator,
 }
 
 impl DescriptorReader<Device> for D3d12Reader {
@@ -147,7 +147,7 @@ impl D3d12Reader {
     }
 
     /// What to record into: something that the queue is done with, or new.
-    fn memory(&self, queue: QueueIndex) -> Result<CommandMemory, DeviceError> {
+    fn memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let completed = self.device.completed(queue)?;
         let done = {
             let mut recorded = self.lock();

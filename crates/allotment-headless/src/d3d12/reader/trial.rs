@@ -2,8 +2,8 @@
 
 use allotment::Device as _;
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DeviceError, HeapUse, QueueIndex,
-    QueueKind, ShaderKind,
+    BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapVisibility, DeviceError,
+    QueueIndex, QueueKind, ShaderVisibleHeapType,
 };
 use windows::Win32::Graphics::Direct3D12::{D3D12_HEAP_TYPE_DEFAULT, D3D12_HEAP_TYPE_UPLOAD};
 
@@ -35,7 +35,7 @@ impl D3d12Reader {
         // SAFETY: as above.
         unsafe { number.write(NUMBER) };
 
-        let usage = HeapUse::ShaderVisible(ShaderKind::Resource);
+        let usage = DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Resource);
         let desc = DescriptorHeapDesc { usage, capacity: DESCRIPTORS };
         // SAFETY: the runtime has the memory of heaps.
         let heap = unsafe { self.device.create_descriptor_heap(&desc, None) }?;

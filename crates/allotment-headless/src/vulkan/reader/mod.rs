@@ -5,11 +5,11 @@ use std::io::Cursor;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use allotment::device::vulkan::{
-    BufferInfo, CommandMemory, DescriptorModel, DescriptorSetLayout, Device, Enabled,
+    BufferInfo, CommandAllocator, DescriptorModel, DescriptorSetLayout, Device, EnabledFeatures,
 };
 use allotment::device::{
-    BufferDesc, CommandMemory as _, Device as _, DeviceError, QueueIndex, ShaderKind, TimelinePoint,
-    TimelineValue,
+    BufferDesc, CommandAllocator as _, Device as _, DeviceError, QueueIndex, ShaderVisibleHeapType,
+    TimelinePoint, TimelineValue,
 };
 use ash::vk;
 
@@ -31,7 +31,7 @@ const SPARE: usize = 8;
 /// How long the end of a reader waits for its work, for which whoever submitted it has waited already.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// A compute shader that reads through descriptors, on devices with [`Enabled::BUFFER_DEVICE_ADDRESS`] whose first type
+/// A compute shader that reads through descriptors, on devices with [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`] whose first type
 /// of descriptors is storage buffers.
 #[derive(Debug)]
 pub struct VulkanReader {
@@ -39,7 +39,7 @@ pub struct VulkanReader {
     /// One for each capacity that heaps had so far: a set's layout says how many descriptors it has.
     programs: Mutex<Vec<Program>>,
     /// Command memory that was recorded into, each with what it was submitted as.
-    used: Mutex<Vec<(TimelinePoint, CommandMemory)>>,
+    used: Mutex<Vec<(TimelinePoint, CommandAllocator)>>,
 }
 
 /// The shader, for heaps of one capacity. Destroyed with the reader.
@@ -61,7 +61,7 @@ impl VulkanReader {
             return Ok((program.layout, program.pipeline));
         }
         let raw = self.device.raw();
-        let set_layout = self.device.descriptor_set_layout(ShaderKind::Resource, capacity)?;
+        let set_layout = self.device.descriptor_set_layout(ShaderVisibleHeapType::Resource, capacity)?;
         let constants =
             [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(CONSTANTS)];
         let set_layouts = [set_layout.handle()];
@@ -104,7 +104,7 @@ impl VulkanReader {
     }
 
     /// Command memory of a queue: what was used there before and is done with, else new.
-    fn commands(&self, queue: QueueIndex) -> Result<CommandMemory, DeviceError> {
+    fn commands(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let completed = self.device.completed(queue)?;
         let mut used = locked(&self.used);
         let mut here = used.iter().enumerate().filter(|(_, (point, _))| point.queue == queue);
@@ -172,7 +172,7 @@ impl VulkanReader {
 impl DescriptorReader<Device> for VulkanReader {
     fn new(device: &Device, capacity: u32) -> Result<Self, DeviceError> {
         let first = device.descriptor_types().first();
-        if !device.enabled().contains(Enabled::BUFFER_DEVICE_ADDRESS)
+        if !device.enabled().contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS)
             || first != Some(&vk::DescriptorType::STORAGE_BUFFER)
         {
             return Err(DeviceError::Unsupported);

@@ -3,17 +3,17 @@
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::{Device, refused};
-use crate::device::{CommandMemory as CommandMemoryApi, DeviceError, QueueIndex};
+use crate::device::{CommandAllocator as CommandMemoryApi, DeviceError, QueueIndex};
 
 /// A command allocator and its command lists, for commands of the application's own: see
 /// [`Device::command_memory`].
 #[derive(Debug)]
-pub struct CommandMemory {
+pub struct CommandAllocator {
     commands: Commands,
     device: Device,
 }
 
-impl CommandMemory {
+impl CommandAllocator {
     /// The next of the command lists, open: one that was used before the last
     /// [`reset`](CommandMemoryApi::reset), or a new one where there are no more.
     ///
@@ -28,7 +28,7 @@ impl CommandMemory {
     }
 }
 
-impl CommandMemoryApi for CommandMemory {
+impl CommandMemoryApi for CommandAllocator {
     fn reset(&mut self) -> Result<(), DeviceError> {
         self.commands.reset()
     }
@@ -40,9 +40,9 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where there is no such queue, else what the runtime refuses with.
-    pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandMemory, DeviceError> {
+    pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let kind = self.shared.queues.kind(queue)?;
-        Ok(CommandMemory { commands: Commands::new(self.raw(), kind)?, device: self.clone() })
+        Ok(CommandAllocator { commands: Commands::new(self.raw(), kind)?, device: self.clone() })
     }
 }
 

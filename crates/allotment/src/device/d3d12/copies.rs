@@ -85,7 +85,7 @@ pub(super) fn prepare(
 }
 
 impl Recording<'_> {
-    /// Records all copies, which were [checked](check), as [whole images](super::whole_images::check) were, and
+    /// Records all copies, which were [checked](check), as [whole images](super::full_images::check) were, and
     /// [prepared](prepare).
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
         self.scratch.states.clear();
@@ -95,7 +95,7 @@ impl Recording<'_> {
                 None => self.copy(copy.from, copy.from_offset, copy.to, copy.to_offset, copy.size),
             }
         }
-        self.copy_whole_images(submission.whole_images);
+        self.copy_whole_images(submission.full_images);
         for wave in waves(submission.image_copies) {
             self.enter(&wave);
             for copy in wave.copies.iter().filter(|copy| !copy.extent.contains(&0)) {

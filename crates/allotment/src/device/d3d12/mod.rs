@@ -34,7 +34,7 @@
 //!
 //! ```no_run
 //! use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 //! use windows::Win32::Graphics::Direct3D12::*;
 //! use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
 //! # fn engine() -> (ID3D12Device, IDXGIAdapter3, ID3D12CommandQueue) { todo!() }
@@ -43,7 +43,7 @@
 //! let (device, adapter, queue) = engine();
 //! let device = Device::new(DeviceDesc::new(device, adapter).with_queue(queue))?;
 //! let allocator = Allocator::new(device, AllocatorDesc::default())?;
-//! let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("albedo");
+//! let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("albedo");
 //! let albedo = allocator.create_resource(&ResourceInfo::new(texture()), &desc)?;
 //! let raw: &ID3D12Resource = albedo.handle();
 //! # let _ = raw;
@@ -57,6 +57,7 @@ mod commands;
 mod copies;
 mod descriptors;
 mod external;
+mod full_images;
 mod images;
 mod memory;
 mod names;
@@ -66,7 +67,6 @@ mod queues;
 mod requirements;
 mod residency;
 mod resources;
-mod whole_images;
 
 use core::fmt;
 use core::ops::Range;
@@ -81,14 +81,14 @@ use windows::Win32::Graphics::Dxgi::*;
 use super::budget::Budgets;
 use super::ledger::Ledger;
 use super::{
-    DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc,
-    Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint,
-    TimelineValue, TransferUsage,
+    DescriptorLimits, Device as DeviceApi, DeviceError, DeviceProperties, MemoryDesc, MemoryHeapBudget,
+    MemoryHeapIndex, Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission,
+    TimelinePoint, TimelineValue, TransferUsage,
 };
 
 use crate::sync::locked;
 
-pub use commands::CommandMemory;
+pub use commands::CommandAllocator;
 pub use descriptors::{Descriptor, DescriptorHeap, Sampler};
 pub use memory::Memory;
 pub use options::MemoryOptions;
@@ -169,7 +169,7 @@ impl DeviceDesc {
 
     /// The same with a resource heap tier no higher than this: how an application runs on older hardware.
     #[must_use]
-    pub fn up_to_tier(mut self, tier: D3D12_RESOURCE_HEAP_TIER) -> Self {
+    pub fn with_max_tier(mut self, tier: D3D12_RESOURCE_HEAP_TIER) -> Self {
         self.highest_tier = tier;
         self
     }
@@ -247,7 +247,7 @@ impl Device {
     /// Bytes of a heap that were got through this device and not given back: what is left behind, once all
     /// who use it have gone. 0 where there is no such heap.
     #[must_use]
-    pub fn allocated_bytes(&self, heap: HeapIndex) -> u64 {
+    pub fn allocated_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         self.shared.ledger.bytes(heap)
     }
 
@@ -269,7 +269,7 @@ impl Device {
     ///
     /// ```no_run
     /// use allotment::device::d3d12::Device;
-    /// use allotment::device::{CommandMemory as _, QueueIndex};
+    /// use allotment::device::{CommandAllocator as _, QueueIndex};
     /// use windows::Win32::Graphics::Direct3D12::ID3D12GraphicsCommandList;
     /// use windows::core::Interface as _;
     /// # fn record(list: &ID3D12GraphicsCommandList) {}
@@ -296,7 +296,7 @@ impl Device {
     /// # Safety
     ///
     /// The lists are closed, there, and of this device and of the queue's kind. All that they use stays alive, and
-    /// what they were recorded [into](CommandMemory) is not reset, until the returned value is reached.
+    /// what they were recorded [into](CommandAllocator) is not reset, until the returned value is reached.
     pub unsafe fn submit_lists(
         &self,
         queue: QueueIndex,
@@ -383,7 +383,7 @@ unsafe impl DeviceApi for Device {
         Arc::as_ptr(&self.shared).addr() as u64
     }
 
-    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
         self.shared.heap_budget(heap)
     }
 
@@ -421,11 +421,11 @@ unsafe impl DeviceApi for Device {
 
     /// All but acceleration structures can be copied both ways: no flag says more.
     fn buffer_transfer_usage(&self, info: &ResourceInfo<'_>) -> TransferUsage {
-        if whole_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
+        if full_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
     }
 
     fn is_copyable_buffer(&self, info: &ResourceInfo<'_>) -> bool {
-        whole_images::is_copyable_buffer(info)
+        full_images::is_copyable_buffer(info)
     }
 
     fn buffer_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -485,7 +485,7 @@ unsafe impl DeviceApi for Device {
     }
 
     fn is_copyable_image(&self, info: &ResourceInfo<'_>) -> bool {
-        whole_images::is_copyable_image(info)
+        full_images::is_copyable_image(info)
     }
 
     fn priority_support(&self) -> PrioritySupport {

@@ -8,7 +8,7 @@ use super::budget::{GROUPS, segment};
 use super::refused;
 use crate::Alignment;
 use crate::device::{
-    Api, DeviceError, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType,
+    Api, DeviceError, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties, MemoryType,
     MemoryTypeMask, QueueInfo, QueueKind,
 };
 
@@ -283,7 +283,7 @@ fn memory_type(
     };
     let local = uma || equal.MemoryPoolPreference == D3D12_MEMORY_POOL_L1;
     let place = if local { MemoryProperties::DEVICE_LOCAL } else { MemoryProperties::empty() };
-    Ok(MemoryType { heap: HeapIndex(u8::from(!local)), properties: place | by_cpu | one_way })
+    Ok(MemoryType { heap: MemoryHeapIndex(u8::from(!local)), properties: place | by_cpu | one_way })
 }
 
 /// The types whose heaps take all of `wanted`, and where resources may be in more than one state if they

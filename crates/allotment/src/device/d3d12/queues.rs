@@ -15,7 +15,7 @@ use windows::Win32::System::Threading::{CreateEventW, INFINITE, WaitForSingleObj
 use windows::core::{Interface as _, PCWSTR};
 
 use super::commands::Commands;
-use super::{Device, copies, refused, whole_images};
+use super::{Device, copies, full_images, refused};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
 use crate::device::{DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
@@ -258,7 +258,7 @@ impl Queue {
             return Ok(None);
         }
         copies::check(submission.image_copies, self.kind)?;
-        whole_images::check(submission.whole_images, self.kind)?;
+        full_images::check(submission.full_images, self.kind)?;
         copies::prepare(device, &mut state.scratch, submission.copies)?;
         let commands = state.pools.next(&Maker { device, queue: self })?;
         let list = commands.next(device)?;

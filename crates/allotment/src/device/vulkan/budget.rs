@@ -2,23 +2,23 @@
 
 use ash::vk;
 
-use super::{Enabled, Shared};
+use super::{EnabledFeatures, Shared};
 use crate::device::budget::MAX_HEAPS;
-use crate::device::{HeapBudget, HeapIndex};
+use crate::device::{MemoryHeapBudget, MemoryHeapIndex};
 
 impl Shared {
-    pub(super) fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
-        let ask = self.enabled.contains(Enabled::MEMORY_BUDGET).then_some(|| self.ask_budgets());
+    pub(super) fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
+        let ask = self.enabled.contains(EnabledFeatures::MEMORY_BUDGET).then_some(|| self.ask_budgets());
         self.budgets.of(heap, &self.properties, &self.ledger, ask)
     }
 
     /// Usage and budget of all heaps in the driver's words. The extension is enabled.
-    fn ask_budgets(&self) -> [HeapBudget; MAX_HEAPS] {
+    fn ask_budgets(&self) -> [MemoryHeapBudget; MAX_HEAPS] {
         let mut told = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
         let mut answer = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut told);
         // SAFETY: the physical device is of this instance, and the extension is enabled.
         unsafe { self.instance.get_physical_device_memory_properties2(self.physical_device, &mut answer) };
-        core::array::from_fn(|heap| HeapBudget {
+        core::array::from_fn(|heap| MemoryHeapBudget {
             usage: told.heap_usage[heap],
             budget: told.heap_budget[heap],
         })

@@ -3,7 +3,7 @@
 use ash::vk;
 
 use super::resources::shared_by_chain;
-use super::{Enabled, MemoryOptions, Shared, refused};
+use super::{EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{BufferDesc, DescriptionLimit, DeviceError, MemoryDesc, Requirements, TransferUsage};
 
 /// A buffer that is wanted.
@@ -163,10 +163,10 @@ impl Addresses {
         instance: &ash::Instance,
         device: &ash::Device,
         version: u32,
-        enabled: Enabled,
+        enabled: EnabledFeatures,
     ) -> Option<Self> {
         let extension = || Self::Extension(ash::khr::buffer_device_address::Device::new(instance, device));
-        let on = enabled.contains(Enabled::BUFFER_DEVICE_ADDRESS);
+        let on = enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS);
         on.then(|| if version >= vk::API_VERSION_1_2 { Self::Core } else { extension() })
     }
 }
@@ -198,7 +198,7 @@ impl Shared {
         DescriptionLimit::check_buffer(raw.size, self.max_buffer_size, largest)?;
         if unchecked {
             // Made from a description without a promise: what the device may not know is left out.
-            raw.usage &= if self.enabled.contains(Enabled::BUFFER_DEVICE_ADDRESS) {
+            raw.usage &= if self.enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
                 USAGES | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
             } else {
                 USAGES

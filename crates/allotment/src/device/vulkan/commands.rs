@@ -5,17 +5,17 @@ use core::fmt;
 use ash::vk;
 
 use super::{Device, refused};
-use crate::device::{CommandMemory as CommandMemoryApi, DeviceError, QueueIndex};
+use crate::device::{CommandAllocator as CommandMemoryApi, DeviceError, QueueIndex};
 
 /// A command pool and its primary command buffers, for commands of the application's own: see
 /// [`Device::command_memory`]. Destroyed when it is dropped.
-pub struct CommandMemory {
+pub struct CommandAllocator {
     pool: Pool,
     /// Outlives the pool.
     device: Device,
 }
 
-impl CommandMemory {
+impl CommandAllocator {
     /// The next of the pool's command buffers, in the initial state: one that was reset, or a new one where
     /// there are no more. It is the pool's, and stays usable until the next
     /// [`reset`](CommandMemoryApi::reset).
@@ -29,21 +29,21 @@ impl CommandMemory {
     }
 }
 
-impl CommandMemoryApi for CommandMemory {
+impl CommandMemoryApi for CommandAllocator {
     fn reset(&mut self) -> Result<(), DeviceError> {
         self.pool.reset(self.device.raw())
     }
 }
 
-impl Drop for CommandMemory {
+impl Drop for CommandAllocator {
     fn drop(&mut self) {
         self.pool.destroy(self.device.raw());
     }
 }
 
-impl fmt::Debug for CommandMemory {
+impl fmt::Debug for CommandAllocator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommandMemory").field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("CommandAllocator").field("pool", &self.pool).finish_non_exhaustive()
     }
 }
 
@@ -53,9 +53,9 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] where there is no such queue, else what the driver refuses with.
-    pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandMemory, DeviceError> {
+    pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let family = self.shared.queues.family(queue)?;
-        Ok(CommandMemory { pool: Pool::new(self.raw(), family)?, device: self.clone() })
+        Ok(CommandAllocator { pool: Pool::new(self.raw(), family)?, device: self.clone() })
     }
 }
 

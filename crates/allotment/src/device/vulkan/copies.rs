@@ -12,10 +12,10 @@
 
 use ash::vk;
 
-use super::{Device, whole_images};
+use super::{Device, full_images};
 use crate::device::waves::{Wave, waves};
 use crate::device::{
-    BufferCopy, CopyDirection, DeviceError, ImageCopy, QueueKind, Submission, WholeImageCopy,
+    BufferCopy, CopyDirection, DeviceError, FullImageCopy, ImageCopy, QueueKind, Submission,
 };
 
 /// Lists that recording needs, kept so that a steady frame allocates nothing.
@@ -124,9 +124,9 @@ pub(super) const WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
 );
 
 impl Recording<'_> {
-    /// Records all copies, whose images were [checked](check), and [whole ones](whole_images::check) too.
+    /// Records all copies, whose images were [checked](check), and [whole ones](full_images::check) too.
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
-        let whole = submission.whole_images;
+        let whole = submission.full_images;
         let mut waves = waves(submission.image_copies);
         let mut wave = waves.next();
         // What earlier commands wrote, on this queue or on those that were waited for, is there now; what
@@ -197,7 +197,7 @@ impl Recording<'_> {
     fn enter(
         &mut self,
         wave: Option<&Wave<'_, Device>>,
-        whole: &[WholeImageCopy<'_, Device>],
+        whole: &[FullImageCopy<'_, Device>],
         memory: &[vk::MemoryBarrier<'_>],
     ) {
         self.scratch.barriers.clear();
@@ -209,7 +209,7 @@ impl Recording<'_> {
                 .src_access_mask(accesses(change.first.before, self.kind) & WRITES)
                 .dst_access_mask(access)
         }));
-        self.scratch.barriers.extend(whole.iter().flat_map(|copy| whole_images::enter(copy, self.kind)));
+        self.scratch.barriers.extend(whole.iter().flat_map(|copy| full_images::enter(copy, self.kind)));
         self.barrier(vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER, memory);
     }
 
@@ -221,13 +221,13 @@ impl Recording<'_> {
 
     /// The same for the last wave, where there is one, and for whole images. What was copied is seen by all that the queue is given later,
     /// and by the CPU after its wait. Other queues see it by waiting for the timeline.
-    fn leave(&mut self, wave: Option<&Wave<'_, Device>>, whole: &[WholeImageCopy<'_, Device>]) {
+    fn leave(&mut self, wave: Option<&Wave<'_, Device>>, whole: &[FullImageCopy<'_, Device>]) {
         let to = vk::PipelineStageFlags::HOST | vk::PipelineStageFlags::ALL_COMMANDS;
         self.scratch.barriers.clear();
         if let Some(wave) = wave {
             self.collect_changes(wave);
         }
-        self.scratch.barriers.extend(whole.iter().flat_map(|copy| whole_images::leave(copy, self.kind)));
+        self.scratch.barriers.extend(whole.iter().flat_map(|copy| full_images::leave(copy, self.kind)));
         let after =
             vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::TRANSFER_WRITE).dst_access_mask(
                 vk::AccessFlags::HOST_READ | vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE,

@@ -10,7 +10,7 @@ use ash::vk::{self, Handle as _};
 
 use super::buffers::{self, Alone};
 use super::options::Sharing;
-use super::{DedicatedTo, Enabled, MemoryOptions, Shared, refused};
+use super::{DedicatedTo, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
     DescriptionError, DeviceError, MemoryDesc, MemoryHandle, MemoryTypeMask, MissingFeature,
 };
@@ -54,10 +54,10 @@ impl Shared {
         let mut info = vk::MemoryAllocateInfo::default()
             .allocation_size(desc.size)
             .memory_type_index(desc.memory_type.0.into());
-        if self.enabled.contains(Enabled::MEMORY_PRIORITY) {
+        if self.enabled.contains(EnabledFeatures::MEMORY_PRIORITY) {
             info = info.push_next(&mut priority);
         }
-        if self.enabled.contains(Enabled::BUFFER_DEVICE_ADDRESS) {
+        if self.enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
             info = info.push_next(&mut flags);
         }
         let named = desc.options.map_or(DedicatedTo::Nothing, |options| options.dedicated_to);
@@ -185,10 +185,13 @@ impl Shared {
         if self.version < vk::API_VERSION_1_1 {
             return types;
         }
-        if self.enabled.intersects(Enabled::EXTERNAL_MEMORY_FD | Enabled::EXTERNAL_MEMORY_DMA_BUF) {
+        if self
+            .enabled
+            .intersects(EnabledFeatures::EXTERNAL_MEMORY_FD | EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF)
+        {
             types |= vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
         }
-        if self.enabled.contains(Enabled::EXTERNAL_MEMORY_DMA_BUF) {
+        if self.enabled.contains(EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF) {
             types |= vk::ExternalMemoryHandleTypeFlags::DMA_BUF_EXT;
         }
         types

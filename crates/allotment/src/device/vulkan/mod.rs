@@ -1,8 +1,8 @@
 //! Vulkan 1.0 and up, over the application's own instance and device.
 //!
 //! [`Device`] is made of handles that the application has (`ash`'s tables of functions, a physical device, a
-//! device, its queues) and of what it says is [enabled](Enabled). Nothing else is used: an extension that was
-//! not named is never called, whatever the driver offers. [`Enabled::supported`] asks what there is, and creates
+//! device, its queues) and of what it says is [enabled](EnabledFeatures). Nothing else is used: an extension that was
+//! not named is never called, whatever the driver offers. [`EnabledFeatures::supported`] asks what there is, and creates
 //! the list of extensions and the chain of features by which a device has all of it. What became core is used where
 //! `ash` found its functions, which loaders and drivers give to an application that asked for the version.
 //!
@@ -21,13 +21,13 @@
 //! requests are refused before the driver sees them, and no resource's requirements name such a type.
 //!
 //! ```no_run
-//! use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+//! use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
+//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 //! # fn engine() -> (ash::Instance, ash::vk::PhysicalDevice, ash::Device, ash::vk::Queue) { todo!() }
 //!
 //! let (instance, physical_device, device, queue) = engine();
 //! let desc = DeviceDesc::new(instance, physical_device, device)
-//!     .with_enabled(Enabled::MEMORY_BUDGET | Enabled::TIMELINE_SEMAPHORE)
+//!     .with_enabled(EnabledFeatures::MEMORY_BUDGET | EnabledFeatures::TIMELINE_SEMAPHORE)
 //!     .with_queue(queue, 0);
 //! // SAFETY: the handles belong together, outlive the device, and what is said to be enabled is.
 //! let device = unsafe { Device::new(desc) }?;
@@ -42,6 +42,7 @@ mod copies;
 mod descriptors;
 #[cfg(unix)]
 mod external;
+mod full_images;
 mod images;
 mod memory;
 mod names;
@@ -53,7 +54,6 @@ mod residency;
 mod resources;
 mod supported;
 mod version;
-mod whole_images;
 
 use core::any::Any;
 use core::fmt;
@@ -67,13 +67,13 @@ use ash::vk;
 use bitflags::bitflags;
 
 use super::{
-    Device as DeviceApi, DeviceError, DeviceProperties, HeapBudget, HeapIndex, MemoryDesc, MissingFeature,
-    Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission, TimelinePoint,
-    TimelineValue, TransferUsage,
+    Device as DeviceApi, DeviceError, DeviceProperties, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex,
+    MissingFeature, Priority, PrioritySupport, QueueIndex, Requirements, ResourceKind, Submission,
+    TimelinePoint, TimelineValue, TransferUsage,
 };
 
 pub use buffers::BufferInfo;
-pub use commands::CommandMemory;
+pub use commands::CommandAllocator;
 pub use descriptors::{
     Descriptor, DescriptorHeap, DescriptorModel, DescriptorSetLayout, Sampler, TexelBuffer,
 };
@@ -94,7 +94,7 @@ use resources::Bindable as _;
 bitflags! {
     /// What the application enabled when it made its device, beside what its version makes core.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct Enabled: u32 {
+    pub struct EnabledFeatures: u32 {
         /// `VK_EXT_memory_budget`. Not used below Vulkan 1.1.
         const MEMORY_BUDGET = 1;
         /// `VK_EXT_memory_priority` and its feature.
@@ -143,11 +143,11 @@ bitflags! {
 }
 
 /// What is of no use without the functions of Vulkan 1.1 that ask about it.
-const ASKED_ABOUT: Enabled = Enabled::MEMORY_BUDGET
-    .union(Enabled::MAINTENANCE4)
-    .union(Enabled::DESCRIPTOR_BUFFER)
-    .union(Enabled::MUTABLE_DESCRIPTOR_TYPE)
-    .union(Enabled::DESCRIPTOR_INDEXING);
+const ASKED_ABOUT: EnabledFeatures = EnabledFeatures::MEMORY_BUDGET
+    .union(EnabledFeatures::MAINTENANCE4)
+    .union(EnabledFeatures::DESCRIPTOR_BUFFER)
+    .union(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE)
+    .union(EnabledFeatures::DESCRIPTOR_INDEXING);
 
 /// What a [`Device`] is made of.
 #[derive(Clone)]
@@ -162,7 +162,7 @@ pub struct DeviceDesc {
     /// No newer version of Vulkan is used than this; see [`with_api_version`](Self::with_api_version).
     pub api_version: u32,
     /// What else was enabled.
-    pub enabled: Enabled,
+    pub enabled: EnabledFeatures,
     /// Queues that may be submitted to, each with its family.
     pub queues: Vec<(vk::Queue, u32)>,
     /// What shader-visible heaps of descriptors shall be; where it is not said, buffers if they are enabled, else sets.
@@ -185,7 +185,7 @@ impl DeviceDesc {
             physical_device,
             device,
             api_version: u32::MAX,
-            enabled: Enabled::empty(),
+            enabled: EnabledFeatures::empty(),
             queues: Vec::new(),
             descriptor_model: None,
             descriptor_types: descriptors::ALL_TYPES.into(),
@@ -206,13 +206,13 @@ impl DeviceDesc {
 
     /// The same, and what was enabled.
     #[must_use]
-    pub fn with_enabled(mut self, enabled: Enabled) -> Self {
+    pub fn with_enabled(mut self, enabled: EnabledFeatures) -> Self {
         self.enabled |= enabled;
         self
     }
 
     /// The same with one more queue, of a family. It gets the next [`QueueIndex`]. Needs
-    /// [`Enabled::TIMELINE_SEMAPHORE`]; [`Device::new`] refuses queues without it.
+    /// [`EnabledFeatures::TIMELINE_SEMAPHORE`]; [`Device::new`] refuses queues without it.
     #[must_use]
     pub fn with_queue(mut self, queue: vk::Queue, family: u32) -> Self {
         self.queues.push((queue, family));
@@ -247,7 +247,7 @@ impl DeviceDesc {
 
     /// The same, keeping `owner` until the last clone of the device is gone.
     #[must_use]
-    pub fn kept_alive_by(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
+    pub fn with_keep_alive(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
         self.owner = Some(owner);
         self
     }
@@ -277,7 +277,7 @@ struct Shared {
     instance: ash::Instance,
     physical_device: vk::PhysicalDevice,
     raw: ash::Device,
-    enabled: Enabled,
+    enabled: EnabledFeatures,
     /// The version of Vulkan whose core may be used.
     version: u32,
     properties: DeviceProperties,
@@ -312,7 +312,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::NotEnabled`] for queues without [`Enabled::TIMELINE_SEMAPHORE`].
+    /// [`DeviceError::NotEnabled`] for queues without [`EnabledFeatures::TIMELINE_SEMAPHORE`].
     /// [`DeviceError::Unsupported`] for more than 256 queues, for a queue that cannot copy, for
     /// a [model](DeviceDesc::with_descriptor_model) of descriptors that is not enabled, or for types of them that are
     /// not Vulkan 1.0's or named twice, else what the driver refuses with.
@@ -344,7 +344,7 @@ impl Device {
             unsafe { properties::describe(&instance, physical_device, version, maintenance4.is_some()) };
         let (mut properties, max_buffer_size) = described;
         let usable_types = properties::usable_types(&properties, enabled);
-        if !queues.is_empty() && !enabled.contains(Enabled::TIMELINE_SEMAPHORE) {
+        if !queues.is_empty() && !enabled.contains(EnabledFeatures::TIMELINE_SEMAPHORE) {
             return Err(DeviceError::NotEnabled(MissingFeature::TimelineSemaphore));
         }
         // SAFETY: as above.
@@ -354,11 +354,11 @@ impl Device {
         families.sort_unstable();
         families.dedup();
         let debug_utils = enabled
-            .contains(Enabled::DEBUG_UTILS)
+            .contains(EnabledFeatures::DEBUG_UTILS)
             .then(|| ash::ext::debug_utils::Device::new(&instance, &raw));
         #[cfg(unix)]
         let external_memory_fd = enabled
-            .intersects(Enabled::EXTERNAL_MEMORY_FD | Enabled::EXTERNAL_MEMORY_DMA_BUF)
+            .intersects(EnabledFeatures::EXTERNAL_MEMORY_FD | EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF)
             .then(|| ash::khr::external_memory_fd::Device::new(&instance, &raw));
         let pageable = residency::functions(&instance, &raw, enabled);
         let largest = max_buffer_size.min(properties.limits.max_allocation_size);
@@ -417,14 +417,14 @@ impl Device {
 
     /// What the application said is enabled, less what the version has no use for.
     #[must_use]
-    pub fn enabled(&self) -> Enabled {
+    pub fn enabled(&self) -> EnabledFeatures {
         self.shared.enabled
     }
 
     /// Bytes of a heap that were got through this device and not given back: what is left behind, once all
     /// who use it have gone. 0 where there is no such heap.
     #[must_use]
-    pub fn allocated_bytes(&self, heap: HeapIndex) -> u64 {
+    pub fn allocated_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         self.shared.ledger.bytes(heap)
     }
 
@@ -445,7 +445,7 @@ impl Device {
     ///
     /// ```no_run
     /// use allotment::device::vulkan::Device;
-    /// use allotment::device::{CommandMemory as _, QueueIndex};
+    /// use allotment::device::{CommandAllocator as _, QueueIndex};
     /// # fn record(device: &ash::Device, commands: ash::vk::CommandBuffer) {}
     /// # fn example(device: &Device) -> Result<(), allotment::device::DeviceError> {
     /// let queue = QueueIndex(0);
@@ -468,7 +468,7 @@ impl Device {
     /// # Safety
     ///
     /// The command buffers are primary ones of this device and of the queue's family, recorded and closed, and
-    /// valid to submit. They, what they were recorded [into](CommandMemory) and all that they use stay alive and
+    /// valid to submit. They, what they were recorded [into](CommandAllocator) and all that they use stay alive and
     /// are not reset until the returned value is reached.
     pub unsafe fn submit_commands(
         &self,
@@ -489,7 +489,7 @@ impl Device {
         self.shared.queues.semaphore(queue)
     }
 
-    /// Where a buffer is to shaders; `None` without [`Enabled::BUFFER_DEVICE_ADDRESS`].
+    /// Where a buffer is to shaders; `None` without [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`].
     ///
     /// # Safety
     ///
@@ -581,7 +581,7 @@ unsafe impl DeviceApi for Device {
         Arc::as_ptr(&self.shared).addr() as u64
     }
 
-    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
         self.shared.heap_budget(heap)
     }
 
@@ -703,7 +703,7 @@ unsafe impl DeviceApi for Device {
     fn priority_support(&self) -> PrioritySupport {
         if self.shared.pageable.is_some() {
             PrioritySupport::AnyTime
-        } else if self.shared.enabled.contains(Enabled::MEMORY_PRIORITY) {
+        } else if self.shared.enabled.contains(EnabledFeatures::MEMORY_PRIORITY) {
             PrioritySupport::WhenAllocated
         } else {
             PrioritySupport::Ignored

@@ -2,10 +2,10 @@
 
 use ash::vk;
 
-use super::Enabled;
+use super::EnabledFeatures;
 use crate::Alignment;
 use crate::device::{
-    Api, DeviceError, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType,
+    Api, DeviceError, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties, MemoryType,
     QueueInfo, QueueKind,
 };
 
@@ -44,7 +44,7 @@ pub(super) unsafe fn describe(
     });
     let types = memory.memory_types_as_slice().iter().map(|memory_type| MemoryType {
         // There are at most 16 heaps.
-        heap: HeapIndex(memory_type.heap_index as u8),
+        heap: MemoryHeapIndex(memory_type.heap_index as u8),
         properties: properties_of(memory_type.property_flags),
     });
     let largest_heap = memory.memory_heaps_as_slice().iter().map(|heap| heap.size).max();
@@ -96,12 +96,12 @@ fn properties_of(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
 }
 
 /// The memory types that may be allocated, a bit each: all but those of features that are off.
-pub(super) fn usable_types(properties: &DeviceProperties, enabled: Enabled) -> u32 {
+pub(super) fn usable_types(properties: &DeviceProperties, enabled: EnabledFeatures) -> u32 {
     let mut off = MemoryProperties::empty();
-    if !enabled.contains(Enabled::PROTECTED_MEMORY) {
+    if !enabled.contains(EnabledFeatures::PROTECTED_MEMORY) {
         off |= MemoryProperties::PROTECTED;
     }
-    if !enabled.contains(Enabled::DEVICE_COHERENT_MEMORY) {
+    if !enabled.contains(EnabledFeatures::DEVICE_COHERENT_MEMORY) {
         off |= MemoryProperties::DEVICE_COHERENT;
     }
     let usable = properties.indexed_types().filter(|(_, has)| !has.properties.intersects(off));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn types_of_features_that_are_off_are_not_usable() {
-        let memory_type = |properties| MemoryType { heap: HeapIndex(0), properties };
+        let memory_type = |properties| MemoryType { heap: MemoryHeapIndex(0), properties };
         let properties = DeviceProperties {
             name: String::new(),
             api: Api::Vulkan,
@@ -191,9 +191,9 @@ mod tests {
             },
             queues: Vec::new(),
         };
-        assert_eq!(usable_types(&properties, Enabled::empty()), 0b001);
-        assert_eq!(usable_types(&properties, Enabled::PROTECTED_MEMORY), 0b011);
-        assert_eq!(usable_types(&properties, Enabled::DEVICE_COHERENT_MEMORY), 0b101);
-        assert_eq!(usable_types(&properties, Enabled::all()), 0b111);
+        assert_eq!(usable_types(&properties, EnabledFeatures::empty()), 0b001);
+        assert_eq!(usable_types(&properties, EnabledFeatures::PROTECTED_MEMORY), 0b011);
+        assert_eq!(usable_types(&properties, EnabledFeatures::DEVICE_COHERENT_MEMORY), 0b101);
+        assert_eq!(usable_types(&properties, EnabledFeatures::all()), 0b111);
     }
 }

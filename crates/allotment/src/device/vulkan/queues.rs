@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use ash::vk;
 
 use super::commands::Pool;
-use super::{Device, copies, refused, whole_images};
+use super::{Device, copies, full_images, refused};
 use crate::device::command_pools::{CommandPools, PoolMaker};
 use crate::device::queue::check_waits;
 use crate::device::{
@@ -332,7 +332,7 @@ impl Queues {
             return Ok(None);
         }
         copies::check(submission.image_copies)?;
-        whole_images::check(submission.whole_images, queue.kind)?;
+        full_images::check(submission.full_images, queue.kind)?;
         let commands = state.pools.next(&Maker { queues: self, queue, device })?.next(device)?;
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
         // SAFETY: the buffer's pool was reset since it was last submitted.

@@ -4,7 +4,7 @@
 use ash::vk;
 
 use super::properties::alignment;
-use super::{Enabled, Shared};
+use super::{EnabledFeatures, Shared};
 use crate::device::{DedicatedNeed, MemoryTypeMask, Requirements};
 
 /// The functions that tell requirements without an object: core in 1.3, else of `VK_KHR_maintenance4`.
@@ -18,11 +18,11 @@ impl Maintenance4 {
         instance: &ash::Instance,
         device: &ash::Device,
         version: u32,
-        enabled: Enabled,
+        enabled: EnabledFeatures,
     ) -> Option<Self> {
         if version >= vk::API_VERSION_1_3 {
             Some(Self::Core)
-        } else if version >= vk::API_VERSION_1_1 && enabled.contains(Enabled::MAINTENANCE4) {
+        } else if version >= vk::API_VERSION_1_1 && enabled.contains(EnabledFeatures::MAINTENANCE4) {
             Some(Self::Extension(ash::khr::maintenance4::Device::new(instance, device)))
         } else {
             None
@@ -81,11 +81,11 @@ impl RequirementsOf {
         instance: &ash::Instance,
         device: &ash::Device,
         version: u32,
-        enabled: Enabled,
+        enabled: EnabledFeatures,
     ) -> Self {
         if version >= vk::API_VERSION_1_1 {
             Self::Core
-        } else if enabled.contains(Enabled::DEDICATED_ALLOCATION) {
+        } else if enabled.contains(EnabledFeatures::DEDICATED_ALLOCATION) {
             Self::Extension(ash::khr::get_memory_requirements2::Device::new(instance, device))
         } else {
             Self::First

@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::{Device, Enabled};
+use super::{Device, EnabledFeatures};
 use crate::device::{DeviceError, Priority};
 
 impl Device {
@@ -32,8 +32,8 @@ impl Device {
 pub(super) fn functions(
     instance: &ash::Instance,
     device: &ash::Device,
-    enabled: Enabled,
+    enabled: EnabledFeatures,
 ) -> Option<ash::ext::pageable_device_local_memory::Device> {
-    let is_enabled = enabled.contains(Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY);
+    let is_enabled = enabled.contains(EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY);
     is_enabled.then(|| ash::ext::pageable_device_local_memory::Device::new(instance, device))
 }

@@ -6,20 +6,20 @@ use core::fmt;
 use ash::vk;
 
 use super::descriptors::ALL_TYPES;
-use super::{DeviceDesc, Enabled, refused};
+use super::{DeviceDesc, EnabledFeatures, refused};
 use crate::device::DeviceError;
 
 /// What a physical device supports of all that the library can use: which extensions to name, and which features to
 /// turn on, when a device is created.
 ///
 /// ```no_run
-/// use allotment::device::vulkan::{Device, DeviceDesc, Enabled};
+/// use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
 /// use ash::vk;
 /// # fn engine() -> (ash::Instance, vk::PhysicalDevice) { todo!() }
 ///
 /// let (instance, physical_device) = engine();
 /// // SAFETY: the physical device is of the instance, which was created for this version.
-/// let mut supported = unsafe { Enabled::supported(&instance, physical_device, vk::API_VERSION_1_3) }?;
+/// let mut supported = unsafe { EnabledFeatures::supported(&instance, physical_device, vk::API_VERSION_1_3) }?;
 /// // Features of the application's own.
 /// supported.core_features().fill_mode_non_solid = vk::TRUE;
 /// let mut extensions: Vec<_> = supported.extension_names().iter().map(|name| name.as_ptr()).collect();
@@ -41,7 +41,7 @@ use crate::device::DeviceError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Supported {
-    enabled: Enabled,
+    enabled: EnabledFeatures,
     version: u32,
     /// Features of Vulkan 1.0.
     core: vk::PhysicalDeviceFeatures,
@@ -70,32 +70,32 @@ macro_rules! push_all {
     ($head:expr, $chain:ident, $on:expr) => {{
         let (mut head, on) = ($head, $on);
         // Descriptor buffers want the extension of descriptor indexing, but none of its features.
-        let indexing = on.contains(Enabled::DESCRIPTOR_INDEXING);
-        if on.contains(Enabled::TIMELINE_SEMAPHORE) {
+        let indexing = on.contains(EnabledFeatures::DESCRIPTOR_INDEXING);
+        if on.contains(EnabledFeatures::TIMELINE_SEMAPHORE) {
             head = head.push_next(&mut $chain.timelines);
         }
-        if on.contains(Enabled::BUFFER_DEVICE_ADDRESS) {
+        if on.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
             head = head.push_next(&mut $chain.addresses);
         }
-        if on.contains(Enabled::MAINTENANCE4) {
+        if on.contains(EnabledFeatures::MAINTENANCE4) {
             head = head.push_next(&mut $chain.maintenance4);
         }
-        if on.contains(Enabled::MEMORY_PRIORITY) {
+        if on.contains(EnabledFeatures::MEMORY_PRIORITY) {
             head = head.push_next(&mut $chain.priorities);
         }
-        if on.contains(Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY) {
+        if on.contains(EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY) {
             head = head.push_next(&mut $chain.pageable);
         }
         if indexing {
             head = head.push_next(&mut $chain.indexing);
         }
-        if on.contains(Enabled::DESCRIPTOR_BUFFER) {
+        if on.contains(EnabledFeatures::DESCRIPTOR_BUFFER) {
             head = head.push_next(&mut $chain.buffers);
         }
-        if on.contains(Enabled::MUTABLE_DESCRIPTOR_TYPE) {
+        if on.contains(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE) {
             head = head.push_next(&mut $chain.mutable);
         }
-        if on.contains(Enabled::NULL_DESCRIPTOR) {
+        if on.contains(EnabledFeatures::NULL_DESCRIPTOR) {
             head = head.push_next(&mut $chain.robustness);
         }
         head
@@ -103,40 +103,40 @@ macro_rules! push_all {
 }
 
 /// An extension that something needs, and the version that made it core.
-type Needed = (Enabled, &'static CStr, u32);
+type Needed = (EnabledFeatures, &'static CStr, u32);
 
 /// No version made it core.
 const NEVER: u32 = u32::MAX;
 
 /// In the order in which they depend on each other.
 const EXTENSIONS: [Needed; 16] = [
-    (Enabled::DEDICATED_ALLOCATION, ash::khr::get_memory_requirements2::NAME, vk::API_VERSION_1_1),
-    (Enabled::DEDICATED_ALLOCATION, ash::khr::dedicated_allocation::NAME, vk::API_VERSION_1_1),
-    (Enabled::TIMELINE_SEMAPHORE, ash::khr::timeline_semaphore::NAME, vk::API_VERSION_1_2),
-    (Enabled::BUFFER_DEVICE_ADDRESS, ash::khr::buffer_device_address::NAME, vk::API_VERSION_1_2),
-    (Enabled::MAINTENANCE4, ash::khr::maintenance4::NAME, vk::API_VERSION_1_3),
-    (Enabled::MEMORY_BUDGET, ash::ext::memory_budget::NAME, NEVER),
-    (Enabled::MEMORY_PRIORITY, ash::ext::memory_priority::NAME, NEVER),
-    (Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY, ash::ext::pageable_device_local_memory::NAME, NEVER),
-    (Enabled::EXTERNAL_MEMORY_FD, ash::khr::external_memory_fd::NAME, NEVER),
-    (Enabled::EXTERNAL_MEMORY_DMA_BUF, ash::ext::external_memory_dma_buf::NAME, NEVER),
-    (Enabled::DESCRIPTOR_INDEXING, ash::ext::descriptor_indexing::NAME, vk::API_VERSION_1_2),
-    (Enabled::DESCRIPTOR_BUFFER, ash::ext::descriptor_indexing::NAME, vk::API_VERSION_1_2),
-    (Enabled::DESCRIPTOR_BUFFER, ash::khr::synchronization2::NAME, vk::API_VERSION_1_3),
-    (Enabled::DESCRIPTOR_BUFFER, ash::ext::descriptor_buffer::NAME, NEVER),
-    (Enabled::MUTABLE_DESCRIPTOR_TYPE, ash::ext::mutable_descriptor_type::NAME, NEVER),
-    (Enabled::NULL_DESCRIPTOR, ash::ext::robustness2::NAME, NEVER),
+    (EnabledFeatures::DEDICATED_ALLOCATION, ash::khr::get_memory_requirements2::NAME, vk::API_VERSION_1_1),
+    (EnabledFeatures::DEDICATED_ALLOCATION, ash::khr::dedicated_allocation::NAME, vk::API_VERSION_1_1),
+    (EnabledFeatures::TIMELINE_SEMAPHORE, ash::khr::timeline_semaphore::NAME, vk::API_VERSION_1_2),
+    (EnabledFeatures::BUFFER_DEVICE_ADDRESS, ash::khr::buffer_device_address::NAME, vk::API_VERSION_1_2),
+    (EnabledFeatures::MAINTENANCE4, ash::khr::maintenance4::NAME, vk::API_VERSION_1_3),
+    (EnabledFeatures::MEMORY_BUDGET, ash::ext::memory_budget::NAME, NEVER),
+    (EnabledFeatures::MEMORY_PRIORITY, ash::ext::memory_priority::NAME, NEVER),
+    (EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY, ash::ext::pageable_device_local_memory::NAME, NEVER),
+    (EnabledFeatures::EXTERNAL_MEMORY_FD, ash::khr::external_memory_fd::NAME, NEVER),
+    (EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF, ash::ext::external_memory_dma_buf::NAME, NEVER),
+    (EnabledFeatures::DESCRIPTOR_INDEXING, ash::ext::descriptor_indexing::NAME, vk::API_VERSION_1_2),
+    (EnabledFeatures::DESCRIPTOR_BUFFER, ash::ext::descriptor_indexing::NAME, vk::API_VERSION_1_2),
+    (EnabledFeatures::DESCRIPTOR_BUFFER, ash::khr::synchronization2::NAME, vk::API_VERSION_1_3),
+    (EnabledFeatures::DESCRIPTOR_BUFFER, ash::ext::descriptor_buffer::NAME, NEVER),
+    (EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE, ash::ext::mutable_descriptor_type::NAME, NEVER),
+    (EnabledFeatures::NULL_DESCRIPTOR, ash::ext::robustness2::NAME, NEVER),
 ];
 
 /// What cannot be on, or is of no use, without something else.
-const DEPENDENT: [(Enabled, Enabled); 4] = [
-    (Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY, Enabled::MEMORY_PRIORITY),
-    (Enabled::EXTERNAL_MEMORY_DMA_BUF, Enabled::EXTERNAL_MEMORY_FD),
-    (Enabled::DESCRIPTOR_BUFFER, Enabled::BUFFER_DEVICE_ADDRESS),
-    (Enabled::MUTABLE_DESCRIPTOR_TYPE, Enabled::DESCRIPTOR_BUFFER),
+const DEPENDENT: [(EnabledFeatures, EnabledFeatures); 4] = [
+    (EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY, EnabledFeatures::MEMORY_PRIORITY),
+    (EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF, EnabledFeatures::EXTERNAL_MEMORY_FD),
+    (EnabledFeatures::DESCRIPTOR_BUFFER, EnabledFeatures::BUFFER_DEVICE_ADDRESS),
+    (EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE, EnabledFeatures::DESCRIPTOR_BUFFER),
 ];
 
-impl Enabled {
+impl EnabledFeatures {
     /// Asks what a physical device supports of all that the library can use, so that a device is created with it. The
     /// instance was created for the version of Vulkan that is named (`VkApplicationInfo::apiVersion`, which cannot be
     /// asked for, and is 1.0 unless the application says more).
@@ -190,22 +190,22 @@ impl Enabled {
 }
 
 /// What is the application's own to turn on.
-const NOT_ASKED: Enabled = Enabled::DEBUG_UTILS
-    .union(Enabled::ROBUST_BUFFER_ACCESS)
-    .union(Enabled::PROTECTED_MEMORY)
-    .union(Enabled::DEVICE_COHERENT_MEMORY);
+const NOT_ASKED: EnabledFeatures = EnabledFeatures::DEBUG_UTILS
+    .union(EnabledFeatures::ROBUST_BUFFER_ACCESS)
+    .union(EnabledFeatures::PROTECTED_MEMORY)
+    .union(EnabledFeatures::DEVICE_COHERENT_MEMORY);
 
 impl Supported {
     /// Keeps of what the extensions allow what has its features, too.
     ///
     /// # Safety
     ///
-    /// As for [`Enabled::supported`].
+    /// As for [`EnabledFeatures::supported`].
     unsafe fn ask(&mut self, instance: &ash::Instance, physical_device: vk::PhysicalDevice) {
         if self.version < vk::API_VERSION_1_1 {
             // SAFETY: the caller's promise.
             let has = unsafe { instance.get_physical_device_features(physical_device) };
-            self.enabled.set(Enabled::SAMPLER_ANISOTROPY, has.sampler_anisotropy == vk::TRUE);
+            self.enabled.set(EnabledFeatures::SAMPLER_ANISOTROPY, has.sampler_anisotropy == vk::TRUE);
         } else {
             let there = self.enabled;
             let chain = &mut Chain::default();
@@ -214,15 +214,15 @@ impl Supported {
             unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
             let core = features.features;
             let is_on = [
-                (Enabled::SAMPLER_ANISOTROPY, core.sampler_anisotropy),
-                (Enabled::TIMELINE_SEMAPHORE, chain.timelines.timeline_semaphore),
-                (Enabled::BUFFER_DEVICE_ADDRESS, chain.addresses.buffer_device_address),
-                (Enabled::MAINTENANCE4, chain.maintenance4.maintenance4),
-                (Enabled::MEMORY_PRIORITY, chain.priorities.memory_priority),
-                (Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY, chain.pageable.pageable_device_local_memory),
-                (Enabled::DESCRIPTOR_BUFFER, chain.buffers.descriptor_buffer),
-                (Enabled::MUTABLE_DESCRIPTOR_TYPE, chain.mutable.mutable_descriptor_type),
-                (Enabled::NULL_DESCRIPTOR, chain.robustness.null_descriptor),
+                (EnabledFeatures::SAMPLER_ANISOTROPY, core.sampler_anisotropy),
+                (EnabledFeatures::TIMELINE_SEMAPHORE, chain.timelines.timeline_semaphore),
+                (EnabledFeatures::BUFFER_DEVICE_ADDRESS, chain.addresses.buffer_device_address),
+                (EnabledFeatures::MAINTENANCE4, chain.maintenance4.maintenance4),
+                (EnabledFeatures::MEMORY_PRIORITY, chain.priorities.memory_priority),
+                (EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY, chain.pageable.pageable_device_local_memory),
+                (EnabledFeatures::DESCRIPTOR_BUFFER, chain.buffers.descriptor_buffer),
+                (EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE, chain.mutable.mutable_descriptor_type),
+                (EnabledFeatures::NULL_DESCRIPTOR, chain.robustness.null_descriptor),
             ];
             for (flag, on) in is_on {
                 self.enabled.set(flag, there.contains(flag) && on == vk::TRUE);
@@ -237,7 +237,7 @@ impl Supported {
                 self.indexing.descriptor_binding_sampled_image_update_after_bind,
             ];
             if !types || needed.contains(&vk::FALSE) {
-                self.enabled -= Enabled::DESCRIPTOR_INDEXING;
+                self.enabled -= EnabledFeatures::DESCRIPTOR_INDEXING;
             }
         }
         self.settle();
@@ -250,12 +250,12 @@ impl Supported {
                 self.enabled -= dependent;
             }
         }
-        self.core.sampler_anisotropy = self.enabled.contains(Enabled::SAMPLER_ANISOTROPY).into();
+        self.core.sampler_anisotropy = self.enabled.contains(EnabledFeatures::SAMPLER_ANISOTROPY).into();
     }
 
     /// The same with nothing beside what `wanted` names.
     #[must_use]
-    pub fn only(mut self, wanted: Enabled) -> Self {
+    pub fn only(mut self, wanted: EnabledFeatures) -> Self {
         self.enabled &= wanted;
         self.settle();
         self
@@ -264,7 +264,7 @@ impl Supported {
     /// What is supported: what a device has that is created with [these extensions](Self::extension_names) and [these
     /// features](Self::push_features).
     #[must_use]
-    pub fn enabled(&self) -> Enabled {
+    pub fn enabled(&self) -> EnabledFeatures {
         self.enabled
     }
 
@@ -301,14 +301,14 @@ impl Supported {
             ..Chain::default()
         };
         let chain = &mut self.chain;
-        chain.timelines.timeline_semaphore = is(Enabled::TIMELINE_SEMAPHORE);
-        chain.addresses.buffer_device_address = is(Enabled::BUFFER_DEVICE_ADDRESS);
-        chain.maintenance4.maintenance4 = is(Enabled::MAINTENANCE4);
-        chain.priorities.memory_priority = is(Enabled::MEMORY_PRIORITY);
-        chain.pageable.pageable_device_local_memory = is(Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY);
-        chain.buffers.descriptor_buffer = is(Enabled::DESCRIPTOR_BUFFER);
-        chain.mutable.mutable_descriptor_type = is(Enabled::MUTABLE_DESCRIPTOR_TYPE);
-        chain.robustness.null_descriptor = is(Enabled::NULL_DESCRIPTOR);
+        chain.timelines.timeline_semaphore = is(EnabledFeatures::TIMELINE_SEMAPHORE);
+        chain.addresses.buffer_device_address = is(EnabledFeatures::BUFFER_DEVICE_ADDRESS);
+        chain.maintenance4.maintenance4 = is(EnabledFeatures::MAINTENANCE4);
+        chain.priorities.memory_priority = is(EnabledFeatures::MEMORY_PRIORITY);
+        chain.pageable.pageable_device_local_memory = is(EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY);
+        chain.buffers.descriptor_buffer = is(EnabledFeatures::DESCRIPTOR_BUFFER);
+        chain.mutable.mutable_descriptor_type = is(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE);
+        chain.robustness.null_descriptor = is(EnabledFeatures::NULL_DESCRIPTOR);
         push_all!(info.push_next(&mut chain.all), chain, on)
     }
 
@@ -316,8 +316,9 @@ impl Supported {
     /// bound, at least one. [`DeviceDesc::with_supported`] says so.
     #[must_use]
     pub fn descriptor_types(&self) -> Vec<vk::DescriptorType> {
-        let buffers = Enabled::DESCRIPTOR_BUFFER | Enabled::MUTABLE_DESCRIPTOR_TYPE;
-        let any = self.enabled.contains(buffers) || !self.enabled.contains(Enabled::DESCRIPTOR_INDEXING);
+        let buffers = EnabledFeatures::DESCRIPTOR_BUFFER | EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE;
+        let any =
+            self.enabled.contains(buffers) || !self.enabled.contains(EnabledFeatures::DESCRIPTOR_INDEXING);
         ALL_TYPES.into_iter().filter(|&ty| any || updates(&self.indexing, ty)).collect()
     }
 }
@@ -332,7 +333,7 @@ impl fmt::Debug for Supported {
 }
 
 impl DeviceDesc {
-    /// The same, and what is [supported](Enabled::supported): for a device that was created with all of it.
+    /// The same, and what is [supported](EnabledFeatures::supported): for a device that was created with all of it.
     #[must_use]
     pub fn with_supported(self, supported: &Supported) -> Self {
         self.with_enabled(supported.enabled()).with_descriptor_types(supported.descriptor_types())

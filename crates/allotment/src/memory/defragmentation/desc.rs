@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::memory::Release;
+use crate::memory::EmptiedBlocks;
 
 /// What a defragmentation is worth.
 ///
@@ -114,7 +114,7 @@ pub struct DefragmentationDesc {
     /// What a pass does at most.
     pub limits: PassLimits,
     /// What becomes of the blocks that are emptied.
-    pub release: Release,
+    pub emptied_blocks: EmptiedBlocks,
 }
 
 impl DefragmentationDesc {
@@ -133,8 +133,8 @@ impl DefragmentationDesc {
 
     /// The same with another fate of emptied blocks.
     #[must_use]
-    pub const fn with_release(mut self, release: Release) -> Self {
-        self.release = release;
+    pub const fn with_emptied_blocks(mut self, emptied_blocks: EmptiedBlocks) -> Self {
+        self.emptied_blocks = emptied_blocks;
         self
     }
 }

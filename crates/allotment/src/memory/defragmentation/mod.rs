@@ -56,7 +56,7 @@ pub struct DefragmentationStatistics {
     pub ignored: u32,
     /// Allocations that their owners freed while they were being moved.
     pub freed: u32,
-    /// Memory objects that everything has left. Each goes as its [`Release`](super::Release) says, when the last old
+    /// Memory objects that everything has left. Each goes as its [`EmptiedBlocks`](super::EmptiedBlocks) says, when the last old
     /// place in it is free.
     pub blocks_emptied: u32,
     /// Bytes of these.
@@ -129,17 +129,17 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// # Example
 ///
 /// ```
-/// use allotment::device::host::{HostDevice, Profile};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("integrated").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// let mut desc = AllocatorDesc::default();
 /// desc.block_sizes = BlockSizes::fixed(1 << 20);
 /// let allocator = Allocator::new(device, desc)?;
 ///
 /// // Twelve meshes in three blocks; then all but one of each block are freed.
-/// let mesh = AllocationDesc::new(Requirements::new(256 << 10), Intent::Upload).movable(Movability::Copied);
+/// let mesh = AllocationDesc::new(Requirements::new(256 << 10), MemoryUsage::Upload).movable(Movability::Copied);
 /// let mut meshes = Vec::new();
 /// for _ in 0..12 {
 ///     meshes.push(allocator.allocate(&mesh)?);

@@ -502,7 +502,7 @@ impl Departure {
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Step::Stays };
         now.looks += 1;
-        let closed = state.close(self.set(), self.block, desc.release, now.looks > MOST_LOOKS);
+        let closed = state.close(self.set(), self.block, desc.emptied_blocks, now.looks > MOST_LOOKS);
         state.store_counters(slot);
         match closed {
             None => return Step::On,

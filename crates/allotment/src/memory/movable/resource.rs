@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
-use crate::memory::owners::{Held, Kind};
+use crate::memory::owners::{Kind, Unique};
 use crate::memory::resource::{Buffers, Class, Images, Resource};
 use crate::memory::{AccessError, OwningAllocator, Place};
 use crate::sync::locked;
@@ -77,7 +77,7 @@ pub struct Cell<D: Device, C: MovableClass<D>> {
 }
 
 pub(super) struct Now<D: Device, C: MovableClass<D>> {
-    pub(super) resource: Owned<Held<D, C>>,
+    pub(super) resource: Owned<Unique<D, C>>,
     /// `None` of an image that nobody has said anything about since it was made.
     pub(super) state: Option<C::State>,
     /// Where its bytes have arrived, while the CPU may come too early.
@@ -88,7 +88,7 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
     pub(super) fn new(
         members: &Arc<Members<D>>,
         info: C::Info<'static>,
-        resource: Owned<Held<D, C>>,
+        resource: Owned<Unique<D, C>>,
         state: Option<C::State>,
     ) -> Self {
         let id = resource.allocation().id();
@@ -108,7 +108,7 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
     /// Does something with the resource, which is not moved meanwhile: writes to it by its allocation, gives it to an
     /// [`Uploader`](crate::upload::Uploader). It holds the resource's own lock: a step waits for it, and asking this
     /// resource for anything else meanwhile never ends.
-    pub fn with<T>(&self, work: impl FnOnce(&Owned<Held<D, C>>) -> T) -> T {
+    pub fn with<T>(&self, work: impl FnOnce(&Owned<Unique<D, C>>) -> T) -> T {
         let mut now = locked(&self.cell.now);
         now.settle();
         work(&now.resource)

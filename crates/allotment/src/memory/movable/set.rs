@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::error::{MovableError, MoveError};
 use super::resource::{Cell, Member, Members, Movable, MovableBuffer, MovableClass, MovableImage};
 use crate::device::{
-    BufferCopy, Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, Submission, TimelinePoint,
-    WholeImageCopy,
+    BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, QueueIndex, QueueKind, Submission,
+    TimelinePoint,
 };
 use crate::lifetime::Recording;
 use crate::memory::defragmentation::{Found, Left, Run, Scope};
@@ -112,24 +112,24 @@ const MUCH: u64 = 8;
 /// use std::sync::Arc;
 ///
 /// use allotment::device::BufferDesc;
-/// use allotment::device::host::{HostDevice, Profile};
-/// use allotment::lifetime::{DeferredDrop, SubmissionTracker};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::{
 ///     BlockSizes, DefragmentationDesc, DefragmentationStrategy, MovableSet, MovableSetDesc, OwningAllocator,
 ///     PassLimits, StepOutcome,
 /// };
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let mut desc = AllocatorDesc::default();
 /// desc.block_sizes = BlockSizes::fixed(1 << 20);
 /// let allocator = Arc::new(Allocator::new(device, desc)?);
-/// let memory = OwningAllocator::new(&allocator, &DeferredDrop::new(&tracker));
+/// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
 /// let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
 /// let set = MovableSet::new(&memory, MovableSetDesc::new(strategy))?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("mesh");
+/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
 /// let mut meshes = Vec::new();
 /// for _ in 0..16 {
 ///     meshes.push(set.create_buffer(BufferDesc::new(256 << 10), &desc)?);
@@ -139,7 +139,7 @@ const MUCH: u64 = 8;
 /// for _frame in 0..100 {
 ///     set.defragment_step(PassLimits::default())?;
 ///     tracker.wait_idle(core::time::Duration::from_secs(1))?;
-///     memory.deferred().reclaim();
+///     memory.deletion_queue().reclaim();
 /// }
 /// assert_eq!(allocator.statistics().blocks, 1);
 /// assert_eq!(meshes.iter().map(|mesh| mesh.moves()).sum::<u32>(), 3);
@@ -201,7 +201,7 @@ impl<D: Device> MovableSet<D> {
     /// [`MoveError::NoSuchQueue`]; [`MoveError::Foreign`] where `memory` retires what it makes by a tracker that is not
     /// over the allocator's own device.
     pub fn new(memory: &OwningAllocator<D>, desc: MovableSetDesc) -> Result<Self, MoveError> {
-        if !memory.deferred().tracker().is_over(memory.allocator().device()) {
+        if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
             return Err(MoveError::Foreign);
         }
         let queues = &memory.allocator().device().properties().queues;
@@ -394,7 +394,7 @@ impl<D: Device> MovableSet<D> {
             arrival.iter().for_each(|arrival| self.name(one, arrival));
         }
         leave_with_their_blocks(device, pass, arrivals);
-        let record = || self.memory.deferred().tracker().record("defragmentation");
+        let record = || self.memory.deletion_queue().tracker().record("defragmentation");
         let mut submitted = self.submit(record(), arrivals);
         if submitted == Err(DeviceError::Unsupported) && arrivals.iter().flatten().any(Arrival::is_image) {
             // One image that cannot be copied in its state must not keep everything else where it is.
@@ -490,14 +490,14 @@ impl<D: Device> MovableSet<D> {
         recording: Recording,
         arrivals: &[Option<Arrival<D>>],
     ) -> Result<Option<TimelinePoint>, DeviceError> {
-        let (mut copies, mut whole_images) = (Vec::new(), Vec::new());
+        let (mut copies, mut full_images) = (Vec::new(), Vec::new());
         for arrival in arrivals.iter().flatten() {
             match arrival {
                 Arrival::Buffer(New { from, to, size, copied: true, .. }) => {
                     copies.push(BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size });
                 }
                 Arrival::Image(New { cell, from, to, state: Some(state), copied: true, .. }) => {
-                    whole_images.push(WholeImageCopy {
+                    full_images.push(FullImageCopy {
                         from,
                         to,
                         info: &cell.info,
@@ -508,18 +508,14 @@ impl<D: Device> MovableSet<D> {
                 Arrival::Buffer(_) | Arrival::Image(_) => {}
             }
         }
-        if copies.is_empty() && whole_images.is_empty() {
+        if copies.is_empty() && full_images.is_empty() {
             return Ok(None);
         }
         // What other queues wrote by then is there.
         let waits: Vec<_> =
             recording.tracker().submitted().points().filter(|it| it.queue != self.queue).collect();
-        let work = Submission {
-            waits: &waits,
-            copies: &copies,
-            whole_images: &whole_images,
-            ..Submission::default()
-        };
+        let work =
+            Submission { waits: &waits, copies: &copies, full_images: &full_images, ..Submission::default() };
         let device = self.memory.allocator().device();
         let submitted = recording.submit(self.queue, |queue| {
             // SAFETY: each new resource stands alone in its place and was made by the description of its old one, and

@@ -6,14 +6,14 @@ use super::*;
 
 const PAGE: u64 = 1000;
 
-fn pool(rig: &Rig, kept_pages: u64) -> UploadPool<HostDevice> {
+fn pool(rig: &Rig, kept_pages: u64) -> UploadPool<SimulatedGpu> {
     let mut desc = UploadPoolDesc::default();
     (desc.page_size, desc.kept_bytes) = (PAGE, kept_pages * PAGE);
     UploadPool::new(&rig.allocator, &rig.tracker, desc)
 }
 
 /// Bytes of all buffers, bytes of free ones, and how many were made.
-fn sums(pool: &UploadPool<HostDevice>) -> (u64, u64, u64) {
+fn sums(pool: &UploadPool<SimulatedGpu>) -> (u64, u64, u64) {
     pool.check_invariants();
     let UploadPoolStatistics { bytes, free_bytes, made, .. } = pool.statistics();
     (bytes, free_bytes, made)
@@ -23,7 +23,7 @@ fn sums(pool: &UploadPool<HostDevice>) -> (u64, u64, u64) {
 fn what_is_recorded_in_frame_1_and_submitted_in_frame_5_arrives_intact() {
     let rig = Rig::new("discrete-large-bar");
     let pool = pool(&rig, 10);
-    let target = rig.buffer(PAGE, Intent::Readback);
+    let target = rig.buffer(PAGE, MemoryUsage::Readback);
     let late = rig.tracker.record("late");
     let mut arena = pool.arena(late.id());
     let mut slice = arena.allocate(PAGE, ONE).unwrap();
@@ -121,10 +121,10 @@ fn a_request_larger_than_a_page_leaves_the_current_page_in_use_and_is_never_kept
     let pool = pool(&rig, 10);
     let recording = rig.tracker.record("a frame");
     let mut arena = pool.arena(recording.id());
-    assert_eq!(arena.allocate(100, ONE).unwrap().place(), UploadPlace { page: 0, offset: 0, size: 100 });
+    assert_eq!(arena.allocate(100, ONE).unwrap().place(), UploadLocation { page: 0, offset: 0, size: 100 });
     let place = arena.allocate(7 * PAGE + 3, align(1 << 20)).unwrap().place();
-    assert_eq!(place, UploadPlace { page: 1, offset: 0, size: 7 * PAGE + 3 });
-    assert_eq!(arena.allocate(100, ONE).unwrap().place(), UploadPlace { page: 0, offset: 100, size: 100 });
+    assert_eq!(place, UploadLocation { page: 1, offset: 0, size: 7 * PAGE + 3 });
+    assert_eq!(arena.allocate(100, ONE).unwrap().place(), UploadLocation { page: 0, offset: 100, size: 100 });
     assert_eq!(sums(&pool), (8 * PAGE + 3, 0, 2));
     assert_eq!(pool.statistics().made_oversize, 1);
     drop(arena);
@@ -161,7 +161,7 @@ fn a_large_request_does_not_waste_the_room_that_is_left() {
     let recording = rig.tracker.record("a frame");
     let mut arena = pool.arena(recording.id());
     let place = |arena: &mut UploadArena<_>, size| {
-        let UploadPlace { page, offset, .. } = arena.allocate(size, ONE).unwrap().place();
+        let UploadLocation { page, offset, .. } = arena.allocate(size, ONE).unwrap().place();
         (page, offset)
     };
     assert_eq!(place(&mut arena, 200), (0, 0));
@@ -187,7 +187,7 @@ fn a_page_that_is_refused_leaves_everything_as_it_was() {
         rig.device.fail_from(1, crate::device::DeviceError::OutOfDeviceMemory);
         let refused = arena.allocate(size, ONE);
         assert!(matches!(refused, Err(ArenaError::Page(_))), "{refused:?}");
-        rig.device.heal();
+        rig.device.clear_faults();
         assert_eq!(arena.statistics(), before);
     }
     assert!(matches!(arena.allocate(0, ONE), Err(ArenaError::ZeroSize)));
@@ -205,7 +205,7 @@ fn threads_that_record_at_once_do_not_see_each_others_bytes() {
         for thread in 0..4 {
             let (rig, pool) = (&rig, &pool);
             scope.spawn(move || {
-                let target = rig.buffer(20 * 250, Intent::Readback);
+                let target = rig.buffer(20 * 250, MemoryUsage::Readback);
                 for frame in 0..50 {
                     let recording = rig.tracker.record("a frame");
                     let mut arena = pool.arena(recording.id());
@@ -313,7 +313,7 @@ proptest! {
         for (size, alignment) in requests {
             let place = arena.allocate(size as u64, align(1 << alignment)).unwrap().place();
             let (page, offset) = model.allocate(size, 1 << alignment);
-            assert_eq!(place, UploadPlace { page: page as u32, offset: offset as u64, size: size as u64 });
+            assert_eq!(place, UploadLocation { page: page as u32, offset: offset as u64, size: size as u64 });
             assert_eq!(arena.statistics(), model.statistics());
         }
         let allocated = arena.statistics().allocated;

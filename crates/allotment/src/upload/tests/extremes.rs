@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::*;
-use crate::lifetime::DeferredDrop;
+use crate::lifetime::DeletionQueue;
 use crate::memory::OwningAllocator;
 
 const SIZES: [u64; 8] = [0, 1, 2, 3, 63, 1 << 48, 1 << 63, u64::MAX];
@@ -80,8 +80,8 @@ fn pools_of_any_page_size_serve_or_refuse_requests_of_any_size() {
 #[test]
 fn an_uploader_with_any_amount_of_staging_writes_or_refuses_any_number_of_bytes() {
     let rig = Rig::new("discrete-no-bar");
-    let memory = OwningAllocator::new(&rig.allocator, &DeferredDrop::new(&rig.tracker));
-    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
+    let memory = OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker));
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
     for staging in SIZES {
         for when_full in [
             WhenFull::Refuse,
@@ -122,5 +122,5 @@ fn an_uploader_with_any_amount_of_staging_writes_or_refuses_any_number_of_bytes(
             }
         }
     }
-    assert_eq!(memory.deferred().drain(LONG).pending, 0);
+    assert_eq!(memory.deletion_queue().drain(LONG).pending, 0);
 }

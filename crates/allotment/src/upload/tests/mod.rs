@@ -10,13 +10,13 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::*;
-use crate::device::host::{HostBuffer, HostDevice, Profile};
+use crate::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use crate::device::{
     BufferCopy, BufferDesc, Device as _, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{Recording, SubmissionTracker};
 use crate::memory::{Allocator, AllocatorDesc, LeakHandler, MappedBuffer};
-use crate::{Alignment, AllocationDesc, Intent};
+use crate::{Alignment, AllocationDesc, MemoryUsage};
 
 const QUEUE: QueueIndex = QueueIndex(0);
 const ONE: Alignment = Alignment::ONE;
@@ -33,14 +33,14 @@ fn point(value: u64) -> TimelinePoint {
 /// A device whose allocator and tracker are given back when it goes: all must be free, and the device must
 /// have had nothing to complain about.
 struct Rig {
-    device: HostDevice,
-    allocator: Arc<Allocator<HostDevice>>,
+    device: SimulatedGpu,
+    allocator: Arc<Allocator<SimulatedGpu>>,
     tracker: SubmissionTracker,
 }
 
 impl Rig {
     fn new(profile: &str) -> Self {
-        let device = HostDevice::new(Profile::named(profile).unwrap());
+        let device = SimulatedGpu::new(Profile::named(profile).unwrap());
         let desc = AllocatorDesc { on_leak: LeakHandler::Ignore, ..AllocatorDesc::default() };
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
@@ -48,8 +48,8 @@ impl Rig {
     }
 
     /// A buffer that queues write and the CPU reads, or the other way round.
-    fn buffer(&self, size: u64, intent: Intent) -> MappedBuffer<HostDevice> {
-        let desc = AllocationDesc::new(Requirements::new(0), intent);
+    fn buffer(&self, size: u64, memory_usage: MemoryUsage) -> MappedBuffer<SimulatedGpu> {
+        let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
         MappedBuffer::new(&self.allocator, &BufferDesc::new(size), &desc).unwrap()
     }
 
@@ -57,8 +57,8 @@ impl Rig {
     fn copy(
         &self,
         recording: Recording,
-        from: (&HostBuffer, u64),
-        to: (&HostBuffer, u64),
+        from: (&SimulatedBuffer, u64),
+        to: (&SimulatedBuffer, u64),
         size: u64,
     ) -> TimelinePoint {
         let copy = BufferCopy { from: from.0, from_offset: from.1, to: to.0, to_offset: to.1, size };
@@ -90,7 +90,7 @@ impl Drop for Rig {
         self.allocator.check_invariants();
         assert_eq!(self.allocator.statistics().allocations, 0, "{:?}", self.allocator.leaks());
         assert_eq!(self.device.usage().buffers, 0);
-        assert_eq!(self.device.complaints(), Vec::<String>::new());
+        assert_eq!(self.device.validation_errors(), Vec::<String>::new());
     }
 }
 
@@ -99,7 +99,7 @@ fn pattern(seed: u64, size: u64) -> Vec<u8> {
     (0..size).map(|i| (i * 7 + seed * 31 + 1) as u8).collect()
 }
 
-fn bytes(buffer: &MappedBuffer<HostDevice>, offset: u64, size: u64) -> Vec<u8> {
+fn bytes(buffer: &MappedBuffer<SimulatedGpu>, offset: u64, size: u64) -> Vec<u8> {
     let mut bytes = vec![0; size as usize];
     buffer.read(offset, &mut bytes).unwrap();
     bytes

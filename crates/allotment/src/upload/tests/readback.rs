@@ -6,7 +6,7 @@ use super::*;
 use crate::device::DeviceError;
 use crate::lifetime::ManualTimelines;
 
-fn ring(rig: &Rig, capacity: u64) -> ReadbackRing<HostDevice> {
+fn ring(rig: &Rig, capacity: u64) -> ReadbackRing<SimulatedGpu> {
     ReadbackRing::new(&rig.allocator, &rig.tracker, &RingDesc::readback(capacity)).unwrap()
 }
 
@@ -21,7 +21,7 @@ fn wait_of<T: core::fmt::Debug>(refused: Result<T, RingError>) -> WaitFor {
 fn what_the_device_writes_is_read_when_its_point_is_reached_and_not_before() {
     for profile in ["discrete-large-bar", "mobile", "d3d12-tier-1"] {
         let rig = Rig::new(profile);
-        let source = rig.buffer(100, Intent::Upload);
+        let source = rig.buffer(100, MemoryUsage::Upload);
         source.write(0, &pattern(3, 100)).unwrap();
         let mut ring = ring(&rig, 1000);
         let ticket = ring.allocate(100, ONE).unwrap();
@@ -119,7 +119,7 @@ fn on_a_lost_device_only_what_was_written_before_is_read() {
     rig.device.pause_queues();
     let unwritten = ring.allocate(10, ONE).unwrap();
     ring.close(rig.submit(rig.tracker.record("after")));
-    rig.device.lose();
+    rig.device.lose_device();
     assert_eq!(ring.read(&unwritten, &mut [0; 10]), Err(ReadbackError::Device(DeviceError::Lost)));
     assert_eq!(ring.read(&written, &mut [0; 10]), Ok(()));
     drop((written, unwritten));

@@ -7,7 +7,7 @@ fn bytes_in_flight_are_intact_however_often_the_ring_goes_round() {
     for profile in ["discrete-large-bar", "mobile", "d3d12-tier-1"] {
         let rig = Rig::new(profile);
         let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(1000)).unwrap();
-        let target = rig.buffer(100 * 320, Intent::Readback);
+        let target = rig.buffer(100 * 320, MemoryUsage::Readback);
         let mut last = point(0);
         for i in 0..100 {
             let recording = rig.tracker.record("a frame");
@@ -71,7 +71,7 @@ fn a_ring_remembers_no_more_frames_than_are_in_flight_once_its_list_is_full() {
 #[test]
 fn a_ring_that_is_dropped_waits_for_the_queue() {
     let rig = Rig::new("discrete-large-bar");
-    let target = rig.buffer(64, Intent::Readback);
+    let target = rig.buffer(64, MemoryUsage::Readback);
     let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(64)).unwrap();
     rig.device.pause_queues();
     ring.allocate(64, ONE).unwrap().write(0, &pattern(1, 64)).unwrap();
@@ -104,13 +104,13 @@ fn a_slice_takes_no_byte_beyond_its_end() {
 fn what_rings_and_arenas_are_goes_from_thread_to_thread() {
     const fn is_send<T: Send>() {}
     const fn is_sync<T: Sync>() {}
-    is_send::<UploadRing<HostDevice>>();
-    is_send::<ReadbackRing<HostDevice>>();
+    is_send::<UploadRing<SimulatedGpu>>();
+    is_send::<ReadbackRing<SimulatedGpu>>();
     is_send::<ReadbackTicket>();
-    is_send::<UploadArena<HostDevice>>();
-    is_send::<UploadPool<HostDevice>>();
-    is_sync::<UploadPool<HostDevice>>();
-    is_sync::<MappedBuffer<HostDevice>>();
+    is_send::<UploadArena<SimulatedGpu>>();
+    is_send::<UploadPool<SimulatedGpu>>();
+    is_sync::<UploadPool<SimulatedGpu>>();
+    is_sync::<MappedBuffer<SimulatedGpu>>();
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_ring_may_go_before_the_recording_that_uses_it() {
     for profile in ["discrete-large-bar", "mobile"] {
         let rig = Rig::new(profile);
         let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(4096)).unwrap();
-        let target = rig.buffer(4096, Intent::Readback);
+        let target = rig.buffer(4096, MemoryUsage::Readback);
         let recording = rig.tracker.record("outlives the ring");
         let mut slice = ring.allocate(4096, ONE).unwrap();
         slice.write(0, &pattern(1, 4096)).unwrap();

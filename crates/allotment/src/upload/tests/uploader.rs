@@ -5,20 +5,20 @@ use std::panic::catch_unwind;
 
 use super::*;
 use crate::device::DeviceError;
-use crate::lifetime::DeferredDrop;
+use crate::lifetime::DeletionQueue;
 use crate::memory::{OwnedBuffer, OwningAllocator};
 use crate::upload::lane::Lane;
 
-fn memory(rig: &Rig) -> OwningAllocator<HostDevice> {
-    OwningAllocator::new(&rig.allocator, &DeferredDrop::new(&rig.tracker))
+fn memory(rig: &Rig) -> OwningAllocator<SimulatedGpu> {
+    OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker))
 }
 
-fn target(memory: &OwningAllocator<HostDevice>, size: u64) -> OwnedBuffer<HostDevice> {
-    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device);
+fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> OwnedBuffer<SimulatedGpu> {
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
     memory.create_buffer(&BufferDesc::new(size), &desc).unwrap()
 }
 
-fn read(memory: &OwningAllocator<HostDevice>, buffer: &OwnedBuffer<HostDevice>) -> Vec<u8> {
+fn read(memory: &OwningAllocator<SimulatedGpu>, buffer: &OwnedBuffer<SimulatedGpu>) -> Vec<u8> {
     let mut bytes = vec![0; buffer.size() as usize];
     memory.allocator().read(buffer.allocation(), 0, &mut bytes).unwrap();
     bytes
@@ -63,7 +63,7 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
             assert_eq!(read(&memory, &first), pattern(1, 400));
         }
         drop((lane, first, second));
-        assert_eq!(memory.deferred().drain(LONG).pending, 0);
+        assert_eq!(memory.deletion_queue().drain(LONG).pending, 0);
     }
 }
 
@@ -74,7 +74,7 @@ fn an_uploader_whose_device_is_lost_lets_go_of_everything_and_says_so_ever_after
     let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
     let buffer = target(&memory, 1000);
     uploader.update(&buffer, 0, &pattern(1, 1000)).unwrap();
-    rig.device.lose();
+    rig.device.lose_device();
     let lost = UploadError::Device(DeviceError::Lost);
     assert_eq!(uploader.submit(), Err(lost));
     assert_eq!(uploader.statistics().open_bytes, 0);
@@ -84,7 +84,7 @@ fn an_uploader_whose_device_is_lost_lets_go_of_everything_and_says_so_ever_after
     assert_eq!(uploader.wait_for(point(0)), Err(lost));
     assert_eq!(uploader.submit(), Err(lost));
     drop((uploader, buffer));
-    assert_eq!(memory.deferred().drain(LONG).pending, 0);
+    assert_eq!(memory.deletion_queue().drain(LONG).pending, 0);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_a_queue_refuses_stays_and_can_be_submitted_again() {
     rig.device.fail_from(1, DeviceError::OutOfHostMemory);
     assert_eq!(uploader.submit(), Err(UploadError::Device(DeviceError::OutOfHostMemory)));
     assert_eq!(uploader.statistics().open_bytes, 1000);
-    rig.device.heal();
+    rig.device.clear_faults();
     rig.device.pause_queues();
     let there = uploader.submit().unwrap();
     let statistics = uploader.statistics();
@@ -109,5 +109,5 @@ fn what_a_queue_refuses_stays_and_can_be_submitted_again() {
     assert_eq!(rig.tracker.wait_all(&there, LONG), Ok(()));
     assert_eq!(uploader.statistics().batches_in_flight, 0);
     drop((uploader, buffer));
-    assert_eq!(memory.deferred().drain(LONG).pending, 0);
+    assert_eq!(memory.deletion_queue().drain(LONG).pending, 0);
 }

@@ -166,7 +166,7 @@ impl Runtime {
     }
 
     /// What was complained about since this was asked last.
-    pub(crate) fn complaints(&self) -> Vec<String> {
+    pub(crate) fn validation_errors(&self) -> Vec<String> {
         core::mem::take(&mut self.state().complaints)
     }
 

@@ -1,9 +1,9 @@
 //! Command lists of the application's own, which the queue's timeline counts.
 
-use allotment::device::d3d12::CommandMemory;
+use allotment::device::d3d12::CommandAllocator;
 use allotment::device::{
-    CommandMemory as _, CopyDirection, Device as _, DeviceError, ImageCopy, ImageDesc, QueueIndex, QueueKind,
-    Submission, TexelBlock, TimelinePoint, TimelineValue,
+    CommandAllocator as _, CopyDirection, Device as _, DeviceError, ImageCopy, ImageDesc, QueueIndex,
+    QueueKind, Submission, TexelBlock, TimelinePoint, TimelineValue,
 };
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::Interface as _;
@@ -29,7 +29,7 @@ const FIRST: QueueIndex = QueueIndex(0);
 
 /// Records a copy of all bytes of a buffer.
 fn record(
-    memory: &mut CommandMemory,
+    memory: &mut CommandAllocator,
     from: &Buffer<'_, D3d12Fixture>,
     to: &Buffer<'_, D3d12Fixture>,
     size: u64,

@@ -2,12 +2,12 @@
 
 use allotment::device::d3d12::{Descriptor, DescriptorHeap, Device, ResourceInfo};
 use allotment::device::{
-    AddressMode, BorderColor, BufferUse, CommandMemory as _, Compare, CopyDirection, DescriptorDevice as _,
-    DescriptorHeapDesc, DescriptorKind, DeviceError, Filter, HeapUse, ImageCopy, QueueIndex, SamplerDesc,
-    ShaderKind, TexelBlock, TimelinePoint,
+    AddressMode, BorderColor, BufferUse, CommandAllocator as _, Compare, CopyDirection,
+    DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
+    Filter, ImageCopy, QueueIndex, SamplerDesc, ShaderVisibleHeapType, TexelBlock, TimelinePoint,
 };
 use allotment::memory::{Resource, Transfer};
-use allotment::{Allocator, Intent};
+use allotment::{Allocator, MemoryUsage};
 use allotment_headless::d3d12::D3d12Reader;
 use allotment_headless::{DescriptorReader as _, Read};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -36,19 +36,23 @@ pub(super) fn all() -> Vec<Test<D3d12Fixture>> {
 const FIRST: QueueIndex = QueueIndex(0);
 
 /// Makes a heap, without the promise that it is destroyed before the device: it keeps the device alive.
-fn try_heap(gpu: &D3d12, usage: HeapUse, capacity: u32) -> Result<DescriptorHeap, DeviceError> {
+fn try_heap(
+    gpu: &D3d12,
+    usage: DescriptorHeapVisibility,
+    capacity: u32,
+) -> Result<DescriptorHeap, DeviceError> {
     let desc = DescriptorHeapDesc { usage, capacity };
     assert!(gpu.device().descriptor_heap_buffer(&desc).is_none(), "the runtime has the memory");
     // SAFETY: so there is none to hand over.
     unsafe { gpu.device().create_descriptor_heap(&desc, None) }
 }
 
-fn staging(gpu: &D3d12, kind: DescriptorKind, capacity: u32) -> DescriptorHeap {
-    try_heap(gpu, HeapUse::Staging(kind), capacity).unwrap()
+fn staging(gpu: &D3d12, kind: DescriptorHeapType, capacity: u32) -> DescriptorHeap {
+    try_heap(gpu, DescriptorHeapVisibility::CpuOnly(kind), capacity).unwrap()
 }
 
-fn visible(gpu: &D3d12, kind: ShaderKind, capacity: u32) -> DescriptorHeap {
-    try_heap(gpu, HeapUse::ShaderVisible(kind), capacity).unwrap()
+fn visible(gpu: &D3d12, kind: ShaderVisibleHeapType, capacity: u32) -> DescriptorHeap {
+    try_heap(gpu, DescriptorHeapVisibility::ShaderVisible(kind), capacity).unwrap()
 }
 
 /// Writes a descriptor; the test keeps to the heap's kind and capacity, and to its turns with the GPU.
@@ -97,7 +101,7 @@ impl<'g> Scene<'g> {
     fn buffer(&self, numbers: &[u32]) -> Resource<ID3D12Resource> {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let info = self.reader.buffer_info(bytes.len() as u64, true);
-        let buffer = self.allocator.create_resource(&info, &wanted(Intent::Device)).unwrap();
+        let buffer = self.allocator.create_resource(&info, &wanted(MemoryUsage::GpuOnly)).unwrap();
         self.transfer().upload_to(&buffer, 0, &bytes).unwrap();
         buffer
     }
@@ -140,8 +144,10 @@ fn of<'b>(gpu: &D3d12, buffer: &'b Resource<ID3D12Resource>, range: core::ops::R
 fn shaders_read_what_was_written_and_what_was_copied(gpu: &D3d12) -> Outcome {
     Scene::run(gpu, 256, |scene| {
         let buffers: Vec<_> = (0..100).map(|number| scene.buffer(&[1000 + number, 0, 0, 0])).collect();
-        let (cpu, heap) =
-            (staging(gpu, DescriptorKind::Resource, 100), visible(gpu, ShaderKind::Resource, 256));
+        let (cpu, heap) = (
+            staging(gpu, DescriptorHeapType::Resource, 100),
+            visible(gpu, ShaderVisibleHeapType::Resource, 256),
+        );
         nulls(gpu, &heap, 0..256);
         for (at, buffer) in (0..).zip(&buffers) {
             write(gpu, &cpu, at, &of(gpu, buffer, 0..16));
@@ -175,7 +181,7 @@ fn a_range_of_a_buffer_is_read_from_its_first_byte(gpu: &D3d12) -> Outcome {
     Scene::run(gpu, 16, |scene| {
         let numbers: Vec<u32> = (500..600).collect();
         let buffer = scene.buffer(&numbers);
-        let heap = visible(gpu, ShaderKind::Resource, 16);
+        let heap = visible(gpu, ShaderVisibleHeapType::Resource, 16);
         nulls(gpu, &heap, 0..16);
         for at in 0..16 {
             let start = 16 * u64::from(at);
@@ -194,7 +200,7 @@ fn null_descriptors_and_poisoned_ones_read_zeros(gpu: &D3d12) -> Outcome {
     }
     Scene::run(gpu, 64, |scene| {
         let buffer = scene.buffer(&[77; 4]);
-        let heap = visible(gpu, ShaderKind::Resource, 64);
+        let heap = visible(gpu, ShaderVisibleHeapType::Resource, 64);
         for at in 0..64 {
             write(gpu, &heap, at, &of(gpu, &buffer, 0..16));
         }
@@ -215,8 +221,8 @@ fn a_heap_of_a_million_descriptors_is_read_to_its_end(gpu: &D3d12) -> Outcome {
     const MILLION: u32 = 1_000_000;
     assert!(gpu.device().descriptor_limits().resources.max_capacity >= MILLION);
     Scene::run(gpu, MILLION, |scene| {
-        let heap = visible(gpu, ShaderKind::Resource, MILLION);
-        let cpu = staging(gpu, DescriptorKind::Resource, 1);
+        let heap = visible(gpu, ShaderVisibleHeapType::Resource, MILLION);
+        let cpu = staging(gpu, DescriptorHeapType::Resource, 1);
         let buffers: Vec<_> = (0..5).map(|number| scene.buffer(&[number + 1; 4])).collect();
         let places = [0, 1, 123_456, MILLION / 2, MILLION - 1];
         for (&at, buffer) in places.iter().zip(&buffers) {
@@ -231,17 +237,20 @@ fn a_heap_of_a_million_descriptors_is_read_to_its_end(gpu: &D3d12) -> Outcome {
 fn a_heap_has_no_more_descriptors_than_the_limits_say(gpu: &D3d12) {
     let limits = gpu.device().descriptor_limits();
     assert!(limits.samplers.max_capacity >= 2048);
-    for kind in ShaderKind::ALL {
+    for kind in ShaderVisibleHeapType::ALL {
         let most = limits.shader_visible(kind).max_capacity;
         for (capacity, possible) in [(0, false), (1, true), (most.saturating_add(1), most == u32::MAX)] {
-            let made = try_heap(gpu, HeapUse::ShaderVisible(kind), capacity);
+            let made = try_heap(gpu, DescriptorHeapVisibility::ShaderVisible(kind), capacity);
             assert_eq!(made.is_ok(), possible, "{kind:?}, {capacity}");
             assert!(possible || matches!(made, Err(DeviceError::Unsupported)));
         }
     }
-    drop(visible(gpu, ShaderKind::Sampler, limits.samplers.max_capacity));
-    for kind in DescriptorKind::ALL {
-        assert!(matches!(try_heap(gpu, HeapUse::Staging(kind), 0), Err(DeviceError::Unsupported)));
+    drop(visible(gpu, ShaderVisibleHeapType::Sampler, limits.samplers.max_capacity));
+    for kind in DescriptorHeapType::ALL {
+        assert!(matches!(
+            try_heap(gpu, DescriptorHeapVisibility::CpuOnly(kind), 0),
+            Err(DeviceError::Unsupported)
+        ));
         // More than shaders could see.
         drop(staging(gpu, kind, 5000));
     }
@@ -251,8 +260,8 @@ fn a_heap_has_no_more_descriptors_than_the_limits_say(gpu: &D3d12) {
 
 fn descriptors_of_a_heap_are_a_stride_apart(gpu: &D3d12) {
     let limits = gpu.device().descriptor_limits();
-    let seen = ShaderKind::ALL.map(HeapUse::ShaderVisible);
-    for usage in DescriptorKind::ALL.map(HeapUse::Staging).into_iter().chain(seen) {
+    let seen = ShaderVisibleHeapType::ALL.map(DescriptorHeapVisibility::ShaderVisible);
+    for usage in DescriptorHeapType::ALL.map(DescriptorHeapVisibility::CpuOnly).into_iter().chain(seen) {
         let heap = try_heap(gpu, usage, 9).unwrap();
         let address = gpu.device().descriptor_heap_address(&heap);
         let stride = u64::from(limits.stride(usage.kind()));
@@ -260,7 +269,7 @@ fn descriptors_of_a_heap_are_a_stride_apart(gpu: &D3d12) {
             let cpu = heap.cpu_handle(at).unwrap().ptr as u64;
             assert_eq!(cpu, address.cpu + u64::from(at) * stride, "{usage:?}");
             let gpu = heap.gpu_handle(at).map(|handle| handle.ptr);
-            let visible = matches!(usage, HeapUse::ShaderVisible(_));
+            let visible = matches!(usage, DescriptorHeapVisibility::ShaderVisible(_));
             assert_eq!(gpu, visible.then_some(address.gpu + u64::from(at) * stride), "{usage:?}");
         }
         assert!(heap.cpu_handle(9).is_none() && heap.gpu_handle(9).is_none());
@@ -346,14 +355,15 @@ fn depth() -> D3D12_RESOURCE_DESC {
 fn every_view_is_written_and_copied(gpu: &D3d12) {
     let allocator = allocator(gpu);
     let infos = [storage(4096), ResourceInfo::new(target()), ResourceInfo::new(depth())];
-    let resources = infos.map(|info| allocator.create_resource(&info, &wanted(Intent::Device)).unwrap());
+    let resources =
+        infos.map(|info| allocator.create_resource(&info, &wanted(MemoryUsage::GpuOnly)).unwrap());
     let [buffer, color, depth] = &resources;
     let mut descriptors = every_descriptor(buffer.handle(), color.handle(), depth.handle());
     for usage in [BufferUse::ReadOnly, BufferUse::ReadWrite, BufferUse::Constants] {
         // SAFETY: the range is in the buffer, which takes all of these uses.
         descriptors.push(unsafe { gpu.device().buffer_descriptor(buffer.handle(), 256..1024, usage) });
     }
-    for kind in DescriptorKind::ALL {
+    for kind in DescriptorHeapType::ALL {
         let [from, to] = [(); 2].map(|()| staging(gpu, kind, 64));
         nulls(gpu, &from, 0..64);
         let ours = descriptors.iter().filter(|descriptor| descriptor.kind() == kind);
@@ -363,7 +373,9 @@ fn every_view_is_written_and_copied(gpu: &D3d12) {
         }
         copy(gpu, &from, 0, &to, 0, 64);
         copy(gpu, &from, 3, &from, 32, 20);
-        for kind in ShaderKind::ALL.into_iter().filter(|&seen| DescriptorKind::from(seen) == kind) {
+        for kind in
+            ShaderVisibleHeapType::ALL.into_iter().filter(|&seen| DescriptorHeapType::from(seen) == kind)
+        {
             copy(gpu, &from, 0, &visible(gpu, kind, 64), 0, 64);
         }
     }
@@ -381,11 +393,11 @@ fn storage(size: u64) -> ResourceInfo<'static> {
 fn a_buffer_is_cleared_through_a_copied_descriptor(gpu: &D3d12) {
     let allocator = allocator(gpu);
     let buffers =
-        [1, 2, 3].map(|_| allocator.create_resource(&storage(4096), &wanted(Intent::Device)).unwrap());
+        [1, 2, 3].map(|_| allocator.create_resource(&storage(4096), &wanted(MemoryUsage::GpuOnly)).unwrap());
     let mut transfer = Transfer::new(&allocator, FIRST, 1 << 16).unwrap();
     buffers.iter().for_each(|buffer| transfer.upload_to(buffer, 0, &[0; 4096]).unwrap());
-    let [from, cpu] = [(); 2].map(|()| staging(gpu, DescriptorKind::Resource, 16));
-    let heap = visible(gpu, ShaderKind::Resource, 16);
+    let [from, cpu] = [(); 2].map(|()| staging(gpu, DescriptorHeapType::Resource, 16));
+    let heap = visible(gpu, ShaderVisibleHeapType::Resource, 16);
     for (at, buffer) in (4..).zip(&buffers) {
         // SAFETY: the range lies in the buffer, which outlives the descriptor.
         let descriptor =
@@ -430,7 +442,7 @@ fn targets_are_drawn_to_through_their_descriptors(gpu: &D3d12) {
         [(target(), D3D12_RESOURCE_STATE_RENDER_TARGET), (depth(), D3D12_RESOURCE_STATE_DEPTH_WRITE)];
     let [color, depth] = states.map(|(desc, state)| {
         let info = ResourceInfo::new(desc).with_initial_state(state);
-        allocator.create_resource(&info, &wanted(Intent::Device)).unwrap()
+        allocator.create_resource(&info, &wanted(MemoryUsage::GpuOnly)).unwrap()
     });
     let made = [
         // SAFETY: a view of all of the texture, which outlives it.
@@ -484,7 +496,7 @@ fn targets_are_drawn_to_through_their_descriptors(gpu: &D3d12) {
 }
 
 fn samplers_are_what_they_were_described_as(gpu: &D3d12) {
-    let heap = visible(gpu, ShaderKind::Sampler, 1024);
+    let heap = visible(gpu, ShaderVisibleHeapType::Sampler, 1024);
     let modes = [
         (AddressMode::Repeat, D3D12_TEXTURE_ADDRESS_MODE_WRAP),
         (AddressMode::MirroredRepeat, D3D12_TEXTURE_ADDRESS_MODE_MIRROR),

@@ -3,7 +3,7 @@
 
 mod commands;
 mod descriptors;
-mod whole_images;
+mod full_images;
 
 use allotment::device::d3d12::{Device, DeviceDesc, MemoryOptions, ResourceInfo};
 use allotment::device::{
@@ -11,7 +11,7 @@ use allotment::device::{
     QueueIndex, TimelineValue,
 };
 use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 use windows::core::Interface as _;
@@ -26,7 +26,7 @@ pub(crate) fn all() -> Vec<Test<D3d12Fixture>> {
     let mut all = own();
     all.extend(commands::all());
     all.extend(descriptors::all());
-    all.extend(whole_images::all());
+    all.extend(full_images::all());
     all
 }
 
@@ -60,8 +60,8 @@ fn allocator(gpu: &D3d12) -> Allocator<Device> {
     Allocator::new(gpu.device().clone(), desc).unwrap()
 }
 
-fn wanted(intent: Intent) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), intent)
+fn wanted(memory_usage: MemoryUsage) -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(0), memory_usage)
 }
 
 fn texture(width: u32, height: u32, flags: D3D12_RESOURCE_FLAGS) -> D3D12_RESOURCE_DESC {
@@ -96,7 +96,8 @@ fn desc_of(resource: &ID3D12Resource) -> D3D12_RESOURCE_DESC {
 fn a_buffer_and_a_texture_are_made_by_the_same_call(gpu: &D3d12) {
     let allocator = allocator(gpu);
     let infos = [buffer(1000, D3D12_RESOURCE_FLAG_NONE), ResourceInfo::new(target())];
-    let resources = infos.map(|info| allocator.create_resource(&info, &wanted(Intent::Device)).unwrap());
+    let resources =
+        infos.map(|info| allocator.create_resource(&info, &wanted(MemoryUsage::GpuOnly)).unwrap());
     let [buffer, texture] = &resources;
     assert_eq!(desc_of(buffer.handle()).Width, 1000);
     assert_eq!((buffer.size(), desc_of(texture.handle()).Height), (1000, 256));
@@ -111,7 +112,7 @@ fn memory_of_its_own_is_a_committed_resource(gpu: &D3d12) {
     let allocator = allocator(gpu);
     for info in [buffer(1000, D3D12_RESOURCE_FLAG_NONE), ResourceInfo::new(target())] {
         for (dedicated, committed) in [(Dedicated::Always, true), (Dedicated::Never, false)] {
-            let desc = wanted(Intent::Device).dedicated(dedicated);
+            let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let resource = allocator.create_resource(&info, &desc).unwrap();
             let memory = allocator.place(resource.allocation()).unwrap().memory;
             // SAFETY: live as long as the resource.
@@ -128,7 +129,7 @@ fn resources_alias_where_they_fit_and_nowhere_else(gpu: &D3d12) {
     let allocator = allocator(gpu);
     let info = buffer(65536, D3D12_RESOURCE_FLAG_NONE);
     let needs = gpu.device().buffer_requirements(&info).unwrap();
-    let desc = AllocationDesc::new(Requirements { size: 4 * needs.size, ..needs }, Intent::Device);
+    let desc = AllocationDesc::new(Requirements { size: 4 * needs.size, ..needs }, MemoryUsage::GpuOnly);
     let memory = allocator.allocate(&desc).unwrap();
     let here = |offset| allocator.create_aliasing_resource(&memory, offset, &info);
     let both = [here(0).unwrap(), here(0).unwrap(), here(3 * needs.size).unwrap()];
@@ -141,7 +142,7 @@ fn resources_alias_where_they_fit_and_nowhere_else(gpu: &D3d12) {
     allocator.free(memory).unwrap();
 
     // Committed memory takes nothing but its resource.
-    let alone = wanted(Intent::Device).dedicated(Dedicated::Always);
+    let alone = wanted(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let committed = allocator.create_resource(&info, &alone).unwrap();
     let refused = allocator.create_aliasing_resource(committed.allocation(), 0, &info);
     assert!(matches!(refused, Err(ResourceError::Access(AccessError::Exclusive))));
@@ -153,7 +154,7 @@ fn a_clear_value_that_cannot_be_is_refused_placed_and_committed(gpu: &D3d12) {
     let black = D3D12_CLEAR_VALUE { Format: DXGI_FORMAT_R8G8B8A8_UNORM, ..Default::default() };
     let allocator = allocator(gpu);
     for dedicated in [Dedicated::Never, Dedicated::Always] {
-        let desc = wanted(Intent::Device).dedicated(dedicated);
+        let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
         let buffer = buffer(1000, D3D12_RESOURCE_FLAG_NONE);
         allocator.create_resource(&buffer.with_clear_value(black), &desc).unwrap_err();
         assert_eq!(allocator.statistics().allocations, 0, "nothing was left behind");
@@ -178,7 +179,7 @@ fn a_buffer_that_shaders_write_to_never_lands_in_an_upload_heap(gpu: &D3d12) {
     }
     let allocator = allocator(gpu);
     let possible = gpu.visible_types().into_iter().any(|t| allowed.contains(t));
-    match allocator.create_resource(&storage, &wanted(Intent::Upload)) {
+    match allocator.create_resource(&storage, &wanted(MemoryUsage::Upload)) {
         Ok(resource) => {
             let place = allocator.place(resource.allocation()).unwrap();
             assert!(possible && allowed.contains(place.memory_type));
@@ -205,7 +206,9 @@ fn a_small_texture_stands_at_4_kib_and_a_large_one_does_not(gpu: &D3d12) {
     let textures: Vec<_> = (0..40)
         .map(|_| {
             let info = ResourceInfo::new(texture(16, 16, none));
-            allocator.create_resource(&info, &wanted(Intent::Device).dedicated(Dedicated::Never)).unwrap()
+            allocator
+                .create_resource(&info, &wanted(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never))
+                .unwrap()
         })
         .collect();
     let mut places: Vec<_> =
@@ -231,7 +234,7 @@ fn what_the_trait_does_not_know_is_described_as_direct3d_does(gpu: &D3d12) {
     let allocator = allocator(gpu);
     for desc in [all_levels, one_dimension, typeless] {
         for dedicated in [Dedicated::Never, Dedicated::Always] {
-            let wanted = wanted(Intent::Device).dedicated(dedicated);
+            let wanted = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let resource = allocator.create_resource(&ResourceInfo::new(desc), &wanted).unwrap();
             assert_eq!(desc_of(resource.handle()).Width, desc.Width);
             allocator.destroy_resource(resource).unwrap();
@@ -253,14 +256,14 @@ fn every_bind_flag_makes_the_texture_that_it_names(gpu: &D3d12) {
     ];
     for flags in flags {
         let info = ResourceInfo::new(texture(128, 128, flags));
-        let resource = allocator.create_resource(&info, &wanted(Intent::Device)).unwrap();
+        let resource = allocator.create_resource(&info, &wanted(MemoryUsage::GpuOnly)).unwrap();
         assert_eq!(desc_of(resource.handle()).Flags.0 & flags.0, flags.0);
         allocator.destroy_resource(resource).unwrap();
     }
     let mut depth = texture(128, 128, D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL);
     depth.Format = DXGI_FORMAT_D32_FLOAT;
     let depth = ResourceInfo::new(depth).with_initial_state(D3D12_RESOURCE_STATE_DEPTH_WRITE);
-    let depth = allocator.create_resource(&depth, &wanted(Intent::Device)).unwrap();
+    let depth = allocator.create_resource(&depth, &wanted(MemoryUsage::GpuOnly)).unwrap();
     allocator.destroy_resource(depth).unwrap();
 }
 
@@ -275,7 +278,7 @@ fn a_layout_needs_enhanced_barriers(gpu: &D3d12) {
     let info = ResourceInfo::new(target()).with_initial_layout(D3D12_BARRIER_LAYOUT_COMMON);
     let allocator = allocator(gpu);
     for dedicated in [Dedicated::Never, Dedicated::Always] {
-        match allocator.create_resource(&info, &wanted(Intent::Device).dedicated(dedicated)) {
+        match allocator.create_resource(&info, &wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated)) {
             Ok(resource) => {
                 assert!(has);
                 allocator.destroy_resource(resource).unwrap();
@@ -303,7 +306,7 @@ fn priorities_are_taken_where_the_runtime_has_them(gpu: &D3d12) -> Outcome {
 
 fn an_allocation_alone_in_its_memory_comes_and_goes(gpu: &D3d12) {
     let allocator = allocator(gpu);
-    let desc = wanted(Intent::Device).dedicated(Dedicated::Always);
+    let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     let info = buffer(1 << 20, D3D12_RESOURCE_FLAG_NONE);
     let buffer = allocator.create_resource(&info, &desc).unwrap();
     let queue = QueueIndex(0);
@@ -341,7 +344,7 @@ fn memory_in_use_is_not_evicted(gpu: &D3d12) {
 
 fn a_shared_block_is_not_evicted(gpu: &D3d12) {
     let allocator = allocator(gpu);
-    let desc = wanted(Intent::Device).dedicated(Dedicated::Never);
+    let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
     let resource = allocator.create_resource(&buffer(1000, D3D12_RESOURCE_FLAG_NONE), &desc).unwrap();
     // SAFETY: no queue uses it.
     let refused = unsafe { allocator.evict(resource.allocation(), &[]) };
@@ -403,14 +406,14 @@ fn the_application_waits_for_a_copy_on_a_queue_of_its_own(gpu: &D3d12) {
 fn bytes_go_up_and_come_back_by_every_memory_type(gpu: &D3d12) {
     let allocator = allocator(gpu);
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
-    for intent in Intent::ALL {
+    for memory_usage in MemoryUsage::ALL {
         let info = buffer(100_000, D3D12_RESOURCE_FLAG_NONE);
-        let buffer = allocator.create_resource(&info, &wanted(intent)).unwrap();
+        let buffer = allocator.create_resource(&info, &wanted(memory_usage)).unwrap();
         let bytes = pattern(3, 100_000);
         transfer.upload_to(&buffer, 0, &bytes).unwrap();
         let mut back = vec![0; bytes.len()];
         transfer.download_from(&buffer, 0, &mut back).unwrap();
-        assert!(back == bytes, "{intent}");
+        assert!(back == bytes, "{memory_usage}");
         allocator.destroy_resource(buffer).unwrap();
     }
 }
@@ -423,7 +426,7 @@ fn textures_closer_than_buffers_can_stand_are_reached_and_their_neighbours_left(
         return Outcome::DoesNotApply("no memory type takes both buffers and images");
     }
     let allocator = allocator(gpu);
-    let desc = wanted(Intent::Device).dedicated(Dedicated::Never);
+    let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
     let textures: Vec<_> = (0..20).map(|_| allocator.create_resource(&info, &desc).unwrap()).collect();
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
     let bytes = |seed: usize| pattern(seed as u64, textures[seed].size());

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use allotment::device::host::{HostDevice, HostMemory};
+use allotment::device::simulated::{SimulatedGpu, SimulatedMemory};
 use allotment::device::{
     BufferCopy, BufferDesc, DedicatedNeed, Device, DeviceError, ImageDesc, MemoryDesc, MemoryHandle,
     MemoryTypeIndex, QueueIndex, TimelinePoint, TimelineValue, TransferUsage,
@@ -61,20 +61,20 @@ const FIRST: QueueIndex = QueueIndex(0);
 /// The number of complaints that begin with `about` has become `count`, and there are no others.
 #[track_caller]
 fn assert_complaints(gpu: &HostGpu, about: &'static str, count: usize) {
-    assert_eq!(gpu.fixture().complaints_about(about), count, "{:#?}", gpu.device().complaints());
+    assert_eq!(gpu.fixture().complaints_about(about), count, "{:#?}", gpu.device().validation_errors());
 }
 
-fn flush(device: &HostDevice, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+fn flush(device: &SimulatedGpu, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
     // SAFETY: a flush that it must not be is a complaint here.
     unsafe { device.flush_memory(memory, range) }
 }
 
-fn invalidate(device: &HostDevice, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+fn invalidate(device: &SimulatedGpu, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
     // SAFETY: an invalidate that it must not be is a complaint here.
     unsafe { device.invalidate_memory(memory, range) }
 }
 
-fn free(device: &HostDevice, memory: HostMemory) {
+fn free(device: &SimulatedGpu, memory: SimulatedMemory) {
     // SAFETY: a free that must not be is a complaint here.
     unsafe { device.free_memory(memory) };
 }
@@ -113,7 +113,7 @@ fn a_flush_off_the_atom_is_a_complaint(gpu: &HostGpu) {
         assert_eq!(flush(gpu.device(), memory.handle(), whole.clone()), Ok(()));
         assert_eq!(invalidate(gpu.device(), memory.handle(), whole), Ok(()));
     }
-    assert_eq!(gpu.device().complaints(), [""; 0]);
+    assert_eq!(gpu.device().validation_errors(), [""; 0]);
     for (count, ragged) in (1..).zip([0..1, 0..63, 1..64, 32..96, 64..999]) {
         let _ = flush(gpu.device(), memory.handle(), ragged.clone());
         assert_complaints(gpu, "flush: ", count);
@@ -146,7 +146,7 @@ fn a_flush_of_memory_that_is_not_mapped_is_a_complaint(gpu: &HostGpu) {
 }
 
 /// Every call with a handle that names no live memory is refused, with a complaint.
-fn assert_refused_everywhere(gpu: &HostGpu, memory: HostMemory, times: usize) {
+fn assert_refused_everywhere(gpu: &HostGpu, memory: SimulatedMemory, times: usize) {
     let device = gpu.device();
     let before = device.usage();
     // SAFETY: that the handle is not live is what the device shall say.
@@ -198,7 +198,7 @@ fn a_handle_never_names_the_memory_that_came_after(gpu: &HostGpu) {
 fn a_handle_out_of_nowhere_is_refused(gpu: &HostGpu) {
     let live = gpu.allocate(gpu.visible_types()[0], 4096).handle().to_raw();
     for (times, raw) in (1..).zip([u64::MAX, live + 1, live + (1 << 32), 1 << 63]) {
-        assert_refused_everywhere(gpu, HostMemory::from_raw(raw), times);
+        assert_refused_everywhere(gpu, SimulatedMemory::from_raw(raw), times);
     }
 }
 
@@ -226,9 +226,9 @@ fn a_buffer_beyond_its_memory_is_refused(gpu: &HostGpu) {
 
 fn a_resource_that_requires_dedicated_memory_takes_no_other(gpu: &HostGpu) {
     let device = gpu.device();
-    let buffer = BufferDesc::new(1000).with_usage(HostDevice::REQUIRES_DEDICATED);
+    let buffer = BufferDesc::new(1000).with_usage(SimulatedGpu::REQUIRES_DEDICATED);
     let mut image = ImageDesc::new(16, 16, 4);
-    image.usage = HostDevice::REQUIRES_DEDICATED;
+    image.usage = SimulatedGpu::REQUIRES_DEDICATED;
     let needs = device.buffer_requirements(&buffer).unwrap();
     assert_eq!(needs.dedicated, DedicatedNeed::Required);
     assert_eq!(device.image_requirements(&image).unwrap().dedicated, DedicatedNeed::Required);
@@ -294,9 +294,10 @@ fn a_copy_onto_itself_is_a_complaint(gpu: &HostGpu) {
 fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &HostGpu) {
     let memory_type = gpu.two_way_type();
     let both = gpu.buffer(memory_type, 64);
-    for (usage, allowed) in
-        [(HostDevice::NO_TRANSFER_SRC, TransferUsage::DST), (HostDevice::NO_TRANSFER_DST, TransferUsage::SRC)]
-    {
+    for (usage, allowed) in [
+        (SimulatedGpu::NO_TRANSFER_SRC, TransferUsage::DST),
+        (SimulatedGpu::NO_TRANSFER_DST, TransferUsage::SRC),
+    ] {
         let info = BufferDesc::new(64).with_usage(usage);
         assert_eq!(gpu.device().buffer_transfer_usage(&info), allowed);
         assert!(!gpu.device().is_copyable_buffer(&info));
@@ -309,7 +310,7 @@ fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &HostGpu) {
         };
         gpu.run(&[BufferCopy { from, from_offset: 0, to, to_offset: 0, size: 64 }]);
         let wrong_way = BufferCopy { from: to, from_offset: 0, to: from, to_offset: 0, size: 64 };
-        let before = gpu.device().complaints().len();
+        let before = gpu.device().validation_errors().len();
         assert_eq!(gpu.try_submit(FIRST, &[], &[wrong_way]), Err(DeviceError::Unsupported));
         assert_complaints(gpu, "submit: ", before + 1);
         // SAFETY: the one copy is done.
@@ -396,7 +397,7 @@ fn all_is_well_without_a_complaint(gpu: &HostGpu) {
     let buffer = gpu.buffer(gpu.visible_buffer_types()[0], 64);
     gpu.put(&buffer, 0, &[1; 64]);
     assert_eq!(gpu.get(&buffer), [1; 64]);
-    assert_eq!(gpu.device().complaints(), [""; 0]);
+    assert_eq!(gpu.device().validation_errors(), [""; 0]);
     // A refusal that an application has to live with is not its mistake.
     gpu.device().fail_call(1, DeviceError::OutOfDeviceMemory);
     assert!(gpu.try_allocate(MemoryTypeIndex(0), 64).is_err());
@@ -407,9 +408,9 @@ fn all_is_well_without_a_complaint(gpu: &HostGpu) {
     let full: Vec<_> = (0..heap / most).map(|_| gpu.allocate(MemoryTypeIndex(0), most)).collect();
     assert!(gpu.try_allocate(MemoryTypeIndex(0), most).is_err());
     drop(full);
-    assert_eq!(gpu.device().complaints(), [""; 0]);
+    assert_eq!(gpu.device().validation_errors(), [""; 0]);
     // Nor is a copy of buffers that were both alive.
-    let copies: [BufferCopy<'_, HostDevice>; 0] = [];
+    let copies: [BufferCopy<'_, SimulatedGpu>; 0] = [];
     gpu.run(&copies);
 }
 

@@ -1,11 +1,12 @@
 //! Descriptors of the simulated device: looked at when work runs, and what it says of their misuse.
 
-use allotment::device::host::{
-    HostDescriptor, HostDescriptorHeap, HostDevice, HostImageUse, HostRead, HostSampler, Profile,
+use allotment::device::simulated::{
+    HostDescriptor, HostDescriptorHeap, HostImageUse, HostRead, HostSampler, Profile, SimulatedGpu,
 };
 use allotment::device::{
-    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, Device, DeviceError,
-    HeapUse, ImageDesc, MemoryDesc, MemoryTypeIndex, SamplerDesc, ShaderKind, TimelinePoint, TimelineValue,
+    BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, Device, DeviceError, ImageDesc, MemoryDesc, MemoryTypeIndex, SamplerDesc,
+    ShaderVisibleHeapType, TimelinePoint, TimelineValue,
 };
 
 use crate::fixture::{Outcome, Test};
@@ -49,8 +50,9 @@ pub(super) fn about_what_the_driver_keeps() -> Vec<Test<HostFixture>> {
     tests![descriptors_of_the_driver_are_not_touched,]
 }
 
-const MISSING: u32 = HostDevice::NOT_READ;
-const SAMPLERS: HeapUse = HeapUse::ShaderVisible(ShaderKind::Sampler);
+const MISSING: u32 = SimulatedGpu::NOT_READ;
+const SAMPLERS: DescriptorHeapVisibility =
+    DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Sampler);
 
 fn descriptors_are_looked_at_when_work_runs(rig: &Rig<'_>) {
     let (heap, cells) = (rig.heap(RESOURCES, 2), rig.cells(10, 2));
@@ -176,7 +178,7 @@ fn samplers_are_told_apart_by_work(rig: &Rig<'_>) {
     let descs: Vec<_> =
         (0..100).map(|i| SamplerDesc { min_lod: i as f32, ..SamplerDesc::default() }).collect();
     let mut samplers: Vec<_> = descs.iter().map(|desc| sampler(rig, desc)).collect();
-    let staging = rig.heap(HeapUse::Staging(DescriptorKind::Sampler), 100);
+    let staging = rig.heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Sampler), 100);
     let heap = rig.heap(SAMPLERS, 101);
     for (at, sampler) in (0..).zip(&samplers) {
         // SAFETY: of this device, to which it is enough that it is live now.
@@ -185,8 +187,8 @@ fn samplers_are_told_apart_by_work(rig: &Rig<'_>) {
     staging.copy_to(0, &heap, 0, 100);
     heap.write_null(100..101);
     let all: Vec<_> = (0..101).collect();
-    let mut expected: Vec<_> = descs.iter().map(HostDevice::sampler_mark).collect();
-    expected.push(HostDevice::sampler_mark(&SamplerDesc::default()));
+    let mut expected: Vec<_> = descs.iter().map(SimulatedGpu::sampler_mark).collect();
+    expected.push(SimulatedGpu::sampler_mark(&SamplerDesc::default()));
     assert_eq!(rig.read(&heap, &all), expected);
     assert_eq!(rig.device().usage().samplers, 100);
 
@@ -205,7 +207,7 @@ fn a_descriptor_of_the_wrong_kind_is_a_complaint(rig: &Rig<'_>) {
     let sampler = sampler(rig, &desc);
     let resources = rig.heap(RESOURCES, 2);
     let samplers = rig.heap(SAMPLERS, 2);
-    let targets = rig.heap(HeapUse::Staging(DescriptorKind::RenderTarget), 2);
+    let targets = rig.heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::RenderTarget), 2);
     resources.write(0, &cells.descriptor(0));
     // SAFETY: the sampler and the heaps are of this device.
     let of_sampler = unsafe { rig.device().sampler_descriptor(&sampler) };
@@ -218,14 +220,14 @@ fn a_descriptor_of_the_wrong_kind_is_a_complaint(rig: &Rig<'_>) {
     targets.write(0, &cells.descriptor(0));
     about(3);
     assert_eq!(rig.read(&resources, &[0]), [10], "nothing was written");
-    assert_eq!(rig.read(&samplers, &[0]), [HostDevice::sampler_mark(&desc)]);
+    assert_eq!(rig.read(&samplers, &[0]), [SimulatedGpu::sampler_mark(&desc)]);
     destroy(rig, sampler);
 }
 
 fn slots_beyond_the_heap_are_complaints(rig: &Rig<'_>) {
     let (staging, heap, cells) = (rig.heap(STAGING, 4), rig.heap(RESOURCES, 4), rig.cells(10, 1));
     (0..4).for_each(|at| staging.write(at, &cells.descriptor(0)));
-    let complaints = || rig.device().complaints().len();
+    let complaints = || rig.device().validation_errors().len();
     let wrong: [(&'static str, &dyn Fn()); 6] = [
         ("write_descriptor: ", &|| heap.write(4, &cells.descriptor(0))),
         ("write_null_descriptors: ", &|| heap.write_null(3..5)),
@@ -246,7 +248,7 @@ fn slots_beyond_the_heap_are_complaints(rig: &Rig<'_>) {
 fn copies_that_nothing_can_make_are_complaints(rig: &Rig<'_>) {
     let complaints = || rig.gpu.fixture().complaints_about("copy_descriptors: ");
     let (staging, heap, cells) = (rig.heap(STAGING, 8), rig.heap(RESOURCES, 8), rig.cells(10, 8));
-    let samplers = rig.heap(HeapUse::Staging(DescriptorKind::Sampler), 8);
+    let samplers = rig.heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Sampler), 8);
     samplers.write_null(0..8);
     for at in 0..8 {
         staging.write(at, &cells.descriptor(at));
@@ -408,7 +410,7 @@ fn whichever_call_fails_no_heap_or_sampler_is_left_behind(rig: &Rig<'_>) {
     }
     device.fail_call(5, refused);
     assert_eq!(script(), Ok(()), "there are four calls that can fail");
-    device.heal();
+    device.clear_faults();
     let desc = SamplerDesc { max_anisotropy: 0, ..SamplerDesc::default() };
     assert_eq!(device.create_sampler(&desc).err(), Some(DeviceError::Unsupported));
     assert_eq!(device.usage().samplers, 0);
@@ -423,7 +425,7 @@ fn a_lost_device_reads_nothing_and_lets_everything_go(rig: &Rig<'_>) {
     let device = gpu.device();
     device.pause_queues();
     let reading = lost.submit(&[], &[(&heap, &[0])]);
-    device.lose();
+    device.lose_device();
     let again = HostRead {
         heap: heap.raw(),
         indices: cells.buffer.handle(),
@@ -444,7 +446,7 @@ fn a_lost_device_reads_nothing_and_lets_everything_go(rig: &Rig<'_>) {
 }
 
 fn descriptors_of_the_driver_are_not_touched(rig: &Rig<'_>) {
-    let limits = *rig.device().descriptor_limits().shader_visible(ShaderKind::Resource);
+    let limits = *rig.device().descriptor_limits().shader_visible(ShaderVisibleHeapType::Resource);
     assert!(limits.reserved > 0, "the profile has none, so that this is about nothing");
     let (heap, cells) = (rig.heap(RESOURCES, 4), rig.cells(10, 1));
     assert_eq!(heap.desc.capacity, 4 + limits.reserved);

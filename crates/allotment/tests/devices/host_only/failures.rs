@@ -4,9 +4,9 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::time::Instant;
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
-    BufferCopy, BufferDesc, Device, DeviceError, HeapIndex, MemoryDesc, MemoryTypeIndex, QueueIndex,
+    BufferCopy, BufferDesc, Device, DeviceError, MemoryDesc, MemoryHeapIndex, MemoryTypeIndex, QueueIndex,
     Submission, TimelinePoint, TimelineValue,
 };
 
@@ -41,9 +41,9 @@ const REFUSED: DeviceError = DeviceError::Other { code: -7 };
 
 /// What a script has to give back. Giving back cannot fail.
 struct Taken<'a> {
-    device: &'a HostDevice,
-    memory: Vec<<HostDevice as Device>::Memory>,
-    buffers: Vec<<HostDevice as Device>::Buffer>,
+    device: &'a SimulatedGpu,
+    memory: Vec<<SimulatedGpu as Device>::Memory>,
+    buffers: Vec<<SimulatedGpu as Device>::Buffer>,
     submitted: TimelineValue,
 }
 
@@ -58,7 +58,7 @@ impl Drop for Taken<'_> {
                 answer => assert!(attempt < 2, "{last:?}: {answer:?}"),
             }
             if attempt == 1 {
-                self.device.heal();
+                self.device.clear_faults();
             }
         }
         for buffer in self.buffers.drain(..) {
@@ -73,7 +73,7 @@ impl Drop for Taken<'_> {
 }
 
 /// A bit of everything, as an application would do it: at the first error it gives up.
-fn script(device: &HostDevice) -> Result<Vec<u8>, DeviceError> {
+fn script(device: &SimulatedGpu) -> Result<Vec<u8>, DeviceError> {
     const SIZE: u64 = 256;
     let mut taken =
         Taken { device, memory: Vec::new(), buffers: Vec::new(), submitted: TimelineValue::default() };
@@ -124,23 +124,23 @@ fn script(device: &HostDevice) -> Result<Vec<u8>, DeviceError> {
 
 /// How many calls that can fail the script makes.
 fn calls_of_script(gpu: &HostGpu) -> u64 {
-    let device = HostDevice::new(gpu.device().profile().clone());
+    let device = SimulatedGpu::new(gpu.device().profile().clone());
     assert_eq!(script(&device), Ok(vec![42; 256]));
     // One of them is the wait of who cleans up.
     device.fallible_calls() - 1
 }
 
-fn assert_nothing_is_left(device: &HostDevice) {
+fn assert_nothing_is_left(device: &SimulatedGpu) {
     let usage = device.usage();
     assert_eq!((usage.memory_objects, usage.memory_bytes, usage.buffers), (0, 0, 0));
-    assert_eq!(device.complaints(), [""; 0]);
+    assert_eq!(device.validation_errors(), [""; 0]);
 }
 
 fn whichever_call_fails_nothing_is_left_behind(gpu: &HostGpu) {
     let calls = calls_of_script(gpu);
     assert!(calls >= 15, "the script makes {calls} calls");
     for k in 1..=calls {
-        let device = HostDevice::new(gpu.device().profile().clone());
+        let device = SimulatedGpu::new(gpu.device().profile().clone());
         device.fail_call(k, REFUSED);
         assert_eq!(script(&device), Err(REFUSED), "call {k} of {calls}");
         assert_nothing_is_left(&device);
@@ -151,11 +151,11 @@ fn whichever_call_fails_nothing_is_left_behind(gpu: &HostGpu) {
 
 fn when_every_call_fails_from_one_on_nothing_is_left_behind(gpu: &HostGpu) {
     for k in 1..=calls_of_script(gpu) {
-        let device = HostDevice::new(gpu.device().profile().clone());
+        let device = SimulatedGpu::new(gpu.device().profile().clone());
         device.fail_from(k, REFUSED);
         assert_eq!(script(&device), Err(REFUSED), "from call {k} on");
         assert_nothing_is_left(&device);
-        device.heal();
+        device.clear_faults();
         assert_eq!(script(&device), Ok(vec![42; 256]), "healed");
         assert_nothing_is_left(&device);
     }
@@ -177,10 +177,10 @@ fn failures_last_until_they_are_healed(gpu: &HostGpu) {
         let error = gpu.try_allocate(VISIBLE, 64).err();
         assert_eq!(error, (call >= 3).then_some(REFUSED), "call {call}");
     }
-    gpu.device().heal();
+    gpu.device().clear_faults();
     drop(gpu.allocate(VISIBLE, 64));
     gpu.device().fail_call(1, REFUSED);
-    gpu.device().heal();
+    gpu.device().clear_faults();
     drop(gpu.allocate(VISIBLE, 64));
 }
 
@@ -225,7 +225,7 @@ fn a_failed_call_has_changed_nothing(gpu: &HostGpu) {
     for k in 1..=3 {
         device.fail_call(k, REFUSED);
         assert_eq!(gpu.try_dedicated_buffer(VISIBLE, 64).err(), Some(REFUSED), "step {k}");
-        device.heal();
+        device.clear_faults();
     }
     assert_eq!(device.usage().memory_bytes, before.0);
 }
@@ -267,7 +267,7 @@ fn every_call_that_can_fail_is_counted(gpu: &HostGpu) {
     counted("wait", &mut || gpu.wait(point));
 
     let before = device.fallible_calls();
-    let _ = (device.properties(), device.heap_budget(HeapIndex(0)), device.usage());
+    let _ = (device.properties(), device.heap_budget(MemoryHeapIndex(0)), device.usage());
     gpu.settle();
     let settled = device.fallible_calls();
     // SAFETY: from this device, and no queue uses it.
@@ -281,17 +281,17 @@ fn every_call_that_can_fail_is_counted(gpu: &HostGpu) {
 }
 
 /// Loses the device after it gave a buffer in mapped memory.
-fn lose_with(gpu: &HostGpu, test: impl FnOnce(&HostDevice, &Buffer<'_, HostFixture>)) {
+fn lose_with(gpu: &HostGpu, test: impl FnOnce(&SimulatedGpu, &Buffer<'_, HostFixture>)) {
     let buffer = gpu.buffer(VISIBLE, 4096);
     let _mapping = buffer.memory().map();
-    gpu.device().lose();
+    gpu.device().lose_device();
     test(gpu.device(), &buffer);
 }
 
 /// What each call that can fail answers.
 fn answers(
     gpu: &HostGpu,
-    device: &HostDevice,
+    device: &SimulatedGpu,
     buffer: &Buffer<'_, HostFixture>,
 ) -> Vec<(&'static str, Option<DeviceError>)> {
     let memory = buffer.memory().handle();
@@ -331,7 +331,7 @@ fn a_lost_device_says_so_on_every_call_that_can_fail(gpu: &HostGpu) {
 fn a_lost_device_stays_lost(gpu: &HostGpu) {
     lose_with(gpu, |device, buffer| {
         device.fail_call(1, REFUSED);
-        device.heal();
+        device.clear_faults();
         device.resume_queues();
         for (call, answer) in answers(gpu, &device.clone(), buffer) {
             assert_eq!(answer, Some(DeviceError::Lost), "{call}");
@@ -356,7 +356,7 @@ fn a_lost_device_completes_nothing(gpu: &HostGpu) {
     for queue in gpu.queues() {
         let _ = gpu.submit(queue, &[], &[copy(&from, 0, &to, 0, 4096)]);
     }
-    gpu.device().lose();
+    gpu.device().lose_device();
     gpu.device().resume_queues();
     std::thread::sleep(Duration::from_millis(20));
     assert_same(&mapping.read(0..4096), &pattern(2, 4096), "nothing was copied");
@@ -368,7 +368,7 @@ fn a_lost_device_still_says_what_was_submitted(gpu: &HostGpu) {
             assert_eq!(gpu.submit(queue, &[], &[]).value, TimelineValue(value));
         }
     }
-    gpu.device().lose();
+    gpu.device().lose_device();
     for queue in gpu.queues() {
         assert!(gpu.try_submit(queue, &[], &[]).is_err());
         assert_eq!(gpu.device().submitted(queue), TimelineValue(3), "{queue:?}");
@@ -383,7 +383,7 @@ fn who_waits_hears_of_the_loss(gpu: &HostGpu) {
         let waiting: Vec<_> = points.iter().map(|&point| scope.spawn(wait(point))).collect();
         std::thread::sleep(Duration::from_millis(20));
         let lost = Instant::now();
-        gpu.device().lose();
+        gpu.device().lose_device();
         for thread in waiting {
             assert_eq!(thread.join().unwrap(), Err(DeviceError::Lost));
         }
@@ -400,7 +400,7 @@ fn memory_in_use_may_be_freed_after_the_loss(gpu: &HostGpu) {
     }
     // Long enough for the queue to have begun with the first.
     std::thread::sleep(Duration::from_millis(20));
-    gpu.device().lose();
+    gpu.device().lose_device();
     drop(buffers);
     assert_nothing_is_left(gpu.device());
 }

@@ -1,7 +1,7 @@
 //! Heaps that fill up, budgets, and profiles.
 
-use allotment::device::host::{HostDevice, Profile};
-use allotment::device::{Device, DeviceError, HeapIndex, MemoryTypeIndex};
+use allotment::device::simulated::{Profile, SimulatedGpu};
+use allotment::device::{Device, DeviceError, MemoryHeapIndex, MemoryTypeIndex};
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::Gpu;
@@ -94,20 +94,20 @@ fn a_budget_is_nine_tenths_of_its_heap_unless_set(gpu: &HostGpu) {
     let heaps = gpu.properties().heaps.len() as u8;
     for index in 0..heaps {
         let size = gpu.properties().heaps[usize::from(index)].size;
-        assert_eq!(gpu.device().heap_budget(HeapIndex(index)).budget, size / 10 * 9);
+        assert_eq!(gpu.device().heap_budget(MemoryHeapIndex(index)).budget, size / 10 * 9);
     }
-    gpu.device().set_budget(HeapIndex(0), 12_345);
-    assert_eq!(gpu.device().heap_budget(HeapIndex(0)).budget, 12_345);
-    assert_ne!(gpu.device().heap_budget(HeapIndex(1)).budget, 12_345);
-    gpu.device().set_budget(HeapIndex(heaps), 1);
-    assert_eq!(gpu.device().heap_budget(HeapIndex(heaps)).budget, 0, "there is no such heap");
+    gpu.device().set_budget(MemoryHeapIndex(0), 12_345);
+    assert_eq!(gpu.device().heap_budget(MemoryHeapIndex(0)).budget, 12_345);
+    assert_ne!(gpu.device().heap_budget(MemoryHeapIndex(1)).budget, 12_345);
+    gpu.device().set_budget(MemoryHeapIndex(heaps), 1);
+    assert_eq!(gpu.device().heap_budget(MemoryHeapIndex(heaps)).budget, 0, "there is no such heap");
 }
 
 fn a_budget_is_no_limit(gpu: &HostGpu) {
     // As with a driver: beyond it things get slow, and the heap's end comes later.
-    gpu.device().set_budget(HeapIndex(0), 100);
+    gpu.device().set_budget(MemoryHeapIndex(0), 100);
     let memory = gpu.allocate(MemoryTypeIndex(0), 4096);
-    assert_eq!(gpu.device().heap_budget(HeapIndex(0)).usage, 4096);
+    assert_eq!(gpu.device().heap_budget(MemoryHeapIndex(0)).usage, 4096);
     drop(memory);
 }
 
@@ -142,7 +142,7 @@ fn every_profile_is_found_by_its_name(_: &HostGpu) {
     for profile in Profile::all() {
         let found = Profile::named(profile.name).unwrap();
         assert_eq!(found.about, profile.about, "no other profile has the name {}", profile.name);
-        assert!(HostDevice::new(found).properties().name.contains(profile.name));
+        assert!(SimulatedGpu::new(found).properties().name.contains(profile.name));
     }
     assert!(Profile::named("steam-engine").is_none());
 }

@@ -83,7 +83,12 @@ fn assert_refused<'a>(
         let submission = Submission { image_copies: &image_copies, ..Submission::default() };
         let refused = gpu.try_submit_all(FIRST, &submission);
         assert_eq!(refused, Err(DeviceError::Unsupported), "{bad:?}");
-        assert_eq!(gpu.fixture().complaints_about("submit: "), count, "{:#?}", gpu.device().complaints());
+        assert_eq!(
+            gpu.fixture().complaints_about("submit: "),
+            count,
+            "{:#?}",
+            gpu.device().validation_errors()
+        );
     }
     assert_eq!(gpu.device().submitted(FIRST), before);
 }

@@ -8,10 +8,10 @@ mod coherence;
 mod complaints;
 mod descriptors;
 mod failures;
+mod full_images;
 mod heaps;
 mod images;
 mod queues;
-mod whole_images;
 
 use crate::fixture::Test;
 use crate::kinds::host::HostFixture;
@@ -32,6 +32,6 @@ pub(crate) fn all() -> Vec<(&'static str, Test<HostFixture>)> {
         .chain(on("discrete-large-bar", images::all()))
         .chain(on("d3d12-tier-2", images::about_limits()))
         .chain(on("discrete-large-bar", queues::all()))
-        .chain(on("discrete-large-bar", whole_images::all()))
+        .chain(on("discrete-large-bar", full_images::all()))
         .collect()
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use allotment::device::host::HostDevice;
+use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryDesc, MemoryTypeIndex, QueueIndex, Submission,
     TimelinePoint, TimelineValue,
@@ -126,7 +126,7 @@ fn memory_that_is_freed_in_time_is_no_complaint(gpu: &HostGpu) {
             drop(buffer);
             // SAFETY: live, and the queue is done.
             unsafe { gpu.device().free_memory(memory) };
-            assert_eq!(gpu.device().complaints(), [""; 0]);
+            assert_eq!(gpu.device().validation_errors(), [""; 0]);
         }
     }
 }
@@ -245,16 +245,16 @@ fn work_outlives_the_clone_that_submitted_it(gpu: &HostGpu) {
 }
 
 fn a_device_that_is_dropped_with_work_pending_does_not_hang(gpu: &HostGpu) {
-    type Hold = fn(&HostDevice);
+    type Hold = fn(&SimulatedGpu);
     let never = TimelinePoint { queue: QueueIndex(1), value: TimelineValue(7) };
     let hold: [(&str, Hold, &[TimelinePoint]); 4] = [
         ("nothing", |_| {}, &[]),
-        ("paused", HostDevice::pause_queues, &[]),
+        ("paused", SimulatedGpu::pause_queues, &[]),
         ("slow", |device| device.set_latency(SOON), &[]),
         ("waiting for what never comes", |_| {}, &[never]),
     ];
     for (what, hold, waits) in hold {
-        let device = HostDevice::new(gpu.device().profile().clone());
+        let device = SimulatedGpu::new(gpu.device().profile().clone());
         hold(&device);
         let memory = device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(1), 4096)).unwrap();
         let desc = BufferDesc::new(2048);

@@ -22,9 +22,9 @@ mod real {
 
     use allotment::Device as _;
     use allotment::device::d3d12::{Device, DeviceDesc};
-    use allotment::device::{HeapIndex, TexelBlock};
+    use allotment::device::{MemoryHeapIndex, TexelBlock};
     use allotment_headless::d3d12::{D3d12Reader, Headless, HeadlessDesc};
-    use allotment_headless::{Choice, DescriptorReader as _};
+    use allotment_headless::{DescriptorReader as _, DeviceChoice};
     use windows::Win32::Graphics::Direct3D12::*;
     use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_BC1_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM};
 
@@ -59,7 +59,9 @@ mod real {
             }
         }
         // As on older hardware: buffers, render targets and other textures do not share heaps.
-        kind.conformance("tier 1", || D3d12Fixture::new(|desc| desc.up_to_tier(D3D12_RESOURCE_HEAP_TIER_1)));
+        kind.conformance("tier 1", || {
+            D3d12Fixture::new(|desc| desc.with_max_tier(D3D12_RESOURCE_HEAP_TIER_1))
+        });
         kind.conformance("custom heaps", || D3d12Fixture::new(with_custom_heaps));
         for test in d3d12_only::all() {
             kind.add("", test, || D3d12Fixture::new(|desc| desc));
@@ -87,8 +89,8 @@ mod real {
 
     /// What the environment asks for.
     fn desc() -> HeadlessDesc {
-        let choice = std::env::var("ALLOTMENT_D3D12").map_or(Choice::Best, Choice::Named);
-        HeadlessDesc::default().on(choice).validated()
+        let choice = std::env::var("ALLOTMENT_D3D12").map_or(DeviceChoice::Best, DeviceChoice::Named);
+        HeadlessDesc::default().with_device(choice).with_validation()
     }
 
     /// The system's memory as a custom heap sees it: with each kind of page.
@@ -166,7 +168,7 @@ mod real {
         }
 
         fn finish(self) -> Result<(), String> {
-            for heap in (0..).map(HeapIndex).take(self.device().properties().heaps.len()) {
+            for heap in (0..).map(MemoryHeapIndex).take(self.device().properties().heaps.len()) {
                 let left = self.device().allocated_bytes(heap);
                 if left != 0 {
                     return Err(format!("{left} bytes of heap {heap} were left behind"));

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_headless::HostReader;
 
 use crate::fixture::{DescriptorFixture, Fixture};
@@ -25,26 +25,26 @@ pub(super) fn kind() -> Kind {
 
 /// A simulated device, whose complaints and leaks are failures.
 pub(crate) struct HostFixture {
-    device: HostDevice,
+    device: SimulatedGpu,
     expected: Mutex<Vec<&'static str>>,
 }
 
 impl HostFixture {
     pub(crate) fn new(profile: Profile) -> Self {
-        Self { device: HostDevice::new(profile), expected: Mutex::default() }
+        Self { device: SimulatedGpu::new(profile), expected: Mutex::default() }
     }
 
     /// How many complaints begin with `about`. They are expected from now on.
     pub(crate) fn complaints_about(&self, about: &'static str) -> usize {
         self.expect_complaints(about);
-        self.device.complaints().iter().filter(|complaint| complaint.starts_with(about)).count()
+        self.device.validation_errors().iter().filter(|complaint| complaint.starts_with(about)).count()
     }
 }
 
 impl Fixture for HostFixture {
-    type Device = HostDevice;
+    type Device = SimulatedGpu;
 
-    fn device(&self) -> &HostDevice {
+    fn device(&self) -> &SimulatedGpu {
         &self.device
     }
 
@@ -72,7 +72,7 @@ impl Fixture for HostFixture {
 
     fn finish(self) -> Result<(), String> {
         let expected = self.expected.into_inner().unwrap();
-        let mut complaints = self.device.complaints();
+        let mut complaints = self.device.validation_errors();
         complaints.retain(|complaint| !expected.iter().any(|about| complaint.starts_with(about)));
         if !complaints.is_empty() {
             return Err(format!("the device complained: {complaints:#?}"));

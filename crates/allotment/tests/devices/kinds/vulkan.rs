@@ -4,10 +4,10 @@
 //! `ALLOTMENT_VALIDATION=off` does without the layer, for machines that have none.
 
 use allotment::Device as _;
-use allotment::device::vulkan::{DescriptorModel, Device, Enabled};
-use allotment::device::{DeviceError, HeapIndex, TexelBlock};
+use allotment::device::vulkan::{DescriptorModel, Device, EnabledFeatures};
+use allotment::device::{DeviceError, MemoryHeapIndex, TexelBlock};
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError, VulkanReader};
-use allotment_headless::{Choice, Message};
+use allotment_headless::{DeviceChoice, Message};
 use ash::vk::ImageLayout;
 
 use super::host::HostFixture;
@@ -129,11 +129,11 @@ fn or_without(desc: HeadlessDesc) -> HeadlessDesc {
 
 /// What the environment asks for.
 fn desc() -> HeadlessDesc {
-    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(Choice::Best, Choice::Named);
-    let desc = HeadlessDesc::default().on(choice);
+    let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
+    let desc = HeadlessDesc::default().with_device(choice);
     match std::env::var("ALLOTMENT_VALIDATION").as_deref() {
         Ok("off") => desc,
-        _ => desc.validated(),
+        _ => desc.with_validation(),
     }
 }
 
@@ -174,7 +174,7 @@ impl Fixture for VulkanFixture {
 
     fn budgets_are_exact(&self) -> bool {
         // Without the extension, what is said is what was got through the device.
-        !self.device().enabled().contains(Enabled::MEMORY_BUDGET)
+        !self.device().enabled().contains(EnabledFeatures::MEMORY_BUDGET)
     }
 
     fn image_format(&self) -> u32 {
@@ -202,7 +202,7 @@ impl Fixture for VulkanFixture {
 
     fn finish(self) -> Result<(), String> {
         let messages = self.headless.messages().clone();
-        for heap in (0..).map(HeapIndex).take(self.device().properties().heaps.len()) {
+        for heap in (0..).map(MemoryHeapIndex).take(self.device().properties().heaps.len()) {
             let left = self.device().allocated_bytes(heap);
             if left != 0 {
                 return Err(format!("{left} bytes of heap {heap} were left behind"));
@@ -219,6 +219,6 @@ impl DescriptorFixture for VulkanFixture {
     type Reader = VulkanReader;
 
     fn null_reads_zeros(&self) -> bool {
-        self.device().enabled().contains(Enabled::NULL_DESCRIPTOR)
+        self.device().enabled().contains(EnabledFeatures::NULL_DESCRIPTOR)
     }
 }

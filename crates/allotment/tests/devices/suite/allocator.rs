@@ -4,8 +4,8 @@
 use core::ops::Deref;
 
 use allotment::device::{Device as _, MemoryTypeIndex, QueueIndex};
-use allotment::memory::{BlockSizing, LeakHandler, Transfer};
-use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, PoolDesc};
+use allotment::memory::{BlockSize, LeakHandler, Transfer};
+use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
 
 use crate::fixture::Fixture;
 use crate::gpu::{Gpu, assert_same};
@@ -49,8 +49,8 @@ impl<'g, F: Fixture> Rig<'g, F> {
     }
 
     /// `size` bytes for a buffer.
-    pub(super) fn wanted(&self, size: u64, intent: Intent) -> AllocationDesc {
-        AllocationDesc::new(self.gpu.requirements(size), intent)
+    pub(super) fn wanted(&self, size: u64, memory_usage: MemoryUsage) -> AllocationDesc {
+        AllocationDesc::new(self.gpu.requirements(size), memory_usage)
     }
 
     pub(super) fn transfer(&self) -> Transfer<'_, F::Device> {
@@ -73,7 +73,7 @@ impl<'g, F: Fixture> Rig<'g, F> {
     /// A pool of blocks of 1 MiB, or one of this size.
     pub(super) fn pool(&self, memory_type: MemoryTypeIndex, algorithm: Algorithm) -> PoolDesc {
         let mut desc = PoolDesc::new([memory_type]);
-        (desc.algorithm, desc.sizing) = (algorithm, Some(BlockSizing::Fixed(MIB)));
+        (desc.algorithm, desc.sizing) = (algorithm, Some(BlockSize::Fixed(MIB)));
         desc
     }
 

@@ -7,7 +7,7 @@ use allotment::device::{
     TimelinePoint,
 };
 use allotment::memory::{Dedicated, ResourceError};
-use allotment::{AllocationDesc, Intent, Requirements};
+use allotment::{AllocationDesc, MemoryUsage, Requirements};
 
 use super::allocator::{KIB, MIB, Rig};
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -30,16 +30,16 @@ fn an_allocation_for_every_intent_keeps_its_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::new(gpu);
     let mut transfer = rig.transfer();
     let mut live = Vec::new();
-    for (seed, intent) in (0..).zip(Intent::ALL) {
+    for (seed, memory_usage) in (0..).zip(MemoryUsage::ALL) {
         for size in [1, 100, 5003, 300 * KIB] {
-            let allocation = rig.allocate(&rig.wanted(size, intent)).unwrap();
+            let allocation = rig.allocate(&rig.wanted(size, memory_usage)).unwrap();
             let bytes = pattern(seed + size, size);
             transfer.upload(&allocation, 0, &bytes).unwrap();
-            live.push((allocation, bytes, intent));
+            live.push((allocation, bytes, memory_usage));
         }
     }
-    for (allocation, bytes, intent) in live {
-        rig.assert_holds(&mut transfer, &allocation, &bytes, intent);
+    for (allocation, bytes, memory_usage) in live {
+        rig.assert_holds(&mut transfer, &allocation, &bytes, memory_usage);
         rig.free(allocation).unwrap();
     }
     drop(transfer);
@@ -49,9 +49,11 @@ fn a_buffer_of_the_allocator_keeps_its_bytes_alone_and_among_others<F: Fixture>(
     let rig = Rig::new(gpu);
     let mut transfer = rig.transfer();
     let mut live = Vec::new();
-    for intent in Intent::ALL {
+    for memory_usage in MemoryUsage::ALL {
         for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
-            let desc = AllocationDesc::new(Requirements::new(0), intent).dedicated(dedicated).named("mesh");
+            let desc = AllocationDesc::new(Requirements::new(0), memory_usage)
+                .with_dedicated(dedicated)
+                .with_name("mesh");
             let buffer = rig.create_buffer(&BufferDesc::new(70_001).into(), &desc).unwrap();
             let bytes = pattern(live.len() as u64, 70_001);
             transfer.upload_to(&buffer, 0, &bytes).unwrap();
@@ -70,9 +72,9 @@ fn a_buffer_of_the_allocator_keeps_its_bytes_alone_and_among_others<F: Fixture>(
 fn an_upload_in_parts_arrives_whole<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::new(gpu);
     let mut transfer = rig.transfer();
-    for intent in Intent::ALL {
+    for memory_usage in MemoryUsage::ALL {
         // More than a chunk of the transfer, at offsets that are multiples of nothing.
-        let allocation = rig.allocate(&rig.wanted(200_003, intent)).unwrap();
+        let allocation = rig.allocate(&rig.wanted(200_003, memory_usage)).unwrap();
         let mut expected = pattern(1, 200_003);
         transfer.upload(&allocation, 0, &expected).unwrap();
         for (offset, size) in [(199_999, 4), (1, 66_000), (65_535, 2), (77_777, 100_001)] {
@@ -80,7 +82,7 @@ fn an_upload_in_parts_arrives_whole<F: Fixture>(gpu: &Gpu<F>) {
             transfer.upload(&allocation, offset, &part).unwrap();
             expected[offset as usize..][..part.len()].copy_from_slice(&part);
         }
-        rig.assert_holds(&mut transfer, &allocation, &expected, intent);
+        rig.assert_holds(&mut transfer, &allocation, &expected, memory_usage);
         rig.free(allocation).unwrap();
     }
     drop(transfer);
@@ -105,10 +107,10 @@ fn copy<F: Fixture>(
 
 fn what_the_cpu_writes_to_a_mapped_allocation_the_device_sees<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::new(gpu);
-    let wanted = |intent| AllocationDesc::new(Requirements::new(0), intent);
+    let wanted = |memory_usage| AllocationDesc::new(Requirements::new(0), memory_usage);
     let desc = BufferDesc::new(5003).into();
-    let from = rig.create_buffer(&desc, &wanted(Intent::Upload)).unwrap();
-    let to = rig.create_buffer(&desc, &wanted(Intent::Readback)).unwrap();
+    let from = rig.create_buffer(&desc, &wanted(MemoryUsage::Upload)).unwrap();
+    let to = rig.create_buffer(&desc, &wanted(MemoryUsage::Readback)).unwrap();
     for round in 0..3 {
         let bytes = pattern(round, 5003);
         let at: NonNull<u8> = rig.map(from.allocation()).unwrap();
@@ -131,14 +133,14 @@ fn resources_over_one_allocation_share_its_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::new(gpu);
     let small = gpu.requirements(4096);
     let shift = small.alignment.align_up(4096);
-    let whole = rig.wanted(shift + small.size, Intent::Upload);
+    let whole = rig.wanted(shift + small.size, MemoryUsage::Upload);
     let allocation = rig.allocate(&whole).unwrap();
     let bytes = pattern(3, shift + 4096);
     rig.write(&allocation, 0, &bytes).unwrap();
-    let readback = AllocationDesc::new(Requirements::new(0), Intent::Readback);
+    let readback = AllocationDesc::new(Requirements::new(0), MemoryUsage::Readback);
     let to = rig.create_buffer(&BufferDesc::new(4096).into(), &readback).unwrap();
     for offset in [0, shift, 0] {
-        let part = rig.create_buffer_in(&allocation, offset, &BufferDesc::new(4096).into()).unwrap();
+        let part = rig.create_aliasing_buffer(&allocation, offset, &BufferDesc::new(4096).into()).unwrap();
         copy(gpu, &part, to.handle(), 4096);
         // SAFETY: from this device, and the queue is done with it.
         unsafe { gpu.device().destroy_buffer(part) };
@@ -146,7 +148,7 @@ fn resources_over_one_allocation_share_its_bytes<F: Fixture>(gpu: &Gpu<F>) {
         rig.read(to.allocation(), 0, &mut found).unwrap();
         assert_same(&found, &bytes[offset as usize..][..4096], offset);
     }
-    let beyond = rig.create_buffer_in(&allocation, shift + small.size, &BufferDesc::new(4096).into());
+    let beyond = rig.create_aliasing_buffer(&allocation, shift + small.size, &BufferDesc::new(4096).into());
     assert!(matches!(beyond, Err(ResourceError::Access(_))));
     rig.destroy_buffer(to).unwrap();
     rig.free(allocation).unwrap();
@@ -167,11 +169,11 @@ fn images_beside_buffers_do_not_touch_their_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let mut made = Vec::new();
     for round in 0..20 {
         let size = 100 + 977 * round;
-        let buffer = rig.allocate(&rig.wanted(size, Intent::Device)).unwrap();
+        let buffer = rig.allocate(&rig.wanted(size, MemoryUsage::GpuOnly)).unwrap();
         transfer.upload(&buffer, 0, &pattern(round, size)).unwrap();
         buffers.push((buffer, pattern(round, size)));
         for desc in images(gpu) {
-            let wish = AllocationDesc::new(Requirements::new(0), Intent::Device).named("image");
+            let wish = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("image");
             made.push(rig.create_image(&desc.into(), &wish).unwrap());
         }
     }
@@ -191,7 +193,8 @@ fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
     for desc in images(gpu) {
         let needs = gpu.device().image_requirements(&desc.into()).unwrap();
         for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
-            let wish = AllocationDesc::new(Requirements::new(0), Intent::Device).dedicated(dedicated);
+            let wish =
+                AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let image = rig.create_image(&desc.into(), &wish).unwrap();
             let place = rig.place(image.allocation()).unwrap();
             assert_eq!(place.size, needs.size);
@@ -210,15 +213,15 @@ fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
         return;
     }
     let either = gpu.device().image_requirements(&image.into()).unwrap().or(gpu.requirements(4096));
-    let Ok(allocation) = rig.allocate(&AllocationDesc::new(either, Intent::Device)) else {
+    let Ok(allocation) = rig.allocate(&AllocationDesc::new(either, MemoryUsage::GpuOnly)) else {
         assert_eq!(either.memory_types.0, 0, "only where no memory takes both");
         return;
     };
     for _ in 0..3 {
-        let image = rig.create_image_in(&allocation, 0, &image.into()).unwrap();
+        let image = rig.create_aliasing_image(&allocation, 0, &image.into()).unwrap();
         // SAFETY: from this device, and no queue ever used it.
         unsafe { gpu.device().destroy_image(image) };
-        let buffer = rig.create_buffer_in(&allocation, 0, &BufferDesc::new(4096).into()).unwrap();
+        let buffer = rig.create_aliasing_buffer(&allocation, 0, &BufferDesc::new(4096).into()).unwrap();
         // SAFETY: as above.
         unsafe { gpu.device().destroy_buffer(buffer) };
     }
@@ -228,7 +231,7 @@ fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
 fn a_refused_resource_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     let rig = Rig::new(gpu);
     gpu.fixture().expect_complaints("allocate: ");
-    let wish = AllocationDesc::new(Requirements::new(0), Intent::Device);
+    let wish = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
     for size in [0, u64::MAX] {
         let refused = rig.create_buffer(&BufferDesc::new(size).into(), &wish);
         assert!(
@@ -242,15 +245,16 @@ fn a_refused_resource_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     let mut nowhere = wish.clone();
     nowhere.required = MemoryProperties::PROTECTED | MemoryProperties::HOST_VISIBLE;
     for dedicated in [Dedicated::Automatic, Dedicated::Always] {
-        let refused = rig.create_buffer(&BufferDesc::new(64).into(), &nowhere.clone().dedicated(dedicated));
+        let refused =
+            rig.create_buffer(&BufferDesc::new(64).into(), &nowhere.clone().with_dedicated(dedicated));
         assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
     }
     let limited = Rig::with(gpu, |desc| {
         desc.heap_limits =
-            (0..rig.heap_count()).map(|heap| (allotment::device::HeapIndex(heap), MIB)).collect();
+            (0..rig.heap_count()).map(|heap| (allotment::device::MemoryHeapIndex(heap), MIB)).collect();
     });
     for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
-        let wish = wish.clone().dedicated(dedicated);
+        let wish = wish.clone().with_dedicated(dedicated);
         let refused = limited.create_buffer(&BufferDesc::new(2 * MIB).into(), &wish);
         assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
         assert_eq!(limited.statistics().block_bytes, 0, "{dedicated:?}");

@@ -1,8 +1,8 @@
 //! An allocator over the device: limits and budgets hold, and frames that repeat call no driver.
 
-use allotment::device::{BufferDesc, Device as _, HeapIndex};
+use allotment::device::{BufferDesc, Device as _, MemoryHeapIndex};
 use allotment::memory::{Dedicated, Lifetime};
-use allotment::{Algorithm, AllocationError, Intent, PoolDesc};
+use allotment::{Algorithm, AllocationError, MemoryUsage, PoolDesc};
 
 use super::allocator::{KIB, MIB, Rig};
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -23,31 +23,32 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
     ]
 }
 
-fn all_limited<F: Fixture>(rig: &Rig<'_, F>, bytes: u64) -> Vec<(HeapIndex, u64)> {
-    (0..rig.heap_count()).map(|heap| (HeapIndex(heap), bytes)).collect()
+fn all_limited<F: Fixture>(rig: &Rig<'_, F>, bytes: u64) -> Vec<(MemoryHeapIndex, u64)> {
+    (0..rig.heap_count()).map(|heap| (MemoryHeapIndex(heap), bytes)).collect()
 }
 
 fn a_heap_limit_refuses_and_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let free = Rig::new(gpu);
     let rig = Rig::with(gpu, |desc| desc.heap_limits = all_limited(&free, 4 * MIB));
-    for intent in Intent::ALL {
+    for memory_usage in MemoryUsage::ALL {
         for dedicated in [Dedicated::Automatic, Dedicated::Always] {
-            let refused = rig.allocate(&rig.wanted(5 * MIB, intent).dedicated(dedicated));
+            let refused = rig.allocate(&rig.wanted(5 * MIB, memory_usage).with_dedicated(dedicated));
             assert!(
                 matches!(refused, Err(AllocationError::HeapLimit { limit, .. }) if limit == 4 * MIB),
-                "{intent}, {dedicated:?}: {refused:?}"
+                "{memory_usage}, {dedicated:?}: {refused:?}"
             );
         }
     }
     assert_eq!(rig.statistics().block_bytes, 0);
-    let fits = rig.allocate(&rig.wanted(3 * MIB, Intent::Device)).unwrap();
+    let fits = rig.allocate(&rig.wanted(3 * MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(fits).unwrap();
 }
 
 fn nothing_is_had_beyond_the_budget_by_who_minds_it<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     let rig = Rig::new(gpu);
     let limits = gpu.properties().limits;
-    let largest = (0..rig.heap_count()).map(|heap| gpu.device().heap_budget(HeapIndex(heap)).budget).max();
+    let largest =
+        (0..rig.heap_count()).map(|heap| gpu.device().heap_budget(MemoryHeapIndex(heap)).budget).max();
     // A driver's figure may grow before the request is made.
     let exact = gpu.fixture().budgets_are_exact();
     let beyond = largest.map_or(0, |bytes| if exact { bytes + 1 } else { bytes + bytes / 4 });
@@ -55,7 +56,7 @@ fn nothing_is_had_beyond_the_budget_by_who_minds_it<F: Fixture>(gpu: &Gpu<F>) ->
         return Outcome::DoesNotApply("no memory object can be larger than the budget");
     }
     // Not what a buffer of that size needs: there may be no such buffer.
-    let mut wish = rig.wanted(1, Intent::Device).within_budget();
+    let mut wish = rig.wanted(1, MemoryUsage::GpuOnly).within_budget();
     wish.requirements.size = beyond;
     let refused = rig.allocate(&wish);
     assert!(matches!(refused, Err(AllocationError::OverBudget { .. })), "{refused:?}");
@@ -69,8 +70,8 @@ fn a_frame_that_repeats_calls_no_driver<F: Fixture>(gpu: &Gpu<F>) {
     for _ in 0..60 {
         let frame: Vec<_> = (0..6)
             .map(|i| {
-                let intent = [Intent::Device, Intent::Upload][i % 2];
-                rig.allocate(&rig.wanted(512 * KIB, intent).living(Lifetime::Short)).unwrap()
+                let memory_usage = [MemoryUsage::GpuOnly, MemoryUsage::Upload][i % 2];
+                rig.allocate(&rig.wanted(512 * KIB, memory_usage).with_lifetime(Lifetime::Short)).unwrap()
             })
             .collect();
         for allocation in frame {
@@ -88,7 +89,7 @@ fn a_fixed_pool_is_full_when_its_blocks_are<F: Fixture>(gpu: &Gpu<F>) {
         let mut desc = rig.pool(memory_type, Algorithm::Tlsf);
         desc.max_blocks = 2;
         let pool = rig.create_pool(desc).unwrap();
-        let half = rig.wanted(600 * KIB, Intent::Device);
+        let half = rig.wanted(600 * KIB, MemoryUsage::GpuOnly);
         let live = [(); 2].map(|()| rig.allocate_in(&pool, &half).unwrap());
         let refused = rig.allocate_in(&pool, &half);
         assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 2, .. })), "{refused:?}");
@@ -105,7 +106,7 @@ fn buffers_in_a_pool_hold_their_bytes_in_blocks_and_alone<F: Fixture>(gpu: &Gpu<
         let pool = rig.create_pool(PoolDesc::new([memory_type])).unwrap();
         let mut live = Vec::new();
         for (seed, dedicated) in (0..).zip([Dedicated::Automatic, Dedicated::Always, Dedicated::Never]) {
-            let desc = rig.wanted(1, Intent::Device).dedicated(dedicated);
+            let desc = rig.wanted(1, MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let buffer = rig.create_buffer_in_pool(&pool, &BufferDesc::new(64 * KIB).into(), &desc).unwrap();
             let alone = rig.info(buffer.allocation().id()).unwrap().exclusive;
             assert!(alone || dedicated != Dedicated::Always);
@@ -134,7 +135,7 @@ fn every_algorithm_keeps_bytes_apart_in_a_pool<F: Fixture>(gpu: &Gpu<F>) {
             let mut live = Vec::new();
             for seed in 0..24 {
                 let size = 1 + seed * 3001;
-                let allocation = rig.allocate_in(&pool, &rig.wanted(size, Intent::Device)).unwrap();
+                let allocation = rig.allocate_in(&pool, &rig.wanted(size, MemoryUsage::GpuOnly)).unwrap();
                 transfer.upload(&allocation, 0, &pattern(seed, size)).unwrap();
                 live.push((allocation, pattern(seed, size)));
             }
@@ -152,8 +153,9 @@ fn a_linear_pool_is_emptied_at_once<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::new(gpu);
     let pool = rig.create_pool(rig.pool(gpu.buffer_types()[0], Algorithm::Linear)).unwrap();
     for _ in 0..3 {
-        let live: Vec<_> =
-            (0..8).map(|_| rig.allocate_in(&pool, &rig.wanted(100 * KIB, Intent::Device)).unwrap()).collect();
+        let live: Vec<_> = (0..8)
+            .map(|_| rig.allocate_in(&pool, &rig.wanted(100 * KIB, MemoryUsage::GpuOnly)).unwrap())
+            .collect();
         rig.reset_pool(&pool).unwrap();
         assert!(live.iter().all(|allocation| rig.place(allocation).is_err()));
     }
@@ -163,7 +165,7 @@ fn a_linear_pool_is_emptied_at_once<F: Fixture>(gpu: &Gpu<F>) {
 fn pages_are_had_all_or_none<F: Fixture>(gpu: &Gpu<F>) {
     let free = Rig::new(gpu);
     let rig = Rig::with(gpu, |desc| desc.heap_limits = all_limited(&free, 8 * MIB));
-    let page = rig.wanted(64 * KIB, Intent::Device).named("page");
+    let page = rig.wanted(64 * KIB, MemoryUsage::GpuOnly).with_name("page");
     let pages = rig.allocate_many(&page, 32).unwrap();
     let mut places: Vec<_> = pages
         .iter()
@@ -192,12 +194,12 @@ fn churn_in_all_memory_keeps_every_byte<F: Fixture>(gpu: &Gpu<F>) {
     let mut live = Vec::new();
     for round in 0..400u64 {
         if live.len() < 48 && random.below(5) < 3 {
-            let intent = Intent::ALL[random.below(5) as usize];
+            let memory_usage = MemoryUsage::ALL[random.below(5) as usize];
             let most = [300, 5000, 90_000][random.below(3) as usize];
             let size = 1 + random.below(most);
-            let mut desc = rig.wanted(size, intent);
+            let mut desc = rig.wanted(size, memory_usage);
             if random.below(3) == 0 {
-                desc = desc.living(Lifetime::Short);
+                desc = desc.with_lifetime(Lifetime::Short);
             }
             let allocation = rig.allocate(&desc).unwrap();
             let bytes = pattern(round, size);
@@ -223,7 +225,7 @@ fn churn_in_all_memory_keeps_every_byte<F: Fixture>(gpu: &Gpu<F>) {
 
 fn threads_share_an_allocator<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::new(gpu);
-    let (rig, intents) = (&rig, [Intent::Upload, Intent::Readback]);
+    let (rig, memory_usages) = (&rig, [MemoryUsage::Upload, MemoryUsage::Readback]);
     std::thread::scope(|scope| {
         for thread in 0..2u64 {
             scope.spawn(move || {
@@ -231,7 +233,7 @@ fn threads_share_an_allocator<F: Fixture>(gpu: &Gpu<F>) {
                 let mut live = Vec::new();
                 for round in 0..300 {
                     let size = 1 + random.below(20_000);
-                    let desc = rig.wanted(size, intents[random.below(2) as usize]);
+                    let desc = rig.wanted(size, memory_usages[random.below(2) as usize]);
                     let allocation = rig.allocate(&desc).unwrap();
                     let bytes = pattern(thread << 32 | round, size);
                     rig.write(&allocation, 0, &bytes).unwrap();

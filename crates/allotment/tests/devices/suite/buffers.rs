@@ -1,7 +1,7 @@
 //! Buffers: what memory they need, and where they stand.
 
 use allotment::device::{
-    BufferDesc, DescriptionError, Device, DeviceError, HeapIndex, MemoryProperties, MemoryTypeIndex,
+    BufferDesc, DescriptionError, Device, DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex,
 };
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -157,7 +157,7 @@ fn dedicated_memory_is_as_large_as_the_requirements_say<F: Fixture>(gpu: &Gpu<F>
     for memory_type in gpu.visible_buffer_types() {
         for size in [1, 100, 65_537] {
             let heaps = || {
-                let heaps = (0..gpu.properties().heaps.len()).map(|index| HeapIndex(index as u8));
+                let heaps = (0..gpu.properties().heaps.len()).map(|index| MemoryHeapIndex(index as u8));
                 heaps.map(|heap| gpu.device().heap_budget(heap).usage).sum::<u64>()
             };
             let before = heaps();

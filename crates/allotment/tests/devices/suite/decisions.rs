@@ -6,12 +6,12 @@
 
 use std::path::{Path, PathBuf};
 
-use allotment::device::host::{HostDevice, Profile};
+use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
-    BufferDesc, DedicatedNeed, Device, HeapIndex, ImageDesc, MemoryTypeIndex, Requirements,
+    BufferDesc, DedicatedNeed, Device, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, Requirements,
 };
 use allotment::memory::{Buffer, Image, LeakHandler, ManualTime, TimeSource};
-use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Intent, ResourceKind};
+use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use allotment_trace::{Op, Resource, ResourceKind as Recorded, Trace};
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -109,14 +109,14 @@ fn allocator<D: Device>(device: D) -> Allocator<D> {
 
 /// What a recorded buffer was for, by Vulkan's usage flags: one that is only copied from uploads, one that is
 /// only copied to reads back, and the CPU has no other way into one that is not copied to.
-fn intent(resource: &Resource) -> Intent {
+fn memory_usage(resource: &Resource) -> MemoryUsage {
     const COPIED_FROM: u32 = 1;
     const COPIED_TO: u32 = 2;
     match resource.kind() {
-        Recorded::Buffer { usage: Some(COPIED_FROM) } => Intent::Upload,
-        Recorded::Buffer { usage: Some(COPIED_TO) } => Intent::Readback,
-        Recorded::Buffer { usage: Some(usage) } if usage & COPIED_TO == 0 => Intent::DeviceHostWrite,
-        _ => Intent::Device,
+        Recorded::Buffer { usage: Some(COPIED_FROM) } => MemoryUsage::Upload,
+        Recorded::Buffer { usage: Some(COPIED_TO) } => MemoryUsage::Readback,
+        Recorded::Buffer { usage: Some(usage) } if usage & COPIED_TO == 0 => MemoryUsage::DeviceUpload,
+        _ => MemoryUsage::GpuOnly,
     }
 }
 
@@ -143,8 +143,8 @@ fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
         // The simulated device has no such wishes.
         return Outcome::DoesNotApply("the driver prefers memory of their own for some of the resources");
     }
-    let simulated = HostDevice::new(Profile::of(gpu.properties()));
-    for heap in (0..).map(HeapIndex).take(gpu.properties().heaps.len()) {
+    let simulated = SimulatedGpu::new(Profile::of(gpu.properties()));
+    for heap in (0..).map(MemoryHeapIndex).take(gpu.properties().heaps.len()) {
         simulated.set_budget(heap, gpu.device().heap_budget(heap).budget);
     }
     let real = allocator(gpu.device().clone());
@@ -154,8 +154,9 @@ fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
         match event.op {
             Op::Allocate(index) => {
                 let resource = trace.resource(index);
-                let wanted =
-                    |requirements, kind| AllocationDesc::new(requirements, intent(resource)).of_kind(kind);
+                let wanted = |requirements, kind| {
+                    AllocationDesc::new(requirements, memory_usage(resource)).with_kind(kind)
+                };
                 let (made, wanted) = match image(gpu, resource) {
                     Some((desc, requirements)) => {
                         let wanted = wanted(requirements, gpu.device().image_kind(&desc.into()));

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, DescriptorError, DescriptorRange, Keep, SamplerCache,
-    ShaderVisibleHeap, ShaderVisibleHeapDesc, StagingHeap, StagingHeapDesc, TransientDescriptors,
+    Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError,
+    DescriptorRange, Keep, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::{DescriptorDevice as _, DescriptorKind, SamplerDesc, TimelinePoint};
+use allotment::device::{DescriptorDevice as _, DescriptorHeapType, SamplerDesc, TimelinePoint};
 use allotment::lifetime::{Recording, SubmissionTracker};
 
 use super::descriptor_rig::{FIRST, Rig};
@@ -26,9 +26,9 @@ fn heap<F: DescriptorFixture>(
 fn staging<F: DescriptorFixture>(
     rig: &Rig<'_, F>,
     tracker: &SubmissionTracker,
-) -> Arc<StagingHeap<Device<F>>> {
-    let desc = StagingHeapDesc::new(DescriptorKind::Resource).with_page_size(64);
-    Arc::new(StagingHeap::new(&rig.allocator, tracker, desc).unwrap())
+) -> Arc<CpuDescriptorHeap<Device<F>>> {
+    let desc = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource).with_page_size(64);
+    Arc::new(CpuDescriptorHeap::new(&rig.allocator, tracker, desc).unwrap())
 }
 
 /// Submits a recording that reads, and returns what it finds.
@@ -178,8 +178,11 @@ pub(crate) fn a_draw_reads_what_its_set_had_bound<F: DescriptorFixture>(rig: &Ri
     let tracker = SubmissionTracker::new(rig.device().clone()).unwrap();
     let cells = rig.cells(300, 200);
     let (heap, staging) = (heap(rig, &tracker), staging(rig, &tracker));
-    let bindings =
-        [Binding::mutable("material").array(2), Binding::fixed("sky"), Binding::dynamic("instance").array(2)];
+    let bindings = [
+        Binding::mutable("material").array(2),
+        Binding::static_("sky"),
+        Binding::dynamic("instance").array(2),
+    ];
     let layout = BindingLayout::new(&heap, &staging, &bindings).unwrap();
     layout.bind_static(1, 0, &cells.descriptor(199), None).unwrap();
     let mut set = BindingSet::new(&layout).unwrap();

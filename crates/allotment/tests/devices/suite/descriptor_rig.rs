@@ -4,19 +4,22 @@
 use std::sync::Arc;
 
 use allotment::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DeviceError, HeapMemory, HeapUse,
-    MemoryProperties, QueueIndex, ShaderKind, TimelinePoint,
+    BufferUse, DescriptorDevice, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
+    DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, ShaderVisibleHeapType,
+    TimelinePoint,
 };
 use allotment::memory::{Buffer, LeakHandler, MappedBuffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use allotment_headless::{DescriptorReader, Read};
 
 use crate::fixture::{DescriptorFixture, Fixture, Outcome};
 use crate::gpu::Gpu;
 
 pub(crate) const FIRST: QueueIndex = QueueIndex(0);
-pub(crate) const RESOURCES: HeapUse = HeapUse::ShaderVisible(ShaderKind::Resource);
-pub(crate) const STAGING: HeapUse = HeapUse::Staging(DescriptorKind::Resource);
+pub(crate) const RESOURCES: DescriptorHeapVisibility =
+    DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Resource);
+pub(crate) const STAGING: DescriptorHeapVisibility =
+    DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Resource);
 
 /// Ranges of all uses may begin at multiples of this, on every device.
 const CELL: u64 = 256;
@@ -58,17 +61,17 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
     }
 
     /// The most descriptors of a shader-visible heap that are not the driver's.
-    pub(crate) fn usable(&self, kind: ShaderKind) -> u32 {
+    pub(crate) fn usable(&self, kind: ShaderVisibleHeapType) -> u32 {
         let limits = self.device().descriptor_limits();
         let limits = limits.shader_visible(kind);
         limits.max_capacity.saturating_sub(limits.reserved)
     }
 
     /// Of a heap with so many descriptors, beside those that the driver keeps for itself.
-    fn capacity(&self, usage: HeapUse, usable: u32) -> u32 {
+    fn capacity(&self, usage: DescriptorHeapVisibility, usable: u32) -> u32 {
         match usage {
-            HeapUse::Staging(_) => usable,
-            HeapUse::ShaderVisible(kind) => {
+            DescriptorHeapVisibility::CpuOnly(_) => usable,
+            DescriptorHeapVisibility::ShaderVisible(kind) => {
                 usable + self.device().descriptor_limits().shader_visible(kind).reserved
             }
         }
@@ -79,23 +82,24 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         let memory = match self.device().descriptor_heap_buffer(&desc) {
             None => None,
             Some(info) => {
-                let mut wanted = AllocationDesc::new(Requirements::new(0), Intent::DeviceHostWrite);
+                let mut wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload);
                 wanted.required = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
                 // A heap that cannot be made may be too large for a buffer as well.
                 let made = MappedBuffer::new(&self.allocator, &info, &wanted);
                 Some(made.map_err(|_| DeviceError::Unsupported)?)
             }
         };
-        let stands_in = memory
-            .as_ref()
-            .map(|memory| HeapMemory::<F::Device> { buffer: memory.handle(), address: memory.address() });
+        let stands_in = memory.as_ref().map(|memory| DescriptorHeapBacking::<F::Device> {
+            buffer: memory.handle(),
+            address: memory.address(),
+        });
         // SAFETY: the buffer is as the device described it, coherent and mapped, and goes after the heap.
         let raw = unsafe { self.device().create_descriptor_heap(&desc, stands_in) }?;
         Ok(Heap { rig: self, raw: Some(raw), desc, memory })
     }
 
     /// A heap with so many descriptors, beside those that the driver keeps for itself.
-    pub(crate) fn heap(&self, usage: HeapUse, usable: u32) -> Heap<'_, 'g, F> {
+    pub(crate) fn heap(&self, usage: DescriptorHeapVisibility, usable: u32) -> Heap<'_, 'g, F> {
         let desc = DescriptorHeapDesc { usage, capacity: self.capacity(usage, usable) };
         self.try_heap(desc).unwrap_or_else(|error| panic!("{desc:?}: {error}"))
     }
@@ -111,7 +115,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
 
     /// A buffer that the CPU has written and work reads.
     pub(crate) fn written(&self, bytes: &[u8]) -> MappedBuffer<F::Device> {
-        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
         let info = self.reader.buffer_info(bytes.len() as u64, false);
         let buffer = MappedBuffer::new(&self.allocator, &info, &wanted).unwrap();
         buffer.write(0, bytes).unwrap();
@@ -143,7 +147,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
             indices.extend(list.iter().flat_map(|index| index.to_ne_bytes()));
         }
         let (size, indices) = (indices.len() as u64, self.written(&indices));
-        let wanted = AllocationDesc::new(Requirements::new(0), Intent::Device);
+        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
         let results = self.allocator.create_buffer(&self.reader.buffer_info(size, true), &wanted).unwrap();
         let submitted: Vec<_> = parts
             .iter()

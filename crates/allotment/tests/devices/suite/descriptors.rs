@@ -1,8 +1,8 @@
 //! The promises of `DescriptorDevice`: what is written into heaps is what work reads through them.
 
 use allotment::device::{
-    AddressMode, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, Device as _, DeviceError, Filter,
-    HeapUse, SamplerDesc, ShaderKind,
+    AddressMode, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility,
+    Device as _, DeviceError, Filter, SamplerDesc, ShaderVisibleHeapType,
 };
 
 use super::descriptor_heaps::{
@@ -95,11 +95,11 @@ fn a_written_descriptor_is_read_by_work<F: DescriptorFixture>(rig: &Rig<'_, F>) 
 
 fn a_descriptor_says_what_it_is_of<F: DescriptorFixture>(rig: &Rig<'_, F>) {
     let cells = rig.cells(0, 1);
-    assert_eq!(F::Device::descriptor_kind(&cells.descriptor(0)), DescriptorKind::Resource);
+    assert_eq!(F::Device::descriptor_kind(&cells.descriptor(0)), DescriptorHeapType::Resource);
     let sampler = rig.device().create_sampler(&SamplerDesc::default()).unwrap();
     // SAFETY: no heap gets it.
     let of_sampler = unsafe { rig.device().sampler_descriptor(&sampler) };
-    assert_eq!(F::Device::descriptor_kind(&of_sampler), DescriptorKind::Sampler);
+    assert_eq!(F::Device::descriptor_kind(&of_sampler), DescriptorHeapType::Sampler);
     assert!(rig.device().can_write(&of_sampler) && rig.device().can_write(&cells.descriptor(0)));
     drop(of_sampler);
     // SAFETY: no heap has it.
@@ -110,7 +110,7 @@ fn copies_to_where_shaders_see_them_arrive_wherever_they_begin_and_end<F: Descri
     rig: &Rig<'_, F>,
 ) -> Outcome {
     const ROOM: u32 = 10_030;
-    if rig.usable(ShaderKind::Resource) < ROOM {
+    if rig.usable(ShaderVisibleHeapType::Resource) < ROOM {
         return Outcome::DoesNotApply("the device's heaps are small");
     }
     let (staging, heap, cells) = (rig.heap(STAGING, ROOM), rig.heap(RESOURCES, ROOM), rig.cells(1, CELLS));
@@ -282,7 +282,7 @@ fn descriptors_of_many_small_buffers_are_read_in_any_order<F: DescriptorFixture>
     rig: &Rig<'_, F>,
 ) -> Outcome {
     const COUNT: u32 = 2000;
-    if rig.usable(ShaderKind::Resource) < COUNT {
+    if rig.usable(ShaderVisibleHeapType::Resource) < COUNT {
         return Outcome::DoesNotApply("the device's heaps are small");
     }
     let heap = rig.heap(RESOURCES, COUNT);
@@ -302,7 +302,7 @@ fn descriptors_of_many_small_buffers_are_read_in_any_order<F: DescriptorFixture>
 
 fn a_heap_of_100_000_descriptors_has_all_of_them<F: DescriptorFixture>(rig: &Rig<'_, F>) -> Outcome {
     const COUNT: u32 = 100_000;
-    if rig.usable(ShaderKind::Resource) < COUNT {
+    if rig.usable(ShaderVisibleHeapType::Resource) < COUNT {
         return Outcome::DoesNotApply("the device's heaps are small");
     }
     let (staging, heap, cells) = (rig.heap(STAGING, COUNT), rig.heap(RESOURCES, COUNT), rig.cells(1, CELLS));
@@ -329,8 +329,8 @@ fn a_heap_of_one_descriptor_has_it<F: DescriptorFixture>(rig: &Rig<'_, F>) {
 
 fn a_heap_at_the_limit_is_made_and_one_beyond_is_refused<F: DescriptorFixture>(rig: &Rig<'_, F>) {
     let limits = rig.device().descriptor_limits();
-    for kind in ShaderKind::ALL {
-        let usage = HeapUse::ShaderVisible(kind);
+    for kind in ShaderVisibleHeapType::ALL {
+        let usage = DescriptorHeapVisibility::ShaderVisible(kind);
         let most = limits.shader_visible(kind).max_capacity;
         if most > 0 {
             let heap = rig.try_heap(DescriptorHeapDesc { usage, capacity: most });
@@ -349,16 +349,18 @@ fn a_heap_at_the_limit_is_made_and_one_beyond_is_refused<F: DescriptorFixture>(r
 }
 
 fn a_heap_of_nothing_is_refused<F: DescriptorFixture>(rig: &Rig<'_, F>) {
-    let staging = DescriptorKind::ALL.map(HeapUse::Staging);
-    for usage in staging.into_iter().chain(ShaderKind::ALL.map(HeapUse::ShaderVisible)) {
+    let staging = DescriptorHeapType::ALL.map(DescriptorHeapVisibility::CpuOnly);
+    for usage in
+        staging.into_iter().chain(ShaderVisibleHeapType::ALL.map(DescriptorHeapVisibility::ShaderVisible))
+    {
         let refused = rig.try_heap(DescriptorHeapDesc { usage, capacity: 0 }).err();
         assert_eq!(refused, Some(DeviceError::Unsupported), "{usage:?}");
     }
 }
 
 fn there_are_staging_heaps_of_all_kinds<F: DescriptorFixture>(rig: &Rig<'_, F>) {
-    for kind in DescriptorKind::ALL {
-        let [from, to] = [(); 2].map(|()| rig.heap(HeapUse::Staging(kind), 50));
+    for kind in DescriptorHeapType::ALL {
+        let [from, to] = [(); 2].map(|()| rig.heap(DescriptorHeapVisibility::CpuOnly(kind), 50));
         from.write_null(0..50);
         to.write_null(0..10);
         from.copy_to(0, &to, 10, 40);
@@ -370,11 +372,11 @@ fn there_are_staging_heaps_of_all_kinds<F: DescriptorFixture>(rig: &Rig<'_, F>) 
 fn strides_and_addresses_say_where_each_descriptor_is<F: DescriptorFixture>(rig: &Rig<'_, F>) {
     let limits = rig.device().descriptor_limits();
     assert_eq!(limits, rig.device().descriptor_limits(), "they never change");
-    let mut usages = DescriptorKind::ALL.map(HeapUse::Staging).to_vec();
-    for kind in ShaderKind::ALL {
+    let mut usages = DescriptorHeapType::ALL.map(DescriptorHeapVisibility::CpuOnly).to_vec();
+    for kind in ShaderVisibleHeapType::ALL {
         assert!(limits.shader_visible(kind).table_alignment.is_power_of_two(), "{kind:?}");
         if limits.shader_visible(kind).max_capacity > 0 {
-            usages.push(HeapUse::ShaderVisible(kind));
+            usages.push(DescriptorHeapVisibility::ShaderVisible(kind));
         }
     }
     let heaps: Vec<_> = usages.iter().flat_map(|&usage| [10, 33].map(|size| rig.heap(usage, size))).collect();
@@ -385,7 +387,7 @@ fn strides_and_addresses_say_where_each_descriptor_is<F: DescriptorFixture>(rig:
         assert!(stride >= 1, "{usage:?}");
         let address = rig.device().descriptor_heap_address(heap.raw());
         assert_eq!(address, rig.device().descriptor_heap_address(heap.raw()), "it never moves");
-        if matches!(usage, HeapUse::Staging(_)) {
+        if matches!(usage, DescriptorHeapVisibility::CpuOnly(_)) {
             assert_eq!(address.gpu, 0, "shaders do not see {usage:?}");
         }
         let size = u64::from(capacity) * u64::from(stride);
@@ -405,9 +407,11 @@ fn strides_and_addresses_say_where_each_descriptor_is<F: DescriptorFixture>(rig:
 
 fn what_a_heap_stands_in_is_always_the_same<F: DescriptorFixture>(rig: &Rig<'_, F>) {
     let limits = rig.device().descriptor_limits();
-    let staging = DescriptorKind::ALL.map(HeapUse::Staging);
-    for usage in staging.into_iter().chain(ShaderKind::ALL.map(HeapUse::ShaderVisible)) {
-        if let HeapUse::ShaderVisible(kind) = usage {
+    let staging = DescriptorHeapType::ALL.map(DescriptorHeapVisibility::CpuOnly);
+    for usage in
+        staging.into_iter().chain(ShaderVisibleHeapType::ALL.map(DescriptorHeapVisibility::ShaderVisible))
+    {
+        if let DescriptorHeapVisibility::ShaderVisible(kind) = usage {
             if limits.shader_visible(kind).max_capacity < 1000 {
                 continue;
             }
@@ -448,14 +452,14 @@ fn samplers() -> Vec<SamplerDesc> {
 fn samplers_are_made_written_copied_and_destroyed<F: DescriptorFixture>(rig: &Rig<'_, F>) {
     let samplers: Vec<Sampler<F>> =
         samplers().iter().map(|desc| rig.device().create_sampler(desc).unwrap()).collect();
-    let staging = rig.heap(HeapUse::Staging(DescriptorKind::Sampler), 100);
+    let staging = rig.heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Sampler), 100);
     for (at, sampler) in (0..).zip(&samplers) {
         // SAFETY: of this device, and destroyed after the heaps.
         let descriptor: Descriptor<'_, F> = unsafe { rig.device().sampler_descriptor(sampler) };
         staging.write(at, &descriptor);
     }
-    if rig.usable(ShaderKind::Sampler) >= 200 {
-        let heap = rig.heap(HeapUse::ShaderVisible(ShaderKind::Sampler), 200);
+    if rig.usable(ShaderVisibleHeapType::Sampler) >= 200 {
+        let heap = rig.heap(DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Sampler), 200);
         heap.write_null(0..100);
         staging.copy_to(0, &heap, 100, 100);
         staging.copy_to(99, &heap, 0, 1);
@@ -488,7 +492,7 @@ fn a_sampler_out_of_range_is_refused<F: DescriptorFixture>(rig: &Rig<'_, F>) {
 
 fn threads_write_descriptors_of_one_heap_at_the_same_time<F: DescriptorFixture>(rig: &Rig<'_, F>) {
     const THREADS: u32 = 8;
-    let count = rig.usable(ShaderKind::Resource).min(4000);
+    let count = rig.usable(ShaderVisibleHeapType::Resource).min(4000);
     let (heap, cells) = (rig.heap(RESOURCES, count), rig.cells(1, CELLS));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -507,7 +511,7 @@ fn threads_write_descriptors_of_one_heap_at_the_same_time<F: DescriptorFixture>(
 
 fn threads_copy_to_one_heap_at_the_same_time<F: DescriptorFixture>(rig: &Rig<'_, F>) {
     const THREADS: u32 = 4;
-    let each = (rig.usable(ShaderKind::Resource) / THREADS).min(1000);
+    let each = (rig.usable(ShaderVisibleHeapType::Resource) / THREADS).min(1000);
     let count = THREADS * each;
     let (heap, staging, cells) = (rig.heap(RESOURCES, count), rig.heap(STAGING, count), rig.cells(1, CELLS));
     for at in 0..count {

@@ -1,6 +1,6 @@
 //! What is dropped is there until the device is done with it, and then it goes.
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
 use allotment::lifetime::{Recording, Timeline};
 
@@ -70,17 +70,17 @@ fn what_is_dropped_right_after_its_submission_stays_until_the_queue_is_done<F: F
     for i in 0..60 {
         let bytes = pattern(i, SIZE + i);
         let source = stage.source(&bytes);
-        let target = stage.buffer(SIZE + i, Intent::Readback);
+        let target = stage.buffer(SIZE + i, MemoryUsage::Readback);
         let recording = stage.tracker.record("a draw");
         stage.submit_copy(FIRST, recording, &[], [source.handle(), target.handle()], SIZE + i);
         // Its memory is the next one's as soon as it may be.
         drop(source);
-        stage.deferred.reclaim();
+        stage.deletion_queue.reclaim();
         copies.push((target, bytes));
     }
     stage.wait_idle();
-    stage.deferred.reclaim();
-    assert_eq!(stage.deferred.statistics().pending, 0, "the queue is done with all of them");
+    stage.deletion_queue.reclaim();
+    assert_eq!(stage.deletion_queue.statistics().pending, 0, "the queue is done with all of them");
     for (i, (target, bytes)) in copies.iter().enumerate() {
         stage.assert_holds(target, bytes, i);
     }
@@ -89,18 +89,18 @@ fn what_is_dropped_right_after_its_submission_stays_until_the_queue_is_done<F: F
 fn what_another_thread_drops_stays_as_well<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let (to_other, from_one) = std::sync::mpsc::channel();
-    let deferred = &stage.deferred;
+    let deletion_queue = &stage.deletion_queue;
     let mut copies = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for source in from_one {
                 drop(source);
-                deferred.reclaim();
+                deletion_queue.reclaim();
             }
         });
         for i in 0..60 {
             let bytes = pattern(i, SIZE + i);
-            let (source, target) = (stage.source(&bytes), stage.buffer(SIZE + i, Intent::Readback));
+            let (source, target) = (stage.source(&bytes), stage.buffer(SIZE + i, MemoryUsage::Readback));
             let names = [source.handle().clone(), target.handle().clone()];
             let recording = stage.tracker.record("a draw");
             // Recorded; the other thread drops it before, while or after it is submitted.
@@ -119,7 +119,7 @@ fn what_another_thread_drops_stays_as_well<F: Fixture>(gpu: &Gpu<F>) {
 fn a_recording_of_frame_1_that_is_submitted_in_frame_5_finds_its_data<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let bytes = pattern(1, SIZE);
-    let target = stage.buffer(SIZE, Intent::Readback);
+    let target = stage.buffer(SIZE, MemoryUsage::Readback);
     let source = stage.source(&bytes);
     let late = stage.tracker.record("recorded in frame 1");
     let names = [source.handle().clone(), target.handle().clone()];
@@ -127,20 +127,20 @@ fn a_recording_of_frame_1_that_is_submitted_in_frame_5_finds_its_data<F: Fixture
     for frame in 2..5 {
         // What these frames bring would stand in its place.
         let other = stage.source(&pattern(frame, SIZE));
-        let elsewhere = stage.buffer(SIZE, Intent::Readback);
+        let elsewhere = stage.buffer(SIZE, MemoryUsage::Readback);
         let recording = stage.tracker.record("a frame");
         stage.submit_copy(FIRST, recording, &[], [other.handle(), elsewhere.handle()], SIZE);
         stage.wait_idle();
-        assert_eq!(stage.deferred.reclaim().count, 0, "the late recording may use anything");
+        assert_eq!(stage.deletion_queue.reclaim().count, 0, "the late recording may use anything");
     }
     let open = stage.tracker.statistics().longest_open.unwrap();
     assert_eq!(open.label, "recorded in frame 1");
     let point = stage.submit_copy(FIRST, late, &[], [&names[0], &names[1]], SIZE);
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     stage.wait(point);
     stage.assert_holds(&target, &bytes, "the data of frame 1");
-    stage.deferred.reclaim();
-    assert_eq!(stage.deferred.statistics().pending, 0);
+    stage.deletion_queue.reclaim();
+    assert_eq!(stage.deletion_queue.statistics().pending, 0);
 }
 
 fn what_a_discarded_recording_used_goes_at_once<F: Fixture>(gpu: &Gpu<F>) {
@@ -148,10 +148,10 @@ fn what_a_discarded_recording_used_goes_at_once<F: Fixture>(gpu: &Gpu<F>) {
     let source = stage.source(&pattern(1, SIZE));
     let recording = stage.tracker.record("never submitted");
     drop(source);
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     assert_eq!(stage.memory.allocator().statistics().allocations, 1);
     drop(recording);
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     assert_eq!(stage.memory.allocator().statistics().allocations, 0);
 }
 
@@ -162,13 +162,13 @@ fn a_queue_with_no_work_pins_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     let stage = Stage::new(gpu);
     for queue in gpu.queues() {
         // No other queue is given anything meanwhile, nor ever was in the first round.
-        let (source, target) = (stage.source(&pattern(1, SIZE)), stage.buffer(SIZE, Intent::Readback));
+        let (source, target) = (stage.source(&pattern(1, SIZE)), stage.buffer(SIZE, MemoryUsage::Readback));
         let recording = stage.tracker.record("the only one");
         let point = stage.submit_copy(queue, recording, &[], [source.handle(), target.handle()], SIZE);
         drop((source, target));
         stage.wait(point);
-        stage.deferred.reclaim();
-        assert_eq!(stage.deferred.statistics().pending, 0, "{queue:?}");
+        stage.deletion_queue.reclaim();
+        assert_eq!(stage.deletion_queue.statistics().pending, 0, "{queue:?}");
     }
     Outcome::Ran
 }
@@ -181,7 +181,7 @@ fn what_several_queues_use_stays_until_all_are_done<F: Fixture>(gpu: &Gpu<F>) ->
     let second = QueueIndex(1);
     let bytes = pattern(1, SIZE);
     let source = stage.source(&bytes);
-    let targets = [stage.buffer(SIZE, Intent::Readback), stage.buffer(SIZE, Intent::Readback)];
+    let targets = [stage.buffer(SIZE, MemoryUsage::Readback), stage.buffer(SIZE, MemoryUsage::Readback)];
     // The second queue waits for what the first is given last.
     let gate = TimelinePoint { queue: FIRST, value: TimelineValue(2) };
     let names = targets.each_ref().map(|target| target.handle());
@@ -191,10 +191,10 @@ fn what_several_queues_use_stays_until_all_are_done<F: Fixture>(gpu: &Gpu<F>) ->
     let held = stage.submit_copy(second, recording, &[gate], [source.handle(), names[1]], SIZE);
     drop(source);
     stage.wait(done);
-    assert_eq!(stage.deferred.reclaim().count, 0, "the second queue has not begun");
+    assert_eq!(stage.deletion_queue.reclaim().count, 0, "the second queue has not begun");
     stage.submit_nothing(FIRST, stage.tracker.record("the gate"), &[]);
     stage.wait(held);
-    assert_eq!(stage.deferred.reclaim().count, 1);
+    assert_eq!(stage.deletion_queue.reclaim().count, 1);
     for target in &targets {
         stage.assert_holds(target, &bytes, "both copies");
     }
@@ -208,8 +208,8 @@ fn recordings_that_are_submitted_together_are_done_together<F: Fixture>(gpu: &Gp
         // SAFETY: this recording is the only one that uses it.
         unsafe { stage.source(&pattern(1, SIZE)).retire_with(recording.id()) };
     }
-    stage.deferred.reclaim();
-    assert_eq!(stage.deferred.statistics().pending, 3);
+    stage.deletion_queue.reclaim();
+    assert_eq!(stage.deletion_queue.statistics().pending, 3);
     let nothing = allotment::device::Submission::default();
     let point = Recording::submit_together(&mut recordings, FIRST, |_| {
         // SAFETY: there is nothing in it.
@@ -218,14 +218,14 @@ fn recordings_that_are_submitted_together_are_done_together<F: Fixture>(gpu: &Gp
     .unwrap();
     assert!(recordings.is_empty());
     stage.wait(point);
-    assert_eq!(stage.deferred.reclaim().count, 3);
+    assert_eq!(stage.deletion_queue.reclaim().count, 3);
 }
 
 fn a_recording_that_is_kept_open_holds_what_it_uses_over_all_its_submissions<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let bytes = pattern(1, SIZE);
     let source = stage.source(&bytes);
-    let target = stage.buffer(SIZE, Intent::Readback);
+    let target = stage.buffer(SIZE, MemoryUsage::Readback);
     let names = [source.handle().clone(), target.handle().clone()];
     let mut reused = stage.tracker.record("submitted each frame");
     drop(source);
@@ -243,29 +243,29 @@ fn a_recording_that_is_kept_open_holds_what_it_uses_over_all_its_submissions<F: 
             unsafe { allotment::Device::submit(gpu.device(), FIRST, &work) }
         });
         stage.wait(submitted.unwrap());
-        assert_eq!(stage.deferred.reclaim().count, 0, "it is submitted once more");
+        assert_eq!(stage.deletion_queue.reclaim().count, 0, "it is submitted once more");
         stage.assert_holds(&target, &bytes, "each time");
     }
     drop(reused);
-    assert_eq!(stage.deferred.reclaim().count, 1);
+    assert_eq!(stage.deletion_queue.reclaim().count, 1);
 }
 
 fn an_owning_recording_holds_what_it_keeps_and_nothing_else<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let bytes = pattern(1, SIZE);
     let kept = std::sync::Arc::new(stage.source(&bytes));
-    let target = stage.buffer(SIZE, Intent::Readback);
-    let recording = stage.tracker.record_owning("open for minutes");
-    stage.deferred.keep(&recording, &kept);
+    let target = stage.buffer(SIZE, MemoryUsage::Readback);
+    let recording = stage.tracker.record_explicit("open for minutes");
+    stage.deletion_queue.keep(&recording, &kept);
     let names = [kept.handle().clone(), target.handle().clone()];
     drop(kept);
     drop(stage.source(&bytes));
-    assert_eq!(stage.deferred.reclaim().count, 1, "what it does not keep goes");
+    assert_eq!(stage.deletion_queue.reclaim().count, 1, "what it does not keep goes");
     let point = stage.submit_copy(FIRST, recording, &[], [&names[0], &names[1]], SIZE);
     stage.wait(point);
     // The recording lets go of the owner, which retires the buffer.
-    stage.deferred.reclaim();
-    stage.deferred.reclaim();
-    assert_eq!(stage.deferred.statistics().pending, 0);
+    stage.deletion_queue.reclaim();
+    stage.deletion_queue.reclaim();
+    assert_eq!(stage.deletion_queue.statistics().pending, 0);
     stage.assert_holds(&target, &bytes, "what it kept");
 }

@@ -1,7 +1,7 @@
 //! Getting memory from the driver, and giving it back.
 
 use allotment::device::{
-    BufferDesc, Device, DeviceError, HeapIndex, MemoryDesc, MemoryHandle, MemoryTypeIndex,
+    BufferDesc, Device, DeviceError, MemoryDesc, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex,
 };
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -28,7 +28,7 @@ const MIB: u64 = 1 << 20;
 
 /// What refused calls must leave as it was, where the device counts bytes.
 fn usage<F: Fixture>(gpu: &Gpu<F>) -> Vec<u64> {
-    let heaps = (0..gpu.properties().heaps.len()).map(|index| HeapIndex(index as u8));
+    let heaps = (0..gpu.properties().heaps.len()).map(|index| MemoryHeapIndex(index as u8));
     let usage = heaps.map(|heap| gpu.device().heap_budget(heap).usage);
     if gpu.fixture().budgets_are_exact() { usage.collect() } else { Vec::new() }
 }

@@ -9,6 +9,7 @@ mod decisions;
 pub(crate) mod descriptor_heaps;
 pub(crate) mod descriptor_rig;
 pub(crate) mod descriptors;
+mod full_images;
 mod image_copies;
 mod images;
 mod lifetimes;
@@ -19,7 +20,6 @@ mod properties;
 mod stage;
 mod timelines;
 mod uploads;
-mod whole_images;
 
 use crate::fixture::{DescriptorFixture, Fixture, Test};
 
@@ -33,7 +33,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         images::all(),
         copies::all(),
         image_copies::all(),
-        whole_images::all(),
+        full_images::all(),
         timelines::all(),
         lifetimes::all(),
         uploads::all(),

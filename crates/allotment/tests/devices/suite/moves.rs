@@ -2,12 +2,12 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use allotment::Intent;
+use allotment::MemoryUsage;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Movability,
-    MovableBuffer, MovableImage, MovableSet, MovableSetDesc, MoveError, NextPass, OwnedBuffer, PassLimits,
-    Retention, StepOutcome,
+    AccessError, BlockSizes, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
+    EmptyBlockPolicy, Movability, MovableBuffer, MovableImage, MovableSet, MovableSetDesc, MoveError,
+    NextPass, OwnedBuffer, PassLimits, StepOutcome,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 use allotment::{AllocationDesc, Requirements};
@@ -40,12 +40,12 @@ const SIZE: u64 = 60 * KIB;
 fn stage<F: Fixture>(gpu: &Gpu<F>) -> Stage<'_, F> {
     Stage::with(gpu, |desc| {
         desc.block_sizes = BlockSizes::fixed(MIB);
-        desc.retention = Retention::NONE;
+        desc.empty_blocks = EmptyBlockPolicy::NONE;
     })
 }
 
 fn wanted() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), Intent::Device).named("of the set")
+    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("of the set")
 }
 
 fn set<F: Fixture>(stage: &Stage<'_, F>) -> MovableSet<F::Device> {
@@ -73,7 +73,7 @@ fn scattered<F: Fixture>(
     drop(uploader);
     let mut index = 0;
     all.retain(|_| (index % 4 == 0, index += 1).0);
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     all
 }
 
@@ -86,7 +86,7 @@ fn run<F: Fixture>(stage: &Stage<'_, F>, set: &MovableSet<F::Device>) -> u32 {
         assert_eq!(step.moves > 0, step.outcome == StepOutcome::Moved);
         if step.outcome == StepOutcome::Idle {
             stage.wait_idle();
-            stage.deferred.reclaim();
+            stage.deletion_queue.reclaim();
             return moves;
         }
     }
@@ -152,7 +152,7 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
     drop(uploader);
     let mut index = 0;
     images.retain(|_| (index % 4 == 0, index += 1).0);
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     let before = blocks(&stage);
     let moves = run(&stage, &set);
     // Where the driver wants images alone in their memory, there may be no block to go into.
@@ -160,7 +160,7 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
 
     let pitch = TEXEL.row_pitch(extent[0], &gpu.properties().limits);
     let row = TEXEL.row_bytes(extent[0]) as usize;
-    let back = stage.buffer(pitch * u64::from(extent[1]), Intent::Readback);
+    let back = stage.buffer(pitch * u64::from(extent[1]), MemoryUsage::Readback);
     for (i, (image, bytes)) in images.iter().enumerate() {
         assert_eq!(image.state(), state);
         let handle = image.handle();
@@ -201,11 +201,11 @@ fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu
     let moves = (0..10).map(|_| set.defragment_step(PassLimits::NONE).unwrap().moves).sum::<u32>();
     assert!(moves > 0);
     let targets: Vec<_> =
-        buffers.iter().map(|(_, bytes)| stage.buffer(bytes.len() as u64, Intent::Readback)).collect();
+        buffers.iter().map(|(_, bytes)| stage.buffer(bytes.len() as u64, MemoryUsage::Readback)).collect();
     // What was given back early would be these buffers' by now, with other bytes.
     let others: Vec<_> = (0..16).map(|i| stage.source(&pattern(1000 + i, SIZE))).collect();
     stage.wait_idle();
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     let copies: Vec<_> = old
         .iter()
         .zip(&targets)
@@ -231,13 +231,13 @@ fn what_is_dropped_while_it_is_copied_goes_when_that_is_done<F: Fixture>(gpu: &G
         if set.defragment_step(PassLimits::NONE.with_moves(2)).unwrap().outcome == StepOutcome::Moved {
             // Perhaps one that is on its way.
             buffers.pop();
-            stage.deferred.reclaim();
+            stage.deletion_queue.reclaim();
         }
     }
     stage.wait_idle();
     assert_hold(&stage, &buffers);
     drop(buffers);
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     assert_eq!(stage.memory.allocator().statistics().allocations, 0);
 }
 
@@ -248,7 +248,7 @@ fn what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind<F: Fixtur
     while set.defragment_step(PassLimits::NONE).unwrap().outcome != StepOutcome::Moved {}
     drop((buffers, set));
     stage.wait_idle();
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     assert_eq!(stage.memory.allocator().statistics().allocations, 0);
     assert_eq!(blocks(&stage), 0);
 }
@@ -318,7 +318,7 @@ fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &
     }
     let mut index = 0;
     buffers.retain(|_| (index % 4 == 0, index += 1).0);
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     let places = |own: &[OwnedBuffer<F::Device>]| -> Vec<u64> {
         own.iter().map(|it| stage.memory.allocator().place(it.allocation()).unwrap().offset).collect()
     };
@@ -352,7 +352,7 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
                     live.push((buffer, bytes));
                     if live.len() > 20 {
                         drop(live.swap_remove((i * 7 % 20) as usize));
-                        stage.deferred.reclaim();
+                        stage.deletion_queue.reclaim();
                     }
                 }
                 done.fetch_add(1, Ordering::Relaxed);
@@ -361,11 +361,11 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
         }
         while done.load(Ordering::Relaxed) < 2 {
             set.defragment_step(PassLimits::default()).unwrap();
-            stage.deferred.reclaim();
+            stage.deletion_queue.reclaim();
         }
     });
     stage.wait_idle();
-    stage.deferred.reclaim();
+    stage.deletion_queue.reclaim();
     stage.memory.allocator().check_invariants();
 }
 
@@ -407,13 +407,13 @@ fn a_set_that_is_dropped_half_way_leaves_everything_where_it_is<F: Fixture>(gpu:
         assert!(by_hand.is_ok(), "a set that was stopped is in nobody's way");
         drop((by_hand, set));
         stage.wait_idle();
-        stage.deferred.reclaim();
+        stage.deletion_queue.reclaim();
         assert_hold(&stage, &buffers);
         stage.memory.allocator().check_invariants();
         let other = MovableSet::new(&stage.memory, MovableSetDesc::default()).unwrap();
         other.defragment_step(PassLimits::NONE).expect("nobody defragments any more");
         drop((buffers, other));
         stage.wait_idle();
-        stage.deferred.reclaim();
+        stage.deletion_queue.reclaim();
     }
 }

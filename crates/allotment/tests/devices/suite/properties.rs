@@ -1,6 +1,6 @@
 //! What a device says of itself.
 
-use allotment::device::{Device, HeapIndex, MemoryProperties, MemoryTypeIndex};
+use allotment::device::{Device, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex};
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Gpu, copy};
@@ -117,7 +117,7 @@ fn properties_never_change<F: Fixture>(gpu: &Gpu<F>) {
 
 fn a_budget_lies_within_its_heap<F: Fixture>(gpu: &Gpu<F>) {
     for (index, heap) in (0..).zip(&gpu.properties().heaps) {
-        let budget = gpu.device().heap_budget(HeapIndex(index)).budget;
+        let budget = gpu.device().heap_budget(MemoryHeapIndex(index)).budget;
         assert!((1..=heap.size).contains(&budget), "heap {index}: {budget} of {}", heap.size);
     }
 }
@@ -125,6 +125,6 @@ fn a_budget_lies_within_its_heap<F: Fixture>(gpu: &Gpu<F>) {
 fn a_heap_that_does_not_exist_has_no_budget<F: Fixture>(gpu: &Gpu<F>) {
     // A safe call, so it must answer something whatever it is asked.
     for index in [gpu.properties().heaps.len() as u8, u8::MAX] {
-        assert_eq!(gpu.device().heap_budget(HeapIndex(index)).budget, 0, "heap {index}");
+        assert_eq!(gpu.device().heap_budget(MemoryHeapIndex(index)).budget, 0, "heap {index}");
     }
 }

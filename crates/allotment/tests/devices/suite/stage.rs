@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint};
-use allotment::lifetime::{DeferredDrop, Recording, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::{LeakHandler, OwnedBuffer, OwningAllocator, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use super::allocator::KIB;
 use crate::fixture::Fixture;
@@ -20,7 +20,7 @@ pub(super) type Name<F> = <<F as Fixture>::Device as allotment::Device>::Buffer;
 pub(super) struct Stage<'g, F: Fixture> {
     pub(super) gpu: &'g Gpu<F>,
     pub(super) tracker: SubmissionTracker,
-    pub(super) deferred: DeferredDrop,
+    pub(super) deletion_queue: DeletionQueue,
     pub(super) memory: OwningAllocator<F::Device>,
 }
 
@@ -35,19 +35,19 @@ impl<'g, F: Fixture> Stage<'g, F> {
         change(&mut desc);
         let allocator = Arc::new(Allocator::new(gpu.device().clone(), desc).unwrap());
         let tracker = SubmissionTracker::new(gpu.device().clone()).unwrap();
-        let deferred = DeferredDrop::new(&tracker);
-        let memory = OwningAllocator::new(&allocator, &deferred);
-        Self { gpu, tracker, deferred, memory }
+        let deletion_queue = DeletionQueue::new(&tracker);
+        let memory = OwningAllocator::new(&allocator, &deletion_queue);
+        Self { gpu, tracker, deletion_queue, memory }
     }
 
-    pub(super) fn buffer(&self, size: u64, intent: Intent) -> OwnedBuffer<F::Device> {
-        let desc = AllocationDesc::new(Requirements::new(0), intent).named("of the test");
+    pub(super) fn buffer(&self, size: u64, memory_usage: MemoryUsage) -> OwnedBuffer<F::Device> {
+        let desc = AllocationDesc::new(Requirements::new(0), memory_usage).with_name("of the test");
         self.memory.create_buffer(&BufferDesc::new(size).into(), &desc).unwrap()
     }
 
     /// A buffer that the CPU has written, to be copied from.
     pub(super) fn source(&self, bytes: &[u8]) -> OwnedBuffer<F::Device> {
-        let buffer = self.buffer(bytes.len() as u64, Intent::Upload);
+        let buffer = self.buffer(bytes.len() as u64, MemoryUsage::Upload);
         self.memory.allocator().write(buffer.allocation(), 0, bytes).unwrap();
         buffer
     }
@@ -107,7 +107,7 @@ impl<F: Fixture> Drop for Stage<'_, F> {
         if std::thread::panicking() {
             return;
         }
-        assert_eq!(self.deferred.drain(PATIENCE).pending, 0, "no recording is open any more");
+        assert_eq!(self.deletion_queue.drain(PATIENCE).pending, 0, "no recording is open any more");
         self.memory.allocator().check_invariants();
         assert_eq!(
             self.memory.allocator().statistics().allocations,

@@ -4,13 +4,13 @@ use allotment::device::{
     BufferCopy, CopyDirection, Device as _, ImageCopy, ImageDesc, MemoryProperties, QueueIndex, Submission,
     TexelBlock, TimelinePoint, TimelineValue,
 };
-use allotment::lifetime::{DeferredDrop, ManualTimelines, SubmissionTracker};
+use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::{AccessError, OwnedBuffer, OwningAllocator};
 use allotment::upload::{
     ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
     Uploader, UploaderDesc, WaitFor, WhenFull,
 };
-use allotment::{Alignment, AllocationDesc, Intent, Requirements};
+use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements};
 
 use super::allocator::KIB;
 use super::stage::{FIRST, Stage};
@@ -62,8 +62,8 @@ fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &OwnedBuffer<F::Device
 fn what_is_initialized_arrives_in_every_memory<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 256 * KIB);
-    for intent in Intent::ALL {
-        let buffer = stage.buffer(100_003, intent);
+    for memory_usage in MemoryUsage::ALL {
+        let buffer = stage.buffer(100_003, memory_usage);
         let mut expected = pattern(1, 100_003);
         uploader.initialize(&buffer, 0, &expected).unwrap();
         submit(&stage, &mut uploader);
@@ -71,7 +71,7 @@ fn what_is_initialized_arrives_in_every_memory<F: Fixture>(gpu: &Gpu<F>) {
             let part = pattern(offset, size);
             match uploader.update(&buffer, offset, &part) {
                 Err(UploadError::ReadOnly { .. }) => {
-                    assert!(is_read_only(&stage, &buffer), "{intent}");
+                    assert!(is_read_only(&stage, &buffer), "{memory_usage}");
                     uploader.initialize(&buffer, offset, &part).unwrap();
                 }
                 written => written.unwrap(),
@@ -79,7 +79,7 @@ fn what_is_initialized_arrives_in_every_memory<F: Fixture>(gpu: &Gpu<F>) {
             expected[offset as usize..][..size as usize].copy_from_slice(&part);
         }
         submit(&stage, &mut uploader);
-        stage.assert_holds(&buffer, &expected, intent);
+        stage.assert_holds(&buffer, &expected, memory_usage);
     }
     let statistics = uploader.statistics();
     assert!(statistics.staged_bytes >= 66_006, "updates are staged: {statistics:?}");
@@ -88,7 +88,7 @@ fn what_is_initialized_arrives_in_every_memory<F: Fixture>(gpu: &Gpu<F>) {
 fn updates_of_the_same_bytes_arrive_in_their_order<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 1 << 20);
-    let buffer = stage.buffer(4096, Intent::Device);
+    let buffer = stage.buffer(4096, MemoryUsage::GpuOnly);
     let mut expected = pattern(0, 4096);
     uploader.update(&buffer, 0, &expected).unwrap();
     for i in 0..200 {
@@ -104,7 +104,7 @@ fn updates_of_the_same_bytes_arrive_in_their_order<F: Fixture>(gpu: &Gpu<F>) {
 fn small_writes_go_together_in_one_submission<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 1 << 20);
-    let buffers: Vec<_> = (0..20).map(|_| stage.buffer(1000, Intent::Device)).collect();
+    let buffers: Vec<_> = (0..20).map(|_| stage.buffer(1000, MemoryUsage::GpuOnly)).collect();
     for (i, buffer) in (0..).zip(&buffers) {
         // Not in the order of their places.
         for part in [3, 1, 4, 0, 2] {
@@ -123,7 +123,7 @@ fn small_writes_go_together_in_one_submission<F: Fixture>(gpu: &Gpu<F>) {
 fn more_bytes_than_staging_memory_go_in_pieces<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 64 * KIB);
-    let buffer = stage.buffer(700_001, Intent::Device);
+    let buffer = stage.buffer(700_001, MemoryUsage::GpuOnly);
     let bytes = pattern(1, 700_001);
     uploader.update(&buffer, 0, &bytes).unwrap();
     submit(&stage, &mut uploader);
@@ -134,7 +134,7 @@ fn more_bytes_than_staging_memory_go_in_pieces<F: Fixture>(gpu: &Gpu<F>) {
 fn a_full_uploader_that_may_not_wait_refuses_and_says_what_to_wait_for<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = uploader(&stage, 64 * KIB, WhenFull::Refuse);
-    let buffer = stage.buffer(100_000, Intent::Device);
+    let buffer = stage.buffer(100_000, MemoryUsage::GpuOnly);
     let (first, second) = (pattern(1, 40_000), pattern(2, 40_000));
     uploader.update(&buffer, 0, &first).unwrap();
     let refused = uploader.update(&buffer, 50_000, &second);
@@ -165,22 +165,22 @@ fn a_full_uploader_that_may_not_wait_refuses_and_says_what_to_wait_for<F: Fixtur
 fn a_target_that_is_dropped_before_its_bytes_go_does_no_harm<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 1 << 20);
-    let kept = stage.buffer(5000, Intent::Device);
+    let kept = stage.buffer(5000, MemoryUsage::GpuOnly);
     uploader.update(&kept, 0, &pattern(1, 5000)).unwrap();
     for i in 0..20 {
-        let gone = stage.buffer(5000, Intent::Device);
+        let gone = stage.buffer(5000, MemoryUsage::GpuOnly);
         uploader.update(&gone, 0, &pattern(i, 5000)).unwrap();
         drop(gone);
-        assert_eq!(stage.deferred.reclaim().count, 0, "its bytes have not gone");
+        assert_eq!(stage.deletion_queue.reclaim().count, 0, "its bytes have not gone");
     }
     submit(&stage, &mut uploader);
-    assert_eq!(stage.deferred.reclaim().count, 20);
+    assert_eq!(stage.deletion_queue.reclaim().count, 20);
     stage.assert_holds(&kept, &pattern(1, 5000), "what was not dropped");
     // One that is never submitted holds nothing when the uploader goes.
-    let gone = stage.buffer(5000, Intent::Device);
+    let gone = stage.buffer(5000, MemoryUsage::GpuOnly);
     uploader.update(&gone, 0, &pattern(1, 5000)).unwrap();
     drop((gone, uploader));
-    assert_eq!(stage.deferred.reclaim().count, 1);
+    assert_eq!(stage.deletion_queue.reclaim().count, 1);
 }
 
 fn a_batch_waits_for_what_it_was_told<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
@@ -191,12 +191,12 @@ fn a_batch_waits_for_what_it_was_told<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     let mut desc = UploaderDesc::default();
     (desc.staging, desc.queue) = (1 << 20, Some(QueueIndex(1)));
     let mut uploader = Uploader::new(&stage.memory, desc).unwrap();
-    let buffer = stage.buffer(500_000, Intent::Device);
+    let buffer = stage.buffer(500_000, MemoryUsage::GpuOnly);
     let mut old = pattern(0, 500_000);
     uploader.update(&buffer, 0, &old).unwrap();
     submit(&stage, &mut uploader);
     for round in 1..10 {
-        let target = stage.buffer(500_000, Intent::Readback);
+        let target = stage.buffer(500_000, MemoryUsage::Readback);
         let recording = stage.tracker.record("reads the old bytes");
         let point = stage.submit_copy(FIRST, recording, &[], [buffer.handle(), target.handle()], 500_000);
         uploader.wait_for(point).unwrap();
@@ -217,7 +217,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, staging);
     let info = ImageDesc::new(width, height, gpu.fixture().image_format());
-    let desc = AllocationDesc::new(Requirements::new(0), Intent::Device).named("image");
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("image");
     let image = stage.memory.create_image(&info.into(), &desc).unwrap();
     let state = gpu.fixture().image_states()[0];
     let row = TEXEL.row_bytes(width) as usize;
@@ -247,7 +247,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     submit(&stage, &mut uploader);
 
     let pitch = TEXEL.row_pitch(width, &gpu.properties().limits);
-    let back = stage.buffer(pitch * u64::from(height), Intent::Readback);
+    let back = stage.buffer(pitch * u64::from(height), MemoryUsage::Readback);
     let copies = [ImageCopy {
         buffer: back.handle(),
         buffer_offset: 0,
@@ -290,14 +290,14 @@ fn an_image_larger_than_staging_memory_goes_row_by_row<F: Fixture>(gpu: &Gpu<F>)
 fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let (stage, other) = (Stage::new(gpu), Stage::new(gpu));
     let mut uploader = waiting(&stage, 64 * KIB);
-    let buffer = stage.buffer(1000, Intent::Device);
+    let buffer = stage.buffer(1000, MemoryUsage::GpuOnly);
     for (offset, size) in [(0, 1001), (1000, 1), (999, 2), (u64::MAX, 1), (u64::MAX - 3, 8)] {
         let bytes = pattern(0, size);
         let refused = Err(UploadError::Access(AccessError::OutOfRange { offset, size, available: 1000 }));
         assert_eq!(uploader.update(&buffer, offset, &bytes), refused);
         assert_eq!(uploader.initialize(&buffer, offset, &bytes), refused);
     }
-    let foreign = other.buffer(1000, Intent::Device);
+    let foreign = other.buffer(1000, MemoryUsage::GpuOnly);
     let refused = Err(UploadError::Access(AccessError::Foreign));
     assert_eq!(uploader.update(&foreign, 0, &[1]), refused);
     assert_eq!(uploader.initialize(&foreign, 0, &[1]), refused);
@@ -309,7 +309,7 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
         Err(UploadError::NoSuchQueue { queue: QueueIndex(200) })
     ));
     let others = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
-    let elsewhere = OwningAllocator::new(stage.memory.allocator(), &DeferredDrop::new(&others));
+    let elsewhere = OwningAllocator::new(stage.memory.allocator(), &DeletionQueue::new(&others));
     let foreign = Uploader::new(&elsewhere, UploaderDesc::default());
     assert!(matches!(foreign, Err(UploadError::Access(AccessError::Foreign))), "{foreign:?}");
 }
@@ -317,8 +317,8 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
 fn bytes_come_after_those_of_the_same_buffer_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 1 << 20);
-    for intent in Intent::ALL {
-        let buffer = stage.buffer(4096, intent);
+    for memory_usage in MemoryUsage::ALL {
+        let buffer = stage.buffer(4096, memory_usage);
         if is_read_only(&stage, &buffer) {
             continue;
         }
@@ -331,7 +331,7 @@ fn bytes_come_after_those_of_the_same_buffer_that_are_on_their_way<F: Fixture>(g
             submit(&stage, &mut uploader);
             let mut expected = pattern(1, 4096);
             expected[1000..3000].copy_from_slice(&pattern(2, 2000));
-            stage.assert_holds(&buffer, &expected, (intent, submitted));
+            stage.assert_holds(&buffer, &expected, (memory_usage, submitted));
         }
     }
 }
@@ -339,7 +339,7 @@ fn bytes_come_after_those_of_the_same_buffer_that_are_on_their_way<F: Fixture>(g
 fn any_number_of_small_updates_arrives_in_any_order<F: Fixture>(gpu: &Gpu<F>) {
     const COUNT: u64 = 3000;
     let stage = Stage::new(gpu);
-    let buffer = stage.buffer(COUNT * 64, Intent::Device);
+    let buffer = stage.buffer(COUNT * 64, MemoryUsage::GpuOnly);
     let place = |order, i| match order {
         0 => i,
         1 => COUNT - 1 - i,
@@ -362,7 +362,7 @@ fn any_number_of_small_updates_arrives_in_any_order<F: Fixture>(gpu: &Gpu<F>) {
 fn a_wait_for_what_cannot_be_is_refused_and_changes_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 1 << 20);
-    let buffer = stage.buffer(1000, Intent::Device);
+    let buffer = stage.buffer(1000, MemoryUsage::GpuOnly);
     let queue = QueueIndex(200);
     let point = TimelinePoint { queue, value: TimelineValue(1) };
     assert_eq!(uploader.wait_for(point), Err(UploadError::NoSuchQueue { queue }));
@@ -376,17 +376,17 @@ fn a_wait_for_what_cannot_be_is_refused_and_changes_nothing<F: Fixture>(gpu: &Gp
 fn what_is_discarded_does_not_arrive_and_keeps_nothing_alive<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, 1 << 20);
-    let (kept, gone) = (stage.buffer(5000, Intent::Device), stage.buffer(5000, Intent::Device));
+    let (kept, gone) = (stage.buffer(5000, MemoryUsage::GpuOnly), stage.buffer(5000, MemoryUsage::GpuOnly));
     uploader.update(&kept, 0, &pattern(1, 5000)).unwrap();
     submit(&stage, &mut uploader);
     uploader.update(&kept, 0, &pattern(2, 4000)).unwrap();
     uploader.update(&gone, 0, &pattern(3, 5000)).unwrap();
     drop(gone);
     assert_eq!(uploader.statistics().open_bytes, 9000);
-    assert_eq!(stage.deferred.reclaim().count, 0);
+    assert_eq!(stage.deletion_queue.reclaim().count, 0);
     uploader.discard();
     assert_eq!(uploader.statistics().open_bytes, 0);
-    assert_eq!(stage.deferred.reclaim().count, 1);
+    assert_eq!(stage.deletion_queue.reclaim().count, 1);
     uploader.update(&kept, 4500, &pattern(4, 500)).unwrap();
     submit(&stage, &mut uploader);
     let statistics = uploader.statistics();
@@ -457,7 +457,7 @@ fn arenas_of_recordings_give_their_pages_to_the_next<F: Fixture>(gpu: &Gpu<F>) {
         let mut slice = arena.allocate(50_000, Alignment::ONE).unwrap();
         slice.write(0, &bytes).unwrap();
         let (from, from_offset) = (slice.buffer().clone(), slice.offset());
-        let target = stage.buffer(50_000, Intent::Readback);
+        let target = stage.buffer(50_000, MemoryUsage::Readback);
         // Before its recording is submitted: it makes no difference.
         drop(arena);
         let copies =

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use allotment::device::vulkan::CommandMemory;
+use allotment::device::vulkan::CommandAllocator;
 use allotment::device::{
-    CommandMemory as _, Device as _, DeviceError, QueueIndex, TimelinePoint, TimelineValue,
+    CommandAllocator as _, Device as _, DeviceError, QueueIndex, TimelinePoint, TimelineValue,
 };
 use ash::vk;
 
@@ -31,7 +31,7 @@ const FIRST: QueueIndex = QueueIndex(0);
 /// Records a fill of a buffer with a word, seen by later commands and by the CPU.
 fn fill(
     gpu: &Vulkan,
-    memory: &mut CommandMemory,
+    memory: &mut CommandAllocator,
     to: &Buffer<'_, VulkanFixture>,
     word: u32,
 ) -> vk::CommandBuffer {
@@ -189,7 +189,7 @@ fn command_memory_outlives_what_opened_the_device(gpu: &Vulkan) {
     let desc = allotment_headless::vulkan::HeadlessDesc::default();
     let name = gpu.fixture().headless().name().to_owned();
     let headless = allotment_headless::vulkan::Headless::open(
-        &desc.on(allotment_headless::Choice::Named(name)).validated(),
+        &desc.with_device(allotment_headless::DeviceChoice::Named(name)).with_validation(),
     );
     // A machine without the layer has told so already.
     let Ok(headless) = headless else { return };

@@ -1,14 +1,15 @@
 //! Descriptors beyond the trait: every type that Vulkan has, layouts, tables, samplers, and what is refused.
 
 use allotment::device::vulkan::{
-    Descriptor, DescriptorModel, Device, DeviceDesc, Enabled, ImageInfo, TexelBuffer,
+    Descriptor, DescriptorModel, Device, DeviceDesc, EnabledFeatures, ImageInfo, TexelBuffer,
 };
 use allotment::device::{
     AddressMode, BorderColor, BufferDesc, BufferUse, Compare, DescriptorDevice as _, DescriptorHeapDesc,
-    DescriptorKind, DeviceError, Filter, HeapUse, ImageDesc, SamplerDesc, ShaderKind,
+    DescriptorHeapType, DescriptorHeapVisibility, DeviceError, Filter, ImageDesc, SamplerDesc,
+    ShaderVisibleHeapType,
 };
 use allotment::memory::LeakHandler;
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use ash::vk;
 
 use super::Vulkan;
@@ -58,7 +59,7 @@ fn again(gpu: &Vulkan, change: impl FnOnce(DeviceDesc) -> DeviceDesc) -> Result<
 }
 
 fn wanted() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), Intent::Device)
+    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly)
 }
 
 fn view(gpu: &Vulkan, image: vk::Image, format: vk::Format) -> vk::ImageView {
@@ -150,7 +151,7 @@ fn a_layout_has_the_stride_that_the_limits_say(gpu: &Vulkan) -> Outcome {
         return Outcome::DoesNotApply("the device has no descriptor buffers");
     };
     let limits = device.descriptor_limits();
-    for kind in ShaderKind::ALL {
+    for kind in ShaderVisibleHeapType::ALL {
         let stride = u64::from(limits.stride(kind.into()));
         for count in [1, 2, 3, 100, 4096] {
             let layout = device.descriptor_set_layout(kind, count).unwrap();
@@ -179,8 +180,8 @@ fn tables_begin_where_the_driver_can_bind_them(gpu: &Vulkan) -> Outcome {
     let alignment = said.descriptor_buffer_offset_alignment;
     let rig = Rig::new(gpu);
     let limits = gpu.device().descriptor_limits();
-    for kind in ShaderKind::ALL {
-        let heap = rig.heap(HeapUse::ShaderVisible(kind), 1000);
+    for kind in ShaderVisibleHeapType::ALL {
+        let heap = rig.heap(DescriptorHeapVisibility::ShaderVisible(kind), 1000);
         let base = heap.raw().binding_info().unwrap().address;
         assert_eq!(base % alignment, 0);
         let step = limits.shader_visible(kind).table_alignment;
@@ -198,8 +199,9 @@ fn samplers_of_all_kinds_are_made(gpu: &Vulkan) -> Outcome {
         return NONE;
     }
     let rig = Rig::new(gpu);
-    let usage = HeapUse::ShaderVisible(ShaderKind::Sampler);
-    let (staging, heap) = (rig.heap(HeapUse::Staging(DescriptorKind::Sampler), 64), rig.heap(usage, 64));
+    let usage = DescriptorHeapVisibility::ShaderVisible(ShaderVisibleHeapType::Sampler);
+    let (staging, heap) =
+        (rig.heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Sampler), 64), rig.heap(usage, 64));
     let modes = [
         AddressMode::Repeat,
         AddressMode::MirroredRepeat,
@@ -251,9 +253,10 @@ fn samplers_of_all_kinds_are_made(gpu: &Vulkan) -> Outcome {
 fn a_heap_says_how_it_is_bound(gpu: &Vulkan) -> Outcome {
     let Some(model) = gpu.device().descriptor_model() else { return NONE };
     let rig = Rig::new(gpu);
-    for kind in ShaderKind::ALL {
-        let usage = HeapUse::ShaderVisible(kind);
-        let (heap, staging) = (rig.heap(usage, 10), rig.heap(HeapUse::Staging(kind.into()), 10));
+    for kind in ShaderVisibleHeapType::ALL {
+        let usage = DescriptorHeapVisibility::ShaderVisible(kind);
+        let (heap, staging) =
+            (rig.heap(usage, 10), rig.heap(DescriptorHeapVisibility::CpuOnly(kind.into()), 10));
         let (heap, staging) = (heap.raw(), staging.raw());
         assert_eq!((heap.usage(), heap.capacity()), (usage, 10));
         assert_eq!(heap.binding_info().is_some(), model == DescriptorModel::Buffer);
@@ -284,7 +287,7 @@ fn nulls_of_each_type_are_written(gpu: &Vulkan) -> Outcome {
     }
     staging.copy_to(0, &heap, 0, nulls.len() as u32);
     heap.write(19, &cells.descriptor(0));
-    if gpu.device().enabled().contains(Enabled::NULL_DESCRIPTOR) {
+    if gpu.device().enabled().contains(EnabledFeatures::NULL_DESCRIPTOR) {
         // Storage buffers are the first type, and what the reader reads.
         assert_eq!(rig.read(&heap, &[0, 10, 19]), [0, 0, 1]);
     }
@@ -295,7 +298,7 @@ fn a_device_of_one_type_has_smaller_or_equal_slots(gpu: &Vulkan) -> Outcome {
     if has_none(gpu) {
         return NONE;
     }
-    let all = gpu.device().descriptor_limits().stride(DescriptorKind::Resource);
+    let all = gpu.device().descriptor_limits().stride(DescriptorHeapType::Resource);
     for ty in gpu.device().descriptor_types() {
         let model = gpu.device().descriptor_model().unwrap();
         let one = again(gpu, |desc| desc.with_descriptor_types([*ty]).with_descriptor_model(model)).unwrap();
@@ -305,7 +308,7 @@ fn a_device_of_one_type_has_smaller_or_equal_slots(gpu: &Vulkan) -> Outcome {
             assert_eq!(one.can_write(&null), other == ty, "{ty:?}: {other:?}");
         }
         let limits = one.descriptor_limits();
-        assert!(limits.stride(DescriptorKind::Resource) <= all, "{ty:?}");
+        assert!(limits.stride(DescriptorHeapType::Resource) <= all, "{ty:?}");
         assert!(limits.resources.max_capacity > 0);
     }
     Outcome::Ran
@@ -313,8 +316,8 @@ fn a_device_of_one_type_has_smaller_or_equal_slots(gpu: &Vulkan) -> Outcome {
 
 fn views_that_are_drawn_to_are_read_back(gpu: &Vulkan) {
     use ash::vk::Handle as _;
-    for kind in [DescriptorKind::RenderTarget, DescriptorKind::DepthStencil] {
-        let desc = DescriptorHeapDesc { usage: HeapUse::Staging(kind), capacity: 8 };
+    for kind in [DescriptorHeapType::RenderTarget, DescriptorHeapType::DepthStencil] {
+        let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::CpuOnly(kind), capacity: 8 };
         assert!(gpu.device().descriptor_heap_buffer(&desc).is_none());
         // SAFETY: it stands in no buffer.
         let heap = unsafe { gpu.device().create_descriptor_heap(&desc, None) }.unwrap();
@@ -323,7 +326,7 @@ fn views_that_are_drawn_to_are_read_back(gpu: &Vulkan) {
             let view = vk::ImageView::from_raw(u64::from(at) + 1);
             let descriptor = match kind {
                 // SAFETY: never used.
-                DescriptorKind::RenderTarget => unsafe { Descriptor::render_target(view) },
+                DescriptorHeapType::RenderTarget => unsafe { Descriptor::render_target(view) },
                 // SAFETY: as above.
                 _ => unsafe { Descriptor::depth_stencil(view) },
             };
@@ -344,7 +347,8 @@ fn views_that_are_drawn_to_are_read_back(gpu: &Vulkan) {
 }
 
 fn without_anything_enabled_only_staging_heaps_are_made(gpu: &Vulkan) {
-    let enabled = gpu.device().enabled() - Enabled::DESCRIPTOR_BUFFER - Enabled::DESCRIPTOR_INDEXING;
+    let enabled =
+        gpu.device().enabled() - EnabledFeatures::DESCRIPTOR_BUFFER - EnabledFeatures::DESCRIPTOR_INDEXING;
     let change = |mut desc: DeviceDesc| {
         desc.enabled = enabled;
         desc
@@ -355,15 +359,15 @@ fn without_anything_enabled_only_staging_heaps_are_made(gpu: &Vulkan) {
         let refused = again(gpu, |desc| change(desc).with_descriptor_model(model)).err();
         assert_eq!(refused, Some(DeviceError::Unsupported), "{model:?}");
     }
-    for kind in ShaderKind::ALL {
+    for kind in ShaderVisibleHeapType::ALL {
         assert_eq!(bare.descriptor_limits().shader_visible(kind).max_capacity, 0);
         assert!(bare.descriptor_set_layout(kind, 1).is_err());
-        let desc = DescriptorHeapDesc { usage: HeapUse::ShaderVisible(kind), capacity: 1 };
+        let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::ShaderVisible(kind), capacity: 1 };
         assert!(bare.descriptor_heap_buffer(&desc).is_none());
         // SAFETY: it stands in no buffer.
         let refused = unsafe { bare.create_descriptor_heap(&desc, None) }.err();
         assert_eq!(refused, Some(DeviceError::Unsupported));
-        let desc = DescriptorHeapDesc { usage: HeapUse::Staging(kind.into()), capacity: 5 };
+        let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::CpuOnly(kind.into()), capacity: 5 };
         // SAFETY: as above.
         let heap = unsafe { bare.create_descriptor_heap(&desc, None) }.unwrap();
         // SAFETY: the slots are the heap's.
@@ -394,13 +398,13 @@ fn lists_of_types_that_mean_nothing_are_refused(gpu: &Vulkan) {
 fn anisotropy_needs_its_feature(gpu: &Vulkan) {
     let desc = SamplerDesc { max_anisotropy: 2, ..SamplerDesc::default() };
     let made = gpu.device().create_sampler(&desc);
-    assert_eq!(made.is_ok(), gpu.device().enabled().contains(Enabled::SAMPLER_ANISOTROPY));
+    assert_eq!(made.is_ok(), gpu.device().enabled().contains(EnabledFeatures::SAMPLER_ANISOTROPY));
     if let Ok(sampler) = made {
         // SAFETY: never used.
         unsafe { gpu.device().destroy_sampler(sampler) };
     }
     let plain = again(gpu, |mut desc| {
-        desc.enabled -= Enabled::SAMPLER_ANISOTROPY;
+        desc.enabled -= EnabledFeatures::SAMPLER_ANISOTROPY;
         desc
     });
     assert_eq!(plain.unwrap().create_sampler(&desc).err(), Some(DeviceError::Unsupported));

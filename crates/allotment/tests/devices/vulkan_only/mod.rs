@@ -3,21 +3,22 @@
 
 mod commands;
 mod descriptors;
+mod full_images;
 mod rings;
 #[cfg(unix)]
 mod sharing;
 mod sparse;
 mod versions;
-mod whole_images;
 
-use allotment::device::vulkan::{Device, DeviceDesc, Enabled, ImageInfo};
+use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures, ImageInfo};
 use allotment::device::{
     BufferDesc, DescriptionError, DescriptionLimit, Device as _, DeviceError, ImageDesc, MemoryDesc,
     MemoryTypeMask, MissingFeature, Priority, QueueIndex, Tiling, TimelineValue,
 };
 use allotment::memory::{Dedicated, LeakHandler, ResourceError, ShortName};
 use allotment::{
-    Alignment, AllocationDesc, AllocationError, Allocator, AllocatorDesc, Intent, Requirements, ResourceKind,
+    Alignment, AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, Requirements,
+    ResourceKind,
 };
 use ash::vk;
 
@@ -33,7 +34,7 @@ pub(crate) fn all() -> Vec<Test<VulkanFixture>> {
     all.extend(descriptors::anywhere());
     all.extend(rings::all());
     all.extend(sparse::all());
-    all.extend(whole_images::all());
+    all.extend(full_images::all());
     #[cfg(unix)]
     all.extend(sharing::all());
     all
@@ -75,12 +76,12 @@ fn allocator(gpu: &Vulkan) -> Allocator<Device> {
     Allocator::new(gpu.device().clone(), desc).unwrap()
 }
 
-fn wanted(intent: Intent) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), intent)
+fn wanted(memory_usage: MemoryUsage) -> AllocationDesc {
+    AllocationDesc::new(Requirements::new(0), memory_usage)
 }
 
 fn a_buffer_anywhere_in_a_block_has_an_address(gpu: &Vulkan) -> Outcome {
-    if !gpu.device().enabled().contains(Enabled::BUFFER_DEVICE_ADDRESS) {
+    if !gpu.device().enabled().contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
         return Outcome::DoesNotApply("the device has no buffer addresses");
     }
     let allocator = allocator(gpu);
@@ -88,7 +89,7 @@ fn a_buffer_anywhere_in_a_block_has_an_address(gpu: &Vulkan) -> Outcome {
     let info = BufferDesc::new(1000).with_usage(usage.as_raw().into()).into();
     let buffers: Vec<_> = [Dedicated::Never, Dedicated::Never, Dedicated::Always]
         .map(|dedicated| {
-            allocator.create_buffer(&info, &wanted(Intent::Device).dedicated(dedicated)).unwrap()
+            allocator.create_buffer(&info, &wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated)).unwrap()
         })
         .into();
     let address = |buffer: vk::Buffer| {
@@ -107,7 +108,7 @@ fn a_buffer_anywhere_in_a_block_has_an_address(gpu: &Vulkan) -> Outcome {
 }
 
 fn memory_has_the_priority_that_was_asked_for(gpu: &Vulkan) -> Outcome {
-    if !gpu.device().enabled().contains(Enabled::MEMORY_PRIORITY) {
+    if !gpu.device().enabled().contains(EnabledFeatures::MEMORY_PRIORITY) {
         return Outcome::DoesNotApply("the device has no memory priorities");
     }
     for priority in [Priority::new(0.0), Priority::NORMAL, Priority::HIGH] {
@@ -115,7 +116,7 @@ fn memory_has_the_priority_that_was_asked_for(gpu: &Vulkan) -> Outcome {
         let memory = gpu.device().allocate_memory(&desc).unwrap();
         // SAFETY: live, and nobody else's.
         let again = unsafe { gpu.device().set_priority(memory, Priority::new(0.3)) };
-        let pageable = gpu.device().enabled().contains(Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY);
+        let pageable = gpu.device().enabled().contains(EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY);
         assert_eq!(again.is_ok(), pageable, "{again:?}");
         // SAFETY: live, and never used.
         unsafe { gpu.device().free_memory(memory) };
@@ -130,14 +131,14 @@ fn bare_buffer(gpu: &Vulkan, size: u64) -> vk::Buffer {
 }
 
 fn names_reach_the_validation_layer(gpu: &Vulkan) -> Outcome {
-    if !gpu.device().enabled().contains(Enabled::DEBUG_UTILS) {
+    if !gpu.device().enabled().contains(EnabledFeatures::DEBUG_UTILS) {
         return Outcome::DoesNotApply("nobody listens to names");
     }
     let allocator = allocator(gpu);
     let buffer = bare_buffer(gpu, 64);
     // SAFETY: the buffer is live.
     unsafe { gpu.device().name_buffer(&buffer, "terrain vertices") };
-    let desc = wanted(Intent::Device).dedicated(Dedicated::Always);
+    let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     // SAFETY: live, not bound, and not used with anything else.
     let allocation = unsafe { allocator.allocate_for_buffer(buffer, &desc) }.unwrap();
     // SAFETY: as above; it goes before its memory.
@@ -154,7 +155,7 @@ fn names_reach_the_validation_layer(gpu: &Vulkan) -> Outcome {
 fn a_name_may_hold_what_c_cannot(gpu: &Vulkan) {
     let allocator = allocator(gpu);
     for name in ["", "\0", "half\0way", "größer als 😀"] {
-        let desc = wanted(Intent::Device).named(name).dedicated(Dedicated::Always);
+        let desc = wanted(MemoryUsage::GpuOnly).with_name(name).with_dedicated(Dedicated::Always);
         let buffer = allocator.create_buffer(&BufferDesc::new(64).into(), &desc).unwrap();
         allocator.destroy_buffer(buffer).unwrap();
     }
@@ -180,7 +181,7 @@ fn linear_and_optimal_images_of_the_application_stand_side_by_side(gpu: &Vulkan)
         for tiling in [vk::ImageTiling::LINEAR, vk::ImageTiling::OPTIMAL] {
             // SAFETY: every device has such images.
             let info = unsafe { ImageInfo::from_raw(image_info(tiling)) };
-            images.push(allocator.create_image(&info, &wanted(Intent::Device)).unwrap());
+            images.push(allocator.create_image(&info, &wanted(MemoryUsage::GpuOnly)).unwrap());
         }
     }
     let places = images.iter().map(|image| {
@@ -209,7 +210,7 @@ fn an_image_of_the_application_gets_memory_of_its_own(gpu: &Vulkan) {
         for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
             // SAFETY: every device has such images.
             let image = unsafe { gpu.device().raw().create_image(&image_info(tiling), None) }.unwrap();
-            let desc = wanted(Intent::Device).of_kind(kind).dedicated(dedicated);
+            let desc = wanted(MemoryUsage::GpuOnly).with_kind(kind).with_dedicated(dedicated);
             // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
             let allocation = unsafe { allocator.allocate_for_image(image, &desc) }.unwrap();
             // SAFETY: as above; it goes before its memory.
@@ -231,10 +232,11 @@ fn memory_for_a_resource_of_the_application_keeps_to_the_request_as_well(gpu: &V
     let image =
         unsafe { gpu.device().raw().create_image(&image_info(vk::ImageTiling::OPTIMAL), None) }.unwrap();
     for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
-        let mut desc = wanted(Intent::Device).of_kind(ResourceKind::OptimalImage).dedicated(dedicated);
+        let mut desc =
+            wanted(MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage).with_dedicated(dedicated);
         desc.requirements.memory_types = MemoryTypeMask(0);
-        let (allowed, intent, name) = (MemoryTypeMask(0), Intent::Device, ShortName::NONE);
-        let none = AllocationError::NoMemoryType { allowed, intent, name };
+        let (allowed, memory_usage, name) = (MemoryTypeMask(0), MemoryUsage::GpuOnly, ShortName::NONE);
+        let none = AllocationError::NoMemoryType { allowed, memory_usage, name };
         // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
         let refused = unsafe { allocator.allocate_for_buffer(buffer, &desc) };
         assert_eq!(refused, Err(none));
@@ -244,7 +246,7 @@ fn memory_for_a_resource_of_the_application_keeps_to_the_request_as_well(gpu: &V
 
         desc.requirements = Requirements::new(1).aligned(Alignment::new(1 << 16).unwrap());
         // So that the next place is not aligned by chance.
-        let odd = AllocationDesc::new(Requirements::new(100), Intent::Device);
+        let odd = AllocationDesc::new(Requirements::new(100), MemoryUsage::GpuOnly);
         let filler = allocator.allocate(&odd).unwrap();
         for _ in 0..2 {
             // SAFETY: as above; what was allocated before is free again and was not bound.
@@ -271,7 +273,7 @@ fn a_buffer_of_the_application_is_bound_within_an_allocation(gpu: &Vulkan) {
     let needs = unsafe { gpu.device().requirements_of_buffer(buffers[0]) };
     let shift = needs.alignment.align_up(needs.size);
     let whole = Requirements { size: 2 * shift, ..needs };
-    let allocation = allocator.allocate(&AllocationDesc::new(whole, Intent::Device)).unwrap();
+    let allocation = allocator.allocate(&AllocationDesc::new(whole, MemoryUsage::GpuOnly)).unwrap();
     // SAFETY: live and not bound; they go before their memory.
     unsafe { allocator.bind_buffer(&allocation, 0, buffers[0]) }.unwrap();
     // SAFETY: as above.
@@ -410,14 +412,15 @@ fn whatever_a_description_says_no_rule_is_broken(gpu: &Vulkan) {
         desc.tiling = if pick(&[0, 0, 0, 1]) == 0 { Tiling::Optimal } else { Tiling::Linear };
         desc.usage = pick(&[0, 0x10, 0x40, 0x60, 0x90, 0xff, 1 << 8, u64::MAX, 0x20, 8]);
         let dedicated = if pick(&[0, 1]) == 0 { Dedicated::Automatic } else { Dedicated::Always };
-        if let Ok(image) = allocator.create_image(&desc.into(), &wanted(Intent::Device).dedicated(dedicated))
+        if let Ok(image) =
+            allocator.create_image(&desc.into(), &wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated))
         {
             made += 1;
             allocator.destroy_image(image).unwrap();
         }
         let usage = pick(&[0, 1 << 17, 1 << 20, u64::MAX, 0x1ff, 1 << 40]);
         let buffer = BufferDesc::new(pick(&[1, 3, 4096])).with_usage(usage);
-        if let Ok(buffer) = allocator.create_buffer(&buffer.into(), &wanted(Intent::Device)) {
+        if let Ok(buffer) = allocator.create_buffer(&buffer.into(), &wanted(MemoryUsage::GpuOnly)) {
             allocator.destroy_buffer(buffer).unwrap();
         }
     }
@@ -437,7 +440,7 @@ fn queues_without_timeline_semaphores_are_refused(gpu: &Vulkan) {
     assert_eq!(refused.err(), Some(missing));
     assert!(missing.to_string().contains("TIMELINE_SEMAPHORE"), "{missing}");
     // SAFETY: as above; the fixture's own device, which has the queue, does nothing meanwhile.
-    assert!(unsafe { Device::new(desc.with_enabled(Enabled::TIMELINE_SEMAPHORE)) }.is_ok());
+    assert!(unsafe { Device::new(desc.with_enabled(EnabledFeatures::TIMELINE_SEMAPHORE)) }.is_ok());
 }
 
 pub(super) fn format(format: vk::Format) -> u32 {
@@ -470,7 +473,7 @@ fn a_clone_outlives_what_opened_the_device(gpu: &Vulkan) {
     let desc = allotment_headless::vulkan::HeadlessDesc::default();
     let name = gpu.fixture().headless().name();
     let headless = allotment_headless::vulkan::Headless::open(
-        &desc.on(allotment_headless::Choice::Named(name.to_owned())).validated(),
+        &desc.with_device(allotment_headless::DeviceChoice::Named(name.to_owned())).with_validation(),
     );
     // A machine without the layer has told so already.
     let Ok(headless) = headless else { return };

@@ -8,7 +8,7 @@ use allotment::device::vulkan::Device;
 use allotment::lifetime::SubmissionTracker;
 use allotment::memory::LeakHandler;
 use allotment::upload::{RingDesc, RingError, UploadPool, UploadPoolDesc, UploadRing, WaitFor};
-use allotment::{Alignment, Allocator, AllocatorDesc, Intent};
+use allotment::{Alignment, Allocator, AllocatorDesc, MemoryUsage};
 use ash::vk;
 
 use super::Vulkan;
@@ -110,10 +110,12 @@ impl Drop for Binder<'_> {
 fn slices_of_a_ring_are_bound_as_constants_frame_after_frame(gpu: &Vulkan) {
     let allocator = allocator(gpu);
     let tracker = SubmissionTracker::new(gpu.device().clone()).unwrap();
-    for intent in [Intent::Upload, Intent::DeviceHostWrite] {
+    for memory_usage in [MemoryUsage::Upload, MemoryUsage::DeviceUpload] {
         let binder = Binder::new(gpu);
         let mut memory = gpu.device().command_memory(FIRST).unwrap();
-        let desc = RingDesc::upload(8 * CONSTANTS).with_usage(UNIFORM.as_raw().into()).with_intent(intent);
+        let desc = RingDesc::upload(8 * CONSTANTS)
+            .with_usage(UNIFORM.as_raw().into())
+            .with_memory_usage(memory_usage);
         let mut ring = UploadRing::new(&allocator, &tracker, &desc).unwrap();
         let set = binder.set(*ring.buffer());
         for frame in 0..60 {

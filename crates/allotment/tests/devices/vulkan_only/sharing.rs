@@ -2,12 +2,12 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use allotment::device::vulkan::{BufferInfo, Enabled, ImageInfo, MemoryOptions};
+use allotment::device::vulkan::{BufferInfo, EnabledFeatures, ImageInfo, MemoryOptions};
 use allotment::device::{
     BufferCopy, BufferDesc, DescriptionError, Device as _, DeviceError, ImageDesc, MemoryDesc, QueueIndex,
 };
 use allotment::memory::{ResourceError, Transfer};
-use allotment::{AllocationDesc, AllocationError, Intent, PoolDesc, Requirements, ResourceKind};
+use allotment::{AllocationDesc, AllocationError, MemoryUsage, PoolDesc, Requirements, ResourceKind};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
@@ -34,7 +34,11 @@ const DMA_BUF: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeF
 const NO_SHARING: Outcome = Outcome::DoesNotApply("the device does not share buffers by descriptors");
 
 /// True where buffers can be shared as descriptors of a type that is enabled.
-fn shares_buffers(gpu: &Vulkan, handle_type: vk::ExternalMemoryHandleTypeFlags, enabled: Enabled) -> bool {
+fn shares_buffers(
+    gpu: &Vulkan,
+    handle_type: vk::ExternalMemoryHandleTypeFlags,
+    enabled: EnabledFeatures,
+) -> bool {
     let headless = gpu.fixture().headless();
     let info = vk::PhysicalDeviceExternalBufferInfo::default()
         .usage(vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST)
@@ -51,14 +55,14 @@ fn shares_buffers(gpu: &Vulkan, handle_type: vk::ExternalMemoryHandleTypeFlags, 
 }
 
 fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> Outcome {
-    if !shares_buffers(gpu, OPAQUE, Enabled::EXTERNAL_MEMORY_FD) {
+    if !shares_buffers(gpu, OPAQUE, EnabledFeatures::EXTERNAL_MEMORY_FD) {
         return NO_SHARING;
     }
     const SIZE: u64 = 100_003;
     let allocator = allocator(gpu);
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
     let info = BufferInfo::from(BufferDesc::new(SIZE)).shared_as(OPAQUE);
-    let desc = wanted(Intent::Device);
+    let desc = wanted(MemoryUsage::GpuOnly);
     let exported = MemoryOptions::new().exported_as(OPAQUE);
     let one = allocator.create_buffer_with(&info, &desc, &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
@@ -83,7 +87,7 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
 }
 
 fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> Outcome {
-    if !shares_buffers(gpu, DMA_BUF, Enabled::EXTERNAL_MEMORY_DMA_BUF) {
+    if !shares_buffers(gpu, DMA_BUF, EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF) {
         return Outcome::DoesNotApply("the device does not share buffers as dma-bufs");
     }
     const SIZE: u64 = 100_003;
@@ -91,7 +95,7 @@ fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> O
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
     let info = BufferInfo::from(BufferDesc::new(SIZE)).shared_as(DMA_BUF);
     let exported = MemoryOptions::new().exported_as(DMA_BUF);
-    let one = allocator.create_buffer_with(&info, &wanted(Intent::Device), &exported).unwrap();
+    let one = allocator.create_buffer_with(&info, &wanted(MemoryUsage::GpuOnly), &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
     let memory = allocator.place(one.allocation()).unwrap().memory;
@@ -126,14 +130,14 @@ fn an_image_of_a_description_is_shared_or_refused(gpu: &Vulkan) {
         let info = ImageInfo::from(desc).shared_as(handle_type);
         let options = MemoryOptions::new().exported_as(handle_type);
         // Whether it can be is the device's business; the validation layer knows whether it was asked.
-        if let Ok(image) = allocator.create_image_with(&info, &wanted(Intent::Device), &options) {
+        if let Ok(image) = allocator.create_image_with(&info, &wanted(MemoryUsage::GpuOnly), &options) {
             allocator.destroy_image(image).unwrap();
         }
     }
 }
 
 fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vulkan) -> Outcome {
-    if !shares_buffers(gpu, OPAQUE, Enabled::EXTERNAL_MEMORY_FD) {
+    if !shares_buffers(gpu, OPAQUE, EnabledFeatures::EXTERNAL_MEMORY_FD) {
         return NO_SHARING;
     }
     let allocator = allocator(gpu);
@@ -143,22 +147,22 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let rule = DescriptionError::NotShared { memory: OPAQUE.as_raw(), resource: 0 };
     let refused = DeviceError::InvalidDescription(rule);
 
-    let mut desc = AllocationDesc::new(Requirements::new(1 << 16), Intent::Device);
+    let mut desc = AllocationDesc::new(Requirements::new(1 << 16), MemoryUsage::GpuOnly);
     desc.kind = ResourceKind::Unknown;
     let needs = gpu.device().buffer_requirements(&plain).unwrap();
     let image_needs = gpu.device().image_requirements(&image).unwrap();
     desc.requirements.memory_types.0 = needs.memory_types.0 & image_needs.memory_types.0;
     let allocation = allocator.allocate_with(&desc, &exported).unwrap();
-    let made = allocator.create_buffer_in(&allocation, 0, &plain);
+    let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)));
-    let made = allocator.create_image_in(&allocation, 0, &image);
+    let made = allocator.create_aliasing_image(&allocation, 0, &image);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)));
-    let made = allocator.create_buffer_in(&allocation, 0, &plain.shared_as(OPAQUE)).unwrap();
+    let made = allocator.create_aliasing_buffer(&allocation, 0, &plain.shared_as(OPAQUE)).unwrap();
     // SAFETY: made above, and no queue knows it.
     unsafe { gpu.device().destroy_buffer(made) };
     allocator.free(allocation).unwrap();
 
-    let made = allocator.create_buffer_with(&plain, &wanted(Intent::Device), &exported);
+    let made = allocator.create_buffer_with(&plain, &wanted(MemoryUsage::GpuOnly), &exported);
     assert_eq!(
         made.err(),
         Some(ResourceError::Allocation(AllocationError::Device(refused))),
@@ -170,15 +174,15 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let raw = vk::BufferCreateInfo::default().size(64).usage(usage).push_next(&mut external);
     // SAFETY: a valid description, which lives as long as it is used.
     let raw = unsafe { BufferInfo::from_raw(raw) };
-    let made = allocator.create_buffer_with(&raw, &wanted(Intent::Device), &exported).unwrap();
+    let made = allocator.create_buffer_with(&raw, &wanted(MemoryUsage::GpuOnly), &exported).unwrap();
     allocator.destroy_buffer(made).unwrap();
 
     let memory_type = gpu.buffer_types()[0];
     let pool = allocator.create_pool_with(PoolDesc::new([memory_type]), exported).unwrap();
-    let mut desc = AllocationDesc::new(needs, Intent::Device);
+    let mut desc = AllocationDesc::new(needs, MemoryUsage::GpuOnly);
     desc.requirements.size = 4096;
     let allocation = allocator.allocate_in(&pool, &desc).unwrap();
-    let made = allocator.create_buffer_in(&allocation, 0, &plain);
+    let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)), "a pool's memory is shared as well");
     allocator.free(allocation).unwrap();
     allocator.destroy_pool(pool).unwrap();
@@ -195,20 +199,23 @@ fn descriptors_of_other_than_one_type_are_refused(gpu: &Vulkan) {
 }
 
 fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
-    if gpu.device().enabled().contains(Enabled::EXTERNAL_MEMORY_DMA_BUF) {
+    if gpu.device().enabled().contains(EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF) {
         return Outcome::DoesNotApply("everything that could be off is on");
     }
     let allocator = allocator(gpu);
     let options = MemoryOptions::new().exported_as(DMA_BUF);
-    let desc = AllocationDesc::new(Requirements::new(4096), Intent::Device);
+    let desc = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly);
     assert!(allocator.allocate_with(&desc, &options).is_err());
     let info = BufferInfo::from(BufferDesc::new(64)).shared_as(DMA_BUF);
-    assert!(matches!(allocator.create_buffer(&info, &wanted(Intent::Device)), Err(ResourceError::Device(_))));
+    assert!(matches!(
+        allocator.create_buffer(&info, &wanted(MemoryUsage::GpuOnly)),
+        Err(ResourceError::Device(_))
+    ));
     Outcome::Ran
 }
 
 fn an_import_that_fails_leaves_its_descriptor_open(gpu: &Vulkan) -> Outcome {
-    if !shares_buffers(gpu, OPAQUE, Enabled::EXTERNAL_MEMORY_FD) {
+    if !shares_buffers(gpu, OPAQUE, EnabledFeatures::EXTERNAL_MEMORY_FD) {
         return NO_SHARING;
     }
     let file: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();

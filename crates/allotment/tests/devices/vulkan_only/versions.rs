@@ -1,11 +1,11 @@
 //! Applications that ask for some version of Vulkan, and do not say which.
 
-use allotment::device::vulkan::{BufferInfo, Device, DeviceDesc, Enabled, ImageInfo, MemoryOptions};
+use allotment::device::vulkan::{BufferInfo, Device, DeviceDesc, EnabledFeatures, ImageInfo, MemoryOptions};
 use allotment::device::{
     BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, MissingFeature, Tiling,
 };
 use allotment::memory::Dedicated;
-use allotment::{AllocationDesc, Intent, Requirements};
+use allotment::{AllocationDesc, MemoryUsage, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
@@ -50,7 +50,7 @@ fn buffers_and_images_are_created_and_destroyed(gpu: &Vulkan) {
     for tiling in [Tiling::Optimal, Tiling::Linear] {
         for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
             image.tiling = tiling;
-            let wish = wanted(Intent::Device).dedicated(dedicated);
+            let wish = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let buffer = allocator.create_buffer(&BufferDesc::new(5000).into(), &wish).unwrap();
             let image = allocator.create_image(&image.into(), &wish).unwrap();
             allocator.destroy_buffer(buffer).unwrap();
@@ -61,7 +61,7 @@ fn buffers_and_images_are_created_and_destroyed(gpu: &Vulkan) {
 
 fn what_is_written_is_read_back(gpu: &Vulkan) {
     let allocator = allocator(gpu);
-    let desc = AllocationDesc::new(Requirements::new(10_000), Intent::Upload);
+    let desc = AllocationDesc::new(Requirements::new(10_000), MemoryUsage::Upload);
     let allocation = allocator.allocate(&desc).unwrap();
     let bytes = pattern(3, 10_000);
     allocator.write(&allocation, 0, &bytes).unwrap();
@@ -77,7 +77,7 @@ fn memory_is_shared_from_vulkan_1_1_on(gpu: &Vulkan) -> Outcome {
         return Outcome::DoesNotApply("the device is of a later version than Vulkan 1.0");
     }
     // Even where the extension is said to be enabled: nothing tells what may be shared.
-    let desc = desc(gpu).with_enabled(Enabled::EXTERNAL_MEMORY_FD);
+    let desc = desc(gpu).with_enabled(EnabledFeatures::EXTERNAL_MEMORY_FD);
     // SAFETY: the handles are those of a device that outlives this one; the extension is never used.
     let device = unsafe { Device::new(desc) }.unwrap();
     let missing = DeviceError::NotEnabled(MissingFeature::ExternalMemory);
@@ -96,7 +96,7 @@ fn a_device_is_created_with_what_is_supported(gpu: &Vulkan) {
     let (instance, physical) = (headless.instance(), headless.physical_device());
     let version = headless.api_version();
     // SAFETY: the physical device is of the instance, which was created for this version.
-    let mut supported = unsafe { Enabled::supported(instance, physical, version) }.unwrap();
+    let mut supported = unsafe { EnabledFeatures::supported(instance, physical, version) }.unwrap();
     let names: Vec<_> = supported.extension_names().into_iter().map(core::ffi::CStr::as_ptr).collect();
     let family = headless.queue_families()[0];
     let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(&[1.0])];
@@ -105,7 +105,7 @@ fn a_device_is_created_with_what_is_supported(gpu: &Vulkan) {
     // SAFETY: extensions and features are ones that the physical device supports.
     let raw = unsafe { instance.create_device(physical, &info, None) }.unwrap();
     let mut desc = DeviceDesc::new(instance.clone(), physical, raw.clone()).with_supported(&supported);
-    if supported.enabled().contains(Enabled::TIMELINE_SEMAPHORE) {
+    if supported.enabled().contains(EnabledFeatures::TIMELINE_SEMAPHORE) {
         // SAFETY: one queue of the family was asked for.
         desc = desc.with_queue(unsafe { raw.get_device_queue(family, 0) }, family);
     }
@@ -124,28 +124,28 @@ fn of_what_is_supported_only_what_is_wanted_is_named(gpu: &Vulkan) {
     let only = |wanted| {
         let (instance, version) = (headless.instance(), headless.api_version());
         // SAFETY: the physical device is of the instance, which was created for this version.
-        let supported = unsafe { Enabled::supported(instance, headless.physical_device(), version) };
+        let supported = unsafe { EnabledFeatures::supported(instance, headless.physical_device(), version) };
         supported.unwrap().only(wanted)
     };
-    let nothing = only(Enabled::empty());
-    assert_eq!((nothing.enabled(), nothing.extension_names().len()), (Enabled::empty(), 0));
-    let all = only(Enabled::all());
-    assert!(!all.enabled().contains(Enabled::DEBUG_UTILS), "that is the instance's");
+    let nothing = only(EnabledFeatures::empty());
+    assert_eq!((nothing.enabled(), nothing.extension_names().len()), (EnabledFeatures::empty(), 0));
+    let all = only(EnabledFeatures::all());
+    assert!(!all.enabled().contains(EnabledFeatures::DEBUG_UTILS), "that is the instance's");
     let mut names = all.extension_names();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), all.extension_names().len(), "each is named once");
     // Of no use without what it depends on.
     for dependent in [
-        Enabled::PAGEABLE_DEVICE_LOCAL_MEMORY,
-        Enabled::EXTERNAL_MEMORY_DMA_BUF,
-        Enabled::DESCRIPTOR_BUFFER,
-        Enabled::MUTABLE_DESCRIPTOR_TYPE,
+        EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY,
+        EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF,
+        EnabledFeatures::DESCRIPTOR_BUFFER,
+        EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE,
     ] {
-        assert_eq!(only(dependent).enabled(), Enabled::empty(), "{dependent:?}");
+        assert_eq!(only(dependent).enabled(), EnabledFeatures::empty(), "{dependent:?}");
     }
-    let timelines = only(Enabled::TIMELINE_SEMAPHORE);
-    let named = timelines.enabled().contains(Enabled::TIMELINE_SEMAPHORE)
+    let timelines = only(EnabledFeatures::TIMELINE_SEMAPHORE);
+    let named = timelines.enabled().contains(EnabledFeatures::TIMELINE_SEMAPHORE)
         && headless.api_version() < vk::API_VERSION_1_2;
     assert_eq!(timelines.extension_names().contains(&ash::khr::timeline_semaphore::NAME), named);
 }

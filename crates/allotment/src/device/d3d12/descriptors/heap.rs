@@ -4,18 +4,20 @@ use windows::Win32::Graphics::Direct3D12::*;
 
 use super::heap_type;
 use crate::device::d3d12::refused;
-use crate::device::{DescriptorHeapDesc, DescriptorKind, DeviceError, HeapAddress, HeapUse};
+use crate::device::{
+    DescriptorHeapAddress, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
+};
 
 /// A heap of descriptors; what command lists are told with `SetDescriptorHeaps`.
 #[derive(Debug)]
 pub struct DescriptorHeap {
     raw: ID3D12DescriptorHeap,
-    kind: DescriptorKind,
+    kind: DescriptorHeapType,
     capacity: u32,
     /// Bytes from one descriptor to the next.
     stride: u32,
     /// Of the first descriptor; 0 to the GPU where shaders do not see the heap.
-    address: HeapAddress,
+    address: DescriptorHeapAddress,
 }
 
 impl DescriptorHeap {
@@ -25,7 +27,7 @@ impl DescriptorHeap {
         desc: &DescriptorHeapDesc,
         stride: u32,
     ) -> Result<Self, DeviceError> {
-        let visible = matches!(desc.usage, HeapUse::ShaderVisible(_));
+        let visible = matches!(desc.usage, DescriptorHeapVisibility::ShaderVisible(_));
         let kind = desc.usage.kind();
         let wanted = D3D12_DESCRIPTOR_HEAP_DESC {
             Type: heap_type(kind),
@@ -48,7 +50,7 @@ impl DescriptorHeap {
         } else {
             0
         };
-        Ok(Self { raw, kind, capacity: desc.capacity, stride, address: HeapAddress { cpu, gpu } })
+        Ok(Self { raw, kind, capacity: desc.capacity, stride, address: DescriptorHeapAddress { cpu, gpu } })
     }
 
     /// The runtime's heap.
@@ -59,7 +61,7 @@ impl DescriptorHeap {
 
     /// What the descriptors are of.
     #[must_use]
-    pub fn kind(&self) -> DescriptorKind {
+    pub fn kind(&self) -> DescriptorHeapType {
         self.kind
     }
 
@@ -78,7 +80,7 @@ impl DescriptorHeap {
         (at < self.capacity && self.address.gpu != 0).then_some(D3D12_GPU_DESCRIPTOR_HANDLE { ptr })
     }
 
-    pub(super) fn address(&self) -> HeapAddress {
+    pub(super) fn address(&self) -> DescriptorHeapAddress {
         self.address
     }
 

@@ -17,8 +17,9 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::properties::{Features, alignment};
 use super::{Device, ResourceInfo};
 use crate::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, DeviceError,
-    HeapAddress, HeapMemory, HeapUse, SamplerDesc, ShaderHeapLimits,
+    BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
+    DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc,
+    ShaderVisibleHeapLimits,
 };
 
 pub use heap::DescriptorHeap;
@@ -30,12 +31,12 @@ pub use view::Descriptor;
 const MOST_SAMPLERS: u32 = 1 << 16;
 
 /// A kind of descriptor in Direct3D's words.
-fn heap_type(kind: DescriptorKind) -> D3D12_DESCRIPTOR_HEAP_TYPE {
+fn heap_type(kind: DescriptorHeapType) -> D3D12_DESCRIPTOR_HEAP_TYPE {
     match kind {
-        DescriptorKind::Resource => D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV,
-        DescriptorKind::Sampler => D3D12_DESCRIPTOR_HEAP_TYPE_SAMPLER,
-        DescriptorKind::RenderTarget => D3D12_DESCRIPTOR_HEAP_TYPE_RTV,
-        DescriptorKind::DepthStencil => D3D12_DESCRIPTOR_HEAP_TYPE_DSV,
+        DescriptorHeapType::Resource => D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV,
+        DescriptorHeapType::Sampler => D3D12_DESCRIPTOR_HEAP_TYPE_SAMPLER,
+        DescriptorHeapType::RenderTarget => D3D12_DESCRIPTOR_HEAP_TYPE_RTV,
+        DescriptorHeapType::DepthStencil => D3D12_DESCRIPTOR_HEAP_TYPE_DSV,
     }
 }
 
@@ -49,12 +50,12 @@ pub(super) fn limits(device: &ID3D12Device, features: &Features) -> DescriptorLi
     };
     // A heap with more samplers than these cannot be set together with a root signature that has static ones, and
     // most have some.
-    limits_of(features.max_views, features.max_samplers, DescriptorKind::ALL.map(stride))
+    limits_of(features.max_views, features.max_samplers, DescriptorHeapType::ALL.map(stride))
 }
 
 /// The limits of heaps of which the runtime says how many views and samplers they can have.
 fn limits_of(views: u32, samplers: u32, strides: [u32; 4]) -> DescriptorLimits {
-    let heaps = |max_capacity| ShaderHeapLimits { max_capacity, reserved: 0, table_alignment: 1 };
+    let heaps = |max_capacity| ShaderVisibleHeapLimits { max_capacity, reserved: 0, table_alignment: 1 };
     let samplers = samplers.clamp(D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE, MOST_SAMPLERS);
     DescriptorLimits {
         // On all resource binding tiers.
@@ -83,7 +84,7 @@ unsafe impl DescriptorDevice for Device {
         self.shared.descriptor_limits
     }
 
-    fn descriptor_kind(descriptor: &Descriptor<'_>) -> DescriptorKind {
+    fn descriptor_kind(descriptor: &Descriptor<'_>) -> DescriptorHeapType {
         descriptor.kind()
     }
 
@@ -95,12 +96,12 @@ unsafe impl DescriptorDevice for Device {
     unsafe fn create_descriptor_heap(
         &self,
         desc: &DescriptorHeapDesc,
-        _: Option<HeapMemory<'_, Self>>,
+        _: Option<DescriptorHeapBacking<'_, Self>>,
     ) -> Result<DescriptorHeap, DeviceError> {
         let limits = &self.shared.descriptor_limits;
         let most = match desc.usage {
-            HeapUse::ShaderVisible(kind) => limits.shader_visible(kind).max_capacity,
-            HeapUse::Staging(_) => u32::MAX,
+            DescriptorHeapVisibility::ShaderVisible(kind) => limits.shader_visible(kind).max_capacity,
+            DescriptorHeapVisibility::CpuOnly(_) => u32::MAX,
         };
         if !(1..=most).contains(&desc.capacity) {
             return Err(DeviceError::Unsupported);
@@ -112,7 +113,7 @@ unsafe impl DescriptorDevice for Device {
         drop(heap);
     }
 
-    fn descriptor_heap_address(&self, heap: &DescriptorHeap) -> HeapAddress {
+    fn descriptor_heap_address(&self, heap: &DescriptorHeap) -> DescriptorHeapAddress {
         heap.address()
     }
 

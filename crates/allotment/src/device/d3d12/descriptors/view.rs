@@ -9,7 +9,7 @@ use windows::Win32::Graphics::Dxgi::Common::{
 };
 
 use super::sampler;
-use crate::device::{BufferUse, DescriptorKind};
+use crate::device::{BufferUse, DescriptorHeapType};
 
 /// Bytes of constants that shaders can see through one descriptor.
 pub(super) const MOST_CONSTANTS: u64 = D3D12_REQ_CONSTANT_BUFFER_ELEMENT_COUNT as u64 * 16;
@@ -27,11 +27,11 @@ const CONSTANTS: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
 ///
 /// ```no_run
 /// use allotment::device::d3d12::{Descriptor, Device};
-/// use allotment::device::{DescriptorDevice as _, DescriptorHeapDesc, DescriptorKind, HeapUse};
+/// use allotment::device::{DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility};
 /// use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 /// # fn example(device: &Device, texture: &ID3D12Resource) -> Result<(), Box<dyn std::error::Error>> {
 ///
-/// let desc = DescriptorHeapDesc { usage: HeapUse::Staging(DescriptorKind::Resource), capacity: 16 };
+/// let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Resource), capacity: 16 };
 /// // SAFETY: the device has the memory of heaps.
 /// let heap = unsafe { device.create_descriptor_heap(&desc, None) }?;
 /// // SAFETY: the texture may be read by shaders, and the view is of all of it in its own format.
@@ -143,14 +143,14 @@ impl<'a> Descriptor<'a> {
 
     /// What it is of.
     #[must_use]
-    pub fn kind(&self) -> DescriptorKind {
+    pub fn kind(&self) -> DescriptorHeapType {
         match self.0 {
             View::ShaderResource(..) | View::UnorderedAccess(..) | View::ConstantBuffer(_) => {
-                DescriptorKind::Resource
+                DescriptorHeapType::Resource
             }
-            View::Sampler(_) => DescriptorKind::Sampler,
-            View::RenderTarget(..) => DescriptorKind::RenderTarget,
-            View::DepthStencil(..) => DescriptorKind::DepthStencil,
+            View::Sampler(_) => DescriptorHeapType::Sampler,
+            View::RenderTarget(..) => DescriptorHeapType::RenderTarget,
+            View::DepthStencil(..) => DescriptorHeapType::DepthStencil,
         }
     }
 
@@ -179,11 +179,11 @@ impl<'a> Descriptor<'a> {
     }
 
     /// A descriptor of nothing.
-    pub(super) fn null(kind: DescriptorKind) -> Self {
+    pub(super) fn null(kind: DescriptorHeapType) -> Self {
         Self(match kind {
-            DescriptorKind::Resource => View::ShaderResource(None, Some(raw_bytes(0, 4))),
-            DescriptorKind::Sampler => View::Sampler(sampler::default()),
-            DescriptorKind::RenderTarget => View::RenderTarget(
+            DescriptorHeapType::Resource => View::ShaderResource(None, Some(raw_bytes(0, 4))),
+            DescriptorHeapType::Sampler => View::Sampler(sampler::default()),
+            DescriptorHeapType::RenderTarget => View::RenderTarget(
                 None,
                 Some(D3D12_RENDER_TARGET_VIEW_DESC {
                     Format: DXGI_FORMAT_R8G8B8A8_UNORM,
@@ -191,7 +191,7 @@ impl<'a> Descriptor<'a> {
                     ..Default::default()
                 }),
             ),
-            DescriptorKind::DepthStencil => View::DepthStencil(
+            DescriptorHeapType::DepthStencil => View::DepthStencil(
                 None,
                 Some(D3D12_DEPTH_STENCIL_VIEW_DESC {
                     Format: DXGI_FORMAT_D32_FLOAT,
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn null_descriptors_are_of_their_kind_and_of_no_resource() {
-        for kind in DescriptorKind::ALL {
+        for kind in DescriptorHeapType::ALL {
             let null = Descriptor::null(kind);
             assert_eq!(null.kind(), kind);
             let resource = match null.0 {

@@ -17,11 +17,12 @@ use std::alloc::{alloc_zeroed, dealloc};
 
 use ash::vk;
 
-use super::super::{BufferInfo, Device, Enabled};
+use super::super::{BufferInfo, Device, EnabledFeatures};
 use super::view::What;
 use super::{DescriptorModel, Wanted, layouts};
 use crate::device::{
-    BufferDesc, DeviceError, HeapAddress, HeapMemory, ShaderHeapLimits, ShaderKind, write_bytes,
+    BufferDesc, DescriptorHeapAddress, DescriptorHeapBacking, DeviceError, ShaderVisibleHeapLimits,
+    ShaderVisibleHeapType, write_bytes,
 };
 
 /// What the driver says of descriptor buffers, and its functions.
@@ -29,7 +30,7 @@ pub(super) struct DescriptorBuffers {
     pub(super) functions: ash::ext::descriptor_buffer::Device,
     /// Bytes of a descriptor by the number of its type, 0 for types that the device does not have.
     sizes: [usize; TYPES],
-    /// By [`ShaderKind`].
+    /// By [`ShaderVisibleHeapType`].
     shapes: [Shape; 2],
     /// What bindings and tables begin at multiples of.
     alignment: u64,
@@ -97,15 +98,15 @@ impl DescriptorBuffers {
             let largest = types.iter().map(|ty| sizes[index(*ty)]).max().unwrap_or(0);
             measure(wanted, &functions, kind, largest)
         };
-        let resources = shape(ShaderKind::Resource, wanted.types)?;
-        let samplers = shape(ShaderKind::Sampler, &[vk::DescriptorType::SAMPLER])?;
+        let resources = shape(ShaderVisibleHeapType::Resource, wanted.types)?;
+        let samplers = shape(ShaderVisibleHeapType::Sampler, &[vk::DescriptorType::SAMPLER])?;
         let (Some(resources), Some(samplers)) = (resources, samplers) else { return Ok(None) };
         Ok(Some(Self {
             functions,
             sizes,
             shapes: [resources, samplers],
             alignment: said.descriptor_buffer_offset_alignment.max(1),
-            nulls: wanted.enabled.contains(Enabled::NULL_DESCRIPTOR),
+            nulls: wanted.enabled.contains(EnabledFeatures::NULL_DESCRIPTOR),
         }))
     }
 
@@ -114,16 +115,16 @@ impl DescriptorBuffers {
         wanted: &Wanted<'_>,
         said: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
         core: &vk::PhysicalDeviceLimits,
-        kind: ShaderKind,
-    ) -> ShaderHeapLimits {
+        kind: ShaderVisibleHeapType,
+    ) -> ShaderVisibleHeapLimits {
         let Shape { stride, lead } = self.shapes[kind as usize];
         let (range, space, only) = match kind {
-            ShaderKind::Resource => (
+            ShaderVisibleHeapType::Resource => (
                 said.max_resource_descriptor_buffer_range,
                 said.resource_descriptor_buffer_address_space_size,
                 wanted.types,
             ),
-            ShaderKind::Sampler => (
+            ShaderVisibleHeapType::Sampler => (
                 said.max_sampler_descriptor_buffer_range,
                 said.sampler_descriptor_buffer_address_space_size,
                 &[vk::DescriptorType::SAMPLER][..],
@@ -137,19 +138,19 @@ impl DescriptorBuffers {
             [only] => counted(core, only),
             _ => u32::MAX,
         };
-        ShaderHeapLimits {
+        ShaderVisibleHeapLimits {
             max_capacity: u32::try_from(slots).unwrap_or(u32::MAX).min(counted),
             reserved: 0,
             table_alignment: table_alignment(self.alignment, stride),
         }
     }
 
-    pub(super) fn stride(&self, kind: ShaderKind) -> u32 {
+    pub(super) fn stride(&self, kind: ShaderVisibleHeapType) -> u32 {
         self.shapes[kind as usize].stride
     }
 
     /// The buffer of a heap, with room for its base to be aligned.
-    pub(super) fn heap_buffer(&self, kind: ShaderKind, capacity: u32) -> BufferInfo<'static> {
+    pub(super) fn heap_buffer(&self, kind: ShaderVisibleHeapType, capacity: u32) -> BufferInfo<'static> {
         let Shape { stride, lead } = self.shapes[kind as usize];
         let size = self.alignment - 1 + lead + u64::from(capacity) * u64::from(stride);
         let usage = heap_usage(kind) | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
@@ -163,9 +164,9 @@ impl DescriptorBuffers {
     /// The buffer is live and mapped as a whole.
     pub(super) unsafe fn heap_in(
         &self,
-        memory: &HeapMemory<'_, Device>,
+        memory: &DescriptorHeapBacking<'_, Device>,
         address: u64,
-        kind: ShaderKind,
+        kind: ShaderVisibleHeapType,
         layout: vk::DescriptorSetLayout,
     ) -> ByteHeap {
         let Shape { stride, lead } = self.shapes[kind as usize];
@@ -182,7 +183,11 @@ impl DescriptorBuffers {
     }
 
     /// A heap in ordinary memory.
-    pub(super) fn staging_heap(&self, kind: ShaderKind, capacity: u32) -> Result<ByteHeap, DeviceError> {
+    pub(super) fn staging_heap(
+        &self,
+        kind: ShaderVisibleHeapType,
+        capacity: u32,
+    ) -> Result<ByteHeap, DeviceError> {
         let stride = self.shapes[kind as usize].stride;
         let bytes = u64::from(stride) * u64::from(capacity.max(1));
         let layout = usize::try_from(bytes).ok().and_then(|bytes| Layout::from_size_align(bytes, LINE).ok());
@@ -260,7 +265,7 @@ impl DescriptorBuffers {
     }
 
     /// What a slot holds with `what` in it, and zeros behind that.
-    pub(super) fn bytes_of(&self, raw: &ash::Device, kind: ShaderKind, what: &What) -> Box<[u8]> {
+    pub(super) fn bytes_of(&self, raw: &ash::Device, kind: ShaderVisibleHeapType, what: &What) -> Box<[u8]> {
         let mut bytes = vec![0; self.stride(kind) as usize].into_boxed_slice();
         if let Some(first) = NonNull::new(bytes.as_mut_ptr()) {
             // SAFETY: as large as a slot, and nobody else's.
@@ -321,9 +326,9 @@ impl ByteHeap {
         }
     }
 
-    pub(super) fn address(&self) -> HeapAddress {
+    pub(super) fn address(&self) -> DescriptorHeapAddress {
         let gpu = self.bound().map_or(0, |bound| bound.base + bound.lead);
-        HeapAddress { cpu: self.first.addr().get() as u64, gpu }
+        DescriptorHeapAddress { cpu: self.first.addr().get() as u64, gpu }
     }
 
     /// Bytes of slots.
@@ -362,10 +367,10 @@ unsafe fn zero(to: NonNull<u8>, bytes: usize) {
     }
 }
 
-fn heap_usage(kind: ShaderKind) -> vk::BufferUsageFlags {
+fn heap_usage(kind: ShaderVisibleHeapType) -> vk::BufferUsageFlags {
     match kind {
-        ShaderKind::Resource => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
-        ShaderKind::Sampler => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
+        ShaderVisibleHeapType::Resource => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
+        ShaderVisibleHeapType::Sampler => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
     }
 }
 
@@ -380,9 +385,9 @@ fn index(ty: vk::DescriptorType) -> usize {
 fn sizes(
     said: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
     types: &[vk::DescriptorType],
-    enabled: Enabled,
+    enabled: EnabledFeatures,
 ) -> [usize; TYPES] {
-    let robust = enabled.contains(Enabled::ROBUST_BUFFER_ACCESS);
+    let robust = enabled.contains(EnabledFeatures::ROBUST_BUFFER_ACCESS);
     let either = |plain, with_bounds| if robust { with_bounds } else { plain };
     let size = |ty| match ty {
         vk::DescriptorType::SAMPLED_IMAGE => said.sampled_image_descriptor_size,
@@ -415,7 +420,7 @@ fn sizes(
 fn measure(
     wanted: &Wanted<'_>,
     functions: &ash::ext::descriptor_buffer::Device,
-    kind: ShaderKind,
+    kind: ShaderVisibleHeapType,
     largest: usize,
 ) -> Result<Option<Shape>, DeviceError> {
     /// Enough that a wrong distance is larger than what layouts are rounded up to.
@@ -483,8 +488,8 @@ mod tests {
             ..Default::default()
         };
         let types = [vk::DescriptorType::STORAGE_BUFFER];
-        let plain = sizes(&said, &types, Enabled::empty());
-        let robust = sizes(&said, &types, Enabled::ROBUST_BUFFER_ACCESS);
+        let plain = sizes(&said, &types, EnabledFeatures::empty());
+        let robust = sizes(&said, &types, EnabledFeatures::ROBUST_BUFFER_ACCESS);
         assert_eq!((plain[7], robust[7]), (16, 32));
         assert_eq!((plain[0], robust[0]), (4, 4));
         assert_eq!(plain[index(vk::DescriptorType::ACCELERATION_STRUCTURE_KHR)], 0);

@@ -6,7 +6,7 @@ use ash::vk;
 
 use super::super::{Device, Shared, refused};
 use super::{DescriptorModel, Descriptors};
-use crate::device::{DeviceError, ShaderKind};
+use crate::device::{DeviceError, ShaderVisibleHeapType};
 
 /// The layout of a shader-visible heap, or of a table of one, for pipelines. Destroyed when it is dropped; pipeline
 /// layouts that were made with it stay.
@@ -55,7 +55,7 @@ impl Device {
     /// driver refuses with.
     pub fn descriptor_set_layout(
         &self,
-        kind: ShaderKind,
+        kind: ShaderVisibleHeapType,
         count: u32,
     ) -> Result<DescriptorSetLayout, DeviceError> {
         let limit = self.shared.descriptors.limits.shader_visible(kind).max_capacity;
@@ -71,7 +71,7 @@ impl Shared {
     /// A layout that its maker destroys.
     pub(super) fn set_layout(
         &self,
-        kind: ShaderKind,
+        kind: ShaderVisibleHeapType,
         count: u32,
     ) -> Result<vk::DescriptorSetLayout, DeviceError> {
         let Descriptors { model, types, stages, .. } = &self.descriptors;
@@ -91,7 +91,12 @@ pub(super) struct Shape<'a> {
 impl Shape<'_> {
     /// The most descriptors up to `most` that the driver makes a layout of, or at least half of that: what its limits
     /// count is not all that it looks at.
-    pub(super) fn most(self, raw: &ash::Device, kind: ShaderKind, most: u32) -> Result<u32, DeviceError> {
+    pub(super) fn most(
+        self,
+        raw: &ash::Device,
+        kind: ShaderVisibleHeapType,
+        most: u32,
+    ) -> Result<u32, DeviceError> {
         let mut most = most;
         while most > 0 {
             match self.make(raw, kind, most) {
@@ -111,12 +116,12 @@ impl Shape<'_> {
     pub(super) fn make(
         self,
         raw: &ash::Device,
-        kind: ShaderKind,
+        kind: ShaderVisibleHeapType,
         count: u32,
     ) -> Result<vk::DescriptorSetLayout, DeviceError> {
         let types = match kind {
-            ShaderKind::Resource => self.types,
-            ShaderKind::Sampler => &[vk::DescriptorType::SAMPLER],
+            ShaderVisibleHeapType::Resource => self.types,
+            ShaderVisibleHeapType::Sampler => &[vk::DescriptorType::SAMPLER],
         };
         let binding = |number: u32, ty| {
             vk::DescriptorSetLayoutBinding::default()

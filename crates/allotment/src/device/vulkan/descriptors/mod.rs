@@ -30,10 +30,11 @@ use core::ops::Range;
 use ash::vk;
 
 use super::properties::alignment;
-use super::{BufferInfo, Device, DeviceDesc, Enabled, Shared};
+use super::{BufferInfo, Device, DeviceDesc, EnabledFeatures, Shared};
 use crate::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, DeviceError,
-    HeapAddress, HeapMemory, HeapUse, SamplerDesc, ShaderHeapLimits, ShaderKind,
+    BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
+    DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc,
+    ShaderVisibleHeapLimits, ShaderVisibleHeapType,
 };
 use buffer::{ByteHeap, DescriptorBuffers};
 use records::Records;
@@ -80,7 +81,7 @@ pub(super) struct Descriptors {
     nulls: bool,
     /// What stands where no sampler does. Null where there are no shader-visible heaps.
     default_sampler: vk::Sampler,
-    /// In descriptor buffers, the bytes of slots of nothing; by [`ShaderKind`].
+    /// In descriptor buffers, the bytes of slots of nothing; by [`ShaderVisibleHeapType`].
     empty: [Box<[u8]>; 2],
 }
 
@@ -88,7 +89,7 @@ pub(super) struct Descriptors {
 struct Wanted<'a> {
     instance: &'a ash::Instance,
     raw: &'a ash::Device,
-    enabled: Enabled,
+    enabled: EnabledFeatures,
     types: &'a [vk::DescriptorType],
     stages: vk::ShaderStageFlags,
     max_buffer_size: u64,
@@ -114,9 +115,10 @@ impl Descriptors {
         if types.is_empty() || !listed.all(|(i, ty)| ALL_TYPES.contains(ty) && !types[..i].contains(ty)) {
             return Err(DeviceError::Unsupported);
         }
-        let offers_buffers = enabled.contains(Enabled::DESCRIPTOR_BUFFER | Enabled::BUFFER_DEVICE_ADDRESS)
-            && (types.len() == 1 || enabled.contains(Enabled::MUTABLE_DESCRIPTOR_TYPE));
-        let offers_sets = enabled.contains(Enabled::DESCRIPTOR_INDEXING);
+        let offers_buffers = enabled
+            .contains(EnabledFeatures::DESCRIPTOR_BUFFER | EnabledFeatures::BUFFER_DEVICE_ADDRESS)
+            && (types.len() == 1 || enabled.contains(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE));
+        let offers_sets = enabled.contains(EnabledFeatures::DESCRIPTOR_INDEXING);
 
         let mut of_buffers = vk::PhysicalDeviceDescriptorBufferPropertiesEXT::default();
         let mut of_sets = vk::PhysicalDeviceDescriptorIndexingProperties::default();
@@ -153,12 +155,12 @@ impl Descriptors {
                     buffers.limits(&wanted, &of_buffers, &core, kind)
                 }
                 (Some(DescriptorModel::Sets), _) => sets::limits(&wanted, &of_sets, kind),
-                _ => ShaderHeapLimits { max_capacity: 0, reserved: 0, table_alignment: 1 },
+                _ => ShaderVisibleHeapLimits { max_capacity: 0, reserved: 0, table_alignment: 1 },
             };
             let Some(model) = model else { return Ok(limits) };
             let shape = layouts::Shape { model, types, stages: wanted.stages };
             let max_capacity = shape.most(raw, kind, limits.max_capacity)?;
-            Ok::<_, DeviceError>(ShaderHeapLimits { max_capacity, ..limits })
+            Ok::<_, DeviceError>(ShaderVisibleHeapLimits { max_capacity, ..limits })
         };
         let stride = |kind| buffers.as_ref().map_or(Records::STRIDE, |buffers| buffers.stride(kind));
         let samplers = SamplerLimits::new(&core, enabled);
@@ -167,12 +169,12 @@ impl Descriptors {
             types: types.clone().into(),
             stages: desc.descriptor_stages,
             limits: DescriptorLimits {
-                resources: visible(ShaderKind::Resource)?,
-                samplers: visible(ShaderKind::Sampler)?,
-                strides: DescriptorKind::ALL.map(|kind| match kind {
-                    DescriptorKind::Resource => stride(ShaderKind::Resource),
-                    DescriptorKind::Sampler => stride(ShaderKind::Sampler),
-                    DescriptorKind::RenderTarget | DescriptorKind::DepthStencil => Records::STRIDE,
+                resources: visible(ShaderVisibleHeapType::Resource)?,
+                samplers: visible(ShaderVisibleHeapType::Sampler)?,
+                strides: DescriptorHeapType::ALL.map(|kind| match kind {
+                    DescriptorHeapType::Resource => stride(ShaderVisibleHeapType::Resource),
+                    DescriptorHeapType::Sampler => stride(ShaderVisibleHeapType::Sampler),
+                    DescriptorHeapType::RenderTarget | DescriptorHeapType::DepthStencil => Records::STRIDE,
                 }),
                 // One is the device's own.
                 max_samplers: core.max_sampler_allocation_count.saturating_sub(1),
@@ -182,7 +184,7 @@ impl Descriptors {
                 max_constants_range: core.max_uniform_buffer_range.into(),
             },
             samplers,
-            nulls: enabled.contains(Enabled::NULL_DESCRIPTOR),
+            nulls: enabled.contains(EnabledFeatures::NULL_DESCRIPTOR),
             default_sampler: vk::Sampler::null(),
             empty: Default::default(),
             buffers,
@@ -193,8 +195,8 @@ impl Descriptors {
         if let Some(buffers) = &descriptors.buffers {
             let bytes = |kind, what| buffers.bytes_of(raw, kind, &what);
             descriptors.empty = [
-                bytes(ShaderKind::Resource, What::Null(types[0])),
-                bytes(ShaderKind::Sampler, What::Sampler(descriptors.default_sampler)),
+                bytes(ShaderVisibleHeapType::Resource, What::Null(types[0])),
+                bytes(ShaderVisibleHeapType::Sampler, What::Sampler(descriptors.default_sampler)),
             ];
         }
         Ok(descriptors)
@@ -207,8 +209,8 @@ impl Descriptors {
     }
 
     /// What stands in slots of nothing, in heaps that remember and in sets.
-    fn nothing(&self, kind: DescriptorKind) -> Option<What> {
-        (kind == DescriptorKind::Sampler).then_some(What::Sampler(self.default_sampler))
+    fn nothing(&self, kind: DescriptorHeapType) -> Option<What> {
+        (kind == DescriptorHeapType::Sampler).then_some(What::Sampler(self.default_sampler))
     }
 }
 
@@ -228,7 +230,7 @@ impl Shared {
 /// A heap of descriptors. [`destroy_descriptor_heap`](DescriptorDevice::destroy_descriptor_heap) takes it back.
 #[must_use]
 pub struct DescriptorHeap {
-    usage: HeapUse,
+    usage: DescriptorHeapVisibility,
     capacity: u32,
     store: Store,
 }
@@ -243,7 +245,7 @@ enum Store {
 impl DescriptorHeap {
     /// Who reads it, and what it is of.
     #[must_use]
-    pub fn usage(&self) -> HeapUse {
+    pub fn usage(&self) -> DescriptorHeapVisibility {
         self.usage
     }
 
@@ -263,7 +265,7 @@ impl DescriptorHeap {
     }
 
     /// What `vkCmdSetDescriptorBufferOffsetsEXT` takes for a table that begins with a slot, a multiple of
-    /// [`table_alignment`](ShaderHeapLimits::table_alignment). 0 where the heap stands in no buffer.
+    /// [`table_alignment`](ShaderVisibleHeapLimits::table_alignment). 0 where the heap stands in no buffer.
     #[must_use]
     pub fn table_offset(&self, first: u32) -> u64 {
         match &self.store {
@@ -428,18 +430,18 @@ impl Shared {
     fn create_heap(
         &self,
         desc: &DescriptorHeapDesc,
-        memory: Option<HeapMemory<'_, Device>>,
+        memory: Option<DescriptorHeapBacking<'_, Device>>,
     ) -> Result<Store, DeviceError> {
         let descriptors = &self.descriptors;
         let capacity = desc.capacity;
         let kind = match desc.usage {
             _ if capacity == 0 => return Err(DeviceError::Unsupported),
-            HeapUse::ShaderVisible(kind) => kind,
-            HeapUse::Staging(kind) => {
+            DescriptorHeapVisibility::ShaderVisible(kind) => kind,
+            DescriptorHeapVisibility::CpuOnly(kind) => {
                 let visible = match kind {
-                    DescriptorKind::Resource => Some(ShaderKind::Resource),
-                    DescriptorKind::Sampler => Some(ShaderKind::Sampler),
-                    DescriptorKind::RenderTarget | DescriptorKind::DepthStencil => None,
+                    DescriptorHeapType::Resource => Some(ShaderVisibleHeapType::Resource),
+                    DescriptorHeapType::Sampler => Some(ShaderVisibleHeapType::Sampler),
+                    DescriptorHeapType::RenderTarget | DescriptorHeapType::DepthStencil => None,
                 };
                 return match (&descriptors.buffers, visible) {
                     (Some(buffers), Some(kind)) => buffers.staging_heap(kind, capacity).map(Store::Bytes),
@@ -460,8 +462,8 @@ impl Shared {
             }
             (None, None) => {
                 let types = match kind {
-                    ShaderKind::Resource => &*descriptors.types,
-                    ShaderKind::Sampler => &[vk::DescriptorType::SAMPLER],
+                    ShaderVisibleHeapType::Resource => &*descriptors.types,
+                    ShaderVisibleHeapType::Sampler => &[vk::DescriptorType::SAMPLER],
                 };
                 SetHeap::new(&self.raw, types, capacity, layout).map(Store::Set)
             }
@@ -481,7 +483,7 @@ impl Shared {
         let kind = heap.usage.kind();
         match &heap.store {
             Store::Bytes(bytes) => {
-                let empty = &descriptors.empty[usize::from(kind == DescriptorKind::Sampler)];
+                let empty = &descriptors.empty[usize::from(kind == DescriptorHeapType::Sampler)];
                 // SAFETY: the caller's promise.
                 unsafe { bytes.fill(at, empty) };
             }
@@ -498,7 +500,7 @@ impl Shared {
 ///
 /// **Null** descriptors of resources are null as the first of the device's
 /// [types](super::DeviceDesc::with_descriptor_types), and with sets as every one of them. For that
-/// [`Enabled::NULL_DESCRIPTOR`] must be said. Without it, zeros are written into descriptor buffers and nothing into sets:
+/// [`EnabledFeatures::NULL_DESCRIPTOR`] must be said. Without it, zeros are written into descriptor buffers and nothing into sets:
 /// what reads through them is undefined.
 ///
 /// **Poisoned** descriptors are null ones: what else a driver would be given to read may crash it.
@@ -513,7 +515,7 @@ unsafe impl DescriptorDevice for Device {
         self.shared.descriptors.limits
     }
 
-    fn descriptor_kind(descriptor: &Descriptor<'_>) -> DescriptorKind {
+    fn descriptor_kind(descriptor: &Descriptor<'_>) -> DescriptorHeapType {
         descriptor.what.kind()
     }
 
@@ -524,7 +526,9 @@ unsafe impl DescriptorDevice for Device {
 
     fn descriptor_heap_buffer(&self, desc: &DescriptorHeapDesc) -> Option<BufferInfo<'static>> {
         match (&self.shared.descriptors.buffers, desc.usage) {
-            (Some(buffers), HeapUse::ShaderVisible(kind)) => Some(buffers.heap_buffer(kind, desc.capacity)),
+            (Some(buffers), DescriptorHeapVisibility::ShaderVisible(kind)) => {
+                Some(buffers.heap_buffer(kind, desc.capacity))
+            }
             _ => None,
         }
     }
@@ -532,7 +536,7 @@ unsafe impl DescriptorDevice for Device {
     unsafe fn create_descriptor_heap(
         &self,
         desc: &DescriptorHeapDesc,
-        memory: Option<HeapMemory<'_, Self>>,
+        memory: Option<DescriptorHeapBacking<'_, Self>>,
     ) -> Result<DescriptorHeap, DeviceError> {
         let store = self.shared.create_heap(desc, memory)?;
         Ok(DescriptorHeap { usage: desc.usage, capacity: desc.capacity, store })
@@ -552,10 +556,10 @@ unsafe impl DescriptorDevice for Device {
         }
     }
 
-    fn descriptor_heap_address(&self, heap: &DescriptorHeap) -> HeapAddress {
+    fn descriptor_heap_address(&self, heap: &DescriptorHeap) -> DescriptorHeapAddress {
         match &heap.store {
             Store::Bytes(bytes) => bytes.address(),
-            Store::Set(_) | Store::Records(_) => HeapAddress::default(),
+            Store::Set(_) | Store::Records(_) => DescriptorHeapAddress::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use ash::vk;
 
-use super::super::{Enabled, refused};
+use super::super::{EnabledFeatures, refused};
 use crate::device::{AddressMode, BorderColor, Compare, DeviceError, Filter, SamplerDesc};
 
 /// A sampler that the device made.
@@ -26,8 +26,8 @@ pub(super) struct SamplerLimits {
 }
 
 impl SamplerLimits {
-    pub(super) fn new(limits: &vk::PhysicalDeviceLimits, enabled: Enabled) -> Self {
-        let anisotropy = enabled.contains(Enabled::SAMPLER_ANISOTROPY);
+    pub(super) fn new(limits: &vk::PhysicalDeviceLimits, enabled: EnabledFeatures) -> Self {
+        let anisotropy = enabled.contains(EnabledFeatures::SAMPLER_ANISOTROPY);
         Self {
             max_lod_bias: limits.max_sampler_lod_bias,
             max_anisotropy: if anisotropy { limits.max_sampler_anisotropy } else { 1.0 },

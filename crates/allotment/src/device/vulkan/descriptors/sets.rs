@@ -17,7 +17,7 @@ use ash::vk;
 use super::super::refused;
 use super::view::What;
 use super::{Descriptors, Wanted};
-use crate::device::{DeviceError, ShaderHeapLimits, ShaderKind};
+use crate::device::{DeviceError, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 
 /// A heap that is a set.
 #[derive(Debug)]
@@ -206,11 +206,11 @@ impl SetHeap {
 pub(super) fn limits(
     wanted: &Wanted<'_>,
     said: &vk::PhysicalDeviceDescriptorIndexingProperties<'_>,
-    kind: ShaderKind,
-) -> ShaderHeapLimits {
+    kind: ShaderVisibleHeapType,
+) -> ShaderVisibleHeapLimits {
     let types = match kind {
-        ShaderKind::Resource => wanted.types,
-        ShaderKind::Sampler => &[vk::DescriptorType::SAMPLER],
+        ShaderVisibleHeapType::Resource => wanted.types,
+        ShaderVisibleHeapType::Sampler => &[vk::DescriptorType::SAMPLER],
     };
     // Texels of buffers are counted as images.
     let of = |group: &[vk::DescriptorType]| types.iter().filter(|ty| group.contains(ty)).count() as u32;
@@ -248,5 +248,5 @@ pub(super) fn limits(
     .into_iter()
     .filter_map(|(limit, bindings)| limit.checked_div(bindings))
     .min();
-    ShaderHeapLimits { max_capacity: max_capacity.unwrap_or(0), reserved: 0, table_alignment: 1 }
+    ShaderVisibleHeapLimits { max_capacity: max_capacity.unwrap_or(0), reserved: 0, table_alignment: 1 }
 }

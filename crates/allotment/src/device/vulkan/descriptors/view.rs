@@ -6,7 +6,7 @@ use core::ops::Range;
 use ash::vk;
 
 use super::super::Device;
-use crate::device::{BufferUse, DescriptorKind};
+use crate::device::{BufferUse, DescriptorHeapType};
 
 /// A descriptor of Vulkan's: a view of a resource, or a sampler.
 ///
@@ -68,13 +68,13 @@ impl What {
         }
     }
 
-    pub(super) fn kind(&self) -> DescriptorKind {
+    pub(super) fn kind(&self) -> DescriptorHeapType {
         match self {
-            Self::Sampler(_) => DescriptorKind::Sampler,
-            Self::RenderTarget(_) => DescriptorKind::RenderTarget,
-            Self::DepthStencil(_) => DescriptorKind::DepthStencil,
+            Self::Sampler(_) => DescriptorHeapType::Sampler,
+            Self::RenderTarget(_) => DescriptorHeapType::RenderTarget,
+            Self::DepthStencil(_) => DescriptorHeapType::DepthStencil,
             Self::Null(_) | Self::Image { .. } | Self::Buffer { .. } | Self::Texels { .. } => {
-                DescriptorKind::Resource
+                DescriptorHeapType::Resource
             }
         }
     }
@@ -82,7 +82,7 @@ impl What {
     /// Whether a device whose resources are of these types can write it.
     pub(super) fn is_one_of(&self, types: &[vk::DescriptorType]) -> bool {
         match (self.kind(), self.ty()) {
-            (DescriptorKind::Resource, Some(ty)) => types.contains(&ty),
+            (DescriptorHeapType::Resource, Some(ty)) => types.contains(&ty),
             _ => true,
         }
     }
@@ -108,7 +108,7 @@ impl<'a> Descriptor<'a> {
     }
 
     /// Nothing, as a resource of one type, for shaders that read through it as that type. Needs
-    /// [`Enabled::NULL_DESCRIPTOR`](super::super::Enabled::NULL_DESCRIPTOR); without it nothing is written into sets,
+    /// [`EnabledFeatures::NULL_DESCRIPTOR`](super::super::EnabledFeatures::NULL_DESCRIPTOR); without it nothing is written into sets,
     /// and zeros into descriptor buffers, which are undefined to read through.
     ///
     /// `None` for what is no type of a resource: only the six that Vulkan 1.0 has are. Samplers are none.
@@ -239,7 +239,7 @@ mod tests {
     fn only_resources_have_nulls() {
         for ty in ALL_TYPES {
             let null = Descriptor::null(ty).unwrap();
-            assert_eq!((null.what.kind(), null.what.ty()), (DescriptorKind::Resource, Some(ty)));
+            assert_eq!((null.what.kind(), null.what.ty()), (DescriptorHeapType::Resource, Some(ty)));
         }
         for ty in [
             vk::DescriptorType::SAMPLER,

@@ -151,7 +151,7 @@ fn all_whole_images_of_a_submission_arrive_beside_its_other_copies<F: Fixture>(g
         (Filled::new(gpu, FIRST, desc, parts, i.into()), gpu.image(desc))
     };
     let pairs: Vec<_> = (0..IMAGES).map(make).collect();
-    let whole_images: Vec<_> = pairs.iter().map(|(from, to)| from.copy_to(to, [now; 2])).collect();
+    let full_images: Vec<_> = pairs.iter().map(|(from, to)| from.copy_to(to, [now; 2])).collect();
 
     let apart = Part::new(gpu, TEXEL, APART, 0);
     let size = apart.end();
@@ -167,7 +167,7 @@ fn all_whole_images_of_a_submission_arrive_beside_its_other_copies<F: Fixture>(g
     let work = Submission {
         copies: &copies,
         image_copies: &image_copies,
-        whole_images: &whole_images,
+        full_images: &full_images,
         ..Submission::default()
     };
     gpu.wait(gpu.try_submit_all(FIRST, &work).unwrap());
@@ -264,9 +264,9 @@ fn an_image_of_several_samples_is_for_queues_that_draw<F: Fixture>(gpu: &Gpu<F>)
     let (from, to) = (gpu.image(desc), gpu.image(desc));
     let (info, now): (ImageInfo<F>, _) = (desc.into(), state(gpu));
     for queue in others {
-        let whole_images =
+        let full_images =
             [WholeCopy::<F> { from: from.raw(), to: to.raw(), info: &info, before: now, after: now }];
-        let work = Submission { whole_images: &whole_images, ..Submission::default() };
+        let work = Submission { full_images: &full_images, ..Submission::default() };
         assert_eq!(gpu.try_submit_all(queue, &work), Err(DeviceError::Unsupported), "{queue:?}");
         assert_eq!(gpu.device().submitted(queue), TimelineValue(0));
     }
@@ -278,8 +278,8 @@ fn a_whole_image_for_a_queue_that_does_not_exist_is_refused<F: Fixture>(gpu: &Gp
     let desc = desc(gpu, [8, 8, 1]);
     let from = Filled::new(gpu, FIRST, desc, subresources(gpu, &desc, TEXEL), 1);
     let to = gpu.image(desc);
-    let whole_images = [from.copy_to(&to, [state(gpu); 2])];
-    let work = Submission { whole_images: &whole_images, ..Submission::default() };
+    let full_images = [from.copy_to(&to, [state(gpu); 2])];
+    let work = Submission { full_images: &full_images, ..Submission::default() };
     let refused = gpu.try_submit_all(QueueIndex(u8::MAX), &work);
     assert_eq!(refused, Err(DeviceError::Unsupported));
 }

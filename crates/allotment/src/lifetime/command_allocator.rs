@@ -6,7 +6,7 @@ use super::recording::Recording;
 use super::recycler::{Recycler, RecyclerStatistics};
 use super::registry::RecordingId;
 use super::tracker::SubmissionTracker;
-use crate::device::CommandMemory;
+use crate::device::CommandAllocator;
 
 /// Memory that commands are recorded into, handed out to one recording after the other: each time only when the
 /// submission of the one before is completed, or at once where it was discarded.
@@ -15,12 +15,12 @@ use crate::device::CommandMemory;
 /// was ever in use at once, and of what is free no more than is asked to be kept.
 ///
 /// ```
-/// use allotment::device::{CommandMemory, DeviceError};
-/// use allotment::lifetime::{CommandMemoryPool, ManualTimelines, SubmissionTracker};
+/// use allotment::device::{CommandAllocator, DeviceError};
+/// use allotment::lifetime::{CommandAllocatorPool, ManualTimelines, SubmissionTracker};
 ///
-/// // On Vulkan this is `vulkan::CommandMemory`, on Direct3D 12 `d3d12::CommandMemory`.
+/// // On Vulkan this is `vulkan::CommandAllocator`, on Direct3D 12 `d3d12::CommandAllocator`.
 /// struct Commands(Vec<&'static str>);
-/// impl CommandMemory for Commands {
+/// impl CommandAllocator for Commands {
 ///     fn reset(&mut self) -> Result<(), DeviceError> {
 ///         self.0.clear();
 ///         Ok(())
@@ -28,7 +28,7 @@ use crate::device::CommandMemory;
 /// }
 ///
 /// let tracker = SubmissionTracker::new(ManualTimelines::new(1))?;
-/// let pool = CommandMemoryPool::new(&tracker, 4);
+/// let pool = CommandAllocatorPool::new(&tracker, 4);
 /// let recording = tracker.record("a frame");
 /// let mut commands = pool.begin(&recording, || Ok::<_, DeviceError>(Commands(Vec::new())))?;
 /// commands.0.push("draw");
@@ -40,21 +40,21 @@ use crate::device::CommandMemory;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct CommandMemoryPool<M: CommandMemory> {
+pub struct CommandAllocatorPool<M: CommandAllocator> {
     recycler: Recycler<M>,
 }
 
 /// Command memory that a recording records into. Dropping it says that there is nothing to add; it comes back to
 /// its pool when the recording is over.
 #[derive(Debug)]
-pub struct RecordedInto<'a, M: CommandMemory> {
-    pool: &'a CommandMemoryPool<M>,
+pub struct PooledCommandAllocator<'a, M: CommandAllocator> {
+    pool: &'a CommandAllocatorPool<M>,
     recording: RecordingId,
     /// Taken when dropped.
     memory: Option<M>,
 }
 
-impl<M: CommandMemory> CommandMemoryPool<M> {
+impl<M: CommandAllocator> CommandAllocatorPool<M> {
     /// A pool that keeps at most `most` that are free.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: usize) -> Self {
@@ -71,13 +71,13 @@ impl<M: CommandMemory> CommandMemoryPool<M> {
         &self,
         recording: &Recording,
         make: impl FnOnce() -> Result<M, E>,
-    ) -> Result<RecordedInto<'_, M>, E> {
+    ) -> Result<PooledCommandAllocator<'_, M>, E> {
         let free = self.recycler.take().and_then(|mut memory| memory.reset().is_ok().then_some(memory));
         let memory = match free {
             Some(memory) => memory,
             None => make()?,
         };
-        Ok(RecordedInto { pool: self, recording: recording.id(), memory: Some(memory) })
+        Ok(PooledCommandAllocator { pool: self, recording: recording.id(), memory: Some(memory) })
     }
 
     /// Looks what has become free. [`begin`](Self::begin) does so by itself when nothing else is left.
@@ -97,7 +97,7 @@ impl<M: CommandMemory> CommandMemoryPool<M> {
     }
 }
 
-impl<M: CommandMemory> Deref for RecordedInto<'_, M> {
+impl<M: CommandAllocator> Deref for PooledCommandAllocator<'_, M> {
     type Target = M;
 
     fn deref(&self) -> &M {
@@ -108,7 +108,7 @@ impl<M: CommandMemory> Deref for RecordedInto<'_, M> {
     }
 }
 
-impl<M: CommandMemory> DerefMut for RecordedInto<'_, M> {
+impl<M: CommandAllocator> DerefMut for PooledCommandAllocator<'_, M> {
     fn deref_mut(&mut self) -> &mut M {
         match &mut self.memory {
             Some(memory) => memory,
@@ -117,7 +117,7 @@ impl<M: CommandMemory> DerefMut for RecordedInto<'_, M> {
     }
 }
 
-impl<M: CommandMemory> Drop for RecordedInto<'_, M> {
+impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
             self.pool.recycler.put_with(self.recording, memory);
@@ -140,12 +140,12 @@ mod tests {
     /// Counts how many live, and notices a reset while a submission of its commands is not completed.
     struct Memory {
         live: Arc<AtomicU32>,
-        pool: Arc<CommandMemoryPool<Memory>>,
+        pool: Arc<CommandAllocatorPool<Memory>>,
         in_flight: Arc<AtomicU32>,
         refuses: bool,
     }
 
-    impl CommandMemory for Memory {
+    impl CommandAllocator for Memory {
         fn reset(&mut self) -> Result<(), DeviceError> {
             // Would wait for itself, if a lock were held.
             let _ = self.pool.statistics();
@@ -164,7 +164,7 @@ mod tests {
     struct Rig {
         timelines: ManualTimelines,
         tracker: SubmissionTracker,
-        pool: Arc<CommandMemoryPool<Memory>>,
+        pool: Arc<CommandAllocatorPool<Memory>>,
         live: Arc<AtomicU32>,
     }
 
@@ -172,7 +172,7 @@ mod tests {
         fn new(most: usize) -> Self {
             let timelines = ManualTimelines::new(1);
             let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
-            let pool = Arc::new(CommandMemoryPool::new(&tracker, most));
+            let pool = Arc::new(CommandAllocatorPool::new(&tracker, most));
             Self { timelines, tracker, pool, live: Arc::default() }
         }
 

@@ -299,7 +299,7 @@ impl Queues {
         locked(&self.work.state).latency = latency;
     }
 
-    pub(super) fn lose(&self) {
+    pub(super) fn lose_device(&self) {
         let mut state = locked(&self.work.state);
         state.lost = true;
         let gone = |timeline: &mut Timeline| {

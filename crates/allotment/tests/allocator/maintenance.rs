@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use allotment::device::DeviceError;
-use allotment::device::host::HostDevice;
-use allotment::memory::{Keeper, LeakHandler, Upkeep, Watermark};
-use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, Intent};
+use allotment::device::simulated::SimulatedGpu;
+use allotment::memory::{BlockGrowth, LeakHandler, MaintenanceThread, Watermark};
+use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{DEVICE_TYPE, DISCRETE, HEAP, MIB, Rig, profile, small_blocks, wanted, wanted_in};
 
 fn kept_up(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
-        desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+        desc.block_growth = BlockGrowth::Ahead(Watermark::default());
         change(desc);
     })
 }
 
 /// Allocates a frame's worth of tiles, six of 512 KiB to 3 MiB.
 fn frame(rig: &Rig, number: u64) -> Vec<Allocation> {
-    let tile = |i| rig.allocate(&wanted((1 + (number + i) % 6) * MIB / 2, Intent::Device)).unwrap();
+    let tile = |i| rig.allocate(&wanted((1 + (number + i) % 6) * MIB / 2, MemoryUsage::GpuOnly)).unwrap();
     (0..6).map(tile).collect()
 }
 
@@ -26,13 +26,13 @@ fn frame(rig: &Rig, number: u64) -> Vec<Allocation> {
 fn who_is_kept_up_waits_in_the_first_frame_only() {
     let rig = kept_up(|_| {});
     let mut tiles = frame(&rig, 0);
-    let waits = rig.waits();
+    let waits = rig.stalls();
     assert!(waits.count > 0, "nobody could foresee the first frame");
     for number in 1..300 {
         rig.end_frame();
-        rig.keep_up();
+        rig.maintain();
         tiles.extend(frame(&rig, number));
-        assert_eq!(rig.waits(), waits, "frame {number}");
+        assert_eq!(rig.stalls(), waits, "frame {number}");
     }
     assert!(rig.statistics().blocks > 10);
     rig.free_all(tiles);
@@ -43,27 +43,27 @@ fn who_is_not_kept_up_waits_for_each_block() {
     let rig = Rig::new(DISCRETE);
     let tiles: Vec<_> = (0..100).flat_map(|number| frame(&rig, number)).collect();
     let objects = rig.statistics().blocks + rig.statistics().dedicated;
-    assert_eq!(rig.waits().count, u64::from(objects));
-    assert!(rig.waits().longest <= rig.waits().total);
+    assert_eq!(rig.stalls().count, u64::from(objects));
+    assert!(rig.stalls().longest <= rig.stalls().total);
     rig.free_all(tiles);
 }
 
 #[test]
 fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
-    let rig = kept_up(|desc| desc.retention = allotment::memory::Retention::NONE);
+    let rig = kept_up(|desc| desc.empty_blocks = allotment::memory::EmptyBlockPolicy::NONE);
     let mut tiles = Vec::new();
     for number in 0..40 {
         tiles.extend(frame(&rig, number));
         rig.end_frame();
     }
     let dedicated =
-        rig.allocate(&wanted(MIB, Intent::Device).dedicated(allotment::memory::Dedicated::Always));
+        rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(allotment::memory::Dedicated::Always));
     let objects = rig.objects();
     rig.free_all(tiles.into_iter().chain(dedicated.ok()));
     (0..40).for_each(|_| rig.end_frame());
     assert_eq!((rig.objects(), rig.device_calls().free), (objects, 0));
     assert!(rig.wait_for_upkeep(core::time::Duration::ZERO), "there is something to do");
-    let done = rig.keep_up();
+    let done = rig.maintain();
     assert!(rig.objects() < objects / 2, "{done:?}");
     assert_eq!(rig.objects() as i64, i64::from(objects) - i64::from(done.returned) + i64::from(done.blocks));
     assert!(!rig.wait_for_upkeep(core::time::Duration::ZERO), "there is nothing left to do");
@@ -73,11 +73,11 @@ fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
 fn what_is_got_ahead_is_not_given_back_in_the_same_breath() {
     let rig = kept_up(|_| {});
     let tiles = frame(&rig, 0);
-    rig.keep_up();
+    rig.maintain();
     let mut done = Vec::new();
     for _ in 0..500 {
         rig.end_frame();
-        done.push(rig.keep_up());
+        done.push(rig.maintain());
     }
     assert!(done.iter().all(|done| done.blocks == 0), "nothing is got anew");
     assert!(done[200..].iter().all(|done| done.returned == 0), "what a calm scene has, it keeps");
@@ -91,10 +91,10 @@ fn the_busier_the_frames_the_more_room_there_is_ahead() {
         let rig = kept_up(|_| {});
         let mut tiles = Vec::new();
         for number in 0..10 * tiles_a_frame {
-            tiles.push(rig.allocate(&wanted(MIB, Intent::Device)).unwrap());
+            tiles.push(rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap());
             if number % tiles_a_frame == tiles_a_frame - 1 {
                 rig.end_frame();
-                rig.keep_up();
+                rig.maintain();
             }
         }
         let room = rig.statistics().free();
@@ -110,11 +110,11 @@ fn upkeep_never_goes_beyond_the_budget() {
     let rig = kept_up(|_| {});
     let tiles = frame(&rig, 0);
     rig.device.set_budget(HEAP, rig.taken(HEAP) + MIB);
-    assert_eq!(rig.keep_up().blocks, 0);
+    assert_eq!(rig.maintain().blocks, 0);
     rig.device.set_budget(HEAP, 1024 * MIB);
-    assert_eq!(rig.keep_up().blocks, 0, "it is not asked again in the same frame");
+    assert_eq!(rig.maintain().blocks, 0, "it is not asked again in the same frame");
     rig.end_frame();
-    assert_ne!(rig.keep_up().blocks, 0);
+    assert_ne!(rig.maintain().blocks, 0);
     rig.free_all(tiles);
 }
 
@@ -124,27 +124,28 @@ fn a_driver_that_refuses_upkeep_harms_nobody() {
     let tiles = frame(&rig, 0);
     for error in [DeviceError::OutOfDeviceMemory, DeviceError::TooManyAllocations, DeviceError::MapFailed] {
         rig.device.fail_from(1, error);
-        assert_eq!(rig.keep_up().blocks, 0);
-        assert!(rig.reserve(&wanted(MIB, Intent::Device), 1024 * MIB).is_err());
-        rig.device.heal();
+        assert_eq!(rig.maintain().blocks, 0);
+        assert!(rig.reserve(&wanted(MIB, MemoryUsage::GpuOnly), 1024 * MIB).is_err());
+        rig.device.clear_faults();
         rig.check_invariants();
         rig.end_frame();
     }
-    assert_ne!(rig.keep_up().blocks, 0, "it is tried again");
+    assert_ne!(rig.maintain().blocks, 0, "it is tried again");
     rig.free_all(tiles);
 }
 
 #[test]
 fn what_was_reserved_serves_small_and_large_without_a_driver_call() {
-    for upkeep in [Upkeep::Caller, Upkeep::Elsewhere(Watermark::default())] {
-        let rig = Rig::with(profile(DISCRETE), |desc| desc.upkeep = upkeep);
-        let got = rig.reserve(&wanted(1, Intent::Device), 200 * MIB).unwrap();
+    for block_growth in [BlockGrowth::OnDemand, BlockGrowth::Ahead(Watermark::default())] {
+        let rig = Rig::with(profile(DISCRETE), |desc| desc.block_growth = block_growth);
+        let got = rig.reserve(&wanted(1, MemoryUsage::GpuOnly), 200 * MIB).unwrap();
         assert!((200 * MIB..=512 * MIB).contains(&got), "{got}");
         let calls = rig.device_calls();
         let sizes = [60 * MIB, 30 * MIB, 5 * MIB].into_iter().chain((0..60).map(|_| MIB));
-        let tiles: Vec<_> = sizes.map(|size| rig.allocate(&wanted(size, Intent::Device)).unwrap()).collect();
-        assert_eq!(rig.device_calls().allocate, calls.allocate, "{upkeep:?}");
-        assert_eq!(rig.waits().count, 0);
+        let tiles: Vec<_> =
+            sizes.map(|size| rig.allocate(&wanted(size, MemoryUsage::GpuOnly)).unwrap()).collect();
+        assert_eq!(rig.device_calls().allocate, calls.allocate, "{block_growth:?}");
+        assert_eq!(rig.stalls().count, 0);
         rig.free_all(tiles);
     }
 }
@@ -152,7 +153,7 @@ fn what_was_reserved_serves_small_and_large_without_a_driver_call() {
 #[test]
 fn a_second_reservation_counts_what_the_first_one_got() {
     let rig = Rig::new(DISCRETE);
-    let desc = wanted(1, Intent::Device);
+    let desc = wanted(1, MemoryUsage::GpuOnly);
     assert!(rig.reserve(&desc, 100 * MIB).unwrap() >= 100 * MIB);
     assert_eq!(rig.reserve(&desc, 100 * MIB), Ok(0));
     assert!(rig.reserve(&desc, 300 * MIB).unwrap() <= 256 * MIB);
@@ -166,19 +167,19 @@ fn a_reservation_beyond_a_limit_is_refused_and_keeps_what_it_got() {
     });
     let refused = rig.reserve(&wanted_in(1, DEVICE_TYPE), 100 * MIB);
     assert!(matches!(refused, Err(AllocationError::HeapLimit { .. })), "{refused:?}");
-    assert_eq!(rig.heap_reports()[0].reserved, 64 * MIB);
+    assert_eq!(rig.memory_heap_reports()[0].reserved, 64 * MIB);
     assert!(rig.trim());
     assert_eq!(rig.objects(), 0);
 }
 
 #[test]
 fn a_keeper_works_beside_the_frames_and_leaves_nothing_behind() {
-    let device = HostDevice::new(profile(DISCRETE));
+    let device = SimulatedGpu::new(profile(DISCRETE));
     let mut desc = AllocatorDesc::default();
     desc.on_leak = LeakHandler::Ignore;
-    desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+    desc.block_growth = BlockGrowth::Ahead(Watermark::default());
     let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
-    let keeper = Keeper::spawn(Arc::clone(&allocator)).unwrap();
+    let keeper = MaintenanceThread::spawn(Arc::clone(&allocator)).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let allocator = &allocator;
@@ -186,7 +187,7 @@ fn a_keeper_works_beside_the_frames_and_leaves_nothing_behind() {
                 let mut live = Vec::new();
                 for i in 0..400_u64 {
                     let size = 1 + (i * 7919 + thread) % (3 * MIB);
-                    live.push(allocator.allocate(&wanted(size, Intent::Device)).unwrap());
+                    live.push(allocator.allocate(&wanted(size, MemoryUsage::GpuOnly)).unwrap());
                     if i % 3 == 0 {
                         allocator.free(live.swap_remove(i as usize % live.len())).unwrap();
                     }
@@ -199,20 +200,20 @@ fn a_keeper_works_beside_the_frames_and_leaves_nothing_behind() {
     drop(keeper);
     allocator.check_invariants();
     drop(allocator);
-    assert_eq!((device.usage().memory_objects, device.complaints().len()), (0, 0));
+    assert_eq!((device.usage().memory_objects, device.validation_errors().len()), (0, 0));
 }
 
 #[test]
 fn a_reservation_holds_against_a_request_that_finds_no_room_in_it() {
-    for upkeep in [Upkeep::Caller, Upkeep::Elsewhere(Watermark::default())] {
-        let rig = Rig::with(profile(DISCRETE), |desc| desc.upkeep = upkeep);
-        let mesh = wanted(MIB, Intent::Device);
+    for block_growth in [BlockGrowth::OnDemand, BlockGrowth::Ahead(Watermark::default())] {
+        let rig = Rig::with(profile(DISCRETE), |desc| desc.block_growth = block_growth);
+        let mesh = wanted(MIB, MemoryUsage::GpuOnly);
         rig.reserve(&mesh, 100 * MIB).unwrap();
-        let large = rig.allocate(&wanted(300 * MIB, Intent::Device)).unwrap();
+        let large = rig.allocate(&wanted(300 * MIB, MemoryUsage::GpuOnly)).unwrap();
         (0..10).for_each(|_| rig.end_frame());
         let calls = rig.device_calls().allocate;
         let meshes: Vec<_> = (0..100).map(|_| rig.allocate(&mesh).unwrap()).collect();
-        assert_eq!(rig.device_calls().allocate, calls, "{upkeep:?}");
+        assert_eq!(rig.device_calls().allocate, calls, "{block_growth:?}");
         rig.free_all(meshes.into_iter().chain([large]));
     }
 }
@@ -220,7 +221,7 @@ fn a_reservation_holds_against_a_request_that_finds_no_room_in_it() {
 #[test]
 fn a_reservation_is_not_kept_for_ever() {
     let rig = Rig::new(DISCRETE);
-    rig.reserve(&wanted(MIB, Intent::Device), 100 * MIB).unwrap();
+    rig.reserve(&wanted(MIB, MemoryUsage::GpuOnly), 100 * MIB).unwrap();
     (0..1000).for_each(|_| rig.end_frame());
     assert_eq!(rig.objects(), 0);
 }
@@ -229,11 +230,11 @@ fn a_reservation_is_not_kept_for_ever() {
 fn large_memory_that_nobody_wants_goes_back_by_upkeep_too() {
     let rig = kept_up(|_| {});
     let tiles = frame(&rig, 0);
-    let large = rig.allocate(&wanted(600 * MIB, Intent::Device)).unwrap();
+    let large = rig.allocate(&wanted(600 * MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(large).unwrap();
     for _ in 0..300 {
         rig.end_frame();
-        rig.keep_up();
+        rig.maintain();
     }
     assert!(rig.statistics().block_bytes < 100 * MIB, "{:?}", rig.statistics());
     rig.free_all(tiles);
@@ -242,12 +243,12 @@ fn large_memory_that_nobody_wants_goes_back_by_upkeep_too() {
 #[test]
 fn one_frame_that_loads_a_level_is_no_reason_to_hoard() {
     let rig = kept_up(|desc| desc.block_sizes = small_blocks(4 * MIB, 32 * MIB));
-    let level: Vec<_> = (0..256).map(|_| rig.allocate(&wanted(MIB, Intent::Device)).unwrap()).collect();
-    rig.keep_up();
+    let level: Vec<_> = (0..256).map(|_| rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap()).collect();
+    rig.maintain();
     assert!(rig.statistics().free() <= 3 * 32 * MIB, "{:?}", rig.statistics());
     for _ in 0..300 {
         rig.end_frame();
-        rig.keep_up();
+        rig.maintain();
     }
     assert!(rig.statistics().free() <= 32 * MIB, "{:?}", rig.statistics());
     rig.free_all(level);
@@ -256,7 +257,7 @@ fn one_frame_that_loads_a_level_is_no_reason_to_hoard() {
 #[test]
 fn what_is_on_its_way_back_makes_room_when_that_is_needed() {
     let rig = kept_up(|desc| desc.heap_limits = vec![(HEAP, 64 * MIB)]);
-    let alone = wanted_in(40 * MIB, DEVICE_TYPE).dedicated(allotment::memory::Dedicated::Always);
+    let alone = wanted_in(40 * MIB, DEVICE_TYPE).with_dedicated(allotment::memory::Dedicated::Always);
     for _ in 0..3 {
         let allocation = rig.allocate(&alone).unwrap();
         rig.free(allocation).unwrap();

@@ -24,7 +24,7 @@
 //! Retiring is an exchange, a store and a push, and one more exchange where another thread was the last to retire;
 //! reclaiming, with nothing to do, a lock and a look at each
 //! shard, and a driver call for each queue that has work in flight. Of all that, nothing allocates once there
-//! was as much pending as there ever will be: [`trim`](RetireQueue::trim) gives that room back. An item
+//! was as much pending as there ever will be: [`trim`](ReleaseQueue::trim) gives that room back. An item
 //! takes its own size, and runs of the same stamp that no other thread comes between 40 bytes.
 
 use core::fmt;
@@ -36,10 +36,10 @@ use std::time::Instant;
 
 use super::order::{Places, Span, Turns};
 use super::orphan::{Ending, LAST_WAIT, Orphan, Patience, finish};
-use super::registry::{Fate, RecordingId};
+use super::registry::{RecordingId, RecordingStatus};
 use super::shard::{Run, Shard, Tie, Tied, make_room, move_front};
-use super::statistics::{Reclaimed, RetireStatistics};
-use super::sync_set::SyncSet;
+use super::statistics::{Reclaimed, ReleaseStatistics};
+use super::timeline_points::TimelinePoints;
 use super::tracker::{Reached, SubmissionTracker};
 use super::wait_for::WaitFor;
 use crate::device::{DeviceError, TimelinePoint};
@@ -61,11 +61,11 @@ const TIED: usize = 64;
 ///
 /// ```
 /// use allotment::device::QueueIndex;
-/// use allotment::lifetime::{ManualTimelines, RetireQueue, SubmissionTracker};
+/// use allotment::lifetime::{ManualTimelines, ReleaseQueue, SubmissionTracker};
 ///
 /// let timelines = ManualTimelines::new(1);
 /// let tracker = SubmissionTracker::new(timelines.clone())?;
-/// let released = RetireQueue::new(&tracker);
+/// let released = ReleaseQueue::new(&tracker);
 ///
 /// let recording = tracker.record("a frame");
 /// // … a command that uses texture 7 is recorded, and then nobody wants it any more …
@@ -79,7 +79,7 @@ const TIED: usize = 64;
 /// assert_eq!(released.reclaim(|texture| assert_eq!(texture, 7)).count, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct RetireQueue<T: Send + 'static> {
+pub struct ReleaseQueue<T: Send + 'static> {
     tracker: SubmissionTracker,
     shards: Shards<Shard<T>>,
     turns: Turns,
@@ -90,7 +90,7 @@ pub struct RetireQueue<T: Send + 'static> {
 struct Sealed<T> {
     /// In the order in which they were sealed, so that what their runs wait for grows from run to run.
     items: VecDeque<T>,
-    runs: VecDeque<Run<SyncSet>>,
+    runs: VecDeque<Run<TimelinePoints>>,
     /// The orders of the items. Their counts add up to as many.
     spans: VecDeque<Span>,
     tied: Vec<Tied<T>>,
@@ -109,7 +109,7 @@ struct Sealed<T> {
 
 /// What becomes of something that is tied.
 #[derive(Clone, Copy)]
-enum Verdict {
+enum Suitability {
     /// It waits on, for this.
     Waits(Tie),
     Ready,
@@ -134,7 +134,7 @@ impl<T> Sealed<T> {
     }
 }
 
-impl<T: Send + 'static> RetireQueue<T> {
+impl<T: Send + 'static> ReleaseQueue<T> {
     /// A queue whose things may be used by the recordings that `tracker` knows of.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker) -> Self {
@@ -326,20 +326,20 @@ impl<T: Send + 'static> RetireQueue<T> {
                 let point = match tie {
                     Tie::Point(point) => point,
                     Tie::Recording(recording) => match fate(recording) {
-                        Fate::Submitted(point) => point,
-                        Fate::Open | Fate::Foreign => return Verdict::Waits(tie),
-                        Fate::Discarded => return Verdict::Ready,
-                        Fate::Unknown => return Verdict::Unknown,
+                        RecordingStatus::Submitted(point) => point,
+                        RecordingStatus::Open | RecordingStatus::Foreign => return Suitability::Waits(tie),
+                        RecordingStatus::Discarded => return Suitability::Ready,
+                        RecordingStatus::Unknown => return Suitability::Unknown,
                     },
                 };
                 if reached.covers_point(point) {
-                    return Verdict::Ready;
+                    return Suitability::Ready;
                 }
                 *ahead |= self.tracker.is_ahead(point);
-                Verdict::Waits(Tie::Point(point))
+                Suitability::Waits(Tie::Point(point))
             };
             // Most have the same tie as those before them.
-            let mut last: Option<(Tie, Verdict)> = None;
+            let mut last: Option<(Tie, Suitability)> = None;
             for tied in tied.drain(..) {
                 let verdict = match last {
                     Some((tie, verdict)) if tie == tied.tie => verdict,
@@ -347,13 +347,13 @@ impl<T: Send + 'static> RetireQueue<T> {
                 };
                 last = Some((tied.tie, verdict));
                 match verdict {
-                    Verdict::Waits(tie) => still_tied.push(Tied { tie, ..tied }),
-                    Verdict::Ready => {
+                    Suitability::Waits(tie) => still_tied.push(Tied { tie, ..tied }),
+                    Suitability::Ready => {
                         *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
                         places.push_alone(tied.order);
                         ready.push_back(tied.item);
                     }
-                    Verdict::Unknown => {
+                    Suitability::Unknown => {
                         let points = *points.get_or_insert_with(|| self.tracker.submitted());
                         runs.push_back(Run { mark: points, count: 1, bytes: tied.bytes, since: tied.since });
                         spans.push_back(Span { order: tied.order, count: 1 });
@@ -372,8 +372,8 @@ impl<T: Send + 'static> RetireQueue<T> {
 
     /// What is pending. Walks everything, behind locks that are held for that long.
     #[must_use]
-    pub fn statistics(&self) -> RetireStatistics {
-        let mut statistics = RetireStatistics::default();
+    pub fn statistics(&self) -> ReleaseStatistics {
+        let mut statistics = ReleaseStatistics::default();
         let mut oldest: Option<u64> = None;
         let mut add = |count: usize, bytes, since| {
             statistics.pending += count as u64;
@@ -394,7 +394,7 @@ impl<T: Send + 'static> RetireQueue<T> {
 
     /// Waits until everything is handed to `each`, what that retires here included, at most for `timeout`, or
     /// until what is left waits for a recording that is open. Returns what is left.
-    pub fn drain(&self, timeout: Duration, mut each: impl FnMut(T)) -> RetireStatistics {
+    pub fn drain(&self, timeout: Duration, mut each: impl FnMut(T)) -> ReleaseStatistics {
         let began = Instant::now();
         let mut looked_twice = false;
         loop {
@@ -453,10 +453,10 @@ impl<T: Send + 'static> RetireQueue<T> {
             match tied.tie {
                 Tie::Point(point) => add(&mut core::iter::once(point)),
                 Tie::Recording(recording) => match self.tracker.fate(recording) {
-                    Fate::Submitted(point) => add(&mut core::iter::once(point)),
-                    Fate::Open | Fate::Foreign => open = true,
+                    RecordingStatus::Submitted(point) => add(&mut core::iter::once(point)),
+                    RecordingStatus::Open | RecordingStatus::Foreign => open = true,
                     // They come back with the next reclaim, or are known to wait for points then.
-                    Fate::Discarded | Fate::Unknown => add(&mut core::iter::empty()),
+                    RecordingStatus::Discarded | RecordingStatus::Unknown => add(&mut core::iter::empty()),
                 },
             }
         }
@@ -468,9 +468,9 @@ impl<T: Send + 'static> RetireQueue<T> {
     }
 
     /// What sealed and tied things wait for.
-    fn awaited(&self) -> SyncSet {
+    fn awaited(&self) -> TimelinePoints {
         let sealed = locked(&self.sealed);
-        let mut points: SyncSet = sealed.runs.iter().flat_map(|run| run.mark.points()).collect();
+        let mut points: TimelinePoints = sealed.runs.iter().flat_map(|run| run.mark.points()).collect();
         for tied in &sealed.tied {
             if let Tie::Point(point) = tied.tie {
                 points.insert(point);
@@ -515,7 +515,7 @@ impl<T: Send + 'static> RetireQueue<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for RetireQueue<T> {
+impl<T: Send + 'static> Drop for ReleaseQueue<T> {
     /// Waits for the GPU, for five seconds at most, and drops what it is done with. What an open recording may use, or a
     /// queue that is further behind, is left to the tracker, which drops it when that is over.
     fn drop(&mut self) {
@@ -539,7 +539,7 @@ impl<T: Send + 'static> Drop for RetireQueue<T> {
 
 /// What is left of a queue that was dropped while recordings were open that may use it, or the GPU was behind.
 struct Abandoned<T: Send + 'static> {
-    queue: RetireQueue<T>,
+    queue: ReleaseQueue<T>,
     ending: Ending,
 }
 
@@ -558,7 +558,7 @@ impl<T: Send + 'static> Orphan for Abandoned<T> {
 }
 
 /// Leaks what is in a queue when it is dropped.
-struct Leaked<'a, T: Send + 'static>(&'a RetireQueue<T>);
+struct Leaked<'a, T: Send + 'static>(&'a ReleaseQueue<T>);
 
 impl<T: Send + 'static> Drop for Leaked<'_, T> {
     fn drop(&mut self) {
@@ -571,8 +571,8 @@ impl<T: Send + 'static> Drop for Leaked<'_, T> {
     }
 }
 
-impl<T: Send + 'static> fmt::Debug for RetireQueue<T> {
+impl<T: Send + 'static> fmt::Debug for ReleaseQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetireQueue").field("statistics", &self.statistics()).finish_non_exhaustive()
+        f.debug_struct("ReleaseQueue").field("statistics", &self.statistics()).finish_non_exhaustive()
     }
 }

@@ -8,20 +8,20 @@
 //! ```
 //!
 //! A request goes to the first page that can serve it; whether one can is a number that is looked at, so no page is
-//! tried in vain. A page that stays empty for some tens of [`reclaim`](StagingHeap::reclaim)s is given back, but for
-//! [a few](StagingHeapDesc::reserve). A request that is larger than a page gets one of its own size, which is for such
+//! tried in vain. A page that stays empty for some tens of [`reclaim`](CpuDescriptorHeap::reclaim)s is given back, but for
+//! [a few](CpuDescriptorHeapDesc::reserve). A request that is larger than a page gets one of its own size, which is for such
 //! requests alone, and the size of other pages stays what it is.
 //!
 //! # When may a slot be used again?
 //!
 //! At once, mostly: the GPU never reads here, and what is copied, or drawn to, is read when the call is made. So
-//! [`free`](StagingHeap::free) is for who has done all the copying that it wanted, and [`retire`](StagingHeap::retire)
+//! [`free`](CpuDescriptorHeap::free) is for who has done all the copying that it wanted, and [`retire`](CpuDescriptorHeap::retire)
 //! for who cannot know: for engines that record commands of their own first and translate them later.
 //!
 //! # Cost
 //!
 //! A slot is two atomic operations to take and two to give back, and some more where it comes back to a word that had
-//! none: 35 to 90 ns together; through a [`StagingCache`](super::StagingCache), which a thread has for itself, 7 to
+//! none: 35 to 90 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which a thread has for itself, 7 to
 //! 20 ns. A run takes a lock, and the look at each
 //! page with runs. A new page is a driver's heap.
 
@@ -38,9 +38,9 @@ use allotment_suballoc::{Algorithm, Handle, Request, VirtualBlock};
 use super::error::{DescriptorError, check_range};
 use super::heap::{DeviceHeap, Fill};
 use super::slot_set::{SlotSet, WORD};
-use super::statistics::{HeapStatistics, Usage};
-use crate::device::{DescriptorDevice, DescriptorKind, HeapUse};
-use crate::lifetime::{Reclaimed, RetireQueue, SubmissionTracker};
+use super::statistics::{DescriptorHeapStatistics, Usage};
+use crate::device::{DescriptorDevice, DescriptorHeapType, DescriptorHeapVisibility};
+use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
 use crate::memory::Allocator;
 use crate::sync::locked;
 use crate::table::AppendTable;
@@ -48,20 +48,20 @@ use crate::table::AppendTable;
 /// A staging heap to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct StagingHeapDesc {
+pub struct CpuDescriptorHeapDesc {
     /// What it is of.
-    pub kind: DescriptorKind,
+    pub kind: DescriptorHeapType,
     /// Descriptors of a page: rounded up to a power of two, at least 64.
     pub page_size: u32,
     /// Pages that are kept though they are empty, of each sort.
     pub reserve: u32,
 }
 
-impl StagingHeapDesc {
+impl CpuDescriptorHeapDesc {
     /// A heap of a kind, with pages of a size that engines do well with: 8,192 resources, 1,024 of the others.
     #[must_use]
-    pub fn new(kind: DescriptorKind) -> Self {
-        let page_size = if kind == DescriptorKind::Resource { 8192 } else { 1024 };
+    pub fn new(kind: DescriptorHeapType) -> Self {
+        let page_size = if kind == DescriptorHeapType::Resource { 8192 } else { 1024 };
         Self { kind, page_size, reserve: 1 }
     }
 
@@ -80,11 +80,11 @@ impl StagingHeapDesc {
     }
 }
 
-/// A range of a staging heap. Nobody else has it; it goes back to its heap by [`StagingHeap::free`] or
-/// [`StagingHeap::retire`], and is missed there if it does not.
+/// A range of a staging heap. Nobody else has it; it goes back to its heap by [`CpuDescriptorHeap::free`] or
+/// [`CpuDescriptorHeap::retire`], and is missed there if it does not.
 #[derive(Debug)]
 #[must_use = "a range is given back to its heap"]
-pub struct StagingRange {
+pub struct CpuDescriptorRange {
     /// Whose.
     heap: u64,
     page: u32,
@@ -95,7 +95,7 @@ pub struct StagingRange {
     written: bool,
 }
 
-impl StagingRange {
+impl CpuDescriptorRange {
     /// Descriptors.
     #[must_use]
     pub fn count(&self) -> u32 {
@@ -108,19 +108,19 @@ impl StagingRange {
 /// ```
 /// use std::sync::Arc;
 ///
-/// use allotment::descriptor::{StagingHeap, StagingHeapDesc};
-/// use allotment::device::host::{HostDevice, Profile};
-/// use allotment::device::{BufferUse, DescriptorKind, DescriptorDevice};
+/// use allotment::descriptor::{CpuDescriptorHeap, CpuDescriptorHeapDesc};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::device::{BufferUse, DescriptorHeapType, DescriptorDevice};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::memory::MappedBuffer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
-/// let heap = StagingHeap::new(&allocator, &tracker, StagingHeapDesc::new(DescriptorKind::Resource))?;
+/// let heap = CpuDescriptorHeap::new(&allocator, &tracker, CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource))?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), Intent::Upload);
+/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
 /// let buffer = MappedBuffer::new(&allocator, &allotment::device::BufferDesc::new(256).into(), &desc)?;
 /// let mut view = heap.allocate(1)?;
 /// // SAFETY: the buffer is live, and the range lies in it.
@@ -130,11 +130,11 @@ impl StagingRange {
 /// heap.free(view)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct StagingHeap<D: DescriptorDevice> {
+pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     /// Other than that of any other heap.
     id: u64,
-    kind: DescriptorKind,
+    kind: DescriptorHeapType,
     /// Pages of single slots have 2 to this many.
     page_shift: u32,
     reserve: u32,
@@ -145,7 +145,7 @@ pub struct StagingHeap<D: DescriptorDevice> {
     pages: Mutex<Vec<Slot>>,
     reclaims: AtomicU32,
     counts: Counts,
-    retired: RetireQueue<StagingRange>,
+    retired: ReleaseQueue<CpuDescriptorRange>,
 }
 
 /// The device's heap of a page, while there is one. Who has a range of the page can rely on it.
@@ -230,7 +230,7 @@ impl Counts {
 /// Numbers heaps. With 64 bits there is no end to them.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-impl<D: DescriptorDevice> StagingHeap<D> {
+impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// A heap with no page yet.
     ///
     /// # Errors
@@ -239,9 +239,9 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
-        desc: StagingHeapDesc,
+        desc: CpuDescriptorHeapDesc,
     ) -> Result<Self, DescriptorError> {
-        if !tracker.is_over(allocator.device()) {
+        if !tracker.tracks(allocator.device()) {
             return Err(DescriptorError::Foreign);
         }
         Ok(Self {
@@ -255,13 +255,13 @@ impl<D: DescriptorDevice> StagingHeap<D> {
             pages: Mutex::new(Vec::new()),
             reclaims: AtomicU32::new(0),
             counts: Counts::default(),
-            retired: RetireQueue::new(tracker),
+            retired: ReleaseQueue::new(tracker),
         })
     }
 
     /// What it is of.
     #[must_use]
-    pub fn kind(&self) -> DescriptorKind {
+    pub fn kind(&self) -> DescriptorHeapType {
         self.kind
     }
 
@@ -280,7 +280,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     ///
     /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`] beyond 2^24, or the device refuses a new page.
     #[inline]
-    pub fn allocate(&self, count: u32) -> Result<StagingRange, DescriptorError> {
+    pub fn allocate(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
         if count == 1 {
             let slot = match self.singles.take() {
                 Some(slot) => slot,
@@ -306,14 +306,14 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     }
 
     #[inline]
-    pub(super) fn single(&self, slot: u32) -> StagingRange {
+    pub(super) fn single(&self, slot: u32) -> CpuDescriptorRange {
         let (page, first) = (slot >> self.page_shift, slot & (self.page_size() - 1));
-        StagingRange { heap: self.id, page, first, count: 1, written: false }
+        CpuDescriptorRange { heap: self.id, page, first, count: 1, written: false }
     }
 
     /// The number of a range that is a single slot of this heap.
     #[inline]
-    pub(super) fn slot_of(&self, range: &StagingRange) -> Option<u32> {
+    pub(super) fn slot_of(&self, range: &CpuDescriptorRange) -> Option<u32> {
         (range.count == 1 && range.heap == self.id).then_some((range.page << self.page_shift) + range.first)
     }
 
@@ -355,7 +355,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
 
     /// Gets a page from the driver, with no lock held, and makes it what `make` says.
     fn add_page(&self, size: u32, make: impl FnOnce(u32) -> Page) -> Result<u32, DescriptorError> {
-        let heap = DeviceHeap::new(&self.allocator, HeapUse::Staging(self.kind), size)?;
+        let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.kind), size)?;
         let mut pages = locked(&self.pages);
         let vacant = pages.iter().position(|slot| matches!(slot.page, Page::Vacant));
         let page = vacant.unwrap_or(pages.len()) as u32;
@@ -371,7 +371,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
         Ok(page)
     }
 
-    fn allocate_run(&self, count: u32) -> Result<StagingRange, DescriptorError> {
+    fn allocate_run(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
         match count {
             0 => return Err(DescriptorError::Empty),
             1..=LARGEST_PAGE => {}
@@ -391,7 +391,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     }
 
     /// A run in the first page that has room for it.
-    fn take_run(&self, pages: &mut [Slot], count: u32) -> Option<StagingRange> {
+    fn take_run(&self, pages: &mut [Slot], count: u32) -> Option<CpuDescriptorRange> {
         let size = u64::from(count);
         pages.iter_mut().enumerate().find_map(|(page, found)| {
             let Page::Runs(runs) = &mut found.page else { return None };
@@ -405,7 +405,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
             let (page, first) = (page as u32, run.offset as u32);
             handles.insert(first, run.handle);
             found.idle = false;
-            Some(StagingRange { heap: self.id, page, first, count, written: false })
+            Some(CpuDescriptorRange { heap: self.id, page, first, count, written: false })
         })
     }
 
@@ -416,7 +416,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     ///
     /// [`DescriptorError::Foreign`] for a range of another heap, which is lost then.
     #[inline]
-    pub fn free(&self, range: StagingRange) -> Result<(), DescriptorError> {
+    pub fn free(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.count > 1 {
             return self.free_run(&range);
         }
@@ -427,7 +427,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
         Ok(())
     }
 
-    fn free_run(&self, range: &StagingRange) -> Result<(), DescriptorError> {
+    fn free_run(&self, range: &CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.heap != self.id {
             return Err(DescriptorError::Foreign);
         }
@@ -448,7 +448,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Foreign`] for a range of another heap, which is lost then.
-    pub fn retire(&self, range: StagingRange) -> Result<(), DescriptorError> {
+    pub fn retire(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.heap != self.id {
             return Err(DescriptorError::Foreign);
         }
@@ -524,7 +524,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// [`DescriptorError`]: the range is another heap's, it has no such descriptor, or the descriptor is of another kind.
     pub fn write(
         &self,
-        range: &mut StagingRange,
+        range: &mut CpuDescriptorRange,
         at: u32,
         descriptor: &D::Descriptor<'_>,
     ) -> Result<(), DescriptorError> {
@@ -540,7 +540,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// counts as not written, so that nothing is copied of which the caller thinks that it was not written.
     fn change(
         &self,
-        range: &mut StagingRange,
+        range: &mut CpuDescriptorRange,
         all: bool,
         change: impl FnOnce(&DeviceHeap<D>, Range<u32>) -> Result<(), DescriptorError>,
     ) -> Result<(), DescriptorError> {
@@ -558,7 +558,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Foreign`].
-    pub fn fill(&self, range: &mut StagingRange, fill: Fill) -> Result<(), DescriptorError> {
+    pub fn fill(&self, range: &mut CpuDescriptorRange, fill: Fill) -> Result<(), DescriptorError> {
         self.change(range, fill != Fill::Leave, |heap, range| {
             // SAFETY: as in `write`.
             unsafe { heap.fill(range, fill) }
@@ -571,7 +571,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Foreign`].
-    pub fn address(&self, range: &StagingRange) -> Result<u64, DescriptorError> {
+    pub fn address(&self, range: &CpuDescriptorRange) -> Result<u64, DescriptorError> {
         self.with(range, |heap, first| {
             let stride = heap.device().descriptor_limits().stride(self.kind);
             match heap.address().cpu {
@@ -588,7 +588,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// [`DescriptorError::Foreign`].
     pub fn with_heap<R>(
         &self,
-        range: &StagingRange,
+        range: &CpuDescriptorRange,
         f: impl FnOnce(&D::DescriptorHeap, u32) -> R,
     ) -> Result<R, DescriptorError> {
         self.with(range, |heap, first| f(heap.raw(), first))
@@ -597,7 +597,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// The same, for who copies from there: all of it is written.
     pub(super) fn copied<R>(
         &self,
-        range: &StagingRange,
+        range: &CpuDescriptorRange,
         f: impl FnOnce(&DeviceHeap<D>, u32) -> R,
     ) -> Result<R, DescriptorError> {
         if range.written { self.with(range, f) } else { Err(DescriptorError::Unwritten) }
@@ -605,7 +605,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
 
     fn with<R>(
         &self,
-        range: &StagingRange,
+        range: &CpuDescriptorRange,
         f: impl FnOnce(&DeviceHeap<D>, u32) -> R,
     ) -> Result<R, DescriptorError> {
         let heap = self.heap_of(range)?;
@@ -615,7 +615,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
     /// There as long as the range is.
     fn heap_of(
         &self,
-        range: &StagingRange,
+        range: &CpuDescriptorRange,
     ) -> Result<RwLockReadGuard<'_, Option<DeviceHeap<D>>>, DescriptorError> {
         let cell = self.heaps.get(range.page).filter(|_| range.heap == self.id);
         cell.map(PageHeap::read).ok_or(DescriptorError::Foreign)
@@ -623,7 +623,7 @@ impl<D: DescriptorDevice> StagingHeap<D> {
 
     /// How full it is. Walks the pages.
     #[must_use]
-    pub fn statistics(&self) -> HeapStatistics {
+    pub fn statistics(&self) -> DescriptorHeapStatistics {
         let (mut capacity, mut largest, mut count) = (0, 0, 0);
         let pages = locked(&self.pages);
         for (at, slot) in pages.iter().enumerate() {
@@ -653,9 +653,9 @@ impl<D: DescriptorDevice> StagingHeap<D> {
 
 /// A run that nobody has yet, which goes back where it cannot be filled.
 struct Unfilled<'a, D: DescriptorDevice> {
-    heap: &'a StagingHeap<D>,
+    heap: &'a CpuDescriptorHeap<D>,
     /// Taken out once it is filled.
-    run: Option<StagingRange>,
+    run: Option<CpuDescriptorRange>,
 }
 
 impl<D: DescriptorDevice> Drop for Unfilled<'_, D> {
@@ -670,9 +670,9 @@ impl<D: DescriptorDevice> Drop for Unfilled<'_, D> {
 /// The largest page, and the largest run.
 const LARGEST_PAGE: u32 = 1 << 24;
 
-impl<D: DescriptorDevice> fmt::Debug for StagingHeap<D> {
+impl<D: DescriptorDevice> fmt::Debug for CpuDescriptorHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StagingHeap")
+        f.debug_struct("CpuDescriptorHeap")
             .field("kind", &self.kind)
             .field("statistics", &self.statistics())
             .finish_non_exhaustive()

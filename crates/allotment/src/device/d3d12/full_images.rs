@@ -11,9 +11,9 @@ use windows::Win32::Graphics::Dxgi::Common::{
 
 use super::copies::{Recording, transition};
 use super::{Device, ResourceInfo};
-use crate::device::{DeviceError, WholeImageCopy};
+use crate::device::{DeviceError, FullImageCopy};
 
-type Copy<'a> = WholeImageCopy<'a, Device>;
+type Copy<'a> = FullImageCopy<'a, Device>;
 
 const COMMON: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COMMON;
 const READ: D3D12_RESOURCE_STATES = D3D12_RESOURCE_STATE_COPY_SOURCE;

@@ -7,8 +7,10 @@ use super::descriptors::{Found, InReading};
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::queues::Task;
-use super::{Complaints, HostBuffer, HostDescriptorHeap, HostDevice, InUse, Named, ResourceRange};
-use crate::device::{DeviceError, HeapUse, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue};
+use super::{Complaints, HostDescriptorHeap, InUse, Named, ResourceRange, SimulatedBuffer, SimulatedGpu};
+use crate::device::{
+    DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue,
+};
 
 /// Reads through descriptors, one after the other.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +18,13 @@ pub struct HostRead<'a> {
     /// A shader-visible heap.
     pub heap: &'a HostDescriptorHeap,
     /// Numbers of 32 bits, one a read: the index of a descriptor in the heap.
-    pub indices: &'a HostBuffer,
+    pub indices: &'a SimulatedBuffer,
     /// The first byte of the first index.
     pub indices_offset: u64,
     /// How many there are.
     pub count: u32,
     /// Four bytes of what each descriptor names go here, in the order of the indices.
-    pub to: &'a HostBuffer,
+    pub to: &'a SimulatedBuffer,
     /// The first byte that is written.
     pub to_offset: u64,
 }
@@ -51,7 +53,7 @@ impl DescriptorRead {
             let index = u32::from_ne_bytes(index);
             let bytes = read(self.heap.slots().find(index), names).unwrap_or_else(|wrong| {
                 complaints.add(format!("read: descriptor {index} of {:?} {wrong}", self.heap.slots().desc));
-                HostDevice::NOT_READ.to_ne_bytes()
+                SimulatedGpu::NOT_READ.to_ne_bytes()
             });
             self.to.memory.write(self.to_offset + i, &bytes);
         }
@@ -88,7 +90,7 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
     }
 }
 
-impl HostDevice {
+impl SimulatedGpu {
     /// What [`submit_reads`](Self::submit_reads) writes where it could not read.
     pub const NOT_READ: u32 = 0xDEAD_DEAD;
 
@@ -142,7 +144,7 @@ fn read_complaint(read: &HostRead<'_>) -> Option<&'static str> {
         offset.checked_add(4 * u64::from(read.count)).is_some_and(|end| end <= range.size)
     };
     let any = |is: fn(&ResourceRange) -> bool| is(indices) || is(to);
-    if matches!(read.heap.slots.desc.usage, HeapUse::Staging(_)) {
+    if matches!(read.heap.slots.desc.usage, DescriptorHeapVisibility::CpuOnly(_)) {
         Some("reads a heap that shaders do not see")
     } else if read.heap.slots.is_gone() || any(|range| range.users.gone.load(Relaxed)) {
         Some("uses what was destroyed")
@@ -164,22 +166,22 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::device::host::{HostMemory, Profile};
+    use crate::device::simulated::{Profile, SimulatedMemory};
     use crate::device::{
         BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, Device, MemoryDesc, MemoryTypeIndex,
-        SamplerDesc, ShaderKind,
+        SamplerDesc, ShaderVisibleHeapType,
     };
 
     struct Rig {
-        device: HostDevice,
-        memory: HostMemory,
+        device: SimulatedGpu,
+        memory: SimulatedMemory,
         /// The indices 0 to 7, at byte 0; what is named, at byte 256; results, at byte 512.
-        buffer: HostBuffer,
+        buffer: SimulatedBuffer,
     }
 
     impl Rig {
         fn new() -> Self {
-            let device = HostDevice::new(Profile::named("lavapipe").unwrap());
+            let device = SimulatedGpu::new(Profile::named("lavapipe").unwrap());
             let memory = device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
             // SAFETY: the memory is live and large enough.
             let buffer = unsafe { device.create_buffer(&BufferDesc::new(4096), memory, 0) }.unwrap();
@@ -191,8 +193,9 @@ mod tests {
             Self { device, memory, buffer }
         }
 
-        fn heap(&self, kind: ShaderKind) -> HostDescriptorHeap {
-            let desc = DescriptorHeapDesc { usage: HeapUse::ShaderVisible(kind), capacity: 4 };
+        fn heap(&self, kind: ShaderVisibleHeapType) -> HostDescriptorHeap {
+            let desc =
+                DescriptorHeapDesc { usage: DescriptorHeapVisibility::ShaderVisible(kind), capacity: 4 };
             // SAFETY: the device has no buffers for heaps.
             unsafe { self.device.create_descriptor_heap(&desc, None) }.unwrap()
         }
@@ -228,7 +231,7 @@ mod tests {
     #[test]
     fn descriptors_are_looked_at_when_the_work_runs() {
         let rig = Rig::new();
-        let heap = rig.heap(ShaderKind::Resource);
+        let heap = rig.heap(ShaderVisibleHeapType::Resource);
         rig.write(&heap, 0, 0);
         rig.device.pause_queues();
         let point = rig.submit(&heap);
@@ -238,9 +241,9 @@ mod tests {
         // SAFETY: as above.
         unsafe { rig.device.poison_descriptors(&heap, 2..3) };
         rig.device.resume_queues();
-        let missing = HostDevice::NOT_READ;
+        let missing = SimulatedGpu::NOT_READ;
         assert_eq!(rig.results(point), [107, 0, missing, missing, missing]);
-        let complaints = rig.device.complaints();
+        let complaints = rig.device.validation_errors();
         assert_eq!(complaints.len(), 3, "poison, never written, beyond the heap: {complaints:?}");
         assert!(complaints.iter().all(|complaint| complaint.starts_with("read: ")));
     }
@@ -248,7 +251,7 @@ mod tests {
     #[test]
     fn samplers_are_told_apart() {
         let rig = Rig::new();
-        let heap = rig.heap(ShaderKind::Sampler);
+        let heap = rig.heap(ShaderVisibleHeapType::Sampler);
         let desc = SamplerDesc { max_anisotropy: 4, ..SamplerDesc::default() };
         let sampler = rig.device.create_sampler(&desc).unwrap();
         // SAFETY: the sampler and the heap are of this device.
@@ -257,19 +260,19 @@ mod tests {
         unsafe { rig.device.write_null_descriptors(&heap, 0..4) };
         // SAFETY: as above.
         unsafe { rig.device.write_descriptor(&heap, 1, &written) };
-        let of_nothing = HostDevice::sampler_mark(&SamplerDesc::default());
+        let of_nothing = SimulatedGpu::sampler_mark(&SamplerDesc::default());
         let found = rig.results(rig.submit(&heap));
-        assert_eq!(found[..3], [of_nothing, HostDevice::sampler_mark(&desc), of_nothing]);
+        assert_eq!(found[..3], [of_nothing, SimulatedGpu::sampler_mark(&desc), of_nothing]);
         // SAFETY: no queue reads through it.
         unsafe { rig.device.destroy_sampler(sampler) };
-        assert_eq!(rig.results(rig.submit(&heap))[1], HostDevice::NOT_READ, "it was destroyed");
+        assert_eq!(rig.results(rig.submit(&heap))[1], SimulatedGpu::NOT_READ, "it was destroyed");
     }
 
     #[test]
     fn what_was_destroyed_or_freed_is_not_read() {
         for frees in [false, true] {
             let rig = Rig::new();
-            let heap = rig.heap(ShaderKind::Resource);
+            let heap = rig.heap(ShaderVisibleHeapType::Resource);
             let memory = rig.device.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
             // SAFETY: the memory is live and large enough.
             let other = unsafe { rig.device.create_buffer(&BufferDesc::new(64), memory, 0) }.unwrap();
@@ -287,20 +290,20 @@ mod tests {
                 // SAFETY: the memory is live and large enough.
                 unsafe { rig.device.create_buffer(&BufferDesc::new(64), rig.memory, 0) }.unwrap();
             }
-            assert_eq!(rig.results(rig.submit(&heap))[0], HostDevice::NOT_READ);
+            assert_eq!(rig.results(rig.submit(&heap))[0], SimulatedGpu::NOT_READ);
         }
     }
 
     #[test]
     fn a_heap_that_is_read_is_not_destroyed_in_silence() {
         let rig = Rig::new();
-        let heap = rig.heap(ShaderKind::Resource);
+        let heap = rig.heap(ShaderVisibleHeapType::Resource);
         (0..4).for_each(|at| rig.write(&heap, at, 1));
         rig.device.pause_queues();
         let point = rig.submit(&heap);
         // SAFETY: that a queue uses it is what the device shall say.
         unsafe { rig.device.destroy_descriptor_heap(heap) };
-        assert!(rig.device.complaints()[0].starts_with("destroy_descriptor_heap: "));
+        assert!(rig.device.validation_errors()[0].starts_with("destroy_descriptor_heap: "));
         rig.device.resume_queues();
         assert_eq!(rig.results(point)[..4], [101; 4], "its bytes live as long as they are read");
         assert_eq!(rig.device.usage().descriptor_heaps, 0);

@@ -1,4 +1,4 @@
-//! Which memory type serves an intent, in which order, and why.
+//! Which memory type serves an memory usage, in which order, and why.
 //!
 //! A type is excluded for a reason or has a cost: the sum over what it lacks of the properties preferred
 //! and has of those avoided. Cheaper types come first; equal ones in the device's own order, which
@@ -13,62 +13,63 @@
 //! | 1 | host-coherent | else the caller flushes |
 //!
 //! What queues only read or only write (Direct3D 12's upload and readback heaps) is neither preferred nor
-//! avoided: an intent can live with it or not. One that can pays nothing for it; for the others such a type
-//! is reserved, as protected memory is, since a resource there could not be used as the intent says.
+//! avoided: an memory usage can live with it or not. One that can pays nothing for it; for the others such a type
+//! is reserved, as protected memory is, since a resource there could not be used as the memory usage says.
 
 use core::fmt;
 
-use super::{AllocationDesc, Intent};
+use super::{AllocationDesc, MemoryUsage};
 use crate::device::{
-    DeviceProperties, HeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask, Requirements,
+    DeviceProperties, MemoryHeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask, Requirements,
 };
 
 /// What was thought of one memory type for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct MemoryTypeCandidate {
     /// The memory type.
     pub memory_type: MemoryTypeIndex,
     /// The heap that it takes from.
-    pub heap: HeapIndex,
+    pub heap: MemoryHeapIndex,
     /// What it can do.
     pub properties: P,
     /// What was thought of it.
-    pub verdict: Verdict,
+    pub verdict: Suitability,
 }
 
 /// Why a memory type is tried early, late, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
-    /// It is tried; the smaller the cost, the earlier.
-    Suits {
-        /// The sum of the weights of what is missing and unwanted.
+pub enum Suitability {
+    /// The allocator tries this type; the smaller the cost, the earlier.
+    Suitable {
+        /// The sum of the weights of `missing` and `unwanted`.
         cost: u32,
-        /// Preferred properties that it lacks.
+        /// Preferred properties that the type lacks.
         missing: P,
-        /// Avoided properties that it has.
+        /// Avoided properties that the type has.
         unwanted: P,
     },
-    /// The resource cannot stand there.
+    /// The resource's memory type bits do not allow this type.
     NotAllowed,
-    /// It lacks what is required.
+    /// The type lacks these required properties.
     Lacks(P),
-    /// It has what must be asked for by name: lazily allocated, protected or device-coherent memory; memory
-    /// that queues only read or only write, where the intent has them do both.
+    /// The type has properties that a request must require by name: lazily allocated, protected or
+    /// device-coherent memory; memory that queues only read or only write, where the memory usage has them do
+    /// both.
     Reserved(P),
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for MemoryTypeCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "type {} ({}; heap {}): {}", self.memory_type, self.properties, self.heap, self.verdict)
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Suitability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Suits { cost: 0, .. } => f.write_str("exactly what is wanted"),
-            Self::Suits { cost, missing, unwanted } => {
+            Self::Suitable { cost: 0, .. } => f.write_str("suitable"),
+            Self::Suitable { cost, missing, unwanted } => {
                 write!(f, "will do, at cost {cost}")?;
                 if !missing.is_empty() {
                     write!(f, ", is not {missing}")?;
@@ -96,10 +97,10 @@ const WEIGHTS: [(P, u32); 5] = [
 /// What queues cannot do. Whoever names one of these allows it; a type without it lacks nothing.
 const ONE_WAY: P = P::DEVICE_READ_ONLY.union(P::DEVICE_WRITE_ONLY);
 
-/// Never chosen unless named, or tolerated by the intent.
+/// Never chosen unless named, or tolerated by the memory usage.
 const RESERVED: P = P::LAZILY_ALLOCATED.union(P::PROTECTED).union(P::DEVICE_COHERENT).union(ONE_WAY);
 
-/// What an intent requires, prefers and avoids, and which reserved properties it can live with.
+/// What an memory usage requires, prefers and avoids, and which reserved properties it can live with.
 struct Wish {
     required: P,
     preferred: P,
@@ -110,23 +111,23 @@ struct Wish {
 impl Wish {
     fn of(desc: &AllocationDesc) -> Self {
         let none = P::empty();
-        let (required, preferred, avoided) = match desc.intent {
+        let (required, preferred, avoided) = match desc.memory_usage {
             // Mappable device memory is scarce on many machines, so it is left to those who map it.
-            Intent::Device => (none, P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED),
-            Intent::Upload => (P::HOST_VISIBLE, P::HOST_COHERENT, P::DEVICE_LOCAL | P::HOST_CACHED),
-            Intent::Readback => (P::HOST_VISIBLE, P::HOST_CACHED | P::HOST_COHERENT, P::DEVICE_LOCAL),
+            MemoryUsage::GpuOnly => (none, P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED),
+            MemoryUsage::Upload => (P::HOST_VISIBLE, P::HOST_COHERENT, P::DEVICE_LOCAL | P::HOST_CACHED),
+            MemoryUsage::Readback => (P::HOST_VISIBLE, P::HOST_CACHED | P::HOST_COHERENT, P::DEVICE_LOCAL),
             // To write directly, through a cache if need be, beats staging.
-            Intent::DeviceHostWrite => (none, P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT, none),
-            Intent::TransientAttachment => {
+            MemoryUsage::DeviceUpload => (none, P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT, none),
+            MemoryUsage::Transient => {
                 (none, P::LAZILY_ALLOCATED | P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED)
             }
         };
-        let one_way = match desc.intent {
+        let one_way = match desc.memory_usage {
             // The CPU writes what the device only reads.
-            Intent::Upload | Intent::DeviceHostWrite => P::DEVICE_READ_ONLY,
-            Intent::Readback => P::DEVICE_WRITE_ONLY,
+            MemoryUsage::Upload | MemoryUsage::DeviceUpload => P::DEVICE_READ_ONLY,
+            MemoryUsage::Readback => P::DEVICE_WRITE_ONLY,
             // Either is filled by copies and read by the device.
-            Intent::Device | Intent::TransientAttachment => none,
+            MemoryUsage::GpuOnly | MemoryUsage::Transient => none,
         };
         let named = (preferred | desc.preferred) - desc.avoided;
         Self {
@@ -148,23 +149,23 @@ pub(super) fn judge(
     properties: &DeviceProperties,
     desc: &AllocationDesc,
     usable: MemoryTypeMask,
-) -> impl Iterator<Item = Choice> {
+) -> impl Iterator<Item = MemoryTypeCandidate> {
     let wish = Wish::of(desc);
     let allowed = MemoryTypeMask(desc.requirements.memory_types.0 & usable.0);
     properties.indexed_types().map(move |(index, memory_type)| {
         let has = memory_type.properties;
         let reserved = (has & RESERVED) - wish.tolerated;
         let verdict = if !allowed.contains(index) {
-            Verdict::NotAllowed
+            Suitability::NotAllowed
         } else if !has.contains(wish.required) {
-            Verdict::Lacks(wish.required - has)
+            Suitability::Lacks(wish.required - has)
         } else if !reserved.is_empty() {
-            Verdict::Reserved(reserved)
+            Suitability::Reserved(reserved)
         } else {
             let (missing, unwanted) = (wish.preferred - has, wish.avoided & has);
-            Verdict::Suits { cost: weigh(missing) + weigh(unwanted), missing, unwanted }
+            Suitability::Suitable { cost: weigh(missing) + weigh(unwanted), missing, unwanted }
         };
-        Choice { memory_type: index, heap: memory_type.heap, properties: has, verdict }
+        MemoryTypeCandidate { memory_type: index, heap: memory_type.heap, properties: has, verdict }
     })
 }
 
@@ -181,7 +182,7 @@ impl Ranking {
         let mut ranked = [(0, MemoryTypeIndex(0)); 32];
         let mut count = 0;
         for choice in judge(properties, desc, usable) {
-            if let Verdict::Suits { cost, .. } = choice.verdict {
+            if let Suitability::Suitable { cost, .. } = choice.verdict {
                 ranked[count] = (cost, choice.memory_type);
                 count += 1;
             }
@@ -191,13 +192,14 @@ impl Ranking {
         Self { types: ranked.map(|(_, memory_type)| memory_type), count: count as u8 }
     }
 
-    /// For each intent, in the order of [`Intent::ALL`], what suits requests that wish for nothing beside.
+    /// For each memory usage, in the order of [`MemoryUsage::ALL`], what suits requests that wish for nothing beside.
     pub(super) fn of_intents(
         properties: &DeviceProperties,
         usable: MemoryTypeMask,
-    ) -> [Self; Intent::ALL.len()] {
+    ) -> [Self; MemoryUsage::ALL.len()] {
         let anywhere = Requirements::new(1);
-        Intent::ALL.map(|intent| Self::new(properties, &AllocationDesc::new(anywhere, intent), usable))
+        MemoryUsage::ALL
+            .map(|memory_usage| Self::new(properties, &AllocationDesc::new(anywhere, memory_usage), usable))
     }
 
     /// The types that the resource may stand in.

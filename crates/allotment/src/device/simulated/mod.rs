@@ -7,16 +7,16 @@
 //!
 //! It also watches its user, as a validation layer does: what a real driver would have no word for
 //! (memory freed while a queue still uses it, a flush off the atom, a double map, a copy the wrong way) is
-//! written down and read by [`HostDevice::complaints`].
+//! written down and read by [`SimulatedGpu::complaints`].
 //!
 //! Where memory is not host-coherent, CPU and queues see different bytes until someone flushes or
 //! invalidates, so a forgotten flush is seen as wrong bytes.
 //!
 //! ```
-//! use allotment::device::host::{HostDevice, Profile};
+//! use allotment::device::simulated::{SimulatedGpu, Profile};
 //! use allotment::device::{Device, DeviceError, MemoryDesc, MemoryTypeIndex};
 //!
-//! let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+//! let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 //! device.fail_call(1, DeviceError::OutOfDeviceMemory);
 //! let wanted = MemoryDesc::new(MemoryTypeIndex(0), 4096);
 //! assert_eq!(device.allocate_memory(&wanted), Err(DeviceError::OutOfDeviceMemory));
@@ -42,15 +42,15 @@ use std::sync::{Arc, Mutex};
 
 use super::{
     BufferDesc, DedicatedNeed, DescriptionError, DescriptionLimit, Device, DeviceError, DeviceProperties,
-    HeapBudget, HeapIndex, ImageDesc, MemoryDesc, MemoryProperties, Priority, PrioritySupport, QueueIndex,
-    Requirements, ResourceKind, Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage,
+    ImageDesc, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryProperties, Priority, PrioritySupport,
+    QueueIndex, Requirements, ResourceKind, Submission, Tiling, TimelinePoint, TimelineValue, TransferUsage,
 };
 use crate::sync::locked;
 
 pub use descriptors::{HostDescriptor, HostDescriptorHeap, HostImageUse, HostSampler};
 use faults::Faults;
 use images::Shape;
-pub use memory::HostMemory;
+pub use memory::SimulatedMemory;
 use memory::{Memories, MemoryObject};
 use names::{Name, Named, Names};
 pub use profile::Profile;
@@ -59,7 +59,7 @@ pub use reads::HostRead;
 
 /// The simulated device. A clone is the same device.
 #[derive(Clone, Debug)]
-pub struct HostDevice {
+pub struct SimulatedGpu {
     shared: Arc<Shared>,
 }
 
@@ -68,7 +68,7 @@ struct Shared {
     properties: DeviceProperties,
     profile: Profile,
     memories: Memories,
-    /// What [`HostDevice::set_budget`] said, by heap.
+    /// What [`SimulatedGpu::set_budget`] said, by heap.
     budgets: Mutex<Vec<u64>>,
     faults: Faults,
     queues: Queues,
@@ -92,7 +92,7 @@ impl Complaints {
 
 /// A buffer of the simulated device.
 #[derive(Clone, Debug)]
-pub struct HostBuffer {
+pub struct SimulatedBuffer {
     range: ResourceRange,
     /// What it was made for.
     copies: TransferUsage,
@@ -100,12 +100,12 @@ pub struct HostBuffer {
 
 /// An image of the simulated device.
 #[derive(Clone, Debug)]
-pub struct HostImage {
+pub struct SimulatedImage {
     range: ResourceRange,
     shape: Shape,
 }
 
-impl HostBuffer {
+impl SimulatedBuffer {
     /// Says what is wrong with a copy that uses the buffer so, where something is.
     fn complaint(&self, copy: TransferUsage) -> Option<&'static str> {
         (!self.copies.contains(copy)).then_some("is of a buffer that was not made to be copied that way")
@@ -184,7 +184,7 @@ pub struct HostUsage {
     pub descriptor_copies: u64,
 }
 
-impl HostDevice {
+impl SimulatedGpu {
     /// A device as `profile` describes it. Starts its queues' threads when they are first used.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
@@ -247,13 +247,13 @@ impl HostDevice {
     /// The residency priority that the device was told last of live memory; `None` of memory that is not live. Nothing
     /// is moved out here, so it is only noted.
     #[must_use]
-    pub fn priority_of(&self, memory: HostMemory) -> Option<Priority> {
+    pub fn priority_of(&self, memory: SimulatedMemory) -> Option<Priority> {
         self.shared.memories.get(memory).map(|object| object.priority())
     }
 
     /// What a validation layer would have said so far; nothing, if all is well.
     #[must_use]
-    pub fn complaints(&self) -> Vec<String> {
+    pub fn validation_errors(&self) -> Vec<String> {
         locked(&self.shared.complaints.0).clone()
     }
 
@@ -275,19 +275,19 @@ impl HostDevice {
 
     /// Ends what [`fail_call`](Self::fail_call) and [`fail_from`](Self::fail_from) began. A lost device
     /// stays lost.
-    pub fn heal(&self) {
-        self.shared.faults.heal();
+    pub fn clear_faults(&self) {
+        self.shared.faults.clear_faults();
     }
 
     /// Loses the device: every call that can fail answers [`DeviceError::Lost`] from now on, and what was
     /// submitted never completes.
-    pub fn lose(&self) {
-        self.shared.faults.lose();
-        self.shared.queues.lose();
+    pub fn lose_device(&self) {
+        self.shared.faults.lose_device();
+        self.shared.queues.lose_device();
     }
 
     /// Sets the budget that the device reports of a heap. Unless set, it is nine tenths of the heap.
-    pub fn set_budget(&self, heap: HeapIndex, bytes: u64) {
+    pub fn set_budget(&self, heap: MemoryHeapIndex, bytes: u64) {
         if let Some(budget) = locked(&self.shared.budgets).get_mut(heap.get()) {
             *budget = bytes;
         }
@@ -340,20 +340,25 @@ impl HostDevice {
     fn buffer_at(
         &self,
         desc: &BufferDesc,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
-    ) -> Result<HostBuffer, DeviceError> {
+    ) -> Result<SimulatedBuffer, DeviceError> {
         let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
         self.shared.memories.count_buffer(1);
-        Ok(HostBuffer { range, copies: self.buffer_transfer_usage(desc) })
+        Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
     }
 
-    fn image_at(&self, desc: &ImageDesc, memory: HostMemory, offset: u64) -> Result<HostImage, DeviceError> {
+    fn image_at(
+        &self,
+        desc: &ImageDesc,
+        memory: SimulatedMemory,
+        offset: u64,
+    ) -> Result<SimulatedImage, DeviceError> {
         let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
         let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
         let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
         self.shared.memories.count_image(1);
-        Ok(HostImage { range, shape })
+        Ok(SimulatedImage { range, shape })
     }
 
     /// Checks that a resource of `size` bytes may stand at a place.
@@ -363,7 +368,7 @@ impl HostDevice {
         what: &impl Debug,
         size: u64,
         needs: &Requirements,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
     ) -> Result<ResourceRange, DeviceError> {
         self.shared.faults.check()?;
@@ -402,8 +407,8 @@ impl HostDevice {
         &self,
         needs: &Requirements,
         memory: &MemoryDesc<'_, ()>,
-        make: impl FnOnce(HostMemory) -> Result<R, DeviceError>,
-    ) -> Result<(HostMemory, R), DeviceError> {
+        make: impl FnOnce(SimulatedMemory) -> Result<R, DeviceError>,
+    ) -> Result<(SimulatedMemory, R), DeviceError> {
         let memory = self.allocate_memory(&MemoryDesc { size: needs.size, ..*memory })?;
         match make(memory) {
             Ok(resource) => Ok((memory, resource)),
@@ -415,7 +420,7 @@ impl HostDevice {
         }
     }
 
-    fn object(&self, memory: HostMemory, call: &str) -> Result<Arc<MemoryObject>, DeviceError> {
+    fn object(&self, memory: SimulatedMemory, call: &str) -> Result<Arc<MemoryObject>, DeviceError> {
         self.shared.memories.get(memory).ok_or_else(|| {
             self.complain(format!("{call}: {memory:?} is not live"));
             DeviceError::Unsupported
@@ -468,7 +473,7 @@ impl HostDevice {
 
 /// Whether a resource of this usage requires memory of its own.
 fn dedicated_need(usage: u64) -> DedicatedNeed {
-    if usage & HostDevice::REQUIRES_DEDICATED == 0 { DedicatedNeed::None } else { DedicatedNeed::Required }
+    if usage & SimulatedGpu::REQUIRES_DEDICATED == 0 { DedicatedNeed::None } else { DedicatedNeed::Required }
 }
 
 fn kind_of(desc: &ImageDesc) -> ResourceKind {
@@ -480,10 +485,10 @@ fn kind_of(desc: &ImageDesc) -> ResourceKind {
 
 // SAFETY: memory is a live heap allocation until it is freed, its handle is unique by its generation,
 // mapped addresses point at all of it, and the properties are never written.
-unsafe impl Device for HostDevice {
-    type Memory = HostMemory;
-    type Buffer = HostBuffer;
-    type Image = HostImage;
+unsafe impl Device for SimulatedGpu {
+    type Memory = SimulatedMemory;
+    type Buffer = SimulatedBuffer;
+    type Image = SimulatedImage;
     type BufferInfo<'a> = BufferDesc;
     type ImageInfo<'a> = ImageDesc;
     type MemoryOptions = ();
@@ -498,12 +503,12 @@ unsafe impl Device for HostDevice {
         Arc::as_ptr(&self.shared).addr() as u64
     }
 
-    fn heap_budget(&self, heap: HeapIndex) -> HeapBudget {
+    fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
         let budget = locked(&self.shared.budgets).get(heap.get()).copied().unwrap_or(0);
-        HeapBudget { usage: self.shared.memories.heap_usage(heap), budget }
+        MemoryHeapBudget { usage: self.shared.memories.heap_usage(heap), budget }
     }
 
-    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<HostMemory, DeviceError> {
+    fn allocate_memory(&self, desc: &MemoryDesc<'_, ()>) -> Result<SimulatedMemory, DeviceError> {
         self.shared.memories.count_allocate_call();
         self.shared.faults.check()?;
         let memory = self.shared.memories.allocate(&self.shared.properties, desc.memory_type, desc.size)?;
@@ -517,7 +522,11 @@ unsafe impl Device for HostDevice {
         self.shared.profile.priorities
     }
 
-    unsafe fn set_memory_priority(&self, memory: HostMemory, priority: Priority) -> Result<(), DeviceError> {
+    unsafe fn set_memory_priority(
+        &self,
+        memory: SimulatedMemory,
+        priority: Priority,
+    ) -> Result<(), DeviceError> {
         let object = self.object(memory, "set_memory_priority")?;
         if self.priority_support() != PrioritySupport::AnyTime {
             return Err(DeviceError::Unsupported);
@@ -526,7 +535,7 @@ unsafe impl Device for HostDevice {
         Ok(())
     }
 
-    unsafe fn free_memory(&self, memory: HostMemory) {
+    unsafe fn free_memory(&self, memory: SimulatedMemory) {
         if let Some(object) = self.shared.memories.free(memory) {
             if self.shared.queues.uses(&object) {
                 self.complain(format!("free: {memory:?} is still used by a queue"));
@@ -536,7 +545,7 @@ unsafe impl Device for HostDevice {
         }
     }
 
-    unsafe fn map_memory(&self, memory: HostMemory) -> Result<NonNull<u8>, DeviceError> {
+    unsafe fn map_memory(&self, memory: SimulatedMemory) -> Result<NonNull<u8>, DeviceError> {
         self.shared.memories.count_map_call();
         self.shared.faults.check()?;
         let object = self.object(memory, "map")?;
@@ -550,7 +559,7 @@ unsafe impl Device for HostDevice {
         Ok(object.host_view())
     }
 
-    unsafe fn unmap_memory(&self, memory: HostMemory) {
+    unsafe fn unmap_memory(&self, memory: SimulatedMemory) {
         if let Ok(object) = self.object(memory, "unmap") {
             if !object.set_mapped(false) {
                 self.complain(format!("unmap: {memory:?} is not mapped"));
@@ -558,7 +567,7 @@ unsafe impl Device for HostDevice {
         }
     }
 
-    unsafe fn flush_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+    unsafe fn flush_memory(&self, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, "flush")?;
         self.check_atoms(&object, &range, "flush");
@@ -566,7 +575,11 @@ unsafe impl Device for HostDevice {
         Ok(())
     }
 
-    unsafe fn invalidate_memory(&self, memory: HostMemory, range: Range<u64>) -> Result<(), DeviceError> {
+    unsafe fn invalidate_memory(
+        &self,
+        memory: SimulatedMemory,
+        range: Range<u64>,
+    ) -> Result<(), DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, "invalidate")?;
         self.check_atoms(&object, &range, "invalidate");
@@ -600,9 +613,9 @@ unsafe impl Device for HostDevice {
     unsafe fn create_buffer(
         &self,
         desc: &BufferDesc,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
-    ) -> Result<HostBuffer, DeviceError> {
+    ) -> Result<SimulatedBuffer, DeviceError> {
         self.check_shared("create_buffer", desc, &self.needs(desc))?;
         self.buffer_at(desc, memory, offset)
     }
@@ -611,12 +624,12 @@ unsafe impl Device for HostDevice {
         &self,
         desc: &BufferDesc,
         memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(HostMemory, HostBuffer), DeviceError> {
+    ) -> Result<(SimulatedMemory, SimulatedBuffer), DeviceError> {
         let needs = self.buffer_requirements(desc)?;
         self.dedicated(&needs, memory, |memory| self.buffer_at(desc, memory, 0))
     }
 
-    unsafe fn destroy_buffer(&self, buffer: HostBuffer) {
+    unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
         self.leave("destroy_buffer", buffer.range);
         self.shared.memories.count_buffer(-1);
     }
@@ -630,9 +643,9 @@ unsafe impl Device for HostDevice {
     unsafe fn create_image(
         &self,
         desc: &ImageDesc,
-        memory: HostMemory,
+        memory: SimulatedMemory,
         offset: u64,
-    ) -> Result<HostImage, DeviceError> {
+    ) -> Result<SimulatedImage, DeviceError> {
         let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
         self.check_shared("create_image", desc, &needs)?;
         self.image_at(desc, memory, offset)
@@ -642,12 +655,12 @@ unsafe impl Device for HostDevice {
         &self,
         desc: &ImageDesc,
         memory: &MemoryDesc<'_, ()>,
-    ) -> Result<(HostMemory, HostImage), DeviceError> {
+    ) -> Result<(SimulatedMemory, SimulatedImage), DeviceError> {
         let needs = self.image_requirements(desc)?;
         self.dedicated(&needs, memory, |memory| self.image_at(desc, memory, 0))
     }
 
-    unsafe fn destroy_image(&self, image: HostImage) {
+    unsafe fn destroy_image(&self, image: SimulatedImage) {
         self.leave("destroy_image", image.range);
         self.shared.memories.count_image(-1);
     }
@@ -681,7 +694,7 @@ unsafe impl Device for HostDevice {
             self.checked(copy, wrong, || images::rows(copy))
         });
         let kind = self.shared.properties.queues.get(usize::from(queue.0)).map(|queue| queue.kind);
-        let whole_images = submission.whole_images.iter().enumerate().map(|(at, copy)| {
+        let full_images = submission.full_images.iter().enumerate().map(|(at, copy)| {
             let gone = destroyed([&copy.from.range, &copy.to.range]);
             let wrong = images::whole_complaint(kind, submission, at).or(gone);
             self.checked(copy, wrong, || images::all_bytes(copy))
@@ -698,7 +711,7 @@ unsafe impl Device for HostDevice {
             };
             self.checked(copy, wrong, host_copy)
         });
-        let tasks = image_copies.chain(whole_images).chain(copies);
+        let tasks = image_copies.chain(full_images).chain(copies);
         self.shared.queues.submit(queue, submission.waits, tasks)
     }
 

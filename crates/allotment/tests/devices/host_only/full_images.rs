@@ -43,13 +43,13 @@ fn whole<'a>(
 
 /// The last of these copies is refused with one complaint, and nothing is submitted.
 #[track_caller]
-fn assert_refused(gpu: &HostGpu, whole_images: &[WholeCopy<'_, HostFixture>], why: &str) {
+fn assert_refused(gpu: &HostGpu, full_images: &[WholeCopy<'_, HostFixture>], why: &str) {
     let before = (gpu.device().submitted(FIRST), gpu.fixture().complaints_about("submit: "));
-    let work = Submission { whole_images, ..Submission::default() };
+    let work = Submission { full_images, ..Submission::default() };
     assert_eq!(gpu.try_submit_all(FIRST, &work), Err(DeviceError::Unsupported), "{why}");
     let after = (gpu.device().submitted(FIRST), gpu.fixture().complaints_about("submit: "));
     assert_eq!(after, (before.0, before.1 + 1));
-    let complaints = gpu.device().complaints();
+    let complaints = gpu.device().validation_errors();
     assert!(complaints.last().unwrap().contains(why), "{complaints:#?}");
 }
 
@@ -112,11 +112,11 @@ fn an_image_is_in_one_copy_of_a_submission(gpu: &HostGpu) {
             before: (),
             after: (),
         };
-        let (image_copies, whole_images) = ([in_part], [first]);
+        let (image_copies, full_images) = ([in_part], [first]);
         let work =
-            Submission { image_copies: &image_copies, whole_images: &whole_images, ..Submission::default() };
+            Submission { image_copies: &image_copies, full_images: &full_images, ..Submission::default() };
         assert_eq!(gpu.try_submit_all(FIRST, &work), Err(DeviceError::Unsupported));
-        let complaints = gpu.device().complaints();
+        let complaints = gpu.device().validation_errors();
         assert!(complaints.last().unwrap().contains("in part too"), "{complaints:#?}");
     }
     gpu.wait(gpu.submit_whole(FIRST, &[], &[first, whole(&c, &d, &of)]));

@@ -11,9 +11,9 @@ use ash::vk;
 
 use super::Device;
 use super::copies::{NOWHERE, Recording, WRITES, accesses};
-use crate::device::{DeviceError, QueueKind, WholeImageCopy};
+use crate::device::{DeviceError, FullImageCopy, QueueKind};
 
-type Copy<'a> = WholeImageCopy<'a, Device>;
+type Copy<'a> = FullImageCopy<'a, Device>;
 
 const READ: vk::ImageLayout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
 const WRITTEN: vk::ImageLayout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::device::{
-    CopyDirection, ImageCopy, ImageDesc, QueueKind, Submission, TexelBlock, TransferUsage, WholeImageCopy,
+    CopyDirection, FullImageCopy, ImageCopy, ImageDesc, QueueKind, Submission, TexelBlock, TransferUsage,
 };
 
 use super::queues::{HostCopy, Steps};
-use super::{HostDevice, HostImage, InUse};
+use super::{InUse, SimulatedGpu, SimulatedImage};
 
 /// The sizes of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Shape {
     }
 
     /// Says what is wrong with a box of texels of the image, where something is.
-    fn complaint(&self, copy: &ImageCopy<'_, HostDevice>) -> Option<&'static str> {
+    fn complaint(&self, copy: &ImageCopy<'_, SimulatedGpu>) -> Option<&'static str> {
         if copy.mip_level >= self.mip_levels || copy.array_layer >= self.array_layers {
             return Some("is of no subresource that the image has");
         }
@@ -79,7 +79,7 @@ impl Shape {
     }
 }
 
-impl HostDevice {
+impl SimulatedGpu {
     /// Says what is wrong with a copy whose box has no texels or some, where something is.
     pub(super) fn image_complaint(&self, copy: &ImageCopy<'_, Self>) -> Option<&'static str> {
         let complaint = copy.image.shape.complaint(copy);
@@ -115,7 +115,7 @@ impl HostDevice {
 }
 
 /// The bytes to move for a copy that nothing is wrong with.
-pub(super) fn rows(copy: &ImageCopy<'_, HostDevice>) -> HostCopy {
+pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> HostCopy {
     let (buffer, image, shape) = (&copy.buffer.range, &copy.image.range, copy.image.shape);
     let [width, height, depth] = copy.extent.map(u64::from);
     let [x, y, z] = copy.origin.map(u64::from);
@@ -146,10 +146,10 @@ pub(super) fn rows(copy: &ImageCopy<'_, HostDevice>) -> HostCopy {
 /// Says what is wrong with the copy of a whole image that is at a place of a submission, where something is.
 pub(super) fn whole_complaint(
     kind: Option<QueueKind>,
-    submission: &Submission<'_, HostDevice>,
+    submission: &Submission<'_, SimulatedGpu>,
     at: usize,
 ) -> Option<&'static str> {
-    let WholeImageCopy { from, to, info, .. } = submission.whole_images[at];
+    let FullImageCopy { from, to, info, .. } = submission.full_images[at];
     let shape = Some(from.shape);
     if shape != Some(to.shape) || shape != Shape::of(info) {
         return Some("is of images that were made differently, or not as it says");
@@ -157,8 +157,8 @@ pub(super) fn whole_complaint(
     if shape.is_some_and(|shape| shape.samples != 1) && kind != Some(QueueKind::Graphics) {
         return Some("is of several samples a texel, on a queue that is not for graphics");
     }
-    let either = |image: &HostImage| is_same(image, from) || is_same(image, to);
-    let earlier = &submission.whole_images[..at];
+    let either = |image: &SimulatedImage| ptr_eq(image, from) || ptr_eq(image, to);
+    let earlier = &submission.full_images[..at];
     if earlier.iter().any(|copy| either(copy.from) || either(copy.to)) {
         return Some("is of an image that the submission copies already");
     }
@@ -166,12 +166,12 @@ pub(super) fn whole_complaint(
     in_part.then_some("is of an image that the submission copies in part too")
 }
 
-fn is_same(one: &HostImage, other: &HostImage) -> bool {
+fn ptr_eq(one: &SimulatedImage, other: &SimulatedImage) -> bool {
     Arc::ptr_eq(&one.range.users, &other.range.users)
 }
 
 /// The bytes to move for a copy of a whole image that nothing is wrong with.
-pub(super) fn all_bytes(copy: &WholeImageCopy<'_, HostDevice>) -> HostCopy {
+pub(super) fn all_bytes(copy: &FullImageCopy<'_, SimulatedGpu>) -> HostCopy {
     let (from, to) = (&copy.from.range, &copy.to.range);
     HostCopy::of_bytes(from, from.offset, to, to.offset, from.size)
 }

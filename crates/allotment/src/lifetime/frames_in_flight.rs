@@ -4,7 +4,7 @@ use core::num::NonZero;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use super::sync_set::SyncSet;
+use super::timeline_points::TimelinePoints;
 use super::tracker::SubmissionTracker;
 use crate::device::DeviceError;
 
@@ -20,11 +20,11 @@ const USUAL: usize = 8;
 /// ```
 /// use core::{num::NonZero, time::Duration};
 /// use allotment::device::QueueIndex;
-/// use allotment::lifetime::{FramePacer, ManualTimelines, SubmissionTracker};
+/// use allotment::lifetime::{FramesInFlight, ManualTimelines, SubmissionTracker};
 ///
 /// let timelines = ManualTimelines::new(1);
 /// let tracker = SubmissionTracker::new(timelines.clone())?;
-/// let mut pacer = FramePacer::new(&tracker, NonZero::new(2).unwrap());
+/// let mut pacer = FramesInFlight::new(&tracker, NonZero::new(2).unwrap());
 /// for frame in 0..10 {
 ///     pacer.begin(Duration::from_secs(1))?;
 ///     let list = pacer.slot(); // 0, 1, 0, 1, …: what the frame before the last used is free
@@ -35,15 +35,15 @@ const USUAL: usize = 8;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct FramePacer {
+pub struct FramesInFlight {
     tracker: SubmissionTracker,
     most: NonZero<usize>,
     /// What the frames in flight are done with, oldest first.
-    in_flight: VecDeque<SyncSet>,
+    in_flight: VecDeque<TimelinePoints>,
     frame: u64,
 }
 
-impl FramePacer {
+impl FramesInFlight {
     /// At most `most` frames in flight. Room is made for those that there are: a bound that is never met costs nothing.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: NonZero<usize>) -> Self {

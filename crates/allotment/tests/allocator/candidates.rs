@@ -1,12 +1,12 @@
-//! Which memory type each intent gets on each machine, in which order others follow, and why.
+//! Which memory type each memory usage gets on each machine, in which order others follow, and why.
 
 use allotment::device::{DedicatedNeed, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{Dedicated, ShortName, Verdict};
-use allotment::{AllocationDesc, AllocationError, Intent, ResourceKind};
+use allotment::memory::{Dedicated, ShortName, Suitability};
+use allotment::{AllocationDesc, AllocationError, MemoryUsage, ResourceKind};
 
 use crate::rig::{DISCRETE, FINE, MIB, MOBILE, Rig, fixed_pool, profile, wanted};
 
-/// For each machine, the memory types that each intent tries, in [`Intent::ALL`]'s order.
+/// For each machine, the memory types that each memory usage tries, in [`MemoryUsage::ALL`]'s order.
 const ORDERS: [(&str, [&[u8]; 5]); 10] = [
     ("discrete-large-bar", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
     ("discrete-small-bar", [&[0, 3, 1, 2], &[1, 2, 3], &[2, 1, 3], &[3, 0, 1, 2], &[0, 3, 1, 2]]),
@@ -25,16 +25,16 @@ const ORDERS: [(&str, [&[u8]; 5]); 10] = [
 #[test]
 fn each_intent_gets_its_memory_type_on_each_machine_and_falls_back_in_order() {
     for (name, orders) in ORDERS {
-        for (intent, expected) in Intent::ALL.into_iter().zip(orders) {
+        for (memory_usage, expected) in MemoryUsage::ALL.into_iter().zip(orders) {
             let rig = Rig::new(name);
-            let mut desc = wanted(1024, intent);
-            let suits = |verdict| matches!(verdict, Verdict::Suits { .. });
+            let mut desc = wanted(1024, memory_usage);
+            let suits = |verdict| matches!(verdict, Suitability::Suitable { .. });
             let explained: Vec<u8> =
                 rig.explain(&desc).iter().filter(|c| suits(c.verdict)).map(|c| c.memory_type.0).collect();
-            assert_eq!(explained, expected, "{intent} on {name}");
+            assert_eq!(explained, expected, "{memory_usage} on {name}");
             for &best in expected {
                 let allocation = rig.allocate(&desc).unwrap();
-                assert_eq!(rig.type_of(&allocation).0, best, "{intent} on {name}");
+                assert_eq!(rig.type_of(&allocation).0, best, "{memory_usage} on {name}");
                 rig.free(allocation).unwrap();
                 // As if the best type had no room left.
                 desc.requirements.memory_types.0 &= !(1 << best);
@@ -43,21 +43,21 @@ fn each_intent_gets_its_memory_type_on_each_machine_and_falls_back_in_order() {
             let allowed = desc.requirements.memory_types;
             assert_eq!(
                 none,
-                AllocationError::NoMemoryType { allowed, intent, name: ShortName::NONE },
-                "{intent} on {name}"
+                AllocationError::NoMemoryType { allowed, memory_usage, name: ShortName::NONE },
+                "{memory_usage} on {name}"
             );
         }
     }
 }
 
-fn reasons(name: &str, intent: Intent) -> Vec<String> {
-    Rig::new(name).explain(&wanted(1, intent)).iter().map(|choice| choice.to_string()).collect()
+fn reasons(name: &str, memory_usage: MemoryUsage) -> Vec<String> {
+    Rig::new(name).explain(&wanted(1, memory_usage)).iter().map(|choice| choice.to_string()).collect()
 }
 
 #[test]
 fn the_reasons_say_what_is_missing_what_is_unwanted_and_what_must_be_asked_for() {
     assert_eq!(
-        reasons(MOBILE, Intent::Device),
+        reasons(MOBILE, MemoryUsage::GpuOnly),
         [
             "type 0 (device-local, host-visible, host-coherent; heap 0): will do, at cost 2, \
              needlessly host-visible",
@@ -68,12 +68,12 @@ fn the_reasons_say_what_is_missing_what_is_unwanted_and_what_must_be_asked_for()
         ]
     );
     assert_eq!(
-        reasons(MOBILE, Intent::Readback)[0],
+        reasons(MOBILE, MemoryUsage::Readback)[0],
         "type 1 (device-local, host-visible, host-cached; heap 0): will do, at cost 9, is not \
          host-coherent, needlessly device-local"
     );
     assert_eq!(
-        reasons(FINE, Intent::Upload)[3..],
+        reasons(FINE, MemoryUsage::Upload)[3..],
         [
             "type 0 (no properties; heap 0): must be host-visible and is not",
             "type 1 (device-local; heap 1): must be host-visible and is not",
@@ -84,10 +84,10 @@ fn the_reasons_say_what_is_missing_what_is_unwanted_and_what_must_be_asked_for()
 #[test]
 fn a_type_that_the_resource_or_the_allocator_rules_out_is_explained_as_such() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0b0111));
-    let mut desc = wanted(1, Intent::DeviceHostWrite);
+    let mut desc = wanted(1, MemoryUsage::DeviceUpload);
     desc.requirements.memory_types = MemoryTypeMask(0b1110);
     let verdicts: Vec<_> = rig.explain(&desc).iter().map(|c| (c.memory_type.0, c.verdict)).collect();
-    assert!(verdicts[2..].iter().all(|&(_, verdict)| verdict == Verdict::NotAllowed), "{verdicts:?}");
+    assert!(verdicts[2..].iter().all(|&(_, verdict)| verdict == Suitability::NotAllowed), "{verdicts:?}");
     assert_eq!(rig.explain(&desc)[2].verdict.to_string(), "the resource cannot stand there");
     let allocation = rig.allocate(&desc).unwrap();
     assert_eq!(rig.type_of(&allocation), MemoryTypeIndex(1));
@@ -98,7 +98,7 @@ fn a_type_that_the_resource_or_the_allocator_rules_out_is_explained_as_such() {
 fn required_preferred_and_avoided_properties_override_the_intent() {
     let rig = Rig::new(DISCRETE);
     let type_of = |change: fn(&mut AllocationDesc)| {
-        let mut desc = wanted(1024, Intent::Device);
+        let mut desc = wanted(1024, MemoryUsage::GpuOnly);
         change(&mut desc);
         rig.allocate(&desc).map(|allocation| {
             let memory_type = rig.type_of(&allocation).0;
@@ -120,45 +120,45 @@ fn required_preferred_and_avoided_properties_override_the_intent() {
 fn a_refusal_blames_what_rules_all_memory_types_out() {
     let rig = Rig::new("discrete-no-bar");
     let refused = |change: &dyn Fn(&mut AllocationDesc)| {
-        let mut desc = wanted(MIB, Intent::Upload);
+        let mut desc = wanted(MIB, MemoryUsage::Upload);
         change(&mut desc);
         let refused = rig.allocate(&desc).unwrap_err();
         assert_eq!(rig.reserve(&desc, MIB).unwrap_err(), refused);
         refused.to_string()
     };
     let protected = refused(&|desc| desc.required = MemoryProperties::PROTECTED);
-    assert!(protected.contains("is protected") && !protected.contains("intent"), "{protected}");
+    assert!(protected.contains("is protected") && !protected.contains("memory_usage"), "{protected}");
     // There is device-local memory, but none that the CPU can write.
     let local = refused(&|desc| desc.required = MemoryProperties::DEVICE_LOCAL);
-    assert!(local.contains("intent \"upload\""), "{local}");
+    assert!(local.contains("memory usage \"upload\""), "{local}");
     let nowhere = refused(&|desc| desc.requirements.memory_types = MemoryTypeMask(0));
     assert!(nowhere.contains("no memory type that both"), "{nowhere}");
     let device_only = refused(&|desc| desc.requirements.memory_types = MemoryTypeMask(1));
-    assert!(device_only.contains("intent \"upload\""), "{device_only}");
+    assert!(device_only.contains("memory usage \"upload\""), "{device_only}");
 }
 
 #[test]
 fn lazily_allocated_memory_is_for_who_names_it_or_is_a_transient_attachment() {
     let rig = Rig::new(MOBILE);
     let lazy = MemoryTypeIndex(2);
-    let attachment = rig.allocate(&wanted(MIB, Intent::TransientAttachment)).unwrap();
-    let mut desc = wanted(MIB, Intent::Device);
+    let attachment = rig.allocate(&wanted(MIB, MemoryUsage::Transient)).unwrap();
+    let mut desc = wanted(MIB, MemoryUsage::GpuOnly);
     desc.required = MemoryProperties::LAZILY_ALLOCATED;
     let named = rig.allocate(&desc).unwrap();
     assert_eq!((rig.type_of(&attachment), rig.type_of(&named)), (lazy, lazy));
-    let mut desc = wanted(MIB, Intent::Device);
+    let mut desc = wanted(MIB, MemoryUsage::GpuOnly);
     desc.requirements.memory_types = MemoryTypeMask(1 << lazy.0);
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::NoMemoryType { .. })));
     rig.free_all([attachment, named]);
 }
 
 /// The memory types that suit, and what was thought of each. Queues only read type 1, and only write type 2.
-fn on_tier_2(change: impl FnOnce(&mut AllocationDesc), intent: Intent) -> (Vec<u8>, [String; 4]) {
+fn on_tier_2(change: impl FnOnce(&mut AllocationDesc), memory_usage: MemoryUsage) -> (Vec<u8>, [String; 4]) {
     let rig = Rig::new("d3d12-tier-2");
-    let mut desc = wanted(1024, intent);
+    let mut desc = wanted(1024, memory_usage);
     change(&mut desc);
     let choices = rig.explain(&desc);
-    let suits = choices.iter().filter(|choice| matches!(choice.verdict, Verdict::Suits { .. }));
+    let suits = choices.iter().filter(|choice| matches!(choice.verdict, Suitability::Suitable { .. }));
     let verdict = |memory_type| choices.iter().find(|c| c.memory_type.0 == memory_type).unwrap().verdict;
     (suits.map(|choice| choice.memory_type.0).collect(), [0, 1, 2, 3].map(|t| verdict(t).to_string()))
 }
@@ -168,33 +168,33 @@ const ONLY_WRITTEN: &str = "is device-write-only, which must be asked for by nam
 
 #[test]
 fn what_queues_cannot_do_costs_nothing_where_the_intent_can_live_with_it_and_is_a_reason_elsewhere() {
-    let texts = |intent| {
-        let [_, read, written, _] = on_tier_2(|_| {}, intent).1;
+    let texts = |memory_usage| {
+        let [_, read, written, _] = on_tier_2(|_| {}, memory_usage).1;
         [read, written]
     };
-    for intent in [Intent::Device, Intent::TransientAttachment] {
-        assert_eq!(texts(intent), [ONLY_READ, ONLY_WRITTEN], "{intent}");
+    for memory_usage in [MemoryUsage::GpuOnly, MemoryUsage::Transient] {
+        assert_eq!(texts(memory_usage), [ONLY_READ, ONLY_WRITTEN], "{memory_usage}");
     }
     let fits = "exactly what is wanted";
-    assert_eq!(texts(Intent::Upload), [fits, ONLY_WRITTEN]);
-    assert_eq!(texts(Intent::Readback), [ONLY_READ, fits]);
+    assert_eq!(texts(MemoryUsage::Upload), [fits, ONLY_WRITTEN]);
+    assert_eq!(texts(MemoryUsage::Readback), [ONLY_READ, fits]);
     let far = "will do, at cost 8, is not device-local";
-    assert_eq!(texts(Intent::DeviceHostWrite), [far, ONLY_WRITTEN]);
+    assert_eq!(texts(MemoryUsage::DeviceUpload), [far, ONLY_WRITTEN]);
 }
 
 #[test]
 fn memory_that_queues_only_read_or_only_write_is_for_who_names_it() {
     let [read, write] = [MemoryProperties::DEVICE_READ_ONLY, MemoryProperties::DEVICE_WRITE_ONLY];
-    for intent in [Intent::Device, Intent::TransientAttachment] {
-        let (suits, texts) = on_tier_2(|desc| desc.preferred = read, intent);
-        assert_eq!(suits, [0, 3, 1], "{intent}: allowed, and no reason to leave device memory");
+    for memory_usage in [MemoryUsage::GpuOnly, MemoryUsage::Transient] {
+        let (suits, texts) = on_tier_2(|desc| desc.preferred = read, memory_usage);
+        assert_eq!(suits, [0, 3, 1], "{memory_usage}: allowed, and no reason to leave device memory");
         assert_eq!(texts[2], ONLY_WRITTEN);
-        assert_eq!(on_tier_2(|desc| desc.required = read, intent).0, [1]);
-        assert_eq!(on_tier_2(|desc| desc.preferred = write, intent).0, [0, 3, 2]);
-        assert_eq!(on_tier_2(|desc| desc.required = write, intent).0, [2]);
-        assert_eq!(on_tier_2(|desc| desc.preferred = read | write, intent).0, [0, 3, 1, 2]);
+        assert_eq!(on_tier_2(|desc| desc.required = read, memory_usage).0, [1]);
+        assert_eq!(on_tier_2(|desc| desc.preferred = write, memory_usage).0, [0, 3, 2]);
+        assert_eq!(on_tier_2(|desc| desc.required = write, memory_usage).0, [2]);
+        assert_eq!(on_tier_2(|desc| desc.preferred = read | write, memory_usage).0, [0, 3, 1, 2]);
     }
-    let (_, texts) = on_tier_2(|desc| desc.preferred = read, Intent::Device);
+    let (_, texts) = on_tier_2(|desc| desc.preferred = read, MemoryUsage::GpuOnly);
     assert_eq!(texts[1], "will do, at cost 10, is not device-local, needlessly host-visible");
     assert_eq!(texts[3], "will do, at cost 2, needlessly host-visible", "a limit is nothing to lack");
 }
@@ -202,9 +202,9 @@ fn memory_that_queues_only_read_or_only_write_is_for_who_names_it() {
 #[test]
 fn who_avoids_memory_that_queues_only_read_or_only_write_gets_none_of_it() {
     let [read, write] = [MemoryProperties::DEVICE_READ_ONLY, MemoryProperties::DEVICE_WRITE_ONLY];
-    assert_eq!(on_tier_2(|desc| desc.avoided = read, Intent::Upload).0, [3]);
-    assert_eq!(on_tier_2(|desc| desc.avoided = read, Intent::DeviceHostWrite).0, [3, 0]);
-    assert_eq!(on_tier_2(|desc| desc.avoided = write, Intent::Readback).0, [3]);
+    assert_eq!(on_tier_2(|desc| desc.avoided = read, MemoryUsage::Upload).0, [3]);
+    assert_eq!(on_tier_2(|desc| desc.avoided = read, MemoryUsage::DeviceUpload).0, [3, 0]);
+    assert_eq!(on_tier_2(|desc| desc.avoided = write, MemoryUsage::Readback).0, [3]);
 }
 
 #[test]
@@ -212,11 +212,14 @@ fn when_device_memory_is_full_nothing_falls_into_memory_that_queues_only_read_or
     let mut small = profile("d3d12-tier-2");
     small.heaps[0].size = 8 * MIB;
     let rig = Rig::with(small, |_| {});
-    let all = rig.allocate(&wanted(8 * MIB, Intent::Device)).unwrap();
-    for intent in [Intent::Device, Intent::TransientAttachment] {
-        assert!(rig.allocate(&wanted(MIB, intent)).is_err(), "{intent}: and there is room in the other heap");
+    let all = rig.allocate(&wanted(8 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    for memory_usage in [MemoryUsage::GpuOnly, MemoryUsage::Transient] {
+        assert!(
+            rig.allocate(&wanted(MIB, memory_usage)).is_err(),
+            "{memory_usage}: and there is room in the other heap"
+        );
     }
-    let written = rig.allocate(&wanted(MIB, Intent::DeviceHostWrite)).unwrap();
+    let written = rig.allocate(&wanted(MIB, MemoryUsage::DeviceUpload)).unwrap();
     assert_eq!(rig.type_of(&written), MemoryTypeIndex(1), "the device only reads it");
     rig.free_all([all, written]);
 }
@@ -226,7 +229,7 @@ fn a_custom_pool_is_where_it_was_told_to_be_whatever_queues_can_do_there() {
     let rig = Rig::new("d3d12-tier-2");
     for memory_type in [1, 2].map(MemoryTypeIndex) {
         let pool = rig.create_pool(fixed_pool(memory_type, MIB)).unwrap();
-        let allocation = rig.allocate_in(&pool, &wanted(1024, Intent::Device)).unwrap();
+        let allocation = rig.allocate_in(&pool, &wanted(1024, MemoryUsage::GpuOnly)).unwrap();
         assert_eq!(rig.type_of(&allocation), memory_type);
         rig.free(allocation).unwrap();
         rig.destroy_pool(pool).unwrap();
@@ -238,14 +241,14 @@ fn on_the_first_heap_tier_buffers_and_images_get_the_types_that_take_them() {
     let rig = Rig::new("d3d12-tier-1");
     let needs = |kind| rig.device.requirements(kind, allotment::Requirements::new(100));
     for (kind, expected) in [(ResourceKind::Buffer, 0), (ResourceKind::OptimalImage, 1)] {
-        let mut desc = wanted(1, Intent::Device).of_kind(kind);
+        let mut desc = wanted(1, MemoryUsage::GpuOnly).with_kind(kind);
         desc.requirements = needs(kind);
         let allocation = rig.allocate(&desc).unwrap();
         assert_eq!(rig.type_of(&allocation).0, expected);
         assert_eq!(rig.place(&allocation).unwrap().size, 65536, "resources are rounded to their placement");
         rig.free(allocation).unwrap();
     }
-    let mut desc = wanted(1, Intent::Upload);
+    let mut desc = wanted(1, MemoryUsage::Upload);
     desc.requirements = needs(ResourceKind::OptimalImage);
     assert!(matches!(rig.allocate(&desc), Err(AllocationError::NoMemoryType { .. })));
 }
@@ -254,7 +257,7 @@ fn on_the_first_heap_tier_buffers_and_images_get_the_types_that_take_them() {
 fn what_the_resource_says_of_dedicated_memory_is_heeded() {
     let rig = Rig::new(DISCRETE);
     let with = |need, wish| {
-        let mut desc = wanted(1024, Intent::Device).dedicated(wish);
+        let mut desc = wanted(1024, MemoryUsage::GpuOnly).with_dedicated(wish);
         desc.requirements.dedicated = need;
         rig.allocate(&desc).map(|allocation| {
             let dedicated = rig.is_dedicated(&allocation);

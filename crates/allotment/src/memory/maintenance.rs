@@ -2,8 +2,8 @@
 //!
 //! A driver takes milliseconds to hand out a block of device memory and up to four frames to hand out one
 //! of host memory. So somebody who has the time gets the next block before it is wanted, and gives back
-//! what nobody wants: a thread of the caller that calls [`Allocator::keep_up`] now and then, or the
-//! ready-made [`Keeper`].
+//! what nobody wants: a thread of the caller that calls [`Allocator::maintain`] now and then, or the
+//! ready-made [`MaintenanceThread`].
 //!
 //! ```text
 //!   room in blocks of a pool, in one piece each
@@ -15,7 +15,7 @@
 //!        └──────────────────────▶ time
 //! ```
 //!
-//! With [`Upkeep::Elsewhere`], requests that would get memory of their own use the blocks' room first, for
+//! With [`BlockGrowth::Ahead`], requests that would get memory of their own use the blocks' room first, for
 //! that is there already; nothing is given back in a free or at the end of a frame, only noted; and what
 //! is got ahead never exceeds a heap's budget. What a pool has never been asked for is not foreseen: the
 //! first request of a pool waits, unless [`Allocator::reserve`] was called before.
@@ -32,20 +32,20 @@ use std::thread::JoinHandle;
 use super::allocator::Allocator;
 use super::block_set::Role;
 use super::pool::{Getting, PoolSlot, PoolState};
-use super::{AllocationDesc, AllocationError, BudgetWish};
+use super::{AllocationDesc, AllocationError, BudgetPolicy};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::sync::locked;
 
 /// Who gets memory from the driver and gives it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Upkeep {
-    /// Whoever needs it, when it is needed.
+pub enum BlockGrowth {
+    /// The thread that needs a block allocates it.
     #[default]
-    Caller,
-    /// Whoever calls [`Allocator::keep_up`], ahead of need; a request waits for the driver only where
-    /// that came too late.
-    Elsewhere(Watermark),
+    OnDemand,
+    /// The thread that calls [`Allocator::maintain`] allocates blocks ahead of demand. A request waits for the
+    /// driver only where that thread came too late.
+    Ahead(Watermark),
 }
 
 /// How much room a default pool shall have ahead of need.
@@ -101,10 +101,10 @@ impl Flow {
     }
 }
 
-/// What one call of [`Allocator::keep_up`] did.
+/// What one call of [`Allocator::maintain`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Upkept {
+pub struct MaintenanceReport {
     /// Blocks that were got.
     pub blocks: u32,
     /// Bytes of these.
@@ -113,7 +113,7 @@ pub struct Upkept {
     pub returned: u32,
 }
 
-/// What waits for upkeep.
+/// What waits for block growth.
 #[derive(Debug)]
 pub(super) struct ToDo<D: Device> {
     due: AtomicBool,
@@ -152,9 +152,9 @@ impl<D: Device> ToDo<D> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Whether upkeep is somebody else's than the caller's.
+    /// Whether block growth is somebody else's than the caller's.
     pub(super) fn is_kept_up(&self) -> bool {
-        matches!(self.desc.upkeep, Upkeep::Elsewhere(_))
+        matches!(self.desc.block_growth, BlockGrowth::Ahead(_))
     }
 
     /// Gets the blocks that are wanted next and gives back the memory that nobody wants, in all pools. Takes
@@ -162,29 +162,29 @@ impl<D: Device> Allocator<D> {
     /// may do it at once.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::memory::{Upkeep, Watermark};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::memory::{BlockGrowth, Watermark};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let mut desc = AllocatorDesc::default();
-    /// desc.upkeep = Upkeep::Elsewhere(Watermark::default());
+    /// desc.block growth = BlockGrowth::Ahead(Watermark::default());
     /// let allocator = Allocator::new(device, desc)?;
     ///
     /// // The first block is got by whoever needs it; the next one is got ahead.
-    /// let tile = AllocationDesc::new(Requirements::new(3 << 20), Intent::Device);
+    /// let tile = AllocationDesc::new(Requirements::new(3 << 20), MemoryUsage::GpuOnly);
     /// let first = allocator.allocate(&tile)?;
-    /// assert_eq!(allocator.waits().count, 1);
-    /// assert!(allocator.keep_up().blocks > 0);
+    /// assert_eq!(allocator.stalls().count, 1);
+    /// assert!(allocator.maintain().blocks > 0);
     /// let second = allocator.allocate(&tile)?;
-    /// assert_eq!(allocator.waits().count, 1, "nobody waited for the second");
+    /// assert_eq!(allocator.stalls().count, 1, "nobody waited for the second");
     /// # allocator.free(first)?;
     /// # allocator.free(second)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn keep_up(&self) -> Upkept {
+    pub fn maintain(&self) -> MaintenanceReport {
         self.to_do.due.store(false, Relaxed);
-        let mut done = Upkept { returned: self.return_memory(), ..Upkept::default() };
+        let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };
         let now = self.time.now();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             locked(&slot.state).iter_mut().for_each(|state| state.pass_time(now));
@@ -199,7 +199,7 @@ impl<D: Device> Allocator<D> {
         done
     }
 
-    /// Waits until [`keep_up`](Self::keep_up) has something to do, at most for `timeout`. True when it has.
+    /// Waits until [`maintain`](Self::maintain) has something to do, at most for `timeout`. True when it has.
     pub fn wait_for_upkeep(&self, timeout: Duration) -> bool {
         let bell = locked(&self.to_do.bell);
         let quiet = |(): &mut ()| !self.to_do.due.load(Relaxed);
@@ -208,12 +208,12 @@ impl<D: Device> Allocator<D> {
         self.to_do.due.load(Relaxed)
     }
 
-    /// Bytes of what was left for upkeep to give back.
+    /// Bytes of what was left for block growth to give back.
     pub(super) fn bytes_to_return(&self) -> u64 {
         locked(&self.to_do.returned).iter().map(OwnedMemory::size).sum()
     }
 
-    /// Gives to the driver what was left for upkeep. Returns how many memory objects that were.
+    /// Gives to the driver what was left for block growth. Returns how many memory objects that were.
     pub(super) fn return_memory(&self) -> u32 {
         let memory = core::mem::take(&mut *locked(&self.to_do.returned));
         let count = memory.len() as u32;
@@ -231,7 +231,7 @@ impl<D: Device> Allocator<D> {
         drop(guard);
         // Memory that nobody asked for must not push other programs' out, whatever they took meanwhile.
         self.heaps.refresh(&self.device);
-        match self.grow_by(slot, size, BudgetWish::Within) {
+        match self.grow_by(slot, size, BudgetPolicy::WithinBudget) {
             Ok(got) => Some(got),
             Err(_) => {
                 if let Some(state) = locked(&slot.state).as_mut() {
@@ -243,7 +243,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Gets a block for the first memory type of a pool. Returns its bytes.
-    fn grow_by(&self, slot: &PoolSlot<D>, size: u64, wish: BudgetWish) -> Result<u64, AllocationError> {
+    fn grow_by(&self, slot: &PoolSlot<D>, size: u64, wish: BudgetPolicy) -> Result<u64, AllocationError> {
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
         let source = state.source_ahead(wish);
@@ -290,7 +290,7 @@ impl<D: Device> Allocator<D> {
     /// that suits them best: for the start of a level, where waiting for the driver is no harm. Returns how
     /// many bytes were got from the driver for that.
     ///
-    /// For [`Retention::ticks`](super::Retention::ticks) from then on, the pool gives nothing back by itself, and
+    /// For [`EmptyBlockPolicy::ticks`](super::EmptyBlockPolicy::ticks) from then on, the pool gives nothing back by itself, and
     /// large requests use the blocks too.
     ///
     /// # Errors
@@ -298,12 +298,12 @@ impl<D: Device> Allocator<D> {
     /// [`AllocationError`] where not all of it could be had; what was got stays.
     ///
     /// ```
-    /// use allotment::device::host::{HostDevice, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, Intent, Requirements};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
-    /// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mesh = AllocationDesc::new(Requirements::new(1 << 20), Intent::Device);
+    /// let mesh = AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly);
     /// assert!(allocator.reserve(&mesh, 100 << 20)? >= 100 << 20);
     /// let calls = allocator.device_calls();
     /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh)).collect::<Result<_, _>>()?;
@@ -386,25 +386,25 @@ impl<D: Device> PoolState<D> {
     }
 }
 
-/// A thread that does an allocator's [upkeep](Allocator::keep_up) until it is dropped.
+/// A thread that does an allocator's [block growth](Allocator::maintain) until it is dropped.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use allotment::device::host::{HostDevice, Profile};
-/// use allotment::memory::{Keeper, Upkeep, Watermark};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::memory::{MaintenanceThread, BlockGrowth, Watermark};
 /// use allotment::{Allocator, AllocatorDesc};
 ///
 /// let mut desc = AllocatorDesc::default();
-/// desc.upkeep = Upkeep::Elsewhere(Watermark::default());
-/// let device = HostDevice::new(Profile::named("discrete-large-bar").unwrap());
+/// desc.block growth = BlockGrowth::Ahead(Watermark::default());
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Arc::new(Allocator::new(device, desc)?);
-/// let keeper = Keeper::spawn(Arc::clone(&allocator))?;
+/// let keeper = MaintenanceThread::spawn(Arc::clone(&allocator))?;
 /// // … frames …
 /// drop(keeper);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Keeper<D: Device> {
+pub struct MaintenanceThread<D: Device> {
     allocator: Arc<Allocator<D>>,
     shared: Arc<KeeperShared>,
     thread: Option<JoinHandle<()>>,
@@ -420,7 +420,7 @@ struct KeeperShared {
 /// How long the keeper sleeps when nobody calls it.
 const NAP: Duration = Duration::from_millis(250);
 
-impl<D: Device> Keeper<D> {
+impl<D: Device> MaintenanceThread<D> {
     /// Starts the thread.
     ///
     /// # Errors
@@ -434,7 +434,7 @@ impl<D: Device> Keeper<D> {
                 while !shared.stop.load(Relaxed) {
                     allocator.wait_for_upkeep(NAP);
                     // A thread that died of a device's panic would let the allocator's memory pile up, unnoticed.
-                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| allocator.keep_up())) {
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| allocator.maintain())) {
                         shared.panics.fetch_add(1, Relaxed);
                         // What was thrown may panic when it is dropped.
                         core::mem::forget(panic);
@@ -446,7 +446,7 @@ impl<D: Device> Keeper<D> {
         Ok(Self { allocator, shared, thread: Some(thread) })
     }
 
-    /// Returns how often the [upkeep](Allocator::keep_up) panicked since the thread started: 0, unless the device does.
+    /// Returns how often the [block growth](Allocator::maintain) panicked since the thread started: 0, unless the device does.
     /// The panic hook has reported each panic; the thread went on after it.
     #[must_use]
     pub fn panics(&self) -> u64 {
@@ -454,7 +454,7 @@ impl<D: Device> Keeper<D> {
     }
 }
 
-impl<D: Device> Drop for Keeper<D> {
+impl<D: Device> Drop for MaintenanceThread<D> {
     /// Waits for what the thread is doing.
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
@@ -466,8 +466,8 @@ impl<D: Device> Drop for Keeper<D> {
     }
 }
 
-impl<D: Device> fmt::Debug for Keeper<D> {
+impl<D: Device> fmt::Debug for MaintenanceThread<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("panics", &self.panics()).finish_non_exhaustive()
+        f.debug_struct("MaintenanceThread").field("panics", &self.panics()).finish_non_exhaustive()
     }
 }

@@ -2,11 +2,11 @@
 
 use allotment::device::d3d12::{Device, ResourceInfo};
 use allotment::device::{
-    BufferDesc, CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, QueueKind, Submission,
-    TexelBlock, TransferUsage, WholeImageCopy,
+    BufferDesc, CopyDirection, Device as _, DeviceError, FullImageCopy, ImageDesc, QueueIndex, QueueKind,
+    Submission, TexelBlock, TransferUsage,
 };
 use allotment::memory::Dedicated;
-use allotment::{Allocator, Intent};
+use allotment::{Allocator, MemoryUsage};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
@@ -37,8 +37,8 @@ fn try_whole(
     info: &ResourceInfo<'static>,
     [before, after]: [D3D12_RESOURCE_STATES; 2],
 ) -> Result<(), DeviceError> {
-    let whole_images = [WholeImageCopy::<Device> { from, to, info, before, after }];
-    let work = Submission { whole_images: &whole_images, ..Submission::default() };
+    let full_images = [FullImageCopy::<Device> { from, to, info, before, after }];
+    let work = Submission { full_images: &full_images, ..Submission::default() };
     gpu.try_submit_all(queue, &work).map(|point| gpu.wait(point))
 }
 
@@ -49,8 +49,9 @@ fn with_images(
     test: impl FnOnce([&ID3D12Resource; 2], [&ID3D12Resource; 2]),
 ) {
     let allocator: Allocator<Device> = allocator(gpu);
-    let make =
-        |dedicated| allocator.create_image(info, &wanted(Intent::Device).dedicated(dedicated)).unwrap();
+    let make = |dedicated| {
+        allocator.create_image(info, &wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated)).unwrap()
+    };
     let committed = [(); 2].map(|()| make(Dedicated::Always));
     let placed = [(); 2].map(|()| make(Dedicated::Never));
     test(committed.each_ref().map(|image| image.handle()), placed.each_ref().map(|image| image.handle()));

@@ -3,8 +3,8 @@
 use allotment_suballoc::Alignment;
 
 use crate::device::{
-    Api, DescriptorLimits, DeviceProperties, HeapIndex, Limits, MemoryHeap, MemoryProperties, MemoryType,
-    MemoryTypeMask, QueueInfo, QueueKind, Requirements, ShaderHeapLimits,
+    Api, DescriptorLimits, DeviceProperties, Limits, MemoryHeap, MemoryHeapIndex, MemoryProperties,
+    MemoryType, MemoryTypeMask, QueueInfo, QueueKind, Requirements, ShaderVisibleHeapLimits,
 };
 use crate::device::{PrioritySupport, ResourceKind};
 
@@ -18,7 +18,7 @@ const GIB: u64 = 1 << 30;
 /// Its fields are open: take the profile that is nearest and change what the test is about.
 ///
 /// ```
-/// use allotment::device::host::Profile;
+/// use allotment::device::simulated::Profile;
 ///
 /// let mut odd = Profile::named("discrete-no-bar").unwrap();
 /// odd.heaps[0].size = 100 << 20;
@@ -69,8 +69,8 @@ const READBACK: MemoryProperties = CACHED.union(MemoryProperties::DEVICE_WRITE_O
 
 /// Direct3D 12's own numbers.
 const DESCRIPTORS: DescriptorLimits = DescriptorLimits {
-    resources: ShaderHeapLimits { max_capacity: 1_000_000, reserved: 0, table_alignment: 1 },
-    samplers: ShaderHeapLimits { max_capacity: 2048, reserved: 0, table_alignment: 1 },
+    resources: ShaderVisibleHeapLimits { max_capacity: 1_000_000, reserved: 0, table_alignment: 1 },
+    samplers: ShaderVisibleHeapLimits { max_capacity: 2048, reserved: 0, table_alignment: 1 },
     strides: [STRIDE; 4],
     max_samplers: 4000,
     raw_buffer_alignment: WORD,
@@ -92,7 +92,7 @@ const fn host_heap(size: u64) -> MemoryHeap {
 }
 
 const fn memory_type(heap: u8, properties: MemoryProperties) -> MemoryType {
-    MemoryType { heap: HeapIndex(heap), properties }
+    MemoryType { heap: MemoryHeapIndex(heap), properties }
 }
 
 impl Profile {
@@ -150,10 +150,10 @@ impl Profile {
     ///
     /// ```
     /// use allotment::Device as _;
-    /// use allotment::device::host::{HostDevice, Profile};
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
     ///
-    /// let device = HostDevice::new(Profile::named("mobile").unwrap());
-    /// let again = HostDevice::new(Profile::of(device.properties()));
+    /// let device = SimulatedGpu::new(Profile::named("mobile").unwrap());
+    /// let again = SimulatedGpu::new(Profile::of(device.properties()));
     /// assert_eq!(again.properties().heaps, device.properties().heaps);
     /// ```
     #[must_use]
@@ -211,8 +211,8 @@ impl Profile {
             heaps: vec![device_heap(16 * GIB)],
             memory_types: vec![memory_type(0, DEVICE.union(COHERENT)), memory_type(0, DEVICE.union(CACHED))],
             descriptors: DescriptorLimits {
-                resources: ShaderHeapLimits { reserved: 32, ..DESCRIPTORS.resources },
-                samplers: ShaderHeapLimits { reserved: 16, ..DESCRIPTORS.samplers },
+                resources: ShaderVisibleHeapLimits { reserved: 32, ..DESCRIPTORS.resources },
+                samplers: ShaderVisibleHeapLimits { reserved: 16, ..DESCRIPTORS.samplers },
                 ..DESCRIPTORS
             },
             ..Self::base(
@@ -243,8 +243,8 @@ impl Profile {
             },
             queues: vec![QueueInfo { kind: QueueKind::Graphics }],
             descriptors: DescriptorLimits {
-                resources: ShaderHeapLimits { max_capacity: 1 << 17, table_alignment: 4, reserved: 0 },
-                samplers: ShaderHeapLimits { table_alignment: 4, ..DESCRIPTORS.samplers },
+                resources: ShaderVisibleHeapLimits { max_capacity: 1 << 17, table_alignment: 4, reserved: 0 },
+                samplers: ShaderVisibleHeapLimits { table_alignment: 4, ..DESCRIPTORS.samplers },
                 ..DESCRIPTORS
             },
             ..base

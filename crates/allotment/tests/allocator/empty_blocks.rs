@@ -3,16 +3,18 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment::device::host::HostDevice;
-use allotment::memory::{BlockSizes, Keeper, Lifetime, ManualTime, Retention, TimeSource, Upkeep, Watermark};
-use allotment::{Allocation, Allocator, AllocatorDesc, Intent, PoolDesc, ResourceKind};
+use allotment::device::simulated::SimulatedGpu;
+use allotment::memory::{
+    BlockGrowth, BlockSizes, EmptyBlockPolicy, Lifetime, MaintenanceThread, ManualTime, TimeSource, Watermark,
+};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, retention, wanted, wanted_in,
+    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, empty_blocks, fixed_pool, profile, wanted, wanted_in,
 };
 
-fn rig_that_keeps(retention: Retention) -> Rig {
-    Rig::with(profile(DISCRETE), |desc| desc.retention = retention)
+fn rig_that_keeps(empty_blocks: EmptyBlockPolicy) -> Rig {
+    Rig::with(profile(DISCRETE), |desc| desc.empty_blocks = empty_blocks)
 }
 
 fn allocate_all(rig: &Rig, sizes: &[u64]) -> Vec<Allocation> {
@@ -21,7 +23,7 @@ fn allocate_all(rig: &Rig, sizes: &[u64]) -> Vec<Allocation> {
 
 #[test]
 fn who_keeps_nothing_gives_a_block_back_as_soon_as_it_is_empty() {
-    let rig = rig_that_keeps(Retention::NONE);
+    let rig = rig_that_keeps(EmptyBlockPolicy::NONE);
     let mut got = allocate_all(&rig, &[KIB, KIB, 20 * MIB]);
     assert_eq!(rig.objects(), 2);
     rig.free(got.pop().unwrap()).unwrap();
@@ -33,7 +35,7 @@ fn who_keeps_nothing_gives_a_block_back_as_soon_as_it_is_empty() {
 
 #[test]
 fn an_empty_block_is_kept_for_as_many_frames_as_was_said() {
-    let rig = rig_that_keeps(retention(10, 64 * MIB));
+    let rig = rig_that_keeps(empty_blocks(10, 64 * MIB));
     rig.free_all(allocate_all(&rig, &[KIB]));
     (0..9).for_each(|_| rig.end_frame());
     assert_eq!(rig.objects(), 1);
@@ -43,7 +45,7 @@ fn an_empty_block_is_kept_for_as_many_frames_as_was_said() {
 
 #[test]
 fn a_block_that_is_used_again_is_as_good_as_new() {
-    let rig = rig_that_keeps(retention(10, 64 * MIB));
+    let rig = rig_that_keeps(empty_blocks(10, 64 * MIB));
     for _ in 0..30 {
         rig.free_all(allocate_all(&rig, &[KIB]));
         (0..7).for_each(|_| rig.end_frame());
@@ -53,7 +55,7 @@ fn a_block_that_is_used_again_is_as_good_as_new() {
 
 #[test]
 fn a_frame_gives_back_one_block_at_most() {
-    let rig = rig_that_keeps(retention(4, 1024 * MIB));
+    let rig = rig_that_keeps(empty_blocks(4, 1024 * MIB));
     rig.free_all(allocate_all(&rig, &[20 * MIB, 21 * MIB, 22 * MIB, 23 * MIB]));
     assert_eq!(rig.objects(), 4);
     let mut objects = 4;
@@ -67,7 +69,7 @@ fn a_frame_gives_back_one_block_at_most() {
 
 #[test]
 fn frees_count_time_where_nobody_ends_frames() {
-    let rig = rig_that_keeps(retention(2, 1024 * MIB));
+    let rig = rig_that_keeps(empty_blocks(2, 1024 * MIB));
     let base = allocate_all(&rig, &[KIB]);
     rig.free_all(allocate_all(&rig, &[30 * MIB]));
     let large = rig.objects();
@@ -81,7 +83,7 @@ fn frees_count_time_where_nobody_ends_frames() {
 #[test]
 fn beyond_the_need_and_the_surplus_empty_memory_is_given_back_at_once() {
     // Needed at once were 32 MiB, and 4 more may lie idle.
-    let rig = rig_that_keeps(retention(1000, 4 * MIB));
+    let rig = rig_that_keeps(empty_blocks(1000, 4 * MIB));
     rig.free_all(allocate_all(&rig, &[16 * MIB, 16 * MIB]));
     assert_eq!(rig.taken(HEAP), 32 * MIB, "what was needed is kept");
     let other = rig.allocate(&wanted_in(12 * MIB, DEVICE_TYPE)).unwrap();
@@ -93,7 +95,7 @@ fn beyond_the_need_and_the_surplus_empty_memory_is_given_back_at_once() {
 
 #[test]
 fn spare_memory_of_its_own_goes_to_the_next_of_about_the_same_size() {
-    let rig = rig_that_keeps(retention(1000, 1024 * MIB));
+    let rig = rig_that_keeps(empty_blocks(1000, 1024 * MIB));
     rig.free_all(allocate_all(&rig, &[64 * MIB]));
     let calls = rig.device_calls();
     let smaller = allocate_all(&rig, &[60 * MIB]);
@@ -108,7 +110,7 @@ fn spare_memory_of_its_own_goes_to_the_next_of_about_the_same_size() {
 
 #[test]
 fn the_spare_memory_that_fits_best_is_taken() {
-    let rig = rig_that_keeps(retention(1000, 1024 * MIB));
+    let rig = rig_that_keeps(empty_blocks(1000, 1024 * MIB));
     rig.free_all(allocate_all(&rig, &[66 * MIB, 64 * MIB, 65 * MIB]));
     let best = allocate_all(&rig, &[64 * MIB]);
     assert_eq!(rig.block_size_of(&best[0]), 64 * MIB);
@@ -117,10 +119,10 @@ fn the_spare_memory_that_fits_best_is_taken() {
 
 #[test]
 fn a_trim_gives_everything_back_that_is_empty_and_says_whether_there_was_any() {
-    let rig = rig_that_keeps(retention(1000, 1024 * MIB));
+    let rig = rig_that_keeps(empty_blocks(1000, 1024 * MIB));
     let kept = allocate_all(&rig, &[KIB]);
     rig.free_all(allocate_all(&rig, &[20 * MIB, 30 * MIB]));
-    let short = wanted(KIB, Intent::Upload).living(Lifetime::Short);
+    let short = wanted(KIB, MemoryUsage::Upload).with_lifetime(Lifetime::Short);
     rig.free(rig.allocate(&short).unwrap()).unwrap();
     assert_eq!(rig.objects(), 4);
     assert!(rig.trim());
@@ -133,7 +135,7 @@ fn a_trim_gives_everything_back_that_is_empty_and_says_whether_there_was_any() {
 fn a_pool_never_goes_below_the_blocks_that_it_begins_with() {
     let rig = Rig::new(DISCRETE);
     let mut desc = fixed_pool(DEVICE_TYPE, 256 * KIB);
-    (desc.min_blocks, desc.retention) = (2, Retention::NONE);
+    (desc.min_blocks, desc.empty_blocks) = (2, EmptyBlockPolicy::NONE);
     let pool = rig.create_pool(desc).unwrap();
     assert_eq!(rig.objects(), 2);
     let desc = wanted_in(200 * KIB, DEVICE_TYPE);
@@ -152,7 +154,7 @@ fn a_pool_never_goes_below_the_blocks_that_it_begins_with() {
 fn memory_of_its_own_does_not_count_as_a_block_that_the_pool_begins_with() {
     let rig = Rig::new(DISCRETE);
     let mut desc = PoolDesc::new([DEVICE_TYPE]);
-    (desc.min_blocks, desc.retention) = (1, Retention::NONE);
+    (desc.min_blocks, desc.empty_blocks) = (1, EmptyBlockPolicy::NONE);
     let pool = rig.create_pool(desc).unwrap();
     let large = rig.allocate_in(&pool, &wanted_in(300 * MIB, DEVICE_TYPE)).unwrap();
     rig.trim();
@@ -176,10 +178,10 @@ fn a_frame_that_frees_and_allocates_the_same_again_calls_no_driver() {
 
 #[test]
 fn what_nobody_frees_is_never_given_back() {
-    let rig = Rig::with(profile(COARSE), |desc| desc.retention = Retention::NONE);
-    let image = wanted(KIB, Intent::Device).of_kind(ResourceKind::OptimalImage);
+    let rig = Rig::with(profile(COARSE), |desc| desc.empty_blocks = EmptyBlockPolicy::NONE);
+    let image = wanted(KIB, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage);
     let (buffer, image) =
-        (rig.allocate(&wanted(KIB, Intent::Device)).unwrap(), rig.allocate(&image).unwrap());
+        (rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap(), rig.allocate(&image).unwrap());
     (0..500).for_each(|_| rig.end_frame());
     rig.trim();
     assert_eq!(rig.objects(), 2);
@@ -201,14 +203,14 @@ fn timed(change: impl FnOnce(&mut AllocatorDesc)) -> (Rig, ManualTime) {
 /// What a compute tool does: it loads much, of all sizes, uploads it, and frees nearly all of it. Returns what it keeps.
 fn compute(rig: &Rig) -> Vec<Allocation> {
     let sizes = |count| (0..count).map(|i| 64 * KIB + (i * 7919 * KIB) % (12 * MIB));
-    let device = sizes(60).map(|size| rig.allocate(&wanted(size, Intent::Device)).unwrap());
+    let device = sizes(60).map(|size| rig.allocate(&wanted(size, MemoryUsage::GpuOnly)).unwrap());
     let all: Vec<_> = device.collect();
     let staging: Vec<_> =
-        sizes(20).map(|size| rig.allocate(&wanted(size, Intent::Upload)).unwrap()).collect();
+        sizes(20).map(|size| rig.allocate(&wanted(size, MemoryUsage::Upload)).unwrap()).collect();
     assert!(rig.taken(HEAP) > 300 * MIB, "{} MiB", rig.taken(HEAP) / MIB);
     rig.free_all(staging);
     rig.free_all(all);
-    vec![rig.allocate(&wanted(512 * KIB, Intent::Device)).unwrap()]
+    vec![rig.allocate(&wanted(512 * KIB, MemoryUsage::GpuOnly)).unwrap()]
 }
 
 #[test]
@@ -226,7 +228,7 @@ fn a_program_without_frames_gives_its_peak_back_a_few_seconds_after_it() {
 /// A few calls, in another memory type than that of most of what lies empty.
 fn later(rig: &Rig) {
     for _ in 0..4 {
-        rig.free(rig.allocate(&wanted(KIB, Intent::Readback)).unwrap()).unwrap();
+        rig.free(rig.allocate(&wanted(KIB, MemoryUsage::Readback)).unwrap()).unwrap();
     }
 }
 
@@ -236,7 +238,7 @@ fn calls_that_empty_no_block_notice_the_time_as_well() {
     let kept = compute(&rig);
     time.advance(5 * SECOND);
     for _ in 0..64 {
-        rig.free(rig.allocate(&wanted(KIB, Intent::Device)).unwrap()).unwrap();
+        rig.free(rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap()).unwrap();
     }
     assert!(rig.statistics().block_bytes <= 12 * MIB, "{:?}", rig.statistics());
     rig.free_all(kept);
@@ -269,16 +271,16 @@ fn a_block_that_becomes_empty_has_not_been_empty_for_as_long_as_nobody_looked() 
 #[test]
 fn a_program_that_grows_again_gives_back_first_what_lies_empty_elsewhere() {
     let (rig, time) = timed(|_| {});
-    rig.free(rig.allocate(&wanted(100 * MIB, Intent::Upload)).unwrap()).unwrap();
+    rig.free(rig.allocate(&wanted(100 * MIB, MemoryUsage::Upload)).unwrap()).unwrap();
     time.advance(5 * SECOND);
-    let got = rig.allocate(&wanted(100 * MIB, Intent::Device)).unwrap();
+    let got = rig.allocate(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap();
     assert_eq!(rig.objects(), 1);
     rig.free(got).unwrap();
 }
 
 #[test]
 fn while_frames_end_real_time_does_not_count_however_long_they_take() {
-    let (rig, time) = timed(|desc| desc.retention = retention(10, 1024 * MIB));
+    let (rig, time) = timed(|desc| desc.empty_blocks = empty_blocks(10, 1024 * MIB));
     rig.free_all(allocate_all(&rig, &[100 * MIB]));
     for _ in 0..9 {
         time.advance(3 * SECOND);
@@ -304,7 +306,7 @@ fn when_the_frames_are_over_real_time_counts_again() {
 #[test]
 fn a_reservation_holds_for_as_much_real_time_as_retention_says() {
     let (rig, time) = timed(|_| {});
-    rig.reserve(&wanted(MIB, Intent::Device), 100 * MIB).unwrap();
+    rig.reserve(&wanted(MIB, MemoryUsage::GpuOnly), 100 * MIB).unwrap();
     time.advance(SECOND);
     later(&rig);
     assert!(rig.statistics().block_bytes >= 100 * MIB);
@@ -317,12 +319,12 @@ fn a_reservation_holds_for_as_much_real_time_as_retention_says() {
 
 #[test]
 fn upkeep_gives_back_what_real_time_made_old_without_a_call_of_anybody_else() {
-    let (rig, time) = timed(|desc| desc.upkeep = Upkeep::Elsewhere(Watermark::default()));
+    let (rig, time) = timed(|desc| desc.block_growth = BlockGrowth::Ahead(Watermark::default()));
     let kept = compute(&rig);
-    rig.keep_up();
+    rig.maintain();
     (0..3).for_each(|_| {
         time.advance(5 * SECOND);
-        rig.keep_up();
+        rig.maintain();
     });
     assert!(rig.statistics().block_bytes <= 24 * MIB, "{:?}", rig.statistics());
     rig.free_all(kept);
@@ -332,12 +334,13 @@ fn upkeep_gives_back_what_real_time_made_old_without_a_call_of_anybody_else() {
 fn a_keeper_notices_real_time_by_itself() {
     let time = ManualTime::new();
     let mut desc = AllocatorDesc::default();
-    (desc.upkeep, desc.time) = (Upkeep::Elsewhere(Watermark::default()), TimeSource::Manual(time.clone()));
+    (desc.block_growth, desc.time) =
+        (BlockGrowth::Ahead(Watermark::default()), TimeSource::Manual(time.clone()));
     desc.block_sizes = BlockSizes::fixed(MIB);
-    let device = HostDevice::new(profile(DISCRETE));
+    let device = SimulatedGpu::new(profile(DISCRETE));
     let allocator = Arc::new(Allocator::new(device, desc).unwrap());
-    allocator.free(allocator.allocate(&wanted(100 * MIB, Intent::Device)).unwrap()).unwrap();
-    let keeper = Keeper::spawn(Arc::clone(&allocator)).unwrap();
+    allocator.free(allocator.allocate(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap()).unwrap();
+    let keeper = MaintenanceThread::spawn(Arc::clone(&allocator)).unwrap();
     time.advance(100 * SECOND);
     let began = std::time::Instant::now();
     while allocator.statistics().block_bytes > 4 * MIB {

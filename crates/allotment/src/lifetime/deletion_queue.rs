@@ -1,12 +1,12 @@
 //! Anything at all, kept until the GPU is done with it, and then dropped.
 //!
 //! ```text
-//!   types   [ Buffer: RetireQueue<Buffer> ][ Image: RetireQueue<Image> ][ Arc<Mesh>: … ][ ] … ─► next page
+//!   types   [ Buffer: ReleaseQueue<Buffer> ][ Image: ReleaseQueue<Image> ][ Arc<Mesh>: … ][ ] … ─► next page
 //! ```
 //!
 //! There is a queue for each type, found by the type's number. So nothing is put into boxes, destructors of one
 //! type run in one loop, and things may be of any size. What it costs beside that of a
-//! [`RetireQueue`] is the search: a comparison for each type that was retired before this one.
+//! [`ReleaseQueue`] is the search: a comparison for each type that was retired before this one.
 //!
 //! Things of one type that go together are dropped in the order in which they were retired, by whichever threads; of
 //! several types, one type after the other. What must be dropped in an order belongs in one struct.
@@ -22,8 +22,8 @@ use super::orphan::{Ending, Orphan, Patience, finish};
 use super::owned::Owned;
 use super::recording::Recording;
 use super::registry::RecordingId;
-use super::retire_queue::RetireQueue;
-use super::statistics::{Reclaimed, RetireStatistics};
+use super::release_queue::ReleaseQueue;
+use super::statistics::{Reclaimed, ReleaseStatistics};
 use super::tracker::{Reached, SubmissionTracker};
 use crate::device::TimelinePoint;
 use crate::sync::checked::{AtomicBool, fence};
@@ -40,11 +40,11 @@ const TYPES_A_PAGE: usize = 16;
 ///
 /// ```
 /// use allotment::device::QueueIndex;
-/// use allotment::lifetime::{DeferredDrop, ManualTimelines, SubmissionTracker};
+/// use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 ///
 /// let timelines = ManualTimelines::new(1);
 /// let tracker = SubmissionTracker::new(timelines.clone())?;
-/// let deferred = DeferredDrop::new(&tracker);
+/// let deferred = DeletionQueue::new(&tracker);
 ///
 /// let mesh = deferred.own(String::from("anything that has a destructor"));
 /// let recording = tracker.record("a frame");
@@ -56,11 +56,11 @@ const TYPES_A_PAGE: usize = 16;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct DeferredDrop {
+pub struct DeletionQueue {
     handle: Arc<Handle>,
 }
 
-/// When this goes, nobody calls [`DeferredDrop::reclaim`] any more.
+/// When this goes, nobody calls [`DeletionQueue::reclaim`] any more.
 #[derive(Debug)]
 struct Handle {
     home: Arc<Home>,
@@ -76,7 +76,7 @@ impl Drop for Handle {
     }
 }
 
-/// Where things are kept. Outlives the last [`DeferredDrop`] while there are owners.
+/// Where things are kept. Outlives the last [`DeletionQueue`] while there are owners.
 pub(super) struct Home {
     tracker: SubmissionTracker,
     types: Page,
@@ -94,7 +94,7 @@ struct Page {
 
 struct TypeQueue {
     of: TypeId,
-    /// A [`RetireQueue`] of that type.
+    /// A [`ReleaseQueue`] of that type.
     queue: Box<dyn Any + Send + Sync>,
     /// The same, for who does not know the type.
     unnamed: fn(&(dyn Any + Send + Sync)) -> Option<&dyn AnyQueue>,
@@ -104,29 +104,29 @@ impl TypeQueue {
     fn new<T: Send + 'static>(tracker: &SubmissionTracker) -> Self {
         Self {
             of: TypeId::of::<T>(),
-            queue: Box::new(RetireQueue::<T>::within(tracker)),
-            unnamed: |queue| Some(queue.downcast_ref::<RetireQueue<T>>()?),
+            queue: Box::new(ReleaseQueue::<T>::within(tracker)),
+            unnamed: |queue| Some(queue.downcast_ref::<ReleaseQueue<T>>()?),
         }
     }
 
     /// The queue, if it is for this type.
     #[inline]
-    fn get<T: Send + 'static>(&self) -> Option<&RetireQueue<T>> {
+    fn get<T: Send + 'static>(&self) -> Option<&ReleaseQueue<T>> {
         // Most that are passed by are told apart without a call.
         if self.of == TypeId::of::<T>() { self.queue.downcast_ref() } else { None }
     }
 }
 
-/// A [`RetireQueue`] of a type that is not known here.
+/// A [`ReleaseQueue`] of a type that is not known here.
 trait AnyQueue: Send + Sync {
     fn seal(&self) -> bool;
     fn hand_out(&self, reached: &Reached) -> Reclaimed;
-    fn drain(&self, timeout: Duration) -> RetireStatistics;
-    fn statistics(&self) -> RetireStatistics;
+    fn drain(&self, timeout: Duration) -> ReleaseStatistics;
+    fn statistics(&self) -> ReleaseStatistics;
     fn trim(&self);
 }
 
-impl<T: Send + 'static> AnyQueue for RetireQueue<T> {
+impl<T: Send + 'static> AnyQueue for ReleaseQueue<T> {
     fn seal(&self) -> bool {
         self.seal()
     }
@@ -135,11 +135,11 @@ impl<T: Send + 'static> AnyQueue for RetireQueue<T> {
         self.hand_out(reached, drop)
     }
 
-    fn drain(&self, timeout: Duration) -> RetireStatistics {
+    fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         self.drain(timeout, drop)
     }
 
-    fn statistics(&self) -> RetireStatistics {
+    fn statistics(&self) -> ReleaseStatistics {
         self.statistics()
     }
 
@@ -148,7 +148,7 @@ impl<T: Send + 'static> AnyQueue for RetireQueue<T> {
     }
 }
 
-impl DeferredDrop {
+impl DeletionQueue {
     /// Keeps things that the recordings which `tracker` knows of may use.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker) -> Self {
@@ -203,7 +203,7 @@ impl DeferredDrop {
     }
 
     /// Keeps `shared` alive for as long as a recording, and what it is submitted as, may use it. A recording
-    /// that [owns](SubmissionTracker::record_owning) what it uses is told of all of it in this way.
+    /// that [owns](SubmissionTracker::record_explicit) what it uses is told of all of it in this way.
     pub fn keep<T: Send + Sync + 'static>(&self, recording: &Recording, shared: &Arc<T>) {
         self.retire_with(recording.id(), Arc::clone(shared));
     }
@@ -226,13 +226,13 @@ impl DeferredDrop {
     /// Waits until everything is dropped, what that retires included, at most for `timeout`, or until what is
     /// left waits for a recording that is open. Returns what is left;
     /// [`SubmissionTracker::statistics`] says which recording holds it.
-    pub fn drain(&self, timeout: Duration) -> RetireStatistics {
+    pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         self.home().drain(timeout)
     }
 
     /// What is pending. Walks everything.
     #[must_use]
-    pub fn statistics(&self) -> RetireStatistics {
+    pub fn statistics(&self) -> ReleaseStatistics {
         self.home().statistics()
     }
 
@@ -248,7 +248,7 @@ impl Home {
     }
 
     /// The queue for things of a type.
-    fn queue<T: Send + 'static>(&self) -> &RetireQueue<T> {
+    fn queue<T: Send + 'static>(&self) -> &ReleaseQueue<T> {
         let mut page = &self.types;
         loop {
             for slot in &page.queues {
@@ -295,13 +295,13 @@ impl Home {
         }
     }
 
-    fn statistics(&self) -> RetireStatistics {
-        let mut statistics = RetireStatistics::default();
+    fn statistics(&self) -> ReleaseStatistics {
+        let mut statistics = ReleaseStatistics::default();
         self.queues().for_each(|queue| statistics += queue.statistics());
         statistics
     }
 
-    fn drain(&self, timeout: Duration) -> RetireStatistics {
+    fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         let began = Instant::now();
         loop {
             let before = self.statistics();

@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex};
 
 use memmap2::MmapMut;
 
-use super::{Complaints, DeviceProperties, HeapIndex, HostUsage, MemoryProperties};
+use super::{Complaints, DeviceProperties, HostUsage, MemoryHeapIndex, MemoryProperties};
 use crate::device::{
     DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, Priority, copy_bytes, read_bytes, write_bytes,
 };
 use crate::sync::locked;
 
-/// Names a memory object of a [`HostDevice`](super::HostDevice). Never used twice.
+/// Names a memory object of a [`SimulatedGpu`](super::SimulatedGpu). Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HostMemory {
+pub struct SimulatedMemory {
     slot: u32,
     generation: u32,
 }
 
-impl MemoryHandle for HostMemory {
+impl MemoryHandle for SimulatedMemory {
     fn to_raw(self) -> u64 {
         u64::from(self.slot) << 32 | u64::from(self.generation)
     }
@@ -79,7 +79,7 @@ unsafe impl Sync for Bytes {}
 pub(super) struct MemoryObject {
     size: u64,
     memory_type: MemoryTypeIndex,
-    heap: HeapIndex,
+    heap: MemoryHeapIndex,
     properties: MemoryProperties,
     /// What was said last.
     priority: Mutex<Priority>,
@@ -214,7 +214,7 @@ impl Memories {
         properties: &DeviceProperties,
         memory_type: MemoryTypeIndex,
         size: u64,
-    ) -> Result<HostMemory, DeviceError> {
+    ) -> Result<SimulatedMemory, DeviceError> {
         let Some(&MemoryType { heap: heap_index, properties: own }) = properties.memory_type(memory_type)
         else {
             self.complaints.add(format!("allocate: there is no memory type {memory_type}"));
@@ -251,12 +251,12 @@ impl Memories {
         });
         let (generation, entry) = &mut slots.slots[slot as usize];
         *entry = Some(Arc::new(object));
-        Ok(HostMemory { slot, generation: *generation })
+        Ok(SimulatedMemory { slot, generation: *generation })
     }
 
     fn new_object(
         memory_type: MemoryTypeIndex,
-        heap: HeapIndex,
+        heap: MemoryHeapIndex,
         properties: MemoryProperties,
         size: u64,
     ) -> Option<MemoryObject> {
@@ -279,14 +279,14 @@ impl Memories {
         })
     }
 
-    pub(super) fn get(&self, memory: HostMemory) -> Option<Arc<MemoryObject>> {
+    pub(super) fn get(&self, memory: SimulatedMemory) -> Option<Arc<MemoryObject>> {
         let slots = locked(&self.slots);
         let (generation, object) = slots.slots.get(memory.slot as usize)?;
         if *generation == memory.generation { object.clone() } else { None }
     }
 
     /// Takes a live object out; a queue that still uses it keeps the bytes.
-    pub(super) fn free(&self, memory: HostMemory) -> Option<Arc<MemoryObject>> {
+    pub(super) fn free(&self, memory: SimulatedMemory) -> Option<Arc<MemoryObject>> {
         self.free_calls.fetch_add(1, Relaxed);
         let mut slots = locked(&self.slots);
         let (generation, entry) = slots.slots.get_mut(memory.slot as usize)?;
@@ -303,7 +303,7 @@ impl Memories {
         Some(object)
     }
 
-    pub(super) fn heap_usage(&self, heap: HeapIndex) -> u64 {
+    pub(super) fn heap_usage(&self, heap: MemoryHeapIndex) -> u64 {
         self.heap_usage.get(heap.get()).map_or(0, |usage| usage.load(Relaxed))
     }
 

@@ -1,6 +1,6 @@
 //! Copies of whole images that no buffer can be filled from as simply: of depth and stencil, of several samples.
 
-use allotment::device::vulkan::{BufferInfo, CommandMemory, ImageInfo};
+use allotment::device::vulkan::{BufferInfo, CommandAllocator, ImageInfo};
 use allotment::device::{
     BufferDesc, CopyDirection, Device as _, DeviceError, ImageDesc, QueueIndex, Submission, TexelBlock,
     TransferUsage,
@@ -35,7 +35,7 @@ fn desc(of: vk::Format, mip_levels: u32, samples: u32, usage: vk::ImageUsageFlag
 }
 
 /// Runs commands on the first queue, and waits for them.
-fn run(gpu: &Vulkan, memory: &mut CommandMemory, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) {
+fn run(gpu: &Vulkan, memory: &mut CommandAllocator, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) {
     let raw = gpu.device().raw();
     let commands = memory.next().unwrap();
     let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -98,9 +98,9 @@ fn copy_whole(
     [before, after]: [vk::ImageLayout; 2],
 ) -> Result<(), DeviceError> {
     let info = ImageInfo::from(desc);
-    let whole_images =
+    let full_images =
         [WholeCopy::<VulkanFixture> { from: from.raw(), to: to.raw(), info: &info, before, after }];
-    let work = Submission { whole_images: &whole_images, ..Submission::default() };
+    let work = Submission { full_images: &full_images, ..Submission::default() };
     gpu.wait(gpu.try_submit_all(FIRST, &work)?);
     Ok(())
 }
@@ -157,7 +157,7 @@ fn of_other_depth(of: vk::Format) -> bool {
 /// The bytes of one aspect of the second mip level, both layers. The image is in the first of the states again.
 fn read_level(
     gpu: &Vulkan,
-    memory: &mut CommandMemory,
+    memory: &mut CommandAllocator,
     image: &Image<'_, VulkanFixture>,
     aspects: vk::ImageAspectFlags,
     aspect_mask: vk::ImageAspectFlags,

@@ -8,15 +8,15 @@ use core::fmt;
 use core::marker::PhantomData;
 use std::sync::Arc;
 
+use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::DescriptorError;
 use super::slot_set::WORD;
-use super::staging_heap::{StagingHeap, StagingRange};
 use crate::device::DescriptorDevice;
 
 /// Words that a cache keeps the free slots of; the rest goes back to the heap.
 const WORDS: usize = 4;
 
-/// Takes single slots of a [`StagingHeap`] and gives them back, for one thread.
+/// Takes single slots of a [`CpuDescriptorHeap`] and gives them back, for one thread.
 ///
 /// What it has counts as used in the heap's statistics. What is free of it goes back to the heap when it is dropped.
 ///
@@ -24,10 +24,10 @@ const WORDS: usize = 4;
 ///
 /// ```compile_fail
 /// fn share<T: Sync>() {}
-/// share::<allotment::descriptor::StagingCache<allotment::device::host::HostDevice>>();
+/// share::<allotment::descriptor::CpuDescriptorCache<allotment::device::simulated::SimulatedGpu>>();
 /// ```
-pub struct StagingCache<D: DescriptorDevice> {
-    heap: Arc<StagingHeap<D>>,
+pub struct CpuDescriptorCache<D: DescriptorDevice> {
+    heap: Arc<CpuDescriptorHeap<D>>,
     /// The first slot of a word, and which of its slots are free and here. Invariant: no two have the same first.
     words: [(u32, u64); WORDS],
     /// Which of them was used last.
@@ -35,10 +35,10 @@ pub struct StagingCache<D: DescriptorDevice> {
     one_thread: PhantomData<Cell<()>>,
 }
 
-impl<D: DescriptorDevice> StagingCache<D> {
+impl<D: DescriptorDevice> CpuDescriptorCache<D> {
     /// A cache with nothing in it.
     #[must_use]
-    pub fn new(heap: &Arc<StagingHeap<D>>) -> Self {
+    pub fn new(heap: &Arc<CpuDescriptorHeap<D>>) -> Self {
         // No slot has a number with all bits set.
         let words = [(u32::MAX, 0); WORDS];
         Self { heap: Arc::clone(heap), words, last: 0, one_thread: PhantomData }
@@ -46,7 +46,7 @@ impl<D: DescriptorDevice> StagingCache<D> {
 
     /// The heap, which writes and copies what is taken here.
     #[must_use]
-    pub fn heap(&self) -> &Arc<StagingHeap<D>> {
+    pub fn heap(&self) -> &Arc<CpuDescriptorHeap<D>> {
         &self.heap
     }
 
@@ -56,7 +56,7 @@ impl<D: DescriptorDevice> StagingCache<D> {
     ///
     /// The device refuses a new page.
     #[inline]
-    pub fn allocate(&mut self) -> Result<StagingRange, DescriptorError> {
+    pub fn allocate(&mut self) -> Result<CpuDescriptorRange, DescriptorError> {
         if self.words[self.last].1 == 0 {
             self.find_some()?;
         }
@@ -84,9 +84,9 @@ impl<D: DescriptorDevice> StagingCache<D> {
     ///
     /// # Errors
     ///
-    /// As for [`StagingHeap::free`], which takes what is not a single slot of the heap.
+    /// As for [`CpuDescriptorHeap::free`], which takes what is not a single slot of the heap.
     #[inline]
-    pub fn free(&mut self, range: StagingRange) -> Result<(), DescriptorError> {
+    pub fn free(&mut self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         let Some(slot) = self.heap.slot_of(&range) else { return self.heap.free(range) };
         let (word, bit) = (slot / WORD * WORD, slot % WORD);
         if self.words[self.last].0 != word {
@@ -119,15 +119,15 @@ impl<D: DescriptorDevice> StagingCache<D> {
     }
 }
 
-impl<D: DescriptorDevice> Drop for StagingCache<D> {
+impl<D: DescriptorDevice> Drop for CpuDescriptorCache<D> {
     fn drop(&mut self) {
         (0..WORDS).for_each(|at| self.let_go(at));
     }
 }
 
-impl<D: DescriptorDevice> fmt::Debug for StagingCache<D> {
+impl<D: DescriptorDevice> fmt::Debug for CpuDescriptorCache<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let free: u32 = self.words.iter().map(|(_, bits)| bits.count_ones()).sum();
-        f.debug_struct("StagingCache").field("free", &free).finish_non_exhaustive()
+        f.debug_struct("CpuDescriptorCache").field("free", &free).finish_non_exhaustive()
     }
 }

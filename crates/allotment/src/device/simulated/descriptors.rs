@@ -20,10 +20,10 @@ use std::hash::DefaultHasher;
 use std::sync::Arc;
 
 use super::memory::Bytes;
-use super::{HostBuffer, HostDevice, HostImage, Name, Named, ResourceRange};
+use super::{Name, Named, ResourceRange, SimulatedBuffer, SimulatedGpu, SimulatedImage};
 use crate::device::{
-    BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorKind, DescriptorLimits, DeviceError,
-    HeapAddress, HeapMemory, HeapUse, SamplerDesc, copy_bytes,
+    BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc,
+    DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc, copy_bytes,
 };
 
 /// Bytes of a descriptor.
@@ -114,7 +114,7 @@ pub enum HostDescriptor<'a> {
     /// A range of a buffer.
     Buffer {
         /// The buffer.
-        buffer: &'a HostBuffer,
+        buffer: &'a SimulatedBuffer,
         /// Bytes of it.
         range: Range<u64>,
         /// What shaders do with them.
@@ -123,16 +123,16 @@ pub enum HostDescriptor<'a> {
     /// An image that shaders read or write.
     Image {
         /// The image.
-        image: &'a HostImage,
+        image: &'a SimulatedImage,
         /// What shaders do with it.
         usage: HostImageUse,
     },
     /// A sampler.
     Sampler(&'a HostSampler),
     /// An image that is drawn to.
-    RenderTarget(&'a HostImage),
+    RenderTarget(&'a SimulatedImage),
     /// An image that depth and stencil are written to.
-    DepthStencil(&'a HostImage),
+    DepthStencil(&'a SimulatedImage),
 }
 
 /// What stands in word 0, below [`MAGIC`].
@@ -168,7 +168,7 @@ pub(super) enum Found {
 }
 
 impl Slots {
-    fn kind(&self) -> DescriptorKind {
+    fn kind(&self) -> DescriptorHeapType {
         self.desc.usage.kind()
     }
 
@@ -215,7 +215,7 @@ fn word(tag: Tag) -> u64 {
 }
 
 fn encode(descriptor: &HostDescriptor<'_>) -> [u64; 4] {
-    let whole = |tag, image: &HostImage| [word(tag), image.range.name.0, 0, image.range.size];
+    let whole = |tag, image: &SimulatedImage| [word(tag), image.range.name.0, 0, image.range.size];
     match descriptor {
         HostDescriptor::Buffer { buffer, range, usage } => {
             let tag = match usage {
@@ -228,17 +228,17 @@ fn encode(descriptor: &HostDescriptor<'_>) -> [u64; 4] {
         HostDescriptor::Image { image, usage: HostImageUse::Sampled } => whole(Tag::Sampled, image),
         HostDescriptor::Image { image, usage: HostImageUse::Storage } => whole(Tag::Storage, image),
         HostDescriptor::Sampler(sampler) => {
-            [word(Tag::Sampler), sampler.name.0, HostDevice::sampler_mark(&sampler.desc).into(), 0]
+            [word(Tag::Sampler), sampler.name.0, SimulatedGpu::sampler_mark(&sampler.desc).into(), 0]
         }
         HostDescriptor::RenderTarget(image) => whole(Tag::RenderTarget, image),
         HostDescriptor::DepthStencil(image) => whole(Tag::DepthStencil, image),
     }
 }
 
-fn null(kind: DescriptorKind) -> [u64; 4] {
+fn null(kind: DescriptorHeapType) -> [u64; 4] {
     match kind {
-        DescriptorKind::Sampler => {
-            [word(Tag::NullSampler), 0, HostDevice::sampler_mark(&SamplerDesc::default()).into(), 0]
+        DescriptorHeapType::Sampler => {
+            [word(Tag::NullSampler), 0, SimulatedGpu::sampler_mark(&SamplerDesc::default()).into(), 0]
         }
         _ => [word(Tag::Null), 0, 0, 0],
     }
@@ -281,7 +281,7 @@ fn range_complaint(buffer: &ResourceRange, range: &Range<u64>, usage: BufferUse)
     }
 }
 
-impl HostDevice {
+impl SimulatedGpu {
     /// What [work that reads](Self::submit_reads) finds where a descriptor of such a sampler is: a number that is
     /// the same for equal descriptions, and hardly ever for others.
     #[must_use]
@@ -332,7 +332,7 @@ impl HostDevice {
 }
 
 // SAFETY: a heap has bytes for as many descriptors as it was asked for, each its own, and limits are never written.
-unsafe impl DescriptorDevice for HostDevice {
+unsafe impl DescriptorDevice for SimulatedGpu {
     type DescriptorHeap = HostDescriptorHeap;
     type Descriptor<'a> = HostDescriptor<'a>;
     type Sampler = HostSampler;
@@ -341,12 +341,12 @@ unsafe impl DescriptorDevice for HostDevice {
         DescriptorLimits { strides: [STRIDE; 4], ..self.shared.profile.descriptors }
     }
 
-    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorKind {
+    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorHeapType {
         match descriptor {
-            HostDescriptor::Buffer { .. } | HostDescriptor::Image { .. } => DescriptorKind::Resource,
-            HostDescriptor::Sampler(_) => DescriptorKind::Sampler,
-            HostDescriptor::RenderTarget(_) => DescriptorKind::RenderTarget,
-            HostDescriptor::DepthStencil(_) => DescriptorKind::DepthStencil,
+            HostDescriptor::Buffer { .. } | HostDescriptor::Image { .. } => DescriptorHeapType::Resource,
+            HostDescriptor::Sampler(_) => DescriptorHeapType::Sampler,
+            HostDescriptor::RenderTarget(_) => DescriptorHeapType::RenderTarget,
+            HostDescriptor::DepthStencil(_) => DescriptorHeapType::DepthStencil,
         }
     }
 
@@ -357,13 +357,13 @@ unsafe impl DescriptorDevice for HostDevice {
     unsafe fn create_descriptor_heap(
         &self,
         desc: &DescriptorHeapDesc,
-        _: Option<HeapMemory<'_, Self>>,
+        _: Option<DescriptorHeapBacking<'_, Self>>,
     ) -> Result<HostDescriptorHeap, DeviceError> {
         self.shared.faults.check()?;
         let limits = self.descriptor_limits();
         let (most, reserved) = match desc.usage {
-            HeapUse::Staging(_) => (u32::MAX, 0),
-            HeapUse::ShaderVisible(kind) => {
+            DescriptorHeapVisibility::CpuOnly(_) => (u32::MAX, 0),
+            DescriptorHeapVisibility::ShaderVisible(kind) => {
                 let limits = limits.shader_visible(kind);
                 (limits.max_capacity, limits.reserved)
             }
@@ -389,13 +389,13 @@ unsafe impl DescriptorDevice for HostDevice {
         self.shared.memories.count_descriptor_heap(-1);
     }
 
-    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> HeapAddress {
+    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> DescriptorHeapAddress {
         let cpu = heap.slots.bytes.at(0).addr().get() as u64;
         let gpu = match heap.slots.desc.usage {
-            HeapUse::Staging(_) => 0,
-            HeapUse::ShaderVisible(_) => cpu | GPU,
+            DescriptorHeapVisibility::CpuOnly(_) => 0,
+            DescriptorHeapVisibility::ShaderVisible(_) => cpu | GPU,
         };
-        HeapAddress { cpu, gpu }
+        DescriptorHeapAddress { cpu, gpu }
     }
 
     unsafe fn write_descriptor(&self, heap: &HostDescriptorHeap, at: u32, descriptor: &HostDescriptor<'_>) {
@@ -441,7 +441,7 @@ unsafe impl DescriptorDevice for HostDevice {
             return;
         }
         let overlaps = Arc::ptr_eq(&from.slots, &to.slots) && from_at.abs_diff(to_at) < count;
-        let wrong = if matches!(from.slots.desc.usage, HeapUse::ShaderVisible(_)) {
+        let wrong = if matches!(from.slots.desc.usage, DescriptorHeapVisibility::ShaderVisible(_)) {
             "reads a heap that only the device reads"
         } else if from.slots.kind() != to.slots.kind() {
             "is between heaps of different kinds"
@@ -480,7 +480,7 @@ unsafe impl DescriptorDevice for HostDevice {
 
     unsafe fn buffer_descriptor<'a>(
         &self,
-        buffer: &'a HostBuffer,
+        buffer: &'a SimulatedBuffer,
         range: Range<u64>,
         usage: BufferUse,
     ) -> HostDescriptor<'a> {
@@ -517,7 +517,7 @@ mod tests {
     fn equal_samplers_have_one_mark_and_others_another() {
         let desc = SamplerDesc::default();
         let other = SamplerDesc { max_anisotropy: 2, ..desc };
-        assert_eq!(HostDevice::sampler_mark(&desc), HostDevice::sampler_mark(&SamplerDesc::default()));
-        assert_ne!(HostDevice::sampler_mark(&desc), HostDevice::sampler_mark(&other));
+        assert_eq!(SimulatedGpu::sampler_mark(&desc), SimulatedGpu::sampler_mark(&SamplerDesc::default()));
+        assert_ne!(SimulatedGpu::sampler_mark(&desc), SimulatedGpu::sampler_mark(&other));
     }
 }

@@ -13,7 +13,7 @@ use crate::device::Device;
 /// gave memory back, at the ends of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct WaitStatistics {
+pub struct StallStatistics {
     /// How many.
     pub count: u64,
     /// How long all of them took.
@@ -22,7 +22,7 @@ pub struct WaitStatistics {
     pub longest: Duration,
 }
 
-/// The counters behind [`WaitStatistics`].
+/// The counters behind [`StallStatistics`].
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     count: AtomicU64,
@@ -41,12 +41,12 @@ impl Waits {
 }
 
 impl<D: Device> Allocator<D> {
-    /// How often and how long callers waited for the driver's memory. With a [`Keeper`](super::Keeper)
+    /// How often and how long callers waited for the driver's memory. With a [`MaintenanceThread`](super::MaintenanceThread)
     /// there should be few such waits.
     #[must_use]
-    pub fn waits(&self) -> WaitStatistics {
+    pub fn stalls(&self) -> StallStatistics {
         let Waits { count, nanoseconds, longest } = &self.waits;
-        WaitStatistics {
+        StallStatistics {
             count: count.load(Relaxed),
             total: Duration::from_nanos(nanoseconds.load(Relaxed)),
             longest: Duration::from_nanos(longest.load(Relaxed)),

@@ -10,11 +10,11 @@ use super::time::Moment;
 /// Time is counted in ticks: calls of [`Allocator::end_frame`](super::Allocator::end_frame), or, where nobody has
 /// called that for ten seconds, sixtieths of a second of [real time](super::TimeSource), or 64 frees in a pool where those
 /// come faster. Real time is noticed by later calls, of whichever pool: where memory is got from the driver, at every 64th
-/// free, and at every fourth that empties a memory object; and by a [`Keeper`](super::Keeper), where there is one. A
+/// free, and at every fourth that empties a memory object; and by a [`MaintenanceThread`](super::MaintenanceThread), where there is one. A
 /// program that calls nothing any more [trims](super::Allocator::trim) instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Retention {
+pub struct EmptyBlockPolicy {
     /// A block is given back once it has been empty for so many ticks.
     pub ticks: u32,
     /// A pool keeps at most so many bytes more than it has needed at once within the last
@@ -26,7 +26,7 @@ pub struct Retention {
     pub surplus_divisor: u64,
 }
 
-impl Default for Retention {
+impl Default for EmptyBlockPolicy {
     /// Two seconds of frames at 60 Hz; a surplus of one small block and a sixteenth. Twice that left a tenth
     /// more of the recorded training traces' memory idle and saved hardly a driver call.
     fn default() -> Self {
@@ -34,7 +34,7 @@ impl Default for Retention {
     }
 }
 
-impl Retention {
+impl EmptyBlockPolicy {
     /// Gives every block back as soon as it is empty.
     pub const NONE: Self = Self { ticks: 0, surplus: 0, surplus_divisor: 0 };
 
@@ -61,7 +61,7 @@ pub(super) struct Clock {
     real: u64,
     /// Somebody calls `end_frame`, so frees are no measure of time.
     pub(super) has_frames: bool,
-    /// The most bytes in use in the running and in the previous period of [`Retention::ticks`].
+    /// The most bytes in use in the running and in the previous period of [`EmptyBlockPolicy::ticks`].
     peaks: [u64; 2],
     period_began: u64,
 }
@@ -78,11 +78,11 @@ impl Clock {
     }
 
     /// Counts a free, and a tick where there were many without one. True when it ticked.
-    pub(super) fn freed(&mut self, retention: &Retention, used: impl FnOnce() -> u64) -> bool {
+    pub(super) fn freed(&mut self, empty_blocks: &EmptyBlockPolicy, used: impl FnOnce() -> u64) -> bool {
         self.frees = self.frees.wrapping_add(1);
         let ticks = self.frees >= FREES_PER_TICK && !self.has_frames;
         if ticks {
-            self.go_on(1, retention, used());
+            self.go_on(1, empty_blocks, used());
         }
         ticks
     }
@@ -99,14 +99,14 @@ impl Clock {
     }
 
     /// Lets real time pass. Returns the ticks that it counts: none while there are frames.
-    pub(super) fn pass(&mut self, now: Moment, retention: &Retention, used: u64) -> u64 {
+    pub(super) fn pass(&mut self, now: Moment, empty_blocks: &EmptyBlockPolicy, used: u64) -> u64 {
         let passed = now.tick.saturating_sub(self.real);
         self.real = self.real.max(now.tick);
         if passed == 0 || now.in_frames {
             return 0;
         }
         self.has_frames = false;
-        self.go_on(passed, retention, used);
+        self.go_on(passed, empty_blocks, used);
         passed
     }
 
@@ -116,16 +116,16 @@ impl Clock {
     }
 
     /// Counts the end of a frame.
-    pub(super) fn end_frame(&mut self, retention: &Retention, used: u64) {
+    pub(super) fn end_frame(&mut self, empty_blocks: &EmptyBlockPolicy, used: u64) {
         self.has_frames = true;
-        self.go_on(1, retention, used);
+        self.go_on(1, empty_blocks, used);
     }
 
     /// However many ticks: what was needed before them is forgotten in two steps, as some of it may be of a moment ago.
-    fn go_on(&mut self, ticks: u64, retention: &Retention, used: u64) {
+    fn go_on(&mut self, ticks: u64, empty_blocks: &EmptyBlockPolicy, used: u64) {
         self.now = self.now.saturating_add(ticks);
         self.frees = 0;
-        if self.now - self.period_began >= u64::from(retention.ticks.max(1)) {
+        if self.now - self.period_began >= u64::from(empty_blocks.ticks.max(1)) {
             self.period_began = self.now;
             self.peaks = [used, self.peaks[0]];
         }

@@ -9,11 +9,11 @@ pub const MAX_QUEUES: usize = 16;
 
 /// A point on each queue's timeline, 0 where there is nothing to wait for. Inline; 128 bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct SyncSet {
+pub struct TimelinePoints {
     values: [u64; MAX_QUEUES],
 }
 
-impl SyncSet {
+impl TimelinePoints {
     /// Nothing to wait for.
     pub const EMPTY: Self = Self { values: [0; MAX_QUEUES] };
 
@@ -42,10 +42,10 @@ impl SyncSet {
     ///
     /// ```
     /// use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
-    /// use allotment::lifetime::SyncSet;
+    /// use allotment::lifetime::TimelinePoints;
     ///
-    /// let there = SyncSet::from(TimelinePoint { queue: QueueIndex(2), value: TimelineValue(7) });
-    /// let mut room = SyncSet::ROOM;
+    /// let there = TimelinePoints::from(TimelinePoint { queue: QueueIndex(2), value: TimelineValue(7) });
+    /// let mut room = TimelinePoints::ROOM;
     /// let waits = there.as_slice(&mut room);
     /// assert_eq!((waits.len(), waits[0].value.0), (1, 7));
     /// ```
@@ -71,13 +71,13 @@ impl SyncSet {
     }
 }
 
-impl From<TimelinePoint> for SyncSet {
+impl From<TimelinePoint> for TimelinePoints {
     fn from(point: TimelinePoint) -> Self {
         Self::from_iter([point])
     }
 }
 
-impl FromIterator<TimelinePoint> for SyncSet {
+impl FromIterator<TimelinePoint> for TimelinePoints {
     fn from_iter<I: IntoIterator<Item = TimelinePoint>>(points: I) -> Self {
         let mut set = Self::EMPTY;
         points.into_iter().for_each(|point| set.insert(point));
@@ -85,7 +85,7 @@ impl FromIterator<TimelinePoint> for SyncSet {
     }
 }
 
-impl fmt::Debug for SyncSet {
+impl fmt::Debug for TimelinePoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.points().map(|point| (point.queue.0, point.value.0))).finish()
     }

@@ -2,14 +2,14 @@
 
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
-use super::{AllocationDesc, AllocationError, Growth, ShortName};
-use crate::device::{Device, HeapIndex, MemoryTypeIndex};
+use super::{AllocationDesc, AllocationError, NewBlocks, ShortName};
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
-/// What a request would do; see [`Allocator::would_grow`].
+/// What a request would do; see [`Allocator::preview`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Forecast {
+pub enum AllocationPreview {
     /// There is room in memory that the allocator has already.
     Fits {
         /// Of this type.
@@ -20,7 +20,7 @@ pub enum Forecast {
         /// Of this type.
         memory_type: MemoryTypeIndex,
         /// From this heap.
-        heap: HeapIndex,
+        heap: MemoryHeapIndex,
         /// So many bytes.
         bytes: u64,
     },
@@ -36,7 +36,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
     /// driver would say, only asking it tells.
-    pub fn would_grow(&self, desc: &AllocationDesc) -> Result<Forecast, AllocationError> {
+    pub fn preview(&self, desc: &AllocationDesc) -> Result<AllocationPreview, AllocationError> {
         self.by_ranking(desc, |memory_type, desc| {
             self.forecast_shards(self.default_pool_for(memory_type, desc), desc)
         })
@@ -48,7 +48,7 @@ impl<D: Device> Allocator<D> {
         pool: u32,
         set: usize,
         desc: &AllocationDesc,
-    ) -> Result<Forecast, AllocationError> {
+    ) -> Result<AllocationPreview, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
@@ -56,9 +56,9 @@ impl<D: Device> Allocator<D> {
         let fitted = self.fit(state, set, desc)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
         if state.would_place(set, &fitted) {
-            return Ok(Forecast::Fits { memory_type });
+            return Ok(AllocationPreview::Fits { memory_type });
         }
-        if desc.growth == Growth::Forbidden {
+        if desc.new_blocks == NewBlocks::NeverAllocate {
             let (free, largest_free) = state.sets[set].room();
             let requested = fitted.sizes.requested;
             return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
@@ -70,7 +70,7 @@ impl<D: Device> Allocator<D> {
         let mut refused = AllocationError::ZeroSize;
         for (bytes, _) in plan.candidates(self.heaps.room_for_block(&self.device, heap), &fitted) {
             match self.heaps.check(&self.device, memory_type, bytes, wish) {
-                Ok(()) => return Ok(Forecast::Grows { memory_type, heap, bytes }),
+                Ok(()) => return Ok(AllocationPreview::Grows { memory_type, heap, bytes }),
                 Err(error) if error.falls_through() => refused = error,
                 Err(error) => return Err(error),
             }

@@ -44,11 +44,11 @@ impl Faults {
         *locked(&self.plan) = Some(Plan { first, count, error });
     }
 
-    pub(super) fn heal(&self) {
+    pub(super) fn clear_faults(&self) {
         *locked(&self.plan) = None;
     }
 
-    pub(super) fn lose(&self) {
+    pub(super) fn lose_device(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 }
