@@ -18,9 +18,7 @@ use allotment::memory::{
     OwningAllocator, PassLimits,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
-use allotment::{
-    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, Requirements,
-};
+use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool};
 
 use crate::shadow::Shadow;
 use crate::{Input, Stressed, Tally, raw};
@@ -357,6 +355,6 @@ impl<D: Stressed> core::fmt::Debug for World<D> {
 }
 
 /// A resource in device memory, described by nothing else.
-pub(crate) fn device_local() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly)
+pub(crate) fn device_local() -> AllocationOptions {
+    AllocationOptions::new(MemoryUsage::GpuOnly)
 }

@@ -11,7 +11,7 @@ use core::time::Duration;
 use allotment::Device as _;
 use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, vulkan};
 use allotment::memory::{Buffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
@@ -27,11 +27,11 @@ fn buffer(
 ) -> Result<Buffer<vulkan::Device>, Box<dyn Error>> {
     let info = BufferDesc::new(SIZE).into();
     let requirements = allocator.device().buffer_requirements(&info)?;
-    let desc = AllocationDesc::new(requirements, memory_usage).with_name(name);
-    let made = allocator.create_buffer(&info, &desc)?;
+    let options = memory_usage.with_name(name);
+    let made = allocator.create_buffer(&info, &options)?;
     let place = allocator.place(made.allocation())?;
     println!("{name}, for {memory_usage}: type {} at byte {}", place.memory_type, place.offset);
-    for choice in allocator.explain(&desc) {
+    for choice in allocator.explain(&requirements, &options) {
         println!("    {choice}");
     }
     Ok(made)

@@ -2,13 +2,13 @@
 //!
 //! ```
 //! use allotment::device::simulated::{SimulatedGpu, Profile};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+//! use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 //!
 //! let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 //! let allocator = Allocator::new(device, AllocatorDesc::default())?;
 //!
-//! let desc = AllocationDesc::new(Requirements::new(64 << 10), MemoryUsage::Upload).with_name("particles");
-//! let particles = allocator.allocate(&desc)?;
+//! let options = MemoryUsage::Upload.with_name("particles");
+//! let particles = allocator.allocate(&Requirements::new(64 << 10), &options)?;
 //! allocator.write(&particles, 0, &[1, 2, 3])?;
 //! let place = allocator.place(&particles)?;
 //! println!("memory {:?} at {}, type {}", place.memory, place.offset, place.memory_type);
@@ -47,7 +47,7 @@ pub mod upload;
 pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strategy};
 pub use device::{Device, Requirements, ResourceKind};
 pub use memory::{
-    Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
+    Allocation, AllocationError, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
 };
 
 /// The example of the README, so that it cannot rot.

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use allotment::device::vulkan::{Device, EnabledFeatures};
 use allotment::memory::BlockSizes;
-use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements, ResourceKind,
-};
+use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements, ResourceKind};
 
 use super::{Blocks, Contender, Kind, Refusal, Request, Role};
 use crate::failure::Failure;
@@ -56,8 +54,8 @@ impl Contender for Allotment {
             Kind::Buffer => ResourceKind::Buffer,
             Kind::Image => ResourceKind::OptimalImage,
         };
-        let desc = AllocationDesc::new(Requirements::new(request.size).aligned(alignment), memory_usage);
-        self.allocator.allocate(&desc.with_kind(kind)).map_err(Refusal::new)
+        let requirements = Requirements::new(request.size).with_alignment(alignment).with_kind(kind);
+        self.allocator.allocate(&requirements, &memory_usage.into()).map_err(Refusal::new)
     }
 
     fn free(&self, token: Allocation) -> Result<(), Refusal> {

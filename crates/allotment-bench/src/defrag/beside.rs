@@ -187,9 +187,9 @@ fn operate(
     let mut all = Vec::with_capacity(1 << 20);
     let mut before = Switches::now();
     while !over.load(Relaxed) {
-        let desc = movable(sizes.one(&mut rng))?;
+        let (requirements, options) = movable(sizes.one(&mut rng))?;
         let (start, cpu) = (Instant::now(), thread_cpu_time());
-        let allocation = allocator.allocate_in(pool, &desc).map_err(refused)?;
+        let allocation = allocator.allocate_in(pool, &requirements, &options).map_err(refused)?;
         allocator.free(allocation).map_err(refused)?;
         let (wall, cpu) = (start.elapsed(), thread_cpu_time() - cpu);
         let after = Switches::now();

@@ -82,8 +82,8 @@ impl Traffic {
         count: u32,
     ) -> Result<(), Failure> {
         for _ in 0..count {
-            let desc = movable(self.sizes.one(&mut self.rng))?;
-            self.live.push(allocator.allocate_in(pool, &desc).map_err(refused)?);
+            let (requirements, options) = movable(self.sizes.one(&mut self.rng))?;
+            self.live.push(allocator.allocate_in(pool, &requirements, &options).map_err(refused)?);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use allotment::memory::{
     PassLimits,
 };
 use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
+    Alignment, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
     Requirements, ResourceKind,
 };
 
@@ -32,11 +32,12 @@ pub(super) struct Ours {
 }
 
 /// An allocation that may be moved.
-pub(super) fn movable(wanted: Wanted) -> Result<AllocationDesc, Failure> {
+pub(super) fn movable(wanted: Wanted) -> Result<(Requirements, AllocationOptions), Failure> {
     let alignment = Alignment::new(ALIGNMENT).map_err(refused)?;
-    let requirements = Requirements::new(wanted.size).aligned(alignment);
+    let requirements = Requirements::new(wanted.size).with_alignment(alignment);
     let kind = if wanted.optimal { ResourceKind::OptimalImage } else { ResourceKind::Buffer };
-    Ok(AllocationDesc::new(requirements, MemoryUsage::GpuOnly).with_kind(kind).movable(Movability::Copied))
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_movability(Movability::Copied);
+    Ok((requirements.with_kind(kind), options))
 }
 
 impl Ours {
@@ -67,7 +68,8 @@ impl Ours {
     }
 
     pub(super) fn allocate(&self, wanted: Wanted) -> Result<Allocation, Failure> {
-        self.allocator.allocate_in(&self.pool, &movable(wanted)?).map_err(refused)
+        let (requirements, options) = movable(wanted)?;
+        self.allocator.allocate_in(&self.pool, &requirements, &options).map_err(refused)
     }
 
     fn contents(&self) -> Result<Contents, Failure> {

@@ -15,7 +15,7 @@ use allotment::device::{
 };
 use allotment::lifetime::SubmissionTracker;
 use allotment::memory::MappedBuffer;
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::failure::Failure;
 
@@ -43,7 +43,7 @@ impl Rig {
         let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).map_err(refused)?);
         let heap_desc = Self::heap_desc();
         let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, heap_desc).map_err(refused)?);
-        let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let desc = AllocationOptions::new(MemoryUsage::Upload);
         let buffer = MappedBuffer::new(&allocator, &BufferDesc::new(256), &desc).map_err(refused)?;
         Ok(Arc::new(Self { device, tracker, allocator, heap, buffer: Arc::new(buffer) }))
     }

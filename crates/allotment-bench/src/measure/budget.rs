@@ -1,7 +1,7 @@
 //! Budgets before, with and after many allocations: as the driver says by itself, and as the library does.
 
 use allotment::device::{Device as _, MemoryHeapIndex};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use crate::failure::Failure;
 use crate::units::bytes;
@@ -42,8 +42,10 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     };
 
     let alignment = Alignment::new(65536).unwrap_or(Alignment::ONE);
-    let desc = AllocationDesc::new(Requirements::new(EACH).aligned(alignment), MemoryUsage::GpuOnly);
-    let heap = allocator.explain(&desc).first().map_or(MemoryHeapIndex(0), |choice| choice.heap);
+    let requirements = Requirements::new(EACH).with_alignment(alignment);
+    let options = MemoryUsage::GpuOnly.into();
+    let heap =
+        allocator.explain(&requirements, &options).first().map_or(MemoryHeapIndex(0), |choice| choice.heap);
     let budget = device.heap_budget(heap);
     let room = budget.budget.saturating_sub(budget.usage);
     let wanted = gib.map_or((GIB << 30).min(room / 4), |gib| u64::from(gib) << 30) / EACH * EACH;
@@ -54,7 +56,7 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     let mut tokens = Vec::new();
     let mut refused = None;
     for _ in 0..wanted / EACH {
-        match allocator.allocate(&desc) {
+        match allocator.allocate(&requirements, &options) {
             Ok(token) => tokens.push(token),
             Err(error) => {
                 refused = Some(error);

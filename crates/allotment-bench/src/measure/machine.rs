@@ -2,7 +2,7 @@
 
 use allotment::device::{BufferDesc, Device as _, ImageDesc};
 use allotment::memory::{MemoryTypeCandidate, Suitability};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use ash::vk;
 
 use crate::failure::Failure;
@@ -64,7 +64,7 @@ fn print_choices(gpu: &Gpu) -> Result<(), Failure> {
         say!();
         say!("for {what}, in this order:");
         for memory_usage in MemoryUsage::ALL {
-            let choices = allocator.explain(&AllocationDesc::new(requirements, memory_usage).with_kind(kind));
+            let choices = allocator.explain(&requirements.with_kind(kind), &memory_usage.into());
             let suits =
                 |choice: &&MemoryTypeCandidate| matches!(choice.verdict, Suitability::Suitable { .. });
             let tried: Vec<_> = choices

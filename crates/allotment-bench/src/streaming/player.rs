@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use allotment::device::vulkan::Device;
-use allotment::{Allocation, AllocationDesc, Allocator};
+use allotment::{Allocation, AllocationOptions, Allocator, Requirements};
 
 use super::scene::{Scene, UPLOAD_FRAMES};
 use super::set_up::SetUp;
@@ -118,15 +118,17 @@ impl Show<'_> {
         &mut self,
         clock: &mut Clock,
         scene: &Scene,
-        resources: &[AllocationDesc],
-        upload: &AllocationDesc,
+        resources: &[(Requirements, AllocationOptions)],
+        upload: &(Requirements, AllocationOptions),
     ) -> Result<(), Failure> {
         let allocator = self.allocator;
-        self.uploads.push_back(clock.time("allocate upload", || allocator.allocate(upload)).map_err(failed)?);
-        for desc in resources {
-            let token = clock.time("allocate", || allocator.allocate(desc)).map_err(failed)?;
-            self.resident.push_back((token, desc.requirements.size));
-            self.bytes += desc.requirements.size;
+        let staging = clock.time("allocate upload", || allocator.allocate(&upload.0, &upload.1));
+        self.uploads.push_back(staging.map_err(failed)?);
+        for (requirements, options) in resources {
+            let token =
+                clock.time("allocate", || allocator.allocate(requirements, options)).map_err(failed)?;
+            self.resident.push_back((token, requirements.size));
+            self.bytes += requirements.size;
         }
         while self.bytes > scene.resident {
             let Some((token, size)) = self.resident.pop_front() else { break };

@@ -1,7 +1,7 @@
 //! What the frames of a streamed scene want.
 
 use allotment::memory::Lifetime;
-use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements, ResourceKind};
+use allotment::{Alignment, AllocationOptions, MemoryUsage, Requirements, ResourceKind};
 
 use crate::rng::Rng;
 
@@ -31,9 +31,9 @@ pub(super) struct Scene {
 /// What one frame brings.
 pub(super) struct Frame {
     /// Sizes and kinds of resources, for long.
-    pub(super) resources: Vec<AllocationDesc>,
+    pub(super) resources: Vec<(Requirements, AllocationOptions)>,
     /// Staging memory, for three frames.
-    pub(super) upload: AllocationDesc,
+    pub(super) upload: (Requirements, AllocationOptions),
 }
 
 impl Scene {
@@ -67,23 +67,24 @@ impl Frame {
 }
 
 /// An image of optimal tiling.
-pub(super) fn image(size: u64) -> AllocationDesc {
-    desc(size, IMAGE_UNIT, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage)
+pub(super) fn image(size: u64) -> (Requirements, AllocationOptions) {
+    (required(size, IMAGE_UNIT).with_kind(ResourceKind::OptimalImage), MemoryUsage::GpuOnly.into())
 }
 
 /// A buffer of the device's.
-pub(super) fn buffer(size: u64) -> AllocationDesc {
-    desc(size, BUFFER_UNIT, MemoryUsage::GpuOnly)
+pub(super) fn buffer(size: u64) -> (Requirements, AllocationOptions) {
+    (required(size, BUFFER_UNIT), MemoryUsage::GpuOnly.into())
 }
 
 /// Memory to upload from.
-pub(super) fn staging(size: u64) -> AllocationDesc {
-    desc(size, BUFFER_UNIT, MemoryUsage::Upload).with_lifetime(Lifetime::Short)
+pub(super) fn staging(size: u64) -> (Requirements, AllocationOptions) {
+    let options = AllocationOptions::new(MemoryUsage::Upload).with_lifetime(Lifetime::Short);
+    (required(size, BUFFER_UNIT), options)
 }
 
-fn desc(size: u64, unit: u64, memory_usage: MemoryUsage) -> AllocationDesc {
+fn required(size: u64, unit: u64) -> Requirements {
     let alignment = Alignment::new(unit).unwrap_or(Alignment::ONE);
-    AllocationDesc::new(Requirements::new(size.next_multiple_of(unit)).aligned(alignment), memory_usage)
+    Requirements::new(size.next_multiple_of(unit)).with_alignment(alignment)
 }
 
 #[cfg(test)]
@@ -94,10 +95,10 @@ mod tests {
     fn frames_bring_what_they_should() {
         let scene = Scene::new(200, 1 << 30);
         for frame in &scene.frames {
-            let bytes: u64 = frame.resources.iter().map(|desc| desc.requirements.size).sum();
+            let bytes: u64 = frame.resources.iter().map(|(requirements, _)| requirements.size).sum();
             assert!((8 << 20..=25 << 20).contains(&bytes), "{bytes}");
-            assert!((4 << 20..=8 << 20).contains(&frame.upload.requirements.size));
-            let sizes = frame.resources.iter().map(|desc| desc.requirements.size);
+            assert!((4 << 20..=8 << 20).contains(&frame.upload.0.size));
+            let sizes = frame.resources.iter().map(|(requirements, _)| requirements.size);
             assert!(sizes.into_iter().all(|size| (65536..=16 << 20).contains(&size)));
         }
     }

@@ -65,8 +65,8 @@ impl SetUp {
             // Where images have pools of their own, any part of what is resident may be images.
             let images = images_are_apart(&allocator).then(|| (image(1), scene.resident));
             let wanted = [(buffer(1), scene.resident), (staging(1), scene.upload_bytes())];
-            for (desc, bytes) in wanted.into_iter().chain(images) {
-                allocator.reserve(&desc, bytes).map_err(|error| failed(&error))?;
+            for ((requirements, options), bytes) in wanted.into_iter().chain(images) {
+                allocator.reserve(&requirements, &options, bytes).map_err(|error| failed(&error))?;
             }
         }
         Ok(Stage { _keeper: keeper, allocator })

@@ -2,7 +2,7 @@
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::Movability;
-use allotment::{Allocation, AllocationDesc, Allocator};
+use allotment::{Allocation, AllocationOptions, Allocator};
 use allotment_trace::{Event, Op, Resource, ResourceIndex, Trace};
 
 use crate::args::Setup;
@@ -79,13 +79,14 @@ impl Playback<'_> {
     fn allocate(&mut self, line: u64, index: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(index);
         let (kind, memory_usage, category) = roles(recorded);
-        let mut desc = AllocationDesc::new(self.host.needs(recorded, kind)?, memory_usage)
-            .with_kind(kind)
+        let requirements = self.host.needs(recorded, kind)?;
+        let options = AllocationOptions::new(memory_usage)
             .with_category(category)
-            .movable(Movability::Copied);
-        desc.user_data = index.as_usize() as u64;
+            .with_movability(Movability::Copied)
+            .with_user_data(index.as_usize() as u64);
         let refused = |error| Failure::Allocation { line, id: recorded.id(), error };
-        self.slots[index.as_usize()] = Some(self.allocator.allocate(&desc).map_err(refused)?);
+        self.slots[index.as_usize()] =
+            Some(self.allocator.allocate(&requirements, &options).map_err(refused)?);
         Ok(())
     }
 

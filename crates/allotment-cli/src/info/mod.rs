@@ -6,7 +6,7 @@ use allotment::device::{
     BufferDesc, DedicatedNeed, Device, DeviceError, MemoryProperties, QueueKind, Requirements,
 };
 use allotment::memory::{MemoryTypeCandidate, Suitability};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
@@ -172,7 +172,7 @@ impl IntentRow {
         kind: ResourceKind,
         requirements: Requirements,
     ) -> Self {
-        let choices = allocator.explain(&AllocationDesc::new(requirements, memory_usage).with_kind(kind));
+        let choices = allocator.explain(&requirements.with_kind(kind), &memory_usage.into());
         let types: Vec<_> = choices.iter().map(ChoiceRow::from).collect();
         Self {
             memory_usage: memory_usage.to_string(),

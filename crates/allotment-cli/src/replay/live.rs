@@ -2,7 +2,7 @@
 
 use allotment::device::Device;
 use allotment::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
-use allotment::{Allocation, AllocationDesc, Allocator};
+use allotment::{Allocation, AllocationOptions, Allocator};
 
 use crate::target::Plan;
 
@@ -18,16 +18,17 @@ impl<D: Device> Live<D> {
     pub(super) fn create(
         allocator: &Allocator<D>,
         plan: &Plan,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Self, ResourceError> {
         match *plan {
-            Plan::Memory { .. } => {
-                allocator.allocate(desc).map(Self::Memory).map_err(ResourceError::Allocation)
-            }
+            Plan::Memory { requirements } => allocator
+                .allocate(&requirements, options)
+                .map(Self::Memory)
+                .map_err(ResourceError::Allocation),
             Plan::Buffer(info) | Plan::BufferForImage(info) => {
-                allocator.create_buffer(&info.into(), desc).map(Self::Buffer)
+                allocator.create_buffer(&info.into(), options).map(Self::Buffer)
             }
-            Plan::Image(info) => allocator.create_image(&info.into(), desc).map(Self::Image),
+            Plan::Image(info) => allocator.create_image(&info.into(), options).map(Self::Image),
         }
     }
 

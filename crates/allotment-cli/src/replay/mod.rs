@@ -23,7 +23,7 @@ mod timing;
 
 use allotment::device::{Device, QueueIndex};
 use allotment::memory::{DriverCallStatistics, Place, ResourceError, Statistics, Transfer, TransferError};
-use allotment::{AllocationDesc, Allocator, Requirements};
+use allotment::{AllocationOptions, Allocator};
 use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
 use crate::args::{Bytes, Setup};
@@ -231,29 +231,23 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// What a resource becomes, and what for.
-    fn plan(&self, recorded: &Resource) -> Result<(Plan, AllocationDesc), Failure> {
+    fn plan(&self, recorded: &Resource) -> Result<(Plan, AllocationOptions), Failure> {
         let (kind, memory_usage, category) = roles(recorded);
         let plan = self.target.plan(self.allocator.device(), recorded, kind)?;
-        let mut desc = match plan {
-            Plan::Memory { requirements, kind } => {
-                AllocationDesc::new(requirements, memory_usage).with_kind(kind)
-            }
-            // What the device makes brings its own requirements.
-            _ => AllocationDesc::new(Requirements::new(recorded.size()), memory_usage),
-        };
-        // 0 would be none; the last id of all shares its number with the one before.
-        desc.user_data = recorded.id().saturating_add(1);
+        // User data 0 would be none; the last id of all shares its number with the one before.
+        let mut options =
+            AllocationOptions::new(memory_usage).with_user_data(recorded.id().saturating_add(1));
         if self.options.names {
-            desc = desc.with_name(display_name(recorded));
+            options = options.with_name(display_name(recorded));
         }
-        Ok((plan, desc.with_category(category)))
+        Ok((plan, options.with_category(category)))
     }
 
     fn allocate(&mut self, index: usize, line: u64, resource: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(resource);
-        let (plan, desc) = self.plan(recorded)?;
+        let (plan, options) = self.plan(recorded)?;
         let allocator = self.allocator;
-        let live = match self.stopwatch.time(|| Live::create(allocator, &plan, &desc)) {
+        let live = match self.stopwatch.time(|| Live::create(allocator, &plan, &options)) {
             Ok(live) => live,
             Err(error) if self.options.stop_at_refusal => return Err(refused(line, recorded, error)),
             Err(_) => {
@@ -281,7 +275,7 @@ impl<T: Target> Run<'_, T> {
         self.steady.live(self.live_bytes);
         if self.options.history {
             let history = &mut self.outcome.history;
-            history.allocated(index, resource, &place, slot.size, info.occupied, desc.category);
+            history.allocated(index, resource, &place, slot.size, info.occupied, options.category);
         }
         let filled = self.fill(resource, &mut slot);
         self.slots[resource.as_usize()] = Some(slot);

@@ -24,7 +24,7 @@ impl Host {
 
     /// What memory a recorded resource needs.
     pub(crate) fn needs(&self, recorded: &Resource, kind: ResourceKind) -> Result<Requirements, Failure> {
-        let own = Requirements::new(recorded.size()).aligned(Alignment::new(recorded.alignment())?);
+        let own = Requirements::new(recorded.size()).with_alignment(Alignment::new(recorded.alignment())?);
         Ok(self.device.requirements(kind, own))
     }
 }
@@ -41,7 +41,7 @@ impl Target for Host {
     }
 
     fn plan(&self, _: &SimulatedGpu, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure> {
-        Ok(Plan::Memory { requirements: self.needs(recorded, kind)?, kind })
+        Ok(Plan::Memory { requirements: self.needs(recorded, kind)? })
     }
 
     fn overlay_usage(&self) -> u64 {

@@ -106,7 +106,7 @@ fn not_built_in(api: Api) -> &'static str {
 )]
 pub(crate) enum Plan {
     /// Memory, with nothing in it that the device knows of.
-    Memory { requirements: Requirements, kind: ResourceKind },
+    Memory { requirements: Requirements },
     /// A buffer.
     Buffer(BufferDesc),
     /// An image.

@@ -8,7 +8,7 @@ use allotment::memory::{
     AccessError, AllocationId, BlockSize, Buffer, DestroyPoolError, Foreign, MappedBuffer, Transfer,
     TransferError,
 };
-use allotment::{Algorithm, Allocation, Allocator, PoolDesc};
+use allotment::{Algorithm, Allocation, Allocator, PoolDesc, Requirements};
 
 use super::Player;
 use crate::shadow::{Shadow, pattern};
@@ -59,13 +59,13 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn allocate(&mut self) {
         let size = self.size();
-        let mut desc = self.request(size);
-        desc.kind = self.kind();
+        let options = self.options();
+        let requirements = Requirements::new(size).with_kind(self.kind());
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.allocate_with(&desc, &options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.allocate_with(&requirements, &options, &memory_options)
         } else {
-            self.world.allocator.allocate(&desc)
+            self.world.allocator.allocate(&requirements, &options)
         };
         if let Some(token) = self.done(made) {
             self.keep_token(Marked::new(token));
@@ -86,9 +86,9 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn allocate_many(&mut self) {
         let size = self.small_size();
-        let desc = self.request(size);
+        let (requirements, options) = (Requirements::new(size), self.options());
         let count = self.input.below(24) as usize;
-        let made = self.world.allocator.allocate_many(&desc, count);
+        let made = self.world.allocator.allocate_many(&requirements, &options, count);
         for token in self.done(made).into_iter().flatten() {
             self.keep_token(Marked::new(token));
         }
@@ -253,12 +253,12 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_buffer(&mut self) {
         let info = self.buffer_info();
-        let desc = self.request(0);
+        let options = self.options();
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.create_buffer_with(&info, &desc, &options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.create_buffer_with(&info, &options, &memory_options)
         } else {
-            self.world.allocator.create_buffer(&info, &desc)
+            self.world.allocator.create_buffer(&info, &options)
         };
         if let Some(buffer) = self.done(made) {
             self.keep_buffer(Marked::new(buffer));
@@ -369,12 +369,12 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_image(&mut self) {
         let info = self.image_desc().into();
-        let desc = self.request(0);
+        let options = self.options();
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.create_image_with(&info, &desc, &options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.create_image_with(&info, &options, &memory_options)
         } else {
-            self.world.allocator.create_image(&info, &desc)
+            self.world.allocator.create_image(&info, &options)
         };
         if let Some(image) = self.done(made)
             && let Some(image) = self.world.images.put(image)
@@ -392,8 +392,8 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_mapped(&mut self) {
         let info = self.buffer_info();
-        let desc = self.request(0);
-        let made = MappedBuffer::new(&self.world.allocator, &info, &desc);
+        let options = self.options();
+        let made = MappedBuffer::new(&self.world.allocator, &info, &options);
         if let Some(mapped) = self.done(made) {
             drop(self.world.mapped.put(Marked::new(mapped)));
         }
@@ -420,8 +420,8 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_owned(&mut self) {
         let info = self.buffer_info();
-        let desc = self.request(0);
-        let made = self.world.memory.create_buffer(&info, &desc);
+        let options = self.options();
+        let made = self.world.memory.create_buffer(&info, &options);
         if let Some(buffer) = self.done(made) {
             drop(self.world.owned.put(Marked::new(buffer)));
         }
@@ -429,8 +429,8 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_owned_image(&mut self) {
         let info = self.image_desc().into();
-        let desc = self.request(0);
-        let made = self.world.memory.create_image(&info, &desc);
+        let options = self.options();
+        let made = self.world.memory.create_image(&info, &options);
         if let Some(image) = self.done(made) {
             drop(self.world.owned_images.put(image));
         }
@@ -441,8 +441,8 @@ impl<'w, D: Stressed> Player<'w, D> {
         match self.input.below(4) {
             0 => {
                 let size = self.size();
-                let desc = self.request(size);
-                let owned = self.done(memory.allocate(&desc));
+                let (requirements, options) = (Requirements::new(size), self.options());
+                let owned = self.done(memory.allocate(&requirements, &options));
                 owned.into_iter().for_each(|owned| drop(self.world.owned_memory.put(owned)));
             }
             1 => {
@@ -509,8 +509,8 @@ impl<'w, D: Stressed> Player<'w, D> {
         desc.max_blocks = self.input.pick(&[u32::MAX, 4, 1, 2]);
         desc.alignment = self.alignment();
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.create_pool_with(desc, options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.create_pool_with(desc, memory_options)
         } else {
             self.world.allocator.create_pool(desc)
         };
@@ -529,14 +529,14 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn allocate_in_pool(&mut self) {
         let Some(pool) = self.some_pool() else { return };
         let size = self.small_size();
-        let desc = self.request(size);
+        let (requirements, options) = (Requirements::new(size), self.options());
         if self.input.once_in(32)
-            && let Ok(token) = self.world.other.allocate_in(&pool, &desc)
+            && let Ok(token) = self.world.other.allocate_in(&pool, &requirements, &options)
         {
             self.tally.find("a pool of another allocator was allocated from".to_owned());
             drop(self.world.other.free(token));
         }
-        if let Some(token) = self.done(self.world.allocator.allocate_in(&pool, &desc)) {
+        if let Some(token) = self.done(self.world.allocator.allocate_in(&pool, &requirements, &options)) {
             self.keep_token(Marked::new(token));
         }
     }
@@ -577,9 +577,9 @@ impl<'w, D: Stressed> Player<'w, D> {
             3 => allocator.refresh_budgets(),
             4 => {
                 let size = self.small_size();
-                let desc = self.request(size);
+                let (requirements, options) = (Requirements::new(size), self.options());
                 let bytes = self.input.pick(&[0, 1, 100_000, 1 << 20]);
-                self.done(allocator.reserve(&desc, bytes));
+                self.done(allocator.reserve(&requirements, &options, bytes));
                 return;
             }
             _ => {
@@ -602,9 +602,9 @@ impl<'w, D: Stressed> Player<'w, D> {
             6 => drop(allocator.leaks()),
             7 => {
                 let size = self.size();
-                let desc = self.request(size);
-                drop(allocator.explain(&desc));
-                self.done(allocator.preview(&desc));
+                let (requirements, options) = (Requirements::new(size), self.options());
+                drop(allocator.explain(&requirements, &options));
+                self.done(allocator.preview(&requirements, &options));
                 return;
             }
             8 => {

@@ -12,9 +12,9 @@ use std::time::Instant;
 use allotment::descriptor::TransientDescriptors;
 use allotment::device::{MemoryProperties, MemoryTypeMask, QueueIndex, ResourceKind};
 use allotment::lifetime::Recording;
-use allotment::memory::{Dedicated, Lifetime, Movability, OwnedBuffer, Transfer};
+use allotment::memory::{BudgetPolicy, Dedicated, Lifetime, Movability, NewBlocks, OwnedBuffer, Transfer};
 use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
-use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements, Strategy};
+use allotment::{Alignment, AllocationOptions, MemoryUsage, Strategy};
 
 use crate::world::{Marked, World};
 use crate::{Input, Stressed, Tally};
@@ -392,39 +392,36 @@ impl<'w, D: Stressed> Player<'w, D> {
         if self.input.below(4) < 3 { MemoryUsage::GpuOnly } else { self.input.pick(&MemoryUsage::ALL) }
     }
 
-    /// A request of some sort for so many bytes.
-    fn request(&mut self, size: u64) -> AllocationDesc {
-        let mut requirements = Requirements::new(size);
-        if self.input.once_in(2) {
-            requirements = requirements.aligned(self.alignment());
-        }
-        let mut desc = AllocationDesc::new(requirements, self.memory_usage());
+    /// Random options, with an alignment at times.
+    fn options(&mut self) -> AllocationOptions {
+        let min_alignment = if self.input.once_in(2) { self.alignment() } else { Alignment::ONE };
+        let mut options = AllocationOptions::new(self.memory_usage()).with_min_alignment(min_alignment);
         let shape = self.input.below(256);
         if shape & 1 != 0 {
-            desc = desc.movable(self.input.pick(&[Movability::Copied, Movability::Recreated]));
+            options = options.with_movability(self.input.pick(&[Movability::Copied, Movability::Recreated]));
         }
         if shape & 0b110 == 0b110 && self.input.once_in(4) {
-            desc = desc.with_lifetime(Lifetime::Short);
+            options = options.with_lifetime(Lifetime::Short);
         }
         match shape >> 3 & 0b111 {
-            6 => desc = desc.with_dedicated(Dedicated::Always),
-            7 => desc = desc.with_dedicated(Dedicated::Never),
-            5 => desc = desc.with_name(format!("number {shape} \0 \u{fffd}")).with_category("stress"),
+            6 => options = options.with_dedicated(Dedicated::Always),
+            7 => options = options.with_dedicated(Dedicated::Never),
+            5 => options = options.with_name(format!("number {shape} \0 \u{fffd}")).with_category("stress"),
             _ => {}
         }
         if shape >> 6 == 3 {
             match self.input.below(8) {
-                0 => desc = desc.without_new_blocks(),
-                1 => desc = desc.within_budget(),
-                2 => desc.required = MemoryProperties::from_bits_truncate(self.input.below(1 << 9) as _),
-                3 => desc.requirements.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),
-                4 => desc.preferred = MemoryProperties::HOST_VISIBLE,
-                5 => desc.strategy = self.input.pick(&[Strategy::LeastMemory, Strategy::LowestOffset]),
-                6 => desc.user_data = self.input.below(1 << 32),
-                _ => desc.avoided = MemoryProperties::HOST_CACHED,
+                0 => options = options.with_new_blocks(NewBlocks::NeverAllocate),
+                1 => options = options.with_budget(BudgetPolicy::WithinBudget),
+                2 => options.required = MemoryProperties::from_bits_truncate(self.input.below(1 << 9) as _),
+                3 => options.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),
+                4 => options.preferred = MemoryProperties::HOST_VISIBLE,
+                5 => options.strategy = self.input.pick(&[Strategy::LeastMemory, Strategy::LowestOffset]),
+                6 => options.user_data = self.input.below(1 << 32),
+                _ => options.avoided = MemoryProperties::HOST_CACHED,
             }
         }
-        desc
+        options
     }
 
     fn kind(&mut self) -> ResourceKind {

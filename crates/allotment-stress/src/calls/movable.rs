@@ -111,15 +111,15 @@ impl<D: Stressed> Player<'_, D> {
 
     fn create_one_movable(&mut self) {
         let size = self.small_size();
-        let mut desc = self.request(0);
+        let mut options = self.options();
         // Bytes that need not be copied cannot be compared.
-        desc.movability = Movability::Copied;
+        options.movability = Movability::Copied;
         let info = if self.input.once_in(16) {
             D::buffer_info(size, allotment::device::TransferUsage::SRC)
         } else {
             BufferDesc::new(size).into()
         };
-        let made = self.world.set.create_buffer(info, &desc);
+        let made = self.world.set.create_buffer(info, &options);
         if let Some(buffer) = self.done(made) {
             drop(self.world.movables.put(Marked::new(buffer)));
         }

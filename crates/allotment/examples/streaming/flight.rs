@@ -26,7 +26,7 @@ use allotment::memory::{OwnedBuffer, OwningAllocator};
 use allotment::upload::{
     ReadbackRing, ReadbackTicket, RingDesc, UploadPool, UploadPoolDesc, Uploader, UploaderDesc,
 };
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::cost::Cost;
 use crate::world::{self, CONSTANTS, FIELDS, MOST_VISIBLE, PAGE};
@@ -116,9 +116,8 @@ impl<D: Device + Clone + Debug> Flight<D> {
         let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
         let pages = UploadPool::new(&allocator, &tracker, UploadPoolDesc::default());
 
-        let mut mesh = wanted("mesh");
-        mesh.requirements = allocator.device().buffer_requirements(&BufferDesc::new(PAGE).into())?;
-        allocator.reserve(&mesh, world::most_bytes(CROWD))?;
+        let mesh = allocator.device().buffer_requirements(&BufferDesc::new(PAGE).into())?;
+        allocator.reserve(&mesh, &wanted("mesh"), world::most_bytes(CROWD))?;
         // A page of constants for each frame in flight, and for the one that is made.
         let recording = tracker.record("load");
         let mut arenas: Vec<_> = (0..=IN_FLIGHT.get()).map(|_| pages.arena(recording.id())).collect();
@@ -383,8 +382,8 @@ impl<D: Device + Clone + Debug> Flight<D> {
 }
 
 /// Memory of the device, for a buffer; the buffer itself says how much.
-fn wanted(name: &'static str) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name(name)
+fn wanted(name: &'static str) -> AllocationOptions {
+    MemoryUsage::GpuOnly.with_name(name)
 }
 
 /// All of a buffer, to copy from.

@@ -8,7 +8,7 @@ use std::io::Cursor;
 
 use allotment::device::{BufferDesc, MemoryHandle as _, QueueIndex, vulkan};
 use allotment::memory::{Buffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let allocator = Allocator::new(headless.device().clone(), AllocatorDesc::default())?;
 
     let usage = vk::BufferUsageFlags::STORAGE_BUFFER.as_raw().into();
-    let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_category("numbers");
+    let wanted = AllocationOptions::new(MemoryUsage::GpuOnly).with_category("numbers");
     let mut buffers: Vec<(Buffer<vulkan::Device>, u32)> = Vec::new();
     for count in COUNTS {
         let info = BufferDesc::new(u64::from(count) * 4).with_usage(usage).into();

@@ -25,7 +25,7 @@ use allotment::lifetime::{
 };
 use allotment::memory::{OwnedBuffer, OwningAllocator, ResourceError};
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
@@ -123,9 +123,8 @@ impl Stream {
             sets.put_with(load.id(), Sets::new(&shader)?);
         }
         drop((made, load));
-        let mut numbers = wanted("numbers");
-        numbers.requirements = allotment::Device::buffer_requirements(device, &storage(1))?;
-        allocator.reserve(&numbers, 64 << 20)?;
+        let numbers = allotment::Device::buffer_requirements(device, &storage(1))?;
+        allocator.reserve(&numbers, &wanted("numbers"), 64 << 20)?;
         // So no list of anybody's has to grow later.
         let crowd = (0..CROWD).map(|id| memory.create_buffer(&storage(count_of(id)), &wanted("crowd")));
         drop(crowd.collect::<Result<Vec<_>, _>>()?);
@@ -279,8 +278,8 @@ fn numbers_of(id: u64, numbers: &mut Vec<u32>) {
 }
 
 /// Memory of the device; the buffer itself says how much.
-fn wanted(name: &'static str) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name(name)
+fn wanted(name: &'static str) -> AllocationOptions {
+    MemoryUsage::GpuOnly.with_name(name)
 }
 
 /// A buffer of so many numbers, for shaders.

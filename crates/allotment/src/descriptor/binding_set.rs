@@ -44,7 +44,7 @@ pub struct BoundSet {
 /// use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType};
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
@@ -58,7 +58,7 @@ pub struct BoundSet {
 /// let layout = BindingLayout::new(&heap, &staging, &bindings)?;
 /// let mut set = BindingSet::new(&layout)?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+/// let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
 /// let material = Arc::new(memory.create_buffer(&BufferDesc::new(256).into(), &desc)?);
 /// // SAFETY: buffers of the simulated device can be used for anything.
 /// unsafe { set.bind_buffer(0, 0, &material, 0..256, BufferUse::ReadOnly) }?;

@@ -113,14 +113,14 @@ impl CpuDescriptorRange {
 /// use allotment::device::{BufferUse, DescriptorHeapType, DescriptorDevice};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::memory::MappedBuffer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
 /// let heap = CpuDescriptorHeap::new(&allocator, &tracker, CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource))?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+/// let desc = AllocationOptions::new(MemoryUsage::Upload);
 /// let buffer = MappedBuffer::new(&allocator, &allotment::device::BufferDesc::new(256).into(), &desc)?;
 /// let mut view = heap.allocate(1)?;
 /// // SAFETY: the buffer is live, and the range lies in it.

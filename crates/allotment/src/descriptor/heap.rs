@@ -11,9 +11,9 @@ use std::sync::Arc;
 use super::error::{DescriptorError, check_range};
 use crate::device::{
     DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, DeviceError, MemoryProperties, Requirements,
+    DescriptorHeapVisibility, DeviceError, MemoryProperties,
 };
-use crate::memory::{AllocationDesc, Allocator, MappedBuffer, MemoryUsage};
+use crate::memory::{Allocator, MappedBuffer, MemoryUsage};
 
 /// A heap that is destroyed when it is dropped: no queue may use it any more then.
 pub(super) struct DeviceHeap<D: DescriptorDevice> {
@@ -35,9 +35,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         let desc = DescriptorHeapDesc { usage, capacity };
         let device = allocator.device();
         let memory = device.descriptor_heap_buffer(&desc).map(|info| {
-            let mut wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload)
-                .with_name("descriptor heap")
-                .with_category("descriptors");
+            let mut wanted =
+                MemoryUsage::DeviceUpload.with_name("descriptor heap").with_category("descriptors");
             wanted.required |= MemoryProperties::HOST_COHERENT;
             MappedBuffer::new(allocator, &info, &wanted).map_err(DescriptorError::Memory)
         });

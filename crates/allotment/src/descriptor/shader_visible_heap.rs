@@ -51,7 +51,7 @@ use crate::sync::locked;
 /// use allotment::device::{BufferDesc, BufferUse, DescriptorDevice};
 /// use allotment::lifetime::SubmissionTracker;
 /// use allotment::memory::MappedBuffer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
@@ -59,7 +59,7 @@ use crate::sync::locked;
 /// let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?;
 ///
 /// // Something for shaders to read, which lives as long as its slot can be read.
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+/// let desc = AllocationOptions::new(MemoryUsage::Upload);
 /// let albedo = Arc::new(MappedBuffer::new(&allocator, &BufferDesc::new(256).into(), &desc)?);
 /// // SAFETY: the buffer is live, and the range lies in it.
 /// let descriptor = unsafe { device.buffer_descriptor(albedo.handle(), 0..256, BufferUse::ReadOnly) };

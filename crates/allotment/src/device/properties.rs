@@ -4,6 +4,8 @@ use allotment_suballoc::Alignment;
 use bitflags::bitflags;
 use core::fmt;
 
+use super::resource::ResourceKind;
+
 /// Which heap; an index into [`DeviceProperties::heaps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemoryHeapIndex(pub u8);
@@ -220,21 +222,23 @@ pub enum DedicatedNeed {
     Required,
 }
 
-/// What memory a resource needs.
+/// What memory a resource requires, as its device says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requirements {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Of its place, in bytes.
+    /// Alignment of the resource's offset, in bytes.
     pub alignment: Alignment,
-    /// Where it may be.
+    /// Memory types that the resource can be bound to.
     pub memory_types: MemoryTypeMask,
-    /// Whether it wants memory of its own.
+    /// Whether the resource wants dedicated memory.
     pub dedicated: DedicatedNeed,
+    /// What kind of resource it is. Buffers and optimal images are kept apart where the device demands that.
+    pub kind: ResourceKind,
 }
 
 impl Requirements {
-    /// `size` bytes at any place in any memory type.
+    /// Returns the requirements of a buffer of `size` bytes, at any offset in any memory type.
     #[must_use]
     pub const fn new(size: u64) -> Self {
         Self {
@@ -242,22 +246,42 @@ impl Requirements {
             alignment: Alignment::ONE,
             memory_types: MemoryTypeMask::ALL,
             dedicated: DedicatedNeed::None,
+            kind: ResourceKind::Buffer,
         }
     }
 
-    /// The same at a multiple of `alignment`.
+    /// Sets the alignment.
     #[must_use]
-    pub const fn aligned(self, alignment: Alignment) -> Self {
+    pub const fn with_alignment(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
     }
 
-    /// What serves this resource and `other` by turns, at the same place: the larger size, the stricter
-    /// alignment, the memory types that both allow.
+    /// Sets the memory types that the resource can be bound to.
+    #[must_use]
+    pub const fn with_memory_types(self, memory_types: MemoryTypeMask) -> Self {
+        Self { memory_types, ..self }
+    }
+
+    /// Sets whether the resource wants dedicated memory.
+    #[must_use]
+    pub const fn with_dedicated(self, dedicated: DedicatedNeed) -> Self {
+        Self { dedicated, ..self }
+    }
+
+    /// Sets the kind of resource.
+    #[must_use]
+    pub const fn with_kind(self, kind: ResourceKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Returns requirements that serve this resource and `other` in turn, on the same bytes: the larger size, the
+    /// stricter alignment, the memory types that both allow. The kind is
+    /// [`Unknown`](ResourceKind::Unknown) where the two differ.
     ///
     /// ```
     /// use allotment::{Alignment, Requirements};
     ///
-    /// let color = Requirements::new(8 << 20).aligned(Alignment::new(65536)?);
+    /// let color = Requirements::new(8 << 20).with_alignment(Alignment::new(65536)?);
     /// let depth = Requirements::new(9 << 20);
     /// let either = color.or(depth);
     /// assert_eq!((either.size, either.alignment.get()), (9 << 20, 65536));
@@ -270,6 +294,7 @@ impl Requirements {
             alignment: self.alignment.max(other.alignment),
             memory_types: MemoryTypeMask(self.memory_types.0 & other.memory_types.0),
             dedicated: if self.dedicated == other.dedicated { self.dedicated } else { DedicatedNeed::None },
+            kind: if self.kind == other.kind { self.kind } else { ResourceKind::Unknown },
         }
     }
 }

@@ -393,7 +393,7 @@ pub(super) fn check_place(
     available: u64,
     requirements: &Requirements,
 ) -> Result<(), AccessError> {
-    let Requirements { size, alignment, memory_types: allowed, dedicated } = *requirements;
+    let Requirements { size, alignment, memory_types: allowed, dedicated, .. } = *requirements;
     if dedicated == DedicatedNeed::Required {
         // Whatever is free there, the memory was not allocated for this resource alone.
         return Err(AccessError::DedicatedRequired);

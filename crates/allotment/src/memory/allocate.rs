@@ -8,12 +8,13 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::Role;
 use super::candidates::{MemoryTypeCandidate, Ranking, judge};
+use super::desc::AllocationRequest;
 use super::heaps::heap_of;
 use super::pool::{Fitted, Freed, Getting, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
-use super::{AllocationDesc, AllocationError, BudgetPolicy, Foreign, MemoryUsage, NewBlocks, ShortName};
+use super::{AllocationError, AllocationOptions, BudgetPolicy, Foreign, MemoryUsage, NewBlocks, ShortName};
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, OwnedMemory,
-    Priority, ResourceKind,
+    Priority, Requirements, ResourceKind,
 };
 use crate::sync::locked;
 
@@ -24,32 +25,43 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AllocationError`]; nothing has changed. Where several memory types were tried, it is what the
     /// first of them, the one that suits best, refused with.
-    pub fn allocate(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
-        match self.allocate_quickly(desc) {
+    pub fn allocate(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<Allocation, AllocationError> {
+        self.allocate_for_request(&AllocationRequest::new(requirements, options))
+    }
+
+    pub(super) fn allocate_for_request(
+        &self,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        match self.allocate_quickly(request) {
             Some(allocation) => Ok(allocation),
-            None => self.allocate_by_ranking(desc),
+            None => self.allocate_by_ranking(request),
         }
     }
 
     /// Serves what most requests are: one that a range serves which was freed a moment ago, in the memory
     /// type that suits best, where nobody else is in the pool right now.
-    fn allocate_quickly(&self, desc: &AllocationDesc) -> Option<Allocation> {
-        if !desc.is_ordinary() {
+    fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<Allocation> {
+        if !request.is_ordinary() {
             return None;
         }
-        let ranking = &self.rankings[desc.memory_usage as usize];
-        let memory_type = ranking.types(desc.requirements.memory_types).next()?;
-        let pool = self.own_shard(self.default_pool_for(memory_type, desc));
+        let ranking = &self.rankings[request.options.usage as usize];
+        let memory_type = ranking.types(request.requirements.memory_types).next()?;
+        let pool = self.own_shard(self.default_pool_for(memory_type, request));
         let slot = self.pools.get(pool)?;
         let mut guard = slot.state.try_lock().ok()?;
         Self::met_nobody();
-        let (record, generation) = guard.as_mut()?.place_quickly(slot, 0, desc)?;
+        let (record, generation) = guard.as_mut()?.place_quickly(slot, 0, request)?;
         Some(Allocation { allocator: self.id, pool, record, generation })
     }
 
-    fn allocate_by_ranking(&self, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
-        self.by_ranking(desc, |memory_type, desc| {
-            self.allocate_from_shards(self.default_pool_for(memory_type, desc), desc)
+    fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {
+        self.by_ranking(request, |memory_type, request| {
+            self.allocate_from_shards(self.default_pool_for(memory_type, request), request)
         })
     }
 
@@ -57,26 +69,26 @@ impl<D: Device> Allocator<D> {
     /// that no other would change. The error is what the first of them refused with.
     pub(super) fn by_ranking<T>(
         &self,
-        desc: &AllocationDesc,
-        attempt: impl Fn(MemoryTypeIndex, &AllocationDesc) -> Result<T, AllocationError>,
+        request: &AllocationRequest<'_>,
+        attempt: impl Fn(MemoryTypeIndex, &AllocationRequest<'_>) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
-        let ranking = self.ranking(desc)?;
-        let mut types = ranking.types(desc.requirements.memory_types).peekable();
-        let polite = polite(desc);
+        let ranking = self.ranking(request)?;
+        let mut types = ranking.types(request.requirements.memory_types).peekable();
+        let polite = polite(request.options);
         let mut first = None;
         while let Some(memory_type) = types.next() {
-            let desc = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
-            match attempt(memory_type, desc) {
+            let options = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(request.options);
+            match attempt(memory_type, &request.with_options(options)) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|refused| refused.of(desc)),
+                result => return result.map_err(|refused| refused.of(request.options)),
             }
         }
-        Err(first.unwrap_or_else(|| self.no_memory_type(desc)).of(desc))
+        Err(first.unwrap_or_else(|| self.no_memory_type(request)).of(request.options))
     }
 
     /// Says why no memory type suits a request.
-    pub(super) fn no_memory_type(&self, desc: &AllocationDesc) -> AllocationError {
-        let (allowed, required) = (desc.requirements.memory_types, desc.required);
+    pub(super) fn no_memory_type(&self, request: &AllocationRequest<'_>) -> AllocationError {
+        let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let types = self.device.properties().indexed_types();
         let mut usable = types
             .filter(|(index, _)| allowed.contains(*index) && self.desc.memory_types.contains(*index))
@@ -85,7 +97,7 @@ impl<D: Device> Allocator<D> {
         if usable.peek().is_some() && !usable.any(|(_, found)| found.properties.contains(required)) {
             return AllocationError::NoTypeWithProperties { allowed, required, name: ShortName::NONE };
         }
-        AllocationError::NoMemoryType { allowed, memory_usage: desc.memory_usage, name: ShortName::NONE }
+        AllocationError::NoMemoryType { allowed, memory_usage: request.options.usage, name: ShortName::NONE }
     }
 
     /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the memory usage
@@ -100,7 +112,7 @@ impl<D: Device> Allocator<D> {
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::memory::BlockSize;
     /// use allotment::{
-    ///     AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
+    ///     AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
     /// };
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
@@ -109,16 +121,29 @@ impl<D: Device> Allocator<D> {
     /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
     /// let pool = allocator.create_pool(desc)?;
     ///
-    /// let half = AllocationDesc::new(Requirements::new(600 << 10), MemoryUsage::GpuOnly);
-    /// let first = allocator.allocate_in(&pool, &half)?;
-    /// let refused = allocator.allocate_in(&pool, &half);
+    /// let (half, options) = (Requirements::new(600 << 10), MemoryUsage::GpuOnly.into());
+    /// let first = allocator.allocate_in(&pool, &half, &options)?;
+    /// let refused = allocator.allocate_in(&pool, &half, &options);
     /// assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 1, .. })));
     /// allocator.free(first)?;
     /// allocator.destroy_pool(pool)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn allocate_in(&self, pool: &Pool, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
-        self.by_pool_types(pool, desc, |set| self.allocate_from(pool.index, set, desc))
+    pub fn allocate_in(
+        &self,
+        pool: &Pool,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<Allocation, AllocationError> {
+        self.allocate_in_for_request(pool, &AllocationRequest::new(requirements, options))
+    }
+
+    pub(super) fn allocate_in_for_request(
+        &self,
+        pool: &Pool,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Allocation, AllocationError> {
+        self.by_pool_types(pool, request, |set| self.allocate_from(pool.index, set, request))
     }
 
     /// Tries those of a pool's memory types that the request allows, in the pool's order, until one serves it or refuses
@@ -126,10 +151,10 @@ impl<D: Device> Allocator<D> {
     pub(super) fn by_pool_types<T>(
         &self,
         pool: &Pool,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
         attempt: impl Fn(usize) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
-        check_size(desc)?;
+        check_size(request)?;
         if pool.allocator != self.id {
             return Err(AllocationError::ForeignPool);
         }
@@ -137,18 +162,20 @@ impl<D: Device> Allocator<D> {
         let mut first = None;
         let mut eligible = 0;
         for (set, memory_type) in types.into_iter().flatten().enumerate() {
-            if !desc.requirements.memory_types.contains(memory_type) {
+            if !request.requirements.memory_types.contains(memory_type) {
                 continue;
             }
             eligible += 1;
             match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|refused| refused.of(desc)),
+                result => return result.map_err(|refused| refused.of(request.options)),
             }
         }
         debug_assert!(first.is_some() || eligible == 0);
-        let allowed = desc.requirements.memory_types;
-        Err(first.unwrap_or(AllocationError::NotInPool { allowed, name: ShortName::NONE }).of(desc))
+        let allowed = request.requirements.memory_types;
+        Err(first
+            .unwrap_or(AllocationError::NotInPool { allowed, name: ShortName::NONE })
+            .of(request.options))
     }
 
     fn pool_types(&self, index: u32) -> [Option<MemoryTypeIndex>; MAX_POOL_TYPES] {
@@ -163,19 +190,26 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Checks what is wanted at the door, and ranks the memory types that may serve it.
-    pub(super) fn ranking(&self, desc: &AllocationDesc) -> Result<Cow<'_, Ranking>, AllocationError> {
-        check_size(desc)?;
-        let wishes = desc.required | desc.preferred | desc.avoided;
+    pub(super) fn ranking(
+        &self,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Cow<'_, Ranking>, AllocationError> {
+        check_size(request)?;
+        let wishes = request.options.required | request.options.preferred | request.options.avoided;
         if wishes.is_empty() {
-            return Ok(Cow::Borrowed(&self.rankings[desc.memory_usage as usize]));
+            return Ok(Cow::Borrowed(&self.rankings[request.options.usage as usize]));
         }
-        Ok(Cow::Owned(Ranking::new(self.device.properties(), desc, self.desc.memory_types)))
+        Ok(Cow::Owned(Ranking::new(self.device.properties(), request, self.desc.memory_types)))
     }
 
-    pub(super) fn default_pool_for(&self, memory_type: MemoryTypeIndex, desc: &AllocationDesc) -> u32 {
+    pub(super) fn default_pool_for(
+        &self,
+        memory_type: MemoryTypeIndex,
+        request: &AllocationRequest<'_>,
+    ) -> u32 {
         // What may be linear by turns stays among the linear ones, on pages of its own.
-        let optimal = self.separate_optimal && desc.kind == ResourceKind::OptimalImage;
-        default_pool(memory_type, desc.lifetime, optimal)
+        let optimal = self.separate_optimal && request.requirements.kind == ResourceKind::OptimalImage;
+        default_pool(memory_type, request.options.lifetime, optimal)
     }
 
     /// The non-coherent atom where memory of this type needs flushes, else 1.
@@ -196,12 +230,12 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(256), MemoryUsage::Readback);
-    /// let reasons: Vec<String> = allocator.explain(&desc).iter().map(|c| c.to_string()).collect();
+    /// let candidates = allocator.explain(&Requirements::new(256), &MemoryUsage::Readback.into());
+    /// let reasons: Vec<String> = candidates.iter().map(|c| c.to_string()).collect();
     /// assert_eq!(
     ///     reasons[0],
     ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): exactly what is wanted"
@@ -210,8 +244,13 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn explain(&self, desc: &AllocationDesc) -> Vec<MemoryTypeCandidate> {
-        let mut choices: Vec<_> = judge(self.device.properties(), desc, self.desc.memory_types).collect();
+    pub fn explain(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Vec<MemoryTypeCandidate> {
+        let request = &AllocationRequest::new(requirements, options);
+        let mut choices: Vec<_> = judge(self.device.properties(), request, self.desc.memory_types).collect();
         choices.sort_by_key(|choice| match choice.verdict {
             super::Suitability::Suitable { cost, .. } => cost,
             _ => u32::MAX,
@@ -224,10 +263,10 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: u32,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
-        self.serve(pool, slot, locked(&slot.state), set, desc)
+        self.serve(pool, slot, locked(&slot.state), set, request)
     }
 
     /// Serves a request from one memory type of a pool that is locked already.
@@ -237,25 +276,25 @@ impl<D: Device> Allocator<D> {
         slot: &'a PoolSlot<D>,
         mut guard: MutexGuard<'a, Option<PoolState<D>>>,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        if desc.is_ordinary() {
-            if let Some((record, generation)) = state.place_quickly(slot, set, desc) {
+        if request.is_ordinary() {
+            if let Some((record, generation)) = state.place_quickly(slot, set, request) {
                 return Ok(Allocation { allocator: self.id, pool, record, generation });
             }
         }
         loop {
             let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-            let fitted = self.fit(state, set, desc)?;
-            if let Some(record) = state.place(slot, set, &fitted, desc)? {
+            let fitted = self.fit(state, set, request)?;
+            if let Some(record) = state.place(slot, set, &fitted, request)? {
                 self.watch(state);
                 let (token, untold) = (self.token(pool, record, slot), state.untold.take());
                 drop(guard);
                 self.tell_priority(&token, untold);
                 return Ok(token);
             }
-            if desc.new_blocks == NewBlocks::NeverAllocate {
+            if request.options.new_blocks == NewBlocks::NeverAllocate {
                 let (free, largest_free) = state.sets[set].room();
                 let requested = fitted.sizes.requested;
                 return Err(AllocationError::WouldGrow {
@@ -266,7 +305,7 @@ impl<D: Device> Allocator<D> {
                 });
             }
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
-            let plan = match state.plan(set, &fitted, desc, heap_size) {
+            let plan = match state.plan(set, &fitted, request, heap_size) {
                 Ok(plan) => plan,
                 Err(error) => {
                     let full = matches!(error, AllocationError::PoolFull { .. });
@@ -293,7 +332,7 @@ impl<D: Device> Allocator<D> {
                 guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
                 continue;
             }
-            let source = state.source(set, desc);
+            let source = state.source(set, request);
             let now = self.time.now();
             state.pass_time(now);
             let getting = Getting::begin(slot, state, set, shared);
@@ -308,7 +347,7 @@ impl<D: Device> Allocator<D> {
                 }
                 self.get_memory(&plan, &fitted, &source)
             });
-            return self.settle(getting, pool, got, &fitted, desc);
+            return self.settle(getting, pool, got, &fitted, request);
         }
     }
 
@@ -316,11 +355,11 @@ impl<D: Device> Allocator<D> {
         &self,
         state: &PoolState<D>,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Fitted, AllocationError> {
         let heap_size = self.heaps.heap_size(state.sets[set].heap);
         let scarce = self.heaps.objects_are_scarce(&self.device);
-        state.fit(set, desc, heap_size, scarce)
+        state.fit(set, request, heap_size, scarce)
     }
 
     /// Gets what the plan wants from the driver, in place of empty blocks if need be. Called with no lock
@@ -435,14 +474,14 @@ impl<D: Device> Allocator<D> {
         pool: u32,
         got: Result<(OwnedMemory<D>, Role), AllocationError>,
         fitted: &Fitted,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let (slot, set) = (getting.slot(), getting.set());
         let mut guard = locked(&slot.state);
         getting.end(guard.as_mut());
         let (memory, role) = got?;
         let placed = match guard.as_mut() {
-            Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
+            Some(state) => state.place_in_new(slot, set, memory, role, fitted, request),
             None => Err((AllocationError::ForeignPool, Some(memory))),
         };
         guard.as_ref().into_iter().for_each(|state| self.watch(state));
@@ -472,11 +511,11 @@ impl<D: Device> Allocator<D> {
         memory: OwnedMemory<D>,
         role: Role,
         fitted: &Fitted,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let getting = locked(&slot.state).as_mut().map(|state| Getting::begin(slot, state, 0, false));
         match getting {
-            Some(getting) => self.settle(getting, pool, Ok((memory, role)), fitted, desc),
+            Some(getting) => self.settle(getting, pool, Ok((memory, role)), fitted, request),
             None => {
                 self.heaps.free(&self.device, memory);
                 Err(AllocationError::ForeignPool)
@@ -490,7 +529,7 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: u32,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<(Getting<'_, D>, Fitted, Source<D>), AllocationError> {
         let custom = pool >= self.default_pool_count();
         let slot = if custom {
@@ -501,13 +540,13 @@ impl<D: Device> Allocator<D> {
         loop {
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-            let mut fitted = self.fit(state, set, desc)?;
-            fitted.request.size = desc.requirements.size;
-            fitted.sizes.occupied = desc.requirements.size;
+            let mut fitted = self.fit(state, set, request)?;
+            fitted.range.size = request.requirements.size;
+            fitted.sizes.occupied = request.requirements.size;
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
-            match state.plan(set, &fitted, desc, heap_size) {
+            match state.plan(set, &fitted, request, heap_size) {
                 Ok(_) => {
-                    let source = state.source(set, desc);
+                    let source = state.source(set, request);
                     return Ok((Getting::begin(slot, state, set, false), fitted, source));
                 }
                 Err(error) => {
@@ -583,15 +622,15 @@ impl<D: Device> Allocator<D> {
 /// What a request is while there are other memory types to try, where that differs: device memory that the CPU
 /// can map is scarce on many machines, and all programs share it, so what can as well be staged does not
 /// drive others out.
-fn polite(desc: &AllocationDesc) -> Option<AllocationDesc> {
+fn polite(options: &AllocationOptions) -> Option<AllocationOptions> {
     let polite =
-        desc.memory_usage == MemoryUsage::DeviceUpload && desc.budget == BudgetPolicy::AllowOverBudget;
-    polite.then(|| desc.clone().within_budget())
+        options.usage == MemoryUsage::DeviceUpload && options.budget == BudgetPolicy::AllowOverBudget;
+    polite.then(|| options.clone().with_budget(BudgetPolicy::WithinBudget))
 }
 
 /// The door: past it, no sum of sizes and offsets can overflow.
-fn check_size(desc: &AllocationDesc) -> Result<(), AllocationError> {
-    match desc.requirements.size {
+fn check_size(request: &AllocationRequest<'_>) -> Result<(), AllocationError> {
+    match request.requirements.size {
         0 => Err(AllocationError::ZeroSize),
         size if size > MAX_SIZE => Err(AllocationError::TooLarge { size, limit: MAX_SIZE }),
         _ => Ok(()),

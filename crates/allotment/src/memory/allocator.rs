@@ -103,12 +103,13 @@ pub struct AllocationId {
 ///
 /// ```
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let texture = allocator.allocate(
-///     &AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly).with_name("albedo"),
+///     &Requirements::new(1 << 20),
+///     &MemoryUsage::GpuOnly.with_name("albedo"),
 /// )?;
 /// assert_eq!(allocator.statistics().allocation_bytes, 1 << 20);
 /// allocator.free(texture)?;

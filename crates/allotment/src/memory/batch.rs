@@ -1,11 +1,11 @@
 //! Many allocations of one kind at once, all or nothing: the pages of a sparse resource.
 
 use super::allocator::{Allocation, Allocator};
-use super::{AllocationDesc, AllocationError, Foreign};
-use crate::device::Device;
+use super::{AllocationError, AllocationOptions, Foreign};
+use crate::device::{Device, Requirements};
 
 impl<D: Device> Allocator<D> {
-    /// Allocates `count` times what `desc` describes.
+    /// Makes `count` allocations with the same requirements and options, all or none.
     ///
     /// # Errors
     ///
@@ -14,20 +14,21 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Alignment, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let page = Requirements::new(65536).aligned(Alignment::new(65536)?);
-    /// let desc = AllocationDesc::new(page, MemoryUsage::GpuOnly).with_name("virtual texture");
-    /// let pages = allocator.allocate_many(&desc, 100)?;
+    /// let page = Requirements::new(65536).with_alignment(Alignment::new(65536)?);
+    /// let options = MemoryUsage::GpuOnly.with_name("virtual texture");
+    /// let pages = allocator.allocate_many(&page, &options, 100)?;
     /// assert_eq!(allocator.statistics().allocation_bytes, 100 * 65536);
     /// assert!(allocator.free_many(pages).is_empty(), "all were this allocator's");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn allocate_many(
         &self,
-        desc: &AllocationDesc,
+        requirements: &Requirements,
+        options: &AllocationOptions,
         count: usize,
     ) -> Result<Vec<Allocation>, AllocationError> {
         let Ok(count) = u32::try_from(count) else {
@@ -37,7 +38,7 @@ impl<D: Device> Allocator<D> {
         let mut made = Vec::new();
         for index in 0..count {
             let room = made.try_reserve(1).map_err(|_| AllocationError::TooManyAllocations { limit: index });
-            match room.and_then(|()| self.allocate(desc)) {
+            match room.and_then(|()| self.allocate(requirements, options)) {
                 Ok(allocation) => made.push(allocation),
                 Err(error) => {
                     // Made just now by this allocator, so none is foreign.

@@ -18,7 +18,8 @@
 
 use core::fmt;
 
-use super::{AllocationDesc, MemoryUsage};
+use super::desc::AllocationRequest;
+use super::{AllocationOptions, MemoryUsage};
 use crate::device::{
     DeviceProperties, MemoryHeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask, Requirements,
 };
@@ -109,9 +110,9 @@ struct Wish {
 }
 
 impl Wish {
-    fn of(desc: &AllocationDesc) -> Self {
+    fn of(options: &AllocationOptions) -> Self {
         let none = P::empty();
-        let (required, preferred, avoided) = match desc.memory_usage {
+        let (required, preferred, avoided) = match options.usage {
             // Mappable device memory is scarce on many machines, so it is left to those who map it.
             MemoryUsage::GpuOnly => (none, P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED),
             MemoryUsage::Upload => (P::HOST_VISIBLE, P::HOST_COHERENT, P::DEVICE_LOCAL | P::HOST_CACHED),
@@ -122,19 +123,19 @@ impl Wish {
                 (none, P::LAZILY_ALLOCATED | P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED)
             }
         };
-        let one_way = match desc.memory_usage {
+        let one_way = match options.usage {
             // The CPU writes what the device only reads.
             MemoryUsage::Upload | MemoryUsage::DeviceUpload => P::DEVICE_READ_ONLY,
             MemoryUsage::Readback => P::DEVICE_WRITE_ONLY,
             // Either is filled by copies and read by the device.
             MemoryUsage::GpuOnly | MemoryUsage::Transient => none,
         };
-        let named = (preferred | desc.preferred) - desc.avoided;
+        let named = (preferred | options.preferred) - options.avoided;
         Self {
-            required: required | desc.required,
+            required: required | options.required,
             preferred: named - ONE_WAY,
-            avoided: (avoided | desc.avoided) - desc.required - desc.preferred,
-            tolerated: named | (one_way - desc.avoided) | desc.required,
+            avoided: (avoided | options.avoided) - options.required - options.preferred,
+            tolerated: named | (one_way - options.avoided) | options.required,
         }
     }
 }
@@ -143,15 +144,15 @@ fn weigh(properties: P) -> u32 {
     WEIGHTS.iter().filter(|(property, _)| properties.contains(*property)).map(|(_, weight)| weight).sum()
 }
 
-/// What is thought of each memory type for `desc`, in the device's order, where only those in `usable` may
+/// What is thought of each memory type for `request`, in the device's order, where only those in `usable` may
 /// be used at all.
 pub(super) fn judge(
     properties: &DeviceProperties,
-    desc: &AllocationDesc,
+    request: &AllocationRequest<'_>,
     usable: MemoryTypeMask,
 ) -> impl Iterator<Item = MemoryTypeCandidate> {
-    let wish = Wish::of(desc);
-    let allowed = MemoryTypeMask(desc.requirements.memory_types.0 & usable.0);
+    let wish = Wish::of(request.options);
+    let allowed = MemoryTypeMask(request.requirements.memory_types.0 & usable.0);
     properties.indexed_types().map(move |(index, memory_type)| {
         let has = memory_type.properties;
         let reserved = (has & RESERVED) - wish.tolerated;
@@ -178,10 +179,14 @@ pub(super) struct Ranking {
 }
 
 impl Ranking {
-    pub(super) fn new(properties: &DeviceProperties, desc: &AllocationDesc, usable: MemoryTypeMask) -> Self {
+    pub(super) fn new(
+        properties: &DeviceProperties,
+        request: &AllocationRequest<'_>,
+        usable: MemoryTypeMask,
+    ) -> Self {
         let mut ranked = [(0, MemoryTypeIndex(0)); 32];
         let mut count = 0;
-        for choice in judge(properties, desc, usable) {
+        for choice in judge(properties, request, usable) {
             if let Suitability::Suitable { cost, .. } = choice.verdict {
                 ranked[count] = (cost, choice.memory_type);
                 count += 1;
@@ -199,7 +204,7 @@ impl Ranking {
     ) -> [Self; MemoryUsage::ALL.len()] {
         let anywhere = Requirements::new(1);
         MemoryUsage::ALL
-            .map(|memory_usage| Self::new(properties, &AllocationDesc::new(anywhere, memory_usage), usable))
+            .map(|usage| Self::new(properties, &AllocationRequest::new(&anywhere, &usage.into()), usable))
     }
 
     /// The types that the resource may stand in.

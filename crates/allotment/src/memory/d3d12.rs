@@ -4,7 +4,7 @@ use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 
 use super::allocator::{Allocation, Allocator};
 use super::resource::{Resource, ResourceError};
-use super::{AccessError, AllocationDesc, Foreign};
+use super::{AccessError, AllocationOptions, Foreign};
 use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
 use crate::device::{QueueIndex, TimelinePoint};
 
@@ -23,9 +23,9 @@ impl Allocator<Device> {
     pub fn create_resource(
         &self,
         info: &ResourceInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Resource<ID3D12Resource>, ResourceError> {
-        if info.is_buffer() { self.create_buffer(info, desc) } else { self.create_image(info, desc) }
+        if info.is_buffer() { self.create_buffer(info, options) } else { self.create_image(info, options) }
     }
 
     /// As [`create_resource`](Self::create_resource), committed, with heap flags that the runtime is told
@@ -37,13 +37,13 @@ impl Allocator<Device> {
     pub fn create_resource_with(
         &self,
         info: &ResourceInfo<'_>,
-        desc: &AllocationDesc,
-        options: &MemoryOptions,
+        options: &AllocationOptions,
+        memory_options: &MemoryOptions,
     ) -> Result<Resource<ID3D12Resource>, ResourceError> {
         if info.is_buffer() {
-            self.create_buffer_with(info, desc, options)
+            self.create_buffer_with(info, options, memory_options)
         } else {
-            self.create_image_with(info, desc, options)
+            self.create_image_with(info, options, memory_options)
         }
     }
 

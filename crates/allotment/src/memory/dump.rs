@@ -23,12 +23,11 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let sky = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly).with_name("sky");
-    /// let sky = allocator.allocate(&sky)?;
+    /// let sky = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("sky"))?;
     /// assert!(allocator.dump_json().contains(r#""Type":"BUFFER","Usage":0,"Name":"sky""#));
     /// allocator.free(sky)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -5,7 +5,7 @@ use core::fmt;
 
 use allotment_suballoc::MAX_SIZE;
 
-use super::{Allocation, AllocationDesc, MemoryUsage, Pool};
+use super::{Allocation, AllocationOptions, MemoryUsage, Pool};
 use crate::device::{
     DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind,
     TransferUsage,
@@ -65,7 +65,7 @@ impl fmt::Display for ShortName {
 
 /// Why an allocation was not made. Nothing has changed.
 ///
-/// Where the request has a [name](AllocationDesc::named), the error that refuses it has it as well.
+/// Where the request has a [name](AllocationOptions::with_name), the error that refuses it has it as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationError {
@@ -91,7 +91,7 @@ pub enum AllocationError {
         name: ShortName,
     },
     /// No memory type that the resource allows has the properties that the request requires beside its memory usage
-    /// ([`AllocationDesc::required`](super::AllocationDesc::required)). Prefer them instead, or do without.
+    /// ([`AllocationOptions::required`](super::AllocationOptions::required)). Prefer them instead, or do without.
     NoTypeWithProperties {
         /// What the resource allows.
         allowed: MemoryTypeMask,
@@ -223,7 +223,7 @@ impl AllocationError {
 
     /// The same, about what a request wants.
     #[cold]
-    pub(super) fn of(mut self, desc: &AllocationDesc) -> Self {
+    pub(super) fn of(mut self, options: &AllocationOptions) -> Self {
         match &mut self {
             Self::NoMemoryType { name, .. }
             | Self::NoTypeWithProperties { name, .. }
@@ -234,7 +234,7 @@ impl AllocationError {
             | Self::WouldGrow { name, .. }
             | Self::PoolFull { name, .. }
             | Self::TooLargeForBlock { name, .. } => {
-                *name = desc.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
+                *name = options.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
             }
             _ => {}
         }

@@ -48,17 +48,18 @@ impl<D: Device> Allocator<D> {
         self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
     }
 
-    /// What is in use by [category](super::AllocationDesc::category), the largest first. O(allocations),
+    /// What is in use by [category](super::AllocationOptions::category), the largest first. O(allocations),
     /// locking one pool after the other.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let tile = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly).with_category("terrain");
-    /// let tiles = [allocator.allocate(&tile)?, allocator.allocate(&tile)?];
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_category("terrain");
+    /// let tile = Requirements::new(4096);
+    /// let tiles = [allocator.allocate(&tile, &options)?, allocator.allocate(&tile, &options)?];
     /// let terrain = &allocator.categories()[0];
     /// assert_eq!((terrain.category, terrain.allocations, terrain.bytes), ("terrain", 2, 8192));
     /// # tiles.into_iter().for_each(|tile| allocator.free(tile).unwrap());

@@ -96,14 +96,14 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::memory::LeakHandler;
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let mut desc = AllocatorDesc::default();
     /// desc.on_leak = LeakHandler::Ignore;
     /// let allocator = Allocator::new(device, desc)?;
-    /// let forgotten = AllocationDesc::new(Requirements::new(64), MemoryUsage::GpuOnly).with_name("shadow map");
-    /// drop(allocator.allocate(&forgotten)?);
+    /// let options = MemoryUsage::GpuOnly.with_name("shadow map");
+    /// drop(allocator.allocate(&Requirements::new(64), &options)?);
     /// assert_eq!(allocator.leaks()[0].to_string(), "\"shadow map\": 64 bytes of memory type 0");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

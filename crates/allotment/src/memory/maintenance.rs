@@ -31,9 +31,10 @@ use std::thread::JoinHandle;
 
 use super::allocator::Allocator;
 use super::block_set::Role;
+use super::desc::AllocationRequest;
 use super::pool::{Getting, PoolSlot, PoolState};
-use super::{AllocationDesc, AllocationError, BudgetPolicy};
-use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory};
+use super::{AllocationError, AllocationOptions, BudgetPolicy};
+use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements};
 use crate::sync::locked;
 
 /// Who gets memory from the driver and gives it back.
@@ -164,7 +165,7 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::memory::{BlockGrowth, Watermark};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let mut desc = AllocatorDesc::default();
@@ -172,11 +173,11 @@ impl<D: Device> Allocator<D> {
     /// let allocator = Allocator::new(device, desc)?;
     ///
     /// // The first block is got by whoever needs it; the next one is got ahead.
-    /// let tile = AllocationDesc::new(Requirements::new(3 << 20), MemoryUsage::GpuOnly);
-    /// let first = allocator.allocate(&tile)?;
+    /// let (tile, options) = (Requirements::new(3 << 20), MemoryUsage::GpuOnly.into());
+    /// let first = allocator.allocate(&tile, &options)?;
     /// assert_eq!(allocator.stalls().count, 1);
     /// assert!(allocator.maintain().blocks > 0);
-    /// let second = allocator.allocate(&tile)?;
+    /// let second = allocator.allocate(&tile, &options)?;
     /// assert_eq!(allocator.stalls().count, 1, "nobody waited for the second");
     /// # allocator.free(first)?;
     /// # allocator.free(second)?;
@@ -286,7 +287,7 @@ impl<D: Device> Allocator<D> {
         any
     }
 
-    /// Makes sure that requests like `desc` find room for so many bytes in all, in blocks of the memory type
+    /// Makes sure that requests like this find room for so many bytes in all, in blocks of the memory type
     /// that suits them best: for the start of a level, where waiting for the driver is no harm. Returns how
     /// many bytes were got from the driver for that.
     ///
@@ -299,23 +300,29 @@ impl<D: Device> Allocator<D> {
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mesh = AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly);
-    /// assert!(allocator.reserve(&mesh, 100 << 20)? >= 100 << 20);
+    /// let (mesh, options) = (Requirements::new(1 << 20), MemoryUsage::GpuOnly.into());
+    /// assert!(allocator.reserve(&mesh, &options, 100 << 20)? >= 100 << 20);
     /// let calls = allocator.device_calls();
-    /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh)).collect::<Result<_, _>>()?;
+    /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh, &options)).collect::<Result<_, _>>()?;
     /// assert_eq!(allocator.device_calls(), calls);
     /// # meshes.into_iter().for_each(|mesh| allocator.free(mesh).unwrap());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reserve(&self, desc: &AllocationDesc, bytes: u64) -> Result<u64, AllocationError> {
+    pub fn reserve(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        bytes: u64,
+    ) -> Result<u64, AllocationError> {
+        let request = &AllocationRequest::new(requirements, options);
         let mut types =
-            self.ranking(desc)?.types(desc.requirements.memory_types).collect::<Vec<_>>().into_iter();
-        let memory_type = types.next().ok_or_else(|| self.no_memory_type(desc))?;
-        let slot = self.shard(self.own_shard(self.default_pool_for(memory_type, desc)))?;
+            self.ranking(request)?.types(request.requirements.memory_types).collect::<Vec<_>>().into_iter();
+        let memory_type = types.next().ok_or_else(|| self.no_memory_type(request))?;
+        let slot = self.shard(self.own_shard(self.default_pool_for(memory_type, request)))?;
         let mut got = 0;
         loop {
             let mut guard = locked(&slot.state);
@@ -324,10 +331,10 @@ impl<D: Device> Allocator<D> {
             state.pass_time(self.time.now());
             let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };
             drop(guard);
-            let grown = self.grow_by(slot, size, desc.budget);
+            let grown = self.grow_by(slot, size, request.options.budget);
             got += grown.or_else(|refused| {
                 if self.release_others(slot, memory_type) {
-                    self.grow_by(slot, size, desc.budget)
+                    self.grow_by(slot, size, request.options.budget)
                 } else {
                     Err(refused)
                 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::access::check_range;
 use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffer, ResourceError};
-use super::{AccessError, AllocationDesc, Movability};
+use super::{AccessError, AllocationOptions, Movability};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
 
 /// A buffer that the CPU writes and reads, and that goes back to its allocator when it is dropped. `Send + Sync`.
@@ -31,12 +31,12 @@ use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_byte
 /// use allotment::device::BufferDesc;
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::MappedBuffer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("particles");
-/// let particles = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &desc)?;
+/// let options = MemoryUsage::Upload.with_name("particles");
+/// let particles = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &options)?;
 /// particles.write(100, &[1, 2, 3])?;
 /// drop(particles);
 /// assert_eq!(allocator.statistics().allocations, 0);
@@ -54,8 +54,8 @@ pub struct MappedBuffer<D: Device> {
 }
 
 impl<D: Device> MappedBuffer<D> {
-    /// Makes a buffer with memory for it, as [`Allocator::create_buffer`] does. Of `desc`, beside, host-visible
-    /// memory is required, and it stays where it is.
+    /// Creates a buffer with memory for it, as [`Allocator::create_buffer`] does. Beside what `options` say,
+    /// host-visible memory is required, and the buffer is never moved.
     ///
     /// # Errors
     ///
@@ -63,13 +63,13 @@ impl<D: Device> MappedBuffer<D> {
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Self, ResourceError> {
-        let mut desc = desc.clone();
-        desc.required |= MemoryProperties::HOST_VISIBLE;
+        let mut options = options.clone();
+        options.required |= MemoryProperties::HOST_VISIBLE;
         // Its address is kept.
-        desc.movability = Movability::Pinned;
-        let buffer = allocator.create_buffer(info, &desc)?;
+        options.movability = Movability::Pinned;
+        let buffer = allocator.create_buffer(info, &options)?;
         let place = allocator.place(buffer.allocation());
         let found = place.and_then(|place| {
             let memory_type = place.memory_type;
@@ -187,7 +187,7 @@ impl<D: Device> fmt::Debug for MappedBuffer<D> {
 mod tests {
     use super::*;
     use crate::device::simulated::{Profile, SimulatedGpu};
-    use crate::device::{BufferCopy, BufferDesc, QueueIndex, Requirements, Submission, TimelinePoint};
+    use crate::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint};
     use crate::{AllocatorDesc, MemoryUsage};
 
     fn allocator(profile: &str) -> (SimulatedGpu, Arc<Allocator<SimulatedGpu>>) {
@@ -201,7 +201,7 @@ mod tests {
         size: u64,
         memory_usage: MemoryUsage,
     ) -> MappedBuffer<SimulatedGpu> {
-        let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
     }
 
@@ -257,8 +257,8 @@ mod tests {
             }
         }
         let (_, allocator) = allocator("discrete-no-bar");
-        let mut desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
-        desc.requirements.memory_types = crate::device::MemoryTypeMask(1);
+        let mut desc = AllocationOptions::new(MemoryUsage::Upload);
+        desc.memory_types = crate::device::MemoryTypeMask(1);
         let refused = MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc);
         assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
         assert_eq!(allocator.statistics().allocations, 0);
@@ -269,7 +269,7 @@ mod tests {
         for k in 1..6 {
             let (device, allocator) = allocator("mobile");
             device.fail_call(k, crate::device::DeviceError::OutOfDeviceMemory);
-            let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+            let desc = AllocationOptions::new(MemoryUsage::Upload);
             drop(MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc));
             device.clear_faults();
             assert_eq!((allocator.statistics().allocations, device.usage().buffers), (0, 0));

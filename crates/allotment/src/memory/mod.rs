@@ -73,7 +73,9 @@ pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
     DefragmentationStatistics, DefragmentationStrategy, Move, NextPass, Pass, PassLimits, PlannedBlock,
 };
-pub use desc::{AllocationDesc, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks};
+pub use desc::{
+    AllocationOptions, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks,
+};
 pub use empty_blocks::EmptyBlockPolicy;
 pub use error::{
     AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign, ShortName,

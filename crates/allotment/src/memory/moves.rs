@@ -14,9 +14,10 @@ use allotment_suballoc::{Algorithm, Alignment, Request};
 
 use super::allocator::{Allocation, Allocator};
 use super::block_set::{EmptiedBlocks, Role, Sizes};
+use super::desc::AllocationRequest;
 use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
 use super::record::Record;
-use super::{AllocationDesc, MemoryUsage, Movability, Name};
+use super::{MemoryUsage, Movability, Name};
 use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::sync::locked;
 
@@ -145,11 +146,11 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(found.set);
         let (kind, requested) = self.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
         let destination = self.next_record(slot).ok()?;
-        let request = Request::new(found.size).aligned(found.alignment);
+        let range = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
-        let spot = self.sets[set].place_for_good(planned, allowed, &request, sizes, destination)?;
+        let spot = self.sets[set].place_for_good(planned, allowed, &range, sizes, destination)?;
         let fitted = Fitted {
-            request,
+            range,
             sizes,
             block_size: 0,
             own_memory: false,
@@ -157,12 +158,9 @@ impl<D: Device> PoolState<D> {
             exclusive: false,
             priority: Priority::NORMAL,
         };
-        let desc = AllocationDesc {
-            kind,
-            name: Some(Name::Static("a place in a defragmentation")),
-            ..AllocationDesc::new(Requirements::new(requested), MemoryUsage::GpuOnly)
-        };
-        self.publish(slot, set, destination, spot, &fitted, &desc);
+        let requirements = Requirements::new(requested).with_kind(kind);
+        let options = MemoryUsage::GpuOnly.with_name("a place in a defragmentation");
+        self.publish(slot, set, destination, spot, &fitted, &AllocationRequest::new(&requirements, &options));
         self.note_moving(slot, record, true);
         Some(destination)
     }

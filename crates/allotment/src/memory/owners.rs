@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffer, Buffers, Class, Image, Images, Resource, ResourceError};
-use super::{AllocationDesc, AllocationError, Foreign, Movability};
-use crate::device::Device;
+use super::{AllocationError, AllocationOptions, Foreign, Movability};
+use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
 
 /// What is held: how it is given back.
@@ -170,7 +170,7 @@ impl<D: Device, K: Kind<D>> fmt::Debug for Unique<D, K> {
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
@@ -178,8 +178,8 @@ impl<D: Device, K: Kind<D>> fmt::Debug for Unique<D, K> {
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
 /// let memory = OwningAllocator::new(&allocator, &deferred);
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
-/// let mesh = memory.create_buffer(&BufferDesc::new(65536), &desc)?;
+/// let options = MemoryUsage::GpuOnly.with_name("mesh");
+/// let mesh = memory.create_buffer(&BufferDesc::new(65536), &options)?;
 /// let recording = tracker.record("a frame");
 /// drop(mesh); // the recording may use it
 /// assert_eq!((deferred.statistics().pending, deferred.statistics().bytes), (1, 65536));
@@ -228,9 +228,9 @@ impl<D: Device> OwningAllocator<D> {
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<OwnedBuffer<D>, ResourceError> {
-        self.create_pinned::<Buffers>(info, desc).map(|(buffer, _)| buffer)
+        self.create_pinned::<Buffers>(info, options).map(|(buffer, _)| buffer)
     }
 
     /// As [`Allocator::create_image`]. It [stays where it is](Unique).
@@ -241,21 +241,21 @@ impl<D: Device> OwningAllocator<D> {
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<OwnedImage<D>, ResourceError> {
-        self.create_pinned::<Images>(info, desc).map(|(image, _)| image)
+        self.create_pinned::<Images>(info, options).map(|(image, _)| image)
     }
 
     /// Creates a resource that stays where it is until [`Allocator::allow_moves`] allows what is returned beside it.
     pub(super) fn create_pinned<K>(
         &self,
         info: &K::Info<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
     where
         K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
     {
-        let (resource, movability) = self.allocator.create_pinned::<K>(info, desc, None)?;
+        let (resource, movability) = self.allocator.create_pinned::<K>(info, options, None)?;
         Ok((self.own_new::<K>(resource), movability))
     }
 
@@ -264,8 +264,12 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// As for that.
-    pub fn allocate(&self, desc: &AllocationDesc) -> Result<OwnedAllocation<D>, AllocationError> {
-        let allocation = self.allocator.allocate(desc)?;
+    pub fn allocate(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<OwnedAllocation<D>, AllocationError> {
+        let allocation = self.allocator.allocate(requirements, options)?;
         self.allocator.pin(&allocation);
         Ok(self.own_new::<Memory>(allocation))
     }

@@ -8,13 +8,14 @@ use std::sync::{Condvar, Mutex, Once, RwLock};
 use allotment_suballoc::{Algorithm, Alignment, AllocateError, Request, Side, Strategy};
 
 use super::block_set::{BlockSet, Idle, Role, Sizes, Spare, Spot};
+use super::desc::AllocationRequest;
 use super::empty_blocks::{Clock, EmptyBlockPolicy};
 use super::growth::BlockSizes;
 use super::maintenance::{Flow, Watermark};
 use super::record::{RawPlace, Record};
 use super::statistics::{Counters, DetailedStatistics, Statistics};
 use super::time::Moment;
-use super::{AllocationDesc, AllocationError, BudgetPolicy, Dedicated, Movability, Name, ShortName};
+use super::{AllocationError, AllocationOptions, BudgetPolicy, Dedicated, Movability, Name, ShortName};
 use crate::device::{
     DedicatedNeed, Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
     PrioritySupport, ResourceKind,
@@ -236,8 +237,8 @@ pub(super) struct Label {
 }
 
 impl Label {
-    fn of(desc: &AllocationDesc) -> Self {
-        Self { name: desc.name.clone(), user_data: desc.user_data, category: desc.category }
+    fn of(options: &AllocationOptions) -> Self {
+        Self { name: options.name.clone(), user_data: options.user_data, category: options.category }
     }
 }
 
@@ -279,7 +280,7 @@ impl Plan {
         fitted: &Fitted,
     ) -> impl Iterator<Item = (u64, Role)> + use<'_> {
         let least = self.sizes().last().unwrap_or(0);
-        let own = fitted.request.size;
+        let own = fitted.range.size;
         let at_last = (self.own_memory_at_last && own < least).then_some((own, Role::Own));
         let blocks = self.sizes().filter(move |&size| size <= room || size == least);
         blocks.map(|size| (size, self.role)).chain(at_last)
@@ -354,7 +355,7 @@ impl<D: Device> Drop for Getting<'_, D> {
 /// A request as one block set sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fitted {
-    pub(super) request: Request,
+    pub(super) range: Request,
     pub(super) sizes: Sizes,
     /// Bytes of the block that the set would get next.
     pub(super) block_size: u64,
@@ -393,16 +394,17 @@ impl<D: Device> PoolState<D> {
     pub(super) fn fit(
         &self,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
         heap_size: u64,
         scarce: bool,
     ) -> Result<Fitted, AllocationError> {
-        let needs = &desc.requirements;
-        if desc.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
+        let needs = &request.requirements;
+        if request.options.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
             return Err(AllocationError::UpperSide);
         }
-        let (occupied, alignment) = self.rounded(set, desc);
-        let tied = desc.dedicated == Dedicated::Always || needs.dedicated == DedicatedNeed::Required;
+        let (occupied, alignment) = self.rounded(set, request);
+        let tied =
+            request.options.dedicated == Dedicated::Always || needs.dedicated == DedicatedNeed::Required;
         let block_size = match self.rules.sizing {
             // One block less or more matters now, not the waste inside it.
             BlockSize::Growing(sizes) if scarce => sizes.largest_in(heap_size),
@@ -411,7 +413,7 @@ impl<D: Device> PoolState<D> {
         let own_memory = match self.rules.sizing {
             BlockSize::Fixed(_) if tied => return Err(AllocationError::DedicatedInFixedPool),
             BlockSize::Fixed(_) => false,
-            BlockSize::Growing(_) if desc.dedicated == Dedicated::Never => {
+            BlockSize::Growing(_) if request.options.dedicated == Dedicated::Never => {
                 if needs.dedicated == DedicatedNeed::Required {
                     return Err(AllocationError::DedicatedRequired);
                 }
@@ -423,16 +425,16 @@ impl<D: Device> PoolState<D> {
                 tied || needs.dedicated == DedicatedNeed::Preferred || large
             }
         };
-        let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
+        let AllocationOptions { strategy, side, priority, .. } = *request.options;
+        let range = Request { size: occupied, alignment, strategy, side };
         let sizes = Sizes { requested: needs.size, occupied };
-        let priority = desc.priority;
-        Ok(Fitted { request, sizes, block_size, own_memory, tied, exclusive: false, priority })
+        Ok(Fitted { range, sizes, block_size, own_memory, tied, exclusive: false, priority })
     }
 
     /// The size and alignment of what a request gets.
-    fn rounded(&self, set: usize, desc: &AllocationDesc) -> (u64, Alignment) {
-        let needs = &desc.requirements;
-        let unit = self.unit(set, desc.kind);
+    fn rounded(&self, set: usize, request: &AllocationRequest<'_>) -> (u64, Alignment) {
+        let needs = &request.requirements;
+        let unit = self.unit(set, request.requirements.kind);
         // The size passed the door, so that rounding it up stays far below 2^64.
         (unit.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(unit))
     }
@@ -463,11 +465,11 @@ impl<D: Device> PoolState<D> {
         &self,
         set: usize,
         fitted: &Fitted,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
         heap_size: u64,
     ) -> Result<Plan, AllocationError> {
         // What no block can hold is refused for that, however many blocks there are.
-        let plan = self.plan_sizes(set, fitted, desc, heap_size)?;
+        let plan = self.plan_sizes(set, fitted, request, heap_size)?;
         let count = self.sets.iter().map(BlockSet::count).sum::<u32>() + self.pending;
         if count >= self.rules.max_blocks {
             let (free, largest_free) = self.sets[set].room();
@@ -487,15 +489,15 @@ impl<D: Device> PoolState<D> {
         &self,
         set: usize,
         fitted: &Fitted,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
         heap_size: u64,
     ) -> Result<Plan, AllocationError> {
         let requested = fitted.sizes.requested;
         if fitted.own_memory {
             let role = if fitted.tied { Role::Tied } else { Role::Own };
-            return Ok(Plan::exactly(role, fitted.request.size));
+            return Ok(Plan::exactly(role, fitted.range.size));
         }
-        let least = self.sets[set].least_block(fitted.request.size);
+        let least = self.sets[set].least_block(fitted.range.size);
         let BlockSize::Growing(sizes) = self.rules.sizing else {
             let block_size = self.next_block_size(set, heap_size);
             if least > block_size {
@@ -508,10 +510,10 @@ impl<D: Device> PoolState<D> {
             return Ok(Plan::exactly(Role::Shared, block_size));
         };
         let block_size = sizes.largest_in(heap_size);
-        let own_memory_at_last = desc.dedicated != Dedicated::Never;
+        let own_memory_at_last = request.options.dedicated != Dedicated::Never;
         if least > block_size {
             if own_memory_at_last {
-                return Ok(Plan::exactly(Role::Own, fitted.request.size));
+                return Ok(Plan::exactly(Role::Own, fitted.range.size));
             }
             return Err(AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE });
         }
@@ -533,13 +535,13 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Where the memory comes from that a plan asks for.
-    pub(super) fn source(&self, set: usize, desc: &AllocationDesc) -> Source<D> {
+    pub(super) fn source(&self, set: usize, request: &AllocationRequest<'_>) -> Source<D> {
         let strict = self.rules.budget == BudgetPolicy::WithinBudget;
         Source {
             memory_type: self.sets[set].memory_type,
-            wish: if strict { BudgetPolicy::WithinBudget } else { desc.budget },
+            wish: if strict { BudgetPolicy::WithinBudget } else { request.options.budget },
             priority: self.rules.priority,
-            own_priority: desc.priority,
+            own_priority: request.options.priority,
             options: self.rules.options.clone(),
             name: self.rules.name.clone(),
         }
@@ -570,63 +572,63 @@ impl<D: Device> PoolState<D> {
         slot: &PoolSlot<D>,
         set: usize,
         fitted: &Fitted,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Option<u32>, AllocationError> {
         if fitted.tied {
             return Ok(None);
         }
-        if matches!(desc.strategy, Strategy::LeastMemory | Strategy::LowestOffset) {
+        if matches!(request.options.strategy, Strategy::LeastMemory | Strategy::LowestOffset) {
             // Who asks for the best place means all of them.
             self.empty_quick_lists(set);
         }
         let record = self.next_record(slot)?;
-        let Fitted { request, sizes, own_memory, .. } = *fitted;
+        let Fitted { range, sizes, own_memory, .. } = *fitted;
         let (spare, in_blocks) =
             (self.spare_for(fitted, self.clock.has_frames), self.takes_blocks(own_memory));
         let shared_priority = self.only(self.rules.priority);
         let blocks = &mut self.sets[set];
-        let mut spot = blocks.place(&request, spare, sizes, record).map_err(of_ranges)?;
-        if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size, shared_priority) {
-            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
+        let mut spot = blocks.place(&range, spare, sizes, record).map_err(of_ranges)?;
+        if spot.is_none() && !own_memory && blocks.share_spare(&range, fitted.block_size, shared_priority) {
+            spot = blocks.place(&range, None, sizes, record).map_err(of_ranges)?;
         }
         if spot.is_none() && own_memory && in_blocks {
-            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
+            spot = blocks.place(&range, None, sizes, record).map_err(of_ranges)?;
         }
         if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
             // What waits for its size may make room for this one when it is joined with its neighbours.
             self.empty_quick_lists(set);
-            return self.place(slot, set, fitted, desc);
+            return self.place(slot, set, fitted, request);
         }
-        if spot.is_none() && in_blocks && self.sets[set].reopen_for(&request) {
+        if spot.is_none() && in_blocks && self.sets[set].reopen_for(&range) {
             // Rather than get a block while another is being emptied.
-            return self.place(slot, set, fitted, desc);
+            return self.place(slot, set, fitted, request);
         }
-        Ok(spot.map(|spot| self.publish(slot, set, record, spot, fitted, desc)))
+        Ok(spot.map(|spot| self.publish(slot, set, record, spot, fitted, request)))
     }
 
-    /// Serves an [ordinary](AllocationDesc::is_ordinary) request from a range that was freed a moment ago:
+    /// Serves an [ordinary](AllocationRequest::is_ordinary) request from a range that was freed a moment ago:
     /// the short path, which nearly all small requests of a steady program take. Returns its record and
     /// generation.
     pub(super) fn place_quickly(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Option<(u32, u32)> {
-        let (size, alignment) = self.rounded(set, desc);
+        let (size, alignment) = self.rounded(set, request);
         let blocks = self.sets.get_mut(set)?;
         let (record, occupied) = blocks.quick.take(size, alignment)?;
-        let requested = desc.requirements.size;
+        let requested = request.requirements.size;
         let detail = self.details.get_mut(record as usize)?.as_mut()?;
         let entry = slot.records.get(record)?;
-        entry.refit(requested, desc.movability != Movability::Pinned);
+        entry.refit(requested, request.options.movability != Movability::Pinned);
         detail.sizes = Sizes { requested, occupied };
-        detail.kind = desc.kind;
-        (detail.alignment, detail.movability) = (alignment, desc.movability);
+        detail.kind = request.requirements.kind;
+        (detail.alignment, detail.movability) = (alignment, request.options.movability);
         (detail.waiting, detail.has_resource) = (false, false);
-        detail.labelled = desc.is_labelled();
+        detail.labelled = request.options.is_labelled();
         if detail.labelled {
-            self.labels[record as usize] = Label::of(desc);
+            self.labels[record as usize] = Label::of(request.options);
         }
         let was_empty = blocks.occupy(detail.spot.block, detail.sizes);
         slot.counters[set].store_live(&blocks.statistics);
@@ -696,7 +698,7 @@ impl<D: Device> PoolState<D> {
         memory: OwnedMemory<D>,
         role: Role,
         fitted: &Fitted,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<u32, (AllocationError, Option<OwnedMemory<D>>)> {
         let record = match self.next_record(slot) {
             Ok(record) => record,
@@ -704,9 +706,9 @@ impl<D: Device> PoolState<D> {
         };
         let now = self.clock.now;
         let block = self.sets[set].add(memory, role, now);
-        let spot = self.sets[set].place_in(block, &fitted.request, fitted.sizes, record);
+        let spot = self.sets[set].place_in(block, &fitted.range, fitted.sizes, record);
         match spot {
-            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, fitted, desc)),
+            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, fitted, request)),
             refused => {
                 let memory = self.sets[set].remove(block);
                 let error = match refused {
@@ -751,7 +753,7 @@ impl<D: Device> PoolState<D> {
             return None;
         }
         let in_blocks = in_blocks || self.holds_reserve();
-        self.sets[0].lendable(&fitted.request, self.spare_for(fitted, true), in_blocks)
+        self.sets[0].lendable(&fitted.range, self.spare_for(fitted, true), in_blocks)
     }
 
     /// Takes out an empty memory object in which a request would find room, for another shard.
@@ -770,10 +772,10 @@ impl<D: Device> PoolState<D> {
 
     /// True when [`place`](Self::place) would find room.
     pub(super) fn would_place(&self, set: usize, fitted: &Fitted) -> bool {
-        let Fitted { request, own_memory, block_size, tied, .. } = *fitted;
+        let Fitted { range, own_memory, block_size, tied, .. } = *fitted;
         let in_blocks = self.takes_blocks(own_memory);
         let (spare, shared) = (self.spare_for(fitted, self.clock.has_frames), self.only(self.rules.priority));
-        !tied && self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
+        !tied && self.sets[set].would_place(&range, spare, in_blocks, block_size, shared)
     }
 
     pub(super) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
@@ -800,7 +802,7 @@ impl<D: Device> PoolState<D> {
         record: u32,
         spot: Spot,
         fitted: &Fitted,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> u32 {
         let Fitted { sizes, exclusive, tied, .. } = *fitted;
         // Who wants memory of its own, whatever stands in it, does not want to share a block later.
@@ -809,13 +811,13 @@ impl<D: Device> PoolState<D> {
             set: set as u8,
             spot,
             sizes,
-            kind: desc.kind,
-            labelled: desc.is_labelled(),
+            kind: request.requirements.kind,
+            labelled: request.options.is_labelled(),
             has_resource: false,
             waiting: false,
             may_wait: self.sets[set].may_wait(&spot, sizes),
-            alignment: fitted.request.alignment,
-            movability: if stays { Movability::Pinned } else { desc.movability },
+            alignment: fitted.range.alignment,
+            movability: if stays { Movability::Pinned } else { request.options.movability },
             travel: Travel::Rests,
         };
         if self.vacant.pop().is_none() {
@@ -825,7 +827,7 @@ impl<D: Device> PoolState<D> {
             self.vacant.reserve(self.details.len());
         }
         self.details[record as usize] = Some(detail);
-        self.labels[record as usize] = Label::of(desc);
+        self.labels[record as usize] = Label::of(request.options);
         self.write_place(slot, record, Marks { exclusive, ..Marks::default() });
         if self.rules.priorities == PrioritySupport::AnyTime {
             let shared = self.rules.priority;

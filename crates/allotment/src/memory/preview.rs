@@ -2,8 +2,9 @@
 
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
-use super::{AllocationDesc, AllocationError, NewBlocks, ShortName};
-use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
+use super::desc::AllocationRequest;
+use super::{AllocationError, AllocationOptions, NewBlocks, ShortName};
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::sync::locked;
 
 /// What a request would do; see [`Allocator::preview`].
@@ -36,9 +37,13 @@ impl<D: Device> Allocator<D> {
     ///
     /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
     /// driver would say, only asking it tells.
-    pub fn preview(&self, desc: &AllocationDesc) -> Result<AllocationPreview, AllocationError> {
-        self.by_ranking(desc, |memory_type, desc| {
-            self.forecast_shards(self.default_pool_for(memory_type, desc), desc)
+    pub fn preview(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<AllocationPreview, AllocationError> {
+        self.by_ranking(&AllocationRequest::new(requirements, options), |memory_type, request| {
+            self.forecast_shards(self.default_pool_for(memory_type, request), request)
         })
     }
 
@@ -47,24 +52,24 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: u32,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
         state.settle();
-        let fitted = self.fit(state, set, desc)?;
+        let fitted = self.fit(state, set, request)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
         if state.would_place(set, &fitted) {
             return Ok(AllocationPreview::Fits { memory_type });
         }
-        if desc.new_blocks == NewBlocks::NeverAllocate {
+        if request.options.new_blocks == NewBlocks::NeverAllocate {
             let (free, largest_free) = state.sets[set].room();
             let requested = fitted.sizes.requested;
             return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
         }
-        let plan = state.plan(set, &fitted, desc, self.heaps.heap_size(heap))?;
-        let wish = state.source(set, desc).wish;
+        let plan = state.plan(set, &fitted, request, self.heaps.heap_size(heap))?;
+        let wish = state.source(set, request).wish;
         drop(guard);
 
         let mut refused = AllocationError::ZeroSize;

@@ -210,7 +210,7 @@ mod tests {
         AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
         DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
     };
-    use crate::{AllocationDesc, Requirements};
+    use crate::{AllocationOptions, Requirements};
 
     fn allocator() -> Allocator<SimulatedGpu> {
         let mut desc = AllocatorDesc::default();
@@ -218,8 +218,8 @@ mod tests {
         Allocator::new(SimulatedGpu::new(Profile::named("integrated").unwrap()), desc).unwrap()
     }
 
-    fn desc(size: u64) -> AllocationDesc {
-        AllocationDesc::new(Requirements::new(size), MemoryUsage::Upload)
+    fn upload() -> AllocationOptions {
+        MemoryUsage::Upload.into()
     }
 
     /// Makes the first `count` records of a pool look as if they had been used so often.
@@ -234,7 +234,7 @@ mod tests {
     fn a_record_that_has_come_to_its_end_is_not_used_again_so_that_no_stale_token_is_good() {
         let allocator = allocator();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
-        let allocate = || allocator.allocate_in(&pool, &desc(64)).unwrap();
+        let allocate = || allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap();
         age(&allocator, &pool, 2, SPENT - 3);
         let (stale, _keeps) = (allocate(), allocate());
         allocator.reset_pool(&pool).unwrap();
@@ -263,14 +263,16 @@ mod tests {
         let allocator = allocator();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         age(&allocator, &pool, 40, SPENT - 1);
-        let last: Vec<_> = (0..40).map(|_| allocator.allocate_in(&pool, &desc(64)).unwrap()).collect();
+        let last: Vec<_> = (0..40)
+            .map(|_| allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap())
+            .collect();
         allocator.reset_pool(&pool).unwrap();
         allocator.check_invariants();
         let slot = pool.index;
         allocator.destroy_pool(pool).unwrap();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         assert_eq!(pool.index, slot);
-        let got = allocator.allocate_in(&pool, &desc(64)).unwrap();
+        let got = allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap();
         assert_eq!(got.record, 40);
         assert!(last.iter().all(|token| allocator.place(token).is_err()));
         allocator.check_invariants();
@@ -283,9 +285,9 @@ mod tests {
         let allocator = allocator();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         age(&allocator, &pool, 8, SPENT - 1);
-        let movable = desc(16 << 10).movable(Movability::Copied);
+        let (size, movable) = (Requirements::new(16 << 10), upload().with_movability(Movability::Copied));
         let mut tokens: Vec<_> =
-            (0..8).map(|_| Some(allocator.allocate_in(&pool, &movable).unwrap())).collect();
+            (0..8).map(|_| Some(allocator.allocate_in(&pool, &size, &movable).unwrap())).collect();
         for gone in [1, 2, 3, 5] {
             tokens[gone].take().into_iter().for_each(|token| allocator.free(token).unwrap());
         }
@@ -299,7 +301,7 @@ mod tests {
         pass.end();
         drop(run);
         allocator.check_invariants();
-        let more: Vec<_> = (0..8).map(|_| allocator.allocate_in(&pool, &movable).unwrap()).collect();
+        let more: Vec<_> = (0..8).map(|_| allocator.allocate_in(&pool, &size, &movable).unwrap()).collect();
         assert!(more.iter().all(|token| token.record >= 8), "{more:?}");
         more.into_iter().chain(tokens.into_iter().flatten()).for_each(|it| allocator.free(it).unwrap());
         allocator.check_invariants();
@@ -309,7 +311,7 @@ mod tests {
     #[test]
     fn a_count_of_mappings_that_has_come_to_its_end_never_says_that_nothing_is_mapped() {
         let allocator = allocator();
-        let token = allocator.allocate(&desc(64)).unwrap();
+        let token = allocator.allocate(&Requirements::new(64), &upload()).unwrap();
         let record = allocator.pools.get(token.pool).unwrap().records.get(token.record).unwrap();
         record.maps.store(u32::MAX - 1, Relaxed);
         for _ in 0..3 {

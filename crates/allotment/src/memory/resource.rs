@@ -6,9 +6,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
+use super::desc::AllocationRequest;
 use super::pool::{Fitted, Pool, Source};
 use super::{
-    AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Lifetime, Movability, NewBlocks,
+    AccessError, AllocationError, AllocationOptions, Dedicated, Foreign, Lifetime, Movability, NewBlocks,
     ShortName,
 };
 use crate::device::{
@@ -112,8 +113,6 @@ pub trait Class<D: Device> {
     /// The API's own handle.
     type Handle: Clone + fmt::Debug + Send + Sync;
 
-    /// What kind of resource it is to memory.
-    fn kind(device: &D, info: &Self::Info<'_>) -> ResourceKind;
     /// Its bytes.
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
     /// Which copies between buffers it may be named in.
@@ -158,10 +157,6 @@ pub enum Buffers {}
 impl<D: Device> Class<D> for Buffers {
     type Info<'a> = D::BufferInfo<'a>;
     type Handle = D::Buffer;
-
-    fn kind(_: &D, _: &D::BufferInfo<'_>) -> ResourceKind {
-        ResourceKind::Buffer
-    }
 
     fn size(device: &D, info: &D::BufferInfo<'_>, _: &Requirements) -> u64 {
         device.buffer_size(info)
@@ -212,10 +207,6 @@ impl<D: Device> Class<D> for Images {
     type Info<'a> = D::ImageInfo<'a>;
     type Handle = D::Image;
 
-    fn kind(device: &D, info: &D::ImageInfo<'_>) -> ResourceKind {
-        device.image_kind(info)
-    }
-
     fn size(_: &D, _: &D::ImageInfo<'_>, requirements: &Requirements) -> u64 {
         requirements.size
     }
@@ -258,8 +249,7 @@ impl<D: Device> Class<D> for Images {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Makes a buffer with memory for it. Of `desc`, the requirements are replaced by the buffer's own, save that
-    /// memory types that they rule out stay ruled out, and that the buffer stands at a multiple of their alignment too.
+    /// Creates a buffer with memory for it.
     ///
     /// # Errors
     ///
@@ -268,12 +258,12 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::BufferDesc;
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("vertices");
-    /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &desc)?;
+    /// let options = MemoryUsage::Upload.with_name("vertices");
+    /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &options)?;
     /// allocator.write(vertices.allocation(), 0, &[7; 4096])?;
     /// allocator.destroy_buffer(vertices)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -281,14 +271,12 @@ impl<D: Device> Allocator<D> {
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        self.create::<Buffers>(info, desc, None)
+        self.create::<Buffers>(info, options, None)
     }
 
-    /// Makes an image with memory for it. Of `desc`, the requirements and the kind are replaced by the
-    /// image's own, save that memory types that they rule out stay ruled out, and that the image stands at a multiple of
-    /// their alignment too.
+    /// Creates an image with memory for it.
     ///
     /// # Errors
     ///
@@ -297,13 +285,13 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::ImageDesc;
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("albedo");
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo");
     /// // On the simulated device a format is its bytes a texel.
-    /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &desc)?;
+    /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &options)?;
     /// assert!(allocator.place(albedo.allocation())?.size >= 4 << 20);
     /// allocator.destroy_image(albedo)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -311,15 +299,15 @@ impl<D: Device> Allocator<D> {
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
-        self.create::<Images>(info, desc, None)
+        self.create::<Images>(info, options, None)
     }
 
     /// Creates a buffer with memory for it from a custom pool, as [`create_buffer`](Self::create_buffer) does from the
     /// default pools. The pool's memory types are tried in its order; the memory usage has no say.
     ///
-    /// Where the device requires that the buffer has dedicated memory, or `desc` asks for that, it is allocated together
+    /// Where the device requires that the buffer has dedicated memory, or `options` ask for that, it is allocated together
     /// with the buffer, and counts as one of the pool's blocks.
     ///
     /// # Errors
@@ -330,13 +318,13 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::device::{BufferDesc, MemoryTypeIndex};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)]))?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("particles");
-    /// let particles = allocator.create_buffer_in_pool(&pool, &BufferDesc::new(4096), &desc)?;
+    /// let options = MemoryUsage::GpuOnly.with_name("particles");
+    /// let particles = allocator.create_buffer_in_pool(&pool, &BufferDesc::new(4096), &options)?;
     /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 4096);
     /// allocator.destroy_buffer(particles)?;
     /// allocator.destroy_pool(pool)?;
@@ -346,9 +334,9 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: &Pool,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        self.create_in_pool::<Buffers>(pool, info, desc)
+        self.create_in_pool::<Buffers>(pool, info, options)
     }
 
     /// Creates an image with memory for it from a custom pool, as
@@ -361,14 +349,13 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: &Pool,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
-        self.create_in_pool::<Images>(pool, info, desc)
+        self.create_in_pool::<Images>(pool, info, options)
     }
 
-    /// As [`create_buffer`](Self::create_buffer), in memory of its own that the API is told more about: who
-    /// else may use it, where it comes from. Memory that comes from elsewhere may have one type only: say
-    /// which in the requirements' memory types.
+    /// Creates a buffer in a dedicated allocation with options of the API: export, import, protection. Imported
+    /// memory has one memory type only: name it in [`AllocationOptions::memory_types`].
     ///
     /// # Errors
     ///
@@ -376,13 +363,14 @@ impl<D: Device> Allocator<D> {
     pub fn create_buffer_with(
         &self,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        self.create::<Buffers>(info, desc, Some(options))
+        self.create::<Buffers>(info, options, Some(memory_options))
     }
 
-    /// As [`create_image`](Self::create_image), in memory of its own that the API is told more about.
+    /// Creates an image in a dedicated allocation with options of the API, as
+    /// [`create_buffer_with`](Self::create_buffer_with) creates a buffer.
     ///
     /// # Errors
     ///
@@ -390,35 +378,39 @@ impl<D: Device> Allocator<D> {
     pub fn create_image_with(
         &self,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
     ) -> Result<Image<D>, ResourceError> {
-        self.create::<Images>(info, desc, Some(options))
+        self.create::<Images>(info, options, Some(memory_options))
     }
 
-    /// Allocates memory of its own that the API is told more about, with nothing in it yet.
+    /// Allocates dedicated memory with options of the API and no resource in it yet.
     ///
     /// # Errors
     ///
     /// As for [`allocate`](Self::allocate).
     pub fn allocate_with(
         &self,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
+        let request = &AllocationRequest::new(requirements, options);
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_alone(desc, Some(options), false, make, |()| {}).map(|(allocation, ())| allocation)
+        self.allocate_alone(request, Some(memory_options), false, make, |()| {})
+            .map(|(allocation, ())| allocation)
     }
 
     /// As [`allocate_with`](Self::allocate_with), for one resource that is bound there later.
     #[cfg(feature = "vulkan")]
     pub(super) fn allocate_exclusive(
         &self,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
+        request: &AllocationRequest<'_>,
+        memory_options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_alone(desc, Some(options), true, make, |()| {}).map(|(allocation, ())| allocation)
+        self.allocate_alone(request, Some(memory_options), true, make, |()| {})
+            .map(|(allocation, ())| allocation)
     }
 
     /// Makes a buffer over memory that other resources may stand in as well, `offset` bytes from its
@@ -460,7 +452,7 @@ impl<D: Device> Allocator<D> {
         info: &C::Info<'_>,
     ) -> Result<C::Handle, ResourceError> {
         let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
-        self.check_kind(allocation, C::kind(self.device(), info)).map_err(ResourceError::Access)?;
+        self.check_kind(allocation, requirements.kind).map_err(ResourceError::Access)?;
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         self.bind::<C>(allocation, offset, info, &requirements)
     }
@@ -496,10 +488,10 @@ impl<D: Device> Allocator<D> {
     fn create<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        options: &AllocationOptions,
+        memory_options: Option<&D::MemoryOptions>,
     ) -> Result<Resource<C::Handle>, ResourceError> {
-        let (resource, movability) = self.create_pinned::<C>(info, desc, options)?;
+        let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
         self.allow_moves(resource.allocation(), movability, false);
         Ok(resource)
     }
@@ -509,29 +501,28 @@ impl<D: Device> Allocator<D> {
     pub(super) fn create_pinned<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        options: &AllocationOptions,
+        memory_options: Option<&D::MemoryOptions>,
     ) -> Result<(Resource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
         let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
-        let mut movability = desc.movability;
-        let kind = C::kind(device, info);
-        let desc =
-            &AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
-        let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
-            Loneliness::Shared => self.create_placed::<C>(info, desc)?,
-            Loneliness::Preferred => match self.create_alone::<C>(info, desc, options) {
+        let mut movability = options.movability;
+        let pinned = options.clone().with_movability(Movability::Pinned);
+        let request = &AllocationRequest::new(&requirements, &pinned);
+        let (handle, allocation) = match self.loneliness(request, memory_options.is_some()) {
+            Loneliness::Shared => self.create_placed::<C>(info, request)?,
+            Loneliness::Preferred => match self.create_alone::<C>(info, request, memory_options) {
                 // The driver would have liked it better so; it works otherwise too.
-                Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, desc)?,
+                Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, request)?,
                 made => made?,
             },
             Loneliness::Required => {
                 // What must be alone in its memory has no other place.
                 movability = Movability::Pinned;
-                self.create_alone::<C>(info, desc, options)?
+                self.create_alone::<C>(info, request, memory_options)?
             }
         };
-        Ok((self.resource_of::<C>(handle, allocation, info, desc), movability))
+        Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
     }
 
     /// A resource that was made just now.
@@ -540,14 +531,14 @@ impl<D: Device> Allocator<D> {
         handle: C::Handle,
         allocation: Allocation,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Resource<C::Handle> {
         let device = self.device();
-        if let Some(name) = &desc.name {
+        if let Some(name) = &request.options.name {
             // SAFETY: made just now.
             unsafe { C::name(device, &handle, name.as_str()) };
         }
-        let size = C::size(device, info, &desc.requirements);
+        let size = C::size(device, info, &request.requirements);
         Resource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
     }
 
@@ -555,24 +546,26 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: &Pool,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Resource<C::Handle>, ResourceError> {
         let device = self.device();
         let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
-        let mut movability = desc.movability;
-        let kind = C::kind(device, info);
-        let mut desc =
-            AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
+        let mut movability = options.movability;
+        let mut options = options.clone().with_movability(Movability::Pinned);
         let required =
-            desc.dedicated == Dedicated::Automatic && requirements.dedicated == DedicatedNeed::Required;
-        let (handle, allocation) = if required || desc.dedicated == Dedicated::Always {
-            // What must be alone in its memory has no other place.
-            (movability, desc.dedicated) = (Movability::Pinned, Dedicated::Always);
-            self.create_alone_in_pool::<C>(pool, info, &desc)?
+            options.dedicated == Dedicated::Automatic && requirements.dedicated == DedicatedNeed::Required;
+        let dedicated = required || options.dedicated == Dedicated::Always;
+        if dedicated {
+            // A resource that must have dedicated memory cannot be moved into a block.
+            (movability, options.dedicated) = (Movability::Pinned, Dedicated::Always);
+        }
+        let request = &AllocationRequest::new(&requirements, &options);
+        let (handle, allocation) = if dedicated {
+            self.create_alone_in_pool::<C>(pool, info, request)?
         } else {
-            self.create_placed_in_pool::<C>(pool, info, &desc)?
+            self.create_placed_in_pool::<C>(pool, info, request)?
         };
-        let resource = self.resource_of::<C>(handle, allocation, info, &desc);
+        let resource = self.resource_of::<C>(handle, allocation, info, request);
         self.allow_moves(resource.allocation(), movability, false);
         Ok(resource)
     }
@@ -581,13 +574,13 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: &Pool,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
-        let allocation = self.allocate_in(pool, desc).map_err(ResourceError::Allocation)?;
+        let allocation = self.allocate_in_for_request(pool, request).map_err(ResourceError::Allocation)?;
         let bind = || {
             // The pool is not reset before it knows that there is a resource.
             let _held = self.hold(&allocation).map_err(ResourceError::Access)?;
-            let handle = self.bind::<C>(&allocation, 0, info, &desc.requirements)?;
+            let handle = self.bind::<C>(&allocation, 0, info, &request.requirements)?;
             self.note_resource(&allocation);
             Ok(handle)
         };
@@ -605,14 +598,14 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: &Pool,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let device = self.device();
         let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
         // SAFETY: made just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
-        let made = self.by_pool_types(pool, desc, |set| {
-            self.make_alone((pool.index, set), desc, None, true, make, unmake)
+        let made = self.by_pool_types(pool, request, |set| {
+            self.make_alone((pool.index, set), request, None, true, make, unmake)
         });
         let (allocation, handle) = made.map_err(ResourceError::Allocation)?;
         // The pool may have been reset since.
@@ -638,10 +631,10 @@ impl<D: Device> Allocator<D> {
     fn create_placed<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
-        let allocation = self.allocate(desc).map_err(ResourceError::Allocation)?;
-        match self.bind::<C>(&allocation, 0, info, &desc.requirements) {
+        let allocation = self.allocate_for_request(request).map_err(ResourceError::Allocation)?;
+        match self.bind::<C>(&allocation, 0, info, &request.requirements) {
             Ok(handle) => Ok((handle, allocation)),
             Err(error) => {
                 // Just allocated here, so it is not foreign.
@@ -654,30 +647,30 @@ impl<D: Device> Allocator<D> {
     fn create_alone<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let device = self.device();
         let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
         // SAFETY: made just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
-        let made = self.allocate_alone(desc, options, true, make, unmake);
+        let made = self.allocate_alone(request, memory_options, true, make, unmake);
         made.map(|(allocation, handle)| (handle, allocation)).map_err(ResourceError::Allocation)
     }
 
     /// Whether a resource gets memory that the API knows to be its alone.
-    fn loneliness(&self, desc: &AllocationDesc, has_options: bool) -> Loneliness {
-        let need = desc.requirements.dedicated;
-        if desc.dedicated == Dedicated::Always || has_options {
+    fn loneliness(&self, request: &AllocationRequest<'_>, has_options: bool) -> Loneliness {
+        let need = request.requirements.dedicated;
+        if request.options.dedicated == Dedicated::Always || has_options {
             Loneliness::Required
-        } else if desc.dedicated == Dedicated::Never {
+        } else if request.options.dedicated == Dedicated::Never {
             // Refused with a word, where the driver insists.
             Loneliness::Shared
         } else if need == DedicatedNeed::Required {
             Loneliness::Required
         } else if need == DedicatedNeed::Preferred
-            && desc.lifetime == Lifetime::Long
-            && desc.new_blocks == NewBlocks::Allowed
+            && request.options.lifetime == Lifetime::Long
+            && request.options.new_blocks == NewBlocks::Allowed
             // Nobody gets memory of its own ahead of need.
             && !self.is_kept_up()
             && !self.heaps.objects_are_scarce(self.device())
@@ -692,17 +685,18 @@ impl<D: Device> Allocator<D> {
     /// types that suit in turn. `exclusive` says that it takes no other resource.
     fn allocate_alone<H>(
         &self,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
         exclusive: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
         // Said so that the pool ties the memory to its resource.
-        let desc = &AllocationDesc { dedicated: Dedicated::Always, ..desc.clone() };
-        self.by_ranking(desc, |memory_type, desc| {
-            let pool = self.own_shard(self.default_pool_for(memory_type, desc));
-            self.make_alone((pool, 0), desc, options, exclusive, &make, &unmake)
+        let options = request.options.clone().with_dedicated(Dedicated::Always);
+        let request = &request.with_options(&options);
+        self.by_ranking(request, |memory_type, request| {
+            let pool = self.own_shard(self.default_pool_for(memory_type, request));
+            self.make_alone((pool, 0), request, memory_options, exclusive, &make, &unmake)
         })
     }
 
@@ -710,15 +704,15 @@ impl<D: Device> Allocator<D> {
     fn make_alone<H>(
         &self,
         from: (u32, usize),
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
         exclusive: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
         let (pool, set) = from;
-        if desc.new_blocks == NewBlocks::NeverAllocate {
-            let requested = desc.requirements.size;
+        if request.options.new_blocks == NewBlocks::NeverAllocate {
+            let requested = request.requirements.size;
             return Err(AllocationError::WouldGrow {
                 requested,
                 free: 0,
@@ -726,9 +720,9 @@ impl<D: Device> Allocator<D> {
                 name: ShortName::NONE,
             });
         }
-        let (getting, fitted, source) = self.announce(pool, set, desc)?;
-        let options = options.or(source.options.as_ref());
-        let attempt = || self.get_alone(desc, &source, options, &make, &unmake);
+        let (getting, fitted, source) = self.announce(pool, set, request)?;
+        let memory_options = memory_options.or(source.options.as_ref());
+        let attempt = || self.get_alone(request, &source, memory_options, &make, &unmake);
         let got = self.waiting(|| {
             attempt().or_else(|refused| {
                 if self.make_room(source.memory_type, refused) { attempt() } else { Err(refused) }
@@ -738,7 +732,7 @@ impl<D: Device> Allocator<D> {
             Ok((memory, handle)) => (Ok((memory, Role::Tied)), Some(handle)),
             Err(error) => (Err(error), None),
         };
-        let settled = self.settle(getting, pool, got, &Fitted { exclusive, ..fitted }, desc);
+        let settled = self.settle(getting, pool, got, &Fitted { exclusive, ..fitted }, request);
         match (settled, handle) {
             (Ok(allocation), Some(handle)) => Ok((allocation, handle)),
             (Err(error), handle) => {
@@ -752,15 +746,17 @@ impl<D: Device> Allocator<D> {
     /// Gets memory together with what stands in it from the driver.
     fn get_alone<H>(
         &self,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
         source: &Source<D>,
-        options: Option<&D::MemoryOptions>,
+        memory_options: Option<&D::MemoryOptions>,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(OwnedMemory<D>, H), AllocationError> {
-        let (device, size, memory_type) = (self.device(), desc.requirements.size, source.memory_type);
+        let (device, size, memory_type) = (self.device(), request.requirements.size, source.memory_type);
         let refused = |error| self.heaps.refused(device, memory_type, size, error);
-        let memory = MemoryDesc::new(memory_type, size).with_priority(desc.priority).with_options(options);
+        let memory = MemoryDesc::new(memory_type, size)
+            .with_priority(request.options.priority)
+            .with_options(memory_options);
         let charge = self.heaps.charge(device, memory_type, size, source.wish)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
@@ -768,7 +764,7 @@ impl<D: Device> Allocator<D> {
         match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
             Ok(memory) => {
                 charge.keep();
-                if let Some(name) = &desc.name {
+                if let Some(name) = &request.options.name {
                     // SAFETY: made just now, and nobody else can free it yet.
                     unsafe { device.name_memory(raw, name.as_str()) };
                 }

@@ -23,9 +23,10 @@ use core::cell::Cell;
 use std::sync::{MutexGuard, TryLockError};
 
 use super::allocator::{Allocation, Allocator};
+use super::desc::AllocationRequest;
 use super::pool::{PoolSlot, PoolState};
 use super::preview::AllocationPreview;
-use super::{AllocationDesc, AllocationError, ShortName};
+use super::{AllocationError, ShortName};
 use crate::device::Device;
 use crate::sync::locked;
 
@@ -122,24 +123,24 @@ impl<D: Device> Allocator<D> {
     pub(super) fn allocate_from_shards(
         &self,
         first: u32,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
         let (pool, slot, guard) = self.enter(first)?;
         if self.others_with_memory(first, pool).next().is_none() {
-            return self.serve(pool, slot, guard, 0, desc);
+            return self.serve(pool, slot, guard, 0, request);
         }
-        if let Some(allocation) = self.place_in_shard(pool, slot, guard, desc)? {
+        if let Some(allocation) = self.place_in_shard(pool, slot, guard, request)? {
             return Ok(allocation);
         }
-        if let Some(allocation) = self.place_in_borrowed(first, pool, slot, desc)? {
+        if let Some(allocation) = self.place_in_borrowed(first, pool, slot, request)? {
             return Ok(allocation);
         }
-        self.serve(pool, slot, locked(&slot.state), 0, desc).or_else(|refused| {
+        self.serve(pool, slot, locked(&slot.state), 0, request).or_else(|refused| {
             if !refused.falls_through() {
                 return Err(refused);
             }
             for (other, slot) in self.others_with_memory(first, pool) {
-                if let Some(allocation) = self.place_in_shard(other, slot, locked(&slot.state), desc)? {
+                if let Some(allocation) = self.place_in_shard(other, slot, locked(&slot.state), request)? {
                     return Ok(allocation);
                 }
             }
@@ -154,13 +155,13 @@ impl<D: Device> Allocator<D> {
         first: u32,
         pool: u32,
         slot: &PoolSlot<D>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Option<Allocation>, AllocationError> {
         // As this shard sees the request.
         let (fitted, in_blocks) = {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
-            let fitted = self.fit(state, 0, desc)?;
+            let fitted = self.fit(state, 0, request)?;
             (fitted, state.takes_blocks(fitted.own_memory))
         };
         for (other, other_slot) in self.others_with_memory(first, pool) {
@@ -170,10 +171,10 @@ impl<D: Device> Allocator<D> {
             self.watch(state);
             if let Some((memory, role)) = lent {
                 drop(guard);
-                return self.take_in(pool, slot, memory, role, &fitted, desc).map(Some);
+                return self.take_in(pool, slot, memory, role, &fitted, request).map(Some);
             }
             if state.holds_reserve() {
-                if let Some(allocation) = self.place_in_shard(other, other_slot, guard, desc)? {
+                if let Some(allocation) = self.place_in_shard(other, other_slot, guard, request)? {
                     return Ok(Some(allocation));
                 }
             }
@@ -198,11 +199,11 @@ impl<D: Device> Allocator<D> {
         pool: u32,
         slot: &PoolSlot<D>,
         mut guard: MutexGuard<'_, Option<PoolState<D>>>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<Option<Allocation>, AllocationError> {
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        let fitted = self.fit(state, 0, desc)?;
-        let placed = state.place(slot, 0, &fitted, desc)?;
+        let fitted = self.fit(state, 0, request)?;
+        let placed = state.place(slot, 0, &fitted, request)?;
         self.watch(state);
         let placed = placed.map(|record| self.token(pool, record, slot));
         let untold = state.untold.take();
@@ -215,18 +216,18 @@ impl<D: Device> Allocator<D> {
     pub(super) fn forecast_shards(
         &self,
         first: u32,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
         let own = self.own_shard(first);
         let slot = self.shard(own)?;
-        let forecast = self.forecast(own, 0, desc);
+        let forecast = self.forecast(own, 0, request);
         if matches!(forecast, Ok(AllocationPreview::Fits { .. })) {
             return forecast;
         }
         let (fitted, in_blocks, memory_type) = {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
-            let fitted = self.fit(state, 0, desc)?;
+            let fitted = self.fit(state, 0, request)?;
             (fitted, state.takes_blocks(fitted.own_memory), state.sets[0].memory_type)
         };
         for (_, other) in self.others_with_memory(first, own) {

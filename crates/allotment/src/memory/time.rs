@@ -38,21 +38,21 @@ pub enum TimeSource {
 ///
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::{ManualTime, TimeSource};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let time = ManualTime::new();
 /// let mut desc = AllocatorDesc::default();
 /// desc.time = TimeSource::Manual(time.clone());
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Allocator::new(device, desc)?;
-/// let image = AllocationDesc::new(Requirements::new(200 << 20), MemoryUsage::GpuOnly);
-/// allocator.free(allocator.allocate(&image)?)?;
+/// let image = Requirements::new(200 << 20);
+/// allocator.free(allocator.allocate(&image, &MemoryUsage::GpuOnly.into())?)?;
 /// assert_eq!(allocator.statistics().block_bytes, 200 << 20, "it may be wanted again");
 ///
 /// // Nobody wants it for a while. It goes back to the driver in a later call, of whichever pool.
 /// time.advance(Duration::from_secs(5));
-/// let staging = AllocationDesc::new(Requirements::new(256), MemoryUsage::Upload);
-/// allocator.free(allocator.allocate(&staging)?)?;
+/// let staging = Requirements::new(256);
+/// allocator.free(allocator.allocate(&staging, &MemoryUsage::Upload.into())?)?;
 /// assert!(allocator.statistics().block_bytes < 5 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

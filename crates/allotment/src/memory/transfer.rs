@@ -11,10 +11,10 @@ use super::access::{check_place, check_range};
 use super::allocator::{Allocation, Allocator};
 use super::record::RawPlace;
 use super::resource::{Buffer, ResourceError, check_usage};
-use super::{AccessError, AllocationDesc, Dedicated, MemoryUsage};
+use super::{AccessError, Dedicated, MemoryUsage};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
-    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage,
+    QueueIndex, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
 /// Why bytes were not copied. The chunks before the one that failed were.
@@ -73,14 +73,13 @@ impl From<DeviceError> for TransferError {
 /// use allotment::device::QueueIndex;
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::Transfer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
 /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let mut transfer = Transfer::new(&allocator, QueueIndex(2), 1 << 20)?;
 ///
-/// let mesh = AllocationDesc::new(Requirements::new(3 << 20), MemoryUsage::GpuOnly).with_name("mesh");
-/// let mesh = allocator.allocate(&mesh)?;
+/// let mesh = allocator.allocate(&Requirements::new(3 << 20), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// transfer.upload(&mesh, 0, &vec![42; 3 << 20])?;
 /// let mut back = vec![0; 3 << 20];
 /// transfer.download(&mesh, 0, &mut back)?;
@@ -149,10 +148,10 @@ impl<'a, D: Device> Transfer<'a, D> {
     ///
     /// [`ResourceError`] when there is no memory for them; nothing is left behind.
     pub fn new(allocator: &'a Allocator<D>, queue: QueueIndex, chunk: u64) -> Result<Self, ResourceError> {
-        let buffer = |memory_usage, name: &'static str| {
-            let desc = AllocationDesc::new(Requirements::new(chunk), memory_usage);
-            let desc = desc.with_name(name).with_category("transfer").with_dedicated(Dedicated::Always);
-            allocator.create_buffer(&BufferDesc::new(chunk).into(), &desc)
+        let buffer = |usage: MemoryUsage, name: &'static str| {
+            let options = usage.with_name(name).with_category("transfer");
+            let options = options.with_dedicated(Dedicated::Always);
+            allocator.create_buffer(&BufferDesc::new(chunk).into(), &options)
         };
         let up = buffer(MemoryUsage::Upload, "transfer up")?;
         let down = match buffer(MemoryUsage::Readback, "transfer down") {

@@ -3,16 +3,16 @@
 use ash::vk;
 
 use super::allocator::{Allocation, Allocator};
+use super::desc::AllocationRequest;
 use super::resource::ResourceError;
-use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Lifetime, Movability, NewBlocks};
+use super::{AccessError, AllocationError, AllocationOptions, Dedicated, Lifetime, Movability, NewBlocks};
 use crate::device::vulkan::{DedicatedTo, Device, MemoryOptions};
 use crate::device::{DedicatedNeed, Requirements, ResourceKind};
 
 impl Allocator<Device> {
-    /// Allocates memory for a buffer that is not bound yet: memory of its own where the driver wants that
-    /// for it or `desc` asks for it, else a part of a block. Of `desc`, the requirements and the kind are
-    /// replaced by the buffer's own, save that memory types that they rule out stay ruled out, and that the place is a
-    /// multiple of their alignment too. The memory is not bound; see [`bind_buffer`](Self::bind_buffer).
+    /// Allocates memory for a buffer that is not bound yet: dedicated memory where the driver wants that for the
+    /// buffer or `options` ask for it, else a part of a block. The memory is not bound; see
+    /// [`bind_buffer`](Self::bind_buffer).
     ///
     /// # Errors
     ///
@@ -20,25 +20,22 @@ impl Allocator<Device> {
     ///
     /// # Safety
     ///
-    /// `buffer` is live, of the allocator's device, not sparse, not bound, and not made for external
-    /// memory; memory that it gets of its own goes to nothing else.
+    /// `buffer` is live, of the allocator's device, not sparse, not bound, and not created for external
+    /// memory; dedicated memory that it gets is bound to nothing else.
     pub unsafe fn allocate_for_buffer(
         &self,
         buffer: vk::Buffer,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_buffer(buffer) };
-        let desc = desc.for_resource(requirements).with_kind(ResourceKind::Buffer);
         // SAFETY: the caller's promise.
-        unsafe { self.allocate_for(DedicatedTo::Buffer(buffer), &desc) }
+        unsafe { self.allocate_for(DedicatedTo::Buffer(buffer), &requirements, options) }
     }
 
-    /// Allocates memory for an image that is not bound yet: memory of its own where the driver wants that
-    /// for it or `desc` asks for it, else a part of a block. Of `desc`, the requirements are replaced by the
-    /// image's own, save that memory types that they rule out stay ruled out, and that the place is a multiple of their
-    /// alignment too; its kind must say how the image is tiled. The memory is not bound; see
-    /// [`bind_image`](Self::bind_image).
+    /// Allocates memory for an image that is not bound yet: dedicated memory where the driver wants that for the
+    /// image or `options` ask for it, else a part of a block. `kind` says how the image is tiled, which the image
+    /// itself does not tell. The memory is not bound; see [`bind_image`](Self::bind_image).
     ///
     /// # Errors
     ///
@@ -46,50 +43,52 @@ impl Allocator<Device> {
     ///
     /// # Safety
     ///
-    /// `image` is live, of the allocator's device, neither sparse nor disjoint, not bound, and not made for
-    /// external memory; memory that it gets of its own goes to nothing else. It is of linear tiling only
-    /// where `desc` does not say [`OptimalImage`](ResourceKind::OptimalImage), and of optimal tiling only
-    /// where `desc` says that or [`Unknown`](ResourceKind::Unknown).
+    /// `image` is live, of the allocator's device, neither sparse nor disjoint, not bound, and not created for
+    /// external memory; dedicated memory that it gets is bound to nothing else. It is of linear tiling only
+    /// where `kind` is not [`OptimalImage`](ResourceKind::OptimalImage), and of optimal tiling only
+    /// where `kind` is that or [`Unknown`](ResourceKind::Unknown).
     pub unsafe fn allocate_for_image(
         &self,
         image: vk::Image,
-        desc: &AllocationDesc,
+        kind: ResourceKind,
+        options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_image(image) };
-        let desc = desc.for_resource(requirements);
         // SAFETY: the caller's promise.
-        unsafe { self.allocate_for(DedicatedTo::Image(image), &desc) }
+        unsafe { self.allocate_for(DedicatedTo::Image(image), &requirements.with_kind(kind), options) }
     }
 
     /// # Safety
     ///
-    /// The resource is live, of the device, not bound, and needs what `desc` says.
+    /// The resource is live, of the device, not bound, and needs what `requirements` say.
     unsafe fn allocate_for(
         &self,
         resource: DedicatedTo,
-        desc: &AllocationDesc,
+        requirements: &Requirements,
+        options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
-        let alone = || {
+        let request = &AllocationRequest::new(requirements, options);
+        let dedicated = || {
             // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
-            let options = unsafe { MemoryOptions::new().dedicated_to(resource) };
-            // Its resource is the caller's, who alone knows how to make it again.
-            let desc = AllocationDesc { movability: Movability::Pinned, ..desc.clone() };
-            self.allocate_exclusive(&desc, &options)
+            let memory_options = unsafe { MemoryOptions::new().dedicated_to(resource) };
+            // Only the caller can create the resource again, so a pass must not move its memory.
+            let options = options.clone().with_movability(Movability::Pinned);
+            self.allocate_exclusive(&request.with_options(&options), &memory_options)
         };
-        match (desc.dedicated, desc.requirements.dedicated) {
-            (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => alone(),
+        match (options.dedicated, requirements.dedicated) {
+            (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => dedicated(),
             (Dedicated::Automatic, DedicatedNeed::Preferred)
-                if desc.lifetime == Lifetime::Long
-                    && desc.new_blocks == NewBlocks::Allowed
-                    // Nobody gets memory of its own ahead of need.
+                if options.lifetime == Lifetime::Long
+                    && options.new_blocks == NewBlocks::Allowed
+                    // Blocks that were allocated ahead of demand exist so that no request calls the driver.
                     && !self.is_kept_up()
                     && !self.heaps.objects_are_scarce(self.device()) =>
             {
-                // The driver would have liked it better so; it works otherwise too.
-                alone().or_else(|_| self.allocate(desc))
+                // The driver prefers dedicated memory and does not require it, so a block serves as well.
+                dedicated().or_else(|_| self.allocate_for_request(request))
             }
-            _ => self.allocate(desc),
+            _ => self.allocate_for_request(request),
         }
     }
 

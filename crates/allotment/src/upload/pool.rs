@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex};
 
 use super::ArenaError;
 use super::arena::UploadArena;
-use crate::device::{BufferDesc, Device, Requirements};
+use crate::device::{BufferDesc, Device};
 use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker};
-use crate::memory::{AllocationDesc, Allocator, Lifetime, MappedBuffer, MemoryUsage};
+use crate::memory::{AllocationOptions, Allocator, Lifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
 
 /// Each recording that uploads has at least one page, so sixteen threads over three frames have 48 MiB at
@@ -59,7 +59,7 @@ pub struct UploadPoolDesc {
     pub usage: u64,
     /// The memory that is wanted: unless said otherwise for [`MemoryUsage::Upload`]. Its requirements are replaced by the
     /// buffers' own, its lifetime is chosen by the pool, and host-visible memory is required beside what it asks for.
-    pub memory: AllocationDesc,
+    pub memory: AllocationOptions,
 }
 
 impl UploadPoolDesc {
@@ -87,13 +87,13 @@ impl UploadPoolDesc {
     /// The same in memory for another memory usage.
     #[must_use]
     pub fn with_memory_usage(mut self, memory_usage: MemoryUsage) -> Self {
-        self.memory.memory_usage = memory_usage;
+        self.memory.usage = memory_usage;
         self
     }
 
     /// The same with other wishes for the memory: its properties, its priority, its budget, its name.
     #[must_use]
-    pub fn with_memory(mut self, memory: AllocationDesc) -> Self {
+    pub fn with_memory(mut self, memory: AllocationOptions) -> Self {
         self.memory = memory;
         self
     }
@@ -101,7 +101,7 @@ impl UploadPoolDesc {
 
 impl Default for UploadPoolDesc {
     fn default() -> Self {
-        let memory = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let memory = AllocationOptions::new(MemoryUsage::Upload);
         let memory = memory.with_name("upload page").with_category("upload");
         Self { page_size: DEFAULT_PAGE_SIZE, kept_bytes: DEFAULT_KEPT_BYTES, usage: 0, memory }
     }

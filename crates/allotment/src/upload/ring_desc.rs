@@ -1,7 +1,6 @@
 //! What a ring's buffer is created with.
 
-use crate::device::Requirements;
-use crate::memory::{AllocationDesc, MemoryUsage};
+use crate::memory::{AllocationOptions, MemoryUsage};
 
 /// Describes the buffer of an [`UploadRing`](super::UploadRing) or a [`ReadbackRing`](super::ReadbackRing): how large it
 /// is, how the GPU uses it, and which memory it is in.
@@ -30,7 +29,7 @@ pub struct RingDesc {
     pub usage: u64,
     /// The memory that is wanted. Its requirements are replaced by the buffer's own, and host-visible memory is required
     /// beside what it asks for.
-    pub memory: AllocationDesc,
+    pub memory: AllocationOptions,
 }
 
 impl RingDesc {
@@ -47,8 +46,7 @@ impl RingDesc {
     }
 
     fn new(capacity: u64, memory_usage: MemoryUsage, name: &'static str) -> Self {
-        let memory =
-            AllocationDesc::new(Requirements::new(0), memory_usage).with_name(name).with_category("upload");
+        let memory = AllocationOptions::new(memory_usage).with_name(name).with_category("upload");
         Self { capacity, usage: 0, memory }
     }
 
@@ -62,13 +60,13 @@ impl RingDesc {
     /// The same in memory for another memory usage.
     #[must_use]
     pub fn with_memory_usage(mut self, memory_usage: MemoryUsage) -> Self {
-        self.memory.memory_usage = memory_usage;
+        self.memory.usage = memory_usage;
         self
     }
 
     /// The same with other wishes for the memory: its properties, its priority, its budget, its name.
     #[must_use]
-    pub fn with_memory(mut self, memory: AllocationDesc) -> Self {
+    pub fn with_memory(mut self, memory: AllocationOptions) -> Self {
         self.memory = memory;
         self
     }

@@ -105,7 +105,7 @@ pub struct ImageWrite<S> {
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
 /// use allotment::upload::{Uploader, UploaderDesc};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
@@ -113,7 +113,7 @@ pub struct ImageWrite<S> {
 /// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
 /// let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
+/// let desc = MemoryUsage::GpuOnly.with_name("mesh");
 /// let mesh = memory.create_buffer(&BufferDesc::new(1 << 20), &desc)?;
 /// uploader.initialize(&mesh, 0, &vec![7; 1 << 20])?;
 /// let there = uploader.submit()?;      // what draws the mesh waits for these points, on the device

@@ -8,9 +8,9 @@ use allotment::device::{
     Submission, TimelinePoint,
 };
 use allotment::memory::{AccessError, Buffer, ResourceError};
-use allotment::{Alignment, AllocationDesc, MemoryUsage, ResourceKind};
+use allotment::{Alignment, MemoryUsage, ResourceKind};
 
-use crate::rig::{COARSE, DISCRETE, FINE, KIB, MIB, Rig, aligned, wanted};
+use crate::rig::{AllocateWanted as _, COARSE, DISCRETE, FINE, KIB, MIB, Rig, Wanted, aligned, wanted};
 
 const QUEUE: QueueIndex = QueueIndex(0);
 
@@ -33,9 +33,8 @@ fn two_buffers_that_share_memory_hold_their_bytes_by_turns() {
     let rig = Rig::new(DISCRETE);
     let [color, depth] = [40 * KIB, 64 * KIB].map(BufferDesc::new);
     let needs = |desc| rig.device.buffer_requirements(desc).unwrap();
-    let either =
-        AllocationDesc::new(needs(&color).or(needs(&depth)), MemoryUsage::GpuOnly).with_name("either");
-    let memory = rig.allocate(&either).unwrap();
+    let either = Wanted::new(needs(&color).or(needs(&depth)), MemoryUsage::GpuOnly).with_name("either");
+    let memory = rig.allocate_wanted(&either).unwrap();
     assert_eq!(rig.place(&memory).unwrap().size, 64 * KIB);
     let first = rig.create_aliasing_buffer(&memory, 0, &color).unwrap();
     let second = rig.create_aliasing_buffer(&memory, 0, &depth).unwrap();
@@ -73,10 +72,10 @@ fn what_serves_two_resources_is_as_large_and_as_aligned_as_either_wants() {
 #[test]
 fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
     let rig = Rig::new(DISCRETE);
-    let filler = rig.allocate(&wanted(768, MemoryUsage::Upload)).unwrap();
+    let filler = rig.allocate_wanted(&wanted(768, MemoryUsage::Upload)).unwrap();
     let mut desc = wanted(MIB, MemoryUsage::Upload);
     desc.requirements = aligned(MIB, 256);
-    let memory = rig.allocate(&desc).unwrap();
+    let memory = rig.allocate_wanted(&desc).unwrap();
     let whole = rig.place(&memory).unwrap();
     let part = rig.place_within(&memory, 512, &aligned(100, 256)).unwrap();
     assert_eq!((part.memory, part.offset, part.size), (whole.memory, whole.offset + 512, 100));
@@ -90,8 +89,8 @@ fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
 #[test]
 fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_refused() {
     let rig = Rig::new(DISCRETE);
-    let filler = rig.allocate(&wanted(256, MemoryUsage::Upload)).unwrap();
-    let memory = rig.allocate(&wanted(1000, MemoryUsage::Upload)).unwrap();
+    let filler = rig.allocate_wanted(&wanted(256, MemoryUsage::Upload)).unwrap();
+    let memory = rig.allocate_wanted(&wanted(1000, MemoryUsage::Upload)).unwrap();
     let at = rig.place(&memory).unwrap().offset;
     let place = |offset, needs: Requirements| rig.place_within(&memory, offset, &needs).map(|_| ());
     let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 1000 });
@@ -104,7 +103,7 @@ fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_r
     let misaligned = Err(AccessError::Misaligned { offset: at + 1, alignment: 2 });
     assert_eq!(place(1, aligned(1, 2)), misaligned);
     let far = Alignment::new(1 << 48).unwrap();
-    assert_eq!(place(0, Requirements::new(1).aligned(far)).is_ok(), at == 0);
+    assert_eq!(place(0, Requirements::new(1).with_alignment(far)).is_ok(), at == 0);
     let allowed = MemoryTypeMask(0b1101);
     let elsewhere = Requirements { memory_types: allowed, ..Requirements::new(1) };
     let memory_type = MemoryTypeIndex(1);
@@ -117,7 +116,7 @@ fn a_buffer_that_does_not_fit_its_place_is_not_made() {
     let rig = Rig::new("d3d12-tier-2");
     let mut desc = wanted(1, MemoryUsage::GpuOnly);
     desc.requirements = rig.device.buffer_requirements(&BufferDesc::new(100 * KIB)).unwrap();
-    let memory = rig.allocate(&desc).unwrap();
+    let memory = rig.allocate_wanted(&desc).unwrap();
     let make =
         |offset, size| rig.create_aliasing_buffer(&memory, offset, &BufferDesc::new(size)).unwrap_err();
     assert!(matches!(make(64 * KIB, 65 * KIB), ResourceError::Access(AccessError::OutOfRange { .. })));
@@ -139,7 +138,7 @@ fn an_optimal_image_is_not_put_among_buffers_where_the_device_keeps_them_apart()
         let place = |kind: ResourceKind| {
             let mut desc = wanted(1, MemoryUsage::GpuOnly).with_kind(kind);
             desc.requirements = rig.device.image_requirements(&image).unwrap();
-            let memory = rig.allocate(&desc).unwrap();
+            let memory = rig.allocate_wanted(&desc).unwrap();
             let placed = rig.create_aliasing_image(&memory, 0, &image);
             let refused = placed.map(|image| {
                 // SAFETY: made by this device, and never used.

@@ -6,10 +6,11 @@ use allotment::device::{
     PrioritySupport, Requirements,
 };
 use allotment::memory::{AccessError, Buffer, Dedicated, ResourceError};
-use allotment::{Allocation, AllocationDesc, AllocationError, MemoryUsage, PoolDesc};
+use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, aligned, fixed_pool, profile, wanted, wanted_in,
+    AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, Wanted, aligned, fixed_pool, profile,
+    wanted, wanted_in,
 };
 
 /// A buffer and an image that require dedicated memory.
@@ -32,7 +33,7 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     requests[1].dedicated = Dedicated::Always;
     requests[2].requirements = required;
     for desc in requests {
-        let memory = rig.allocate(&desc).unwrap();
+        let memory = rig.allocate_wanted(&desc).unwrap();
         let refused = ResourceError::Access(AccessError::DedicatedRequired);
         assert_eq!(rig.create_aliasing_buffer(&memory, 0, &buffer).unwrap_err(), refused);
         assert_eq!(rig.create_aliasing_image(&memory, 0, &image).unwrap_err(), refused);
@@ -156,14 +157,14 @@ fn a_pool_is_not_reset_while_resources_are_in_it() {
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
     let wish = wanted(1, MemoryUsage::GpuOnly);
     for desc in [BufferDesc::new(KIB), demanding] {
-        let _plain = rig.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+        let _plain = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         let buffer = rig.create_buffer_in_pool(&pool, &desc, &wish).unwrap();
         assert_eq!(rig.reset_pool(&pool), Err(AllocationError::ResourcesInPool { count: 1 }));
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
         let at = rig.place(buffer.allocation()).unwrap().offset;
         rig.destroy_buffer(buffer).unwrap();
         // In the place that the buffer left, memory alone.
-        let _again = rig.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+        let _again = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         assert!(at <= KIB);
         rig.reset_pool(&pool).unwrap();
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 0);
@@ -200,7 +201,7 @@ fn priority_of(rig: &Rig, allocation: &Allocation) -> Priority {
     rig.device.priority_of(rig.place(allocation).unwrap().memory).unwrap()
 }
 
-fn of_priority(size: u64, priority: Priority) -> AllocationDesc {
+fn of_priority(size: u64, priority: Priority) -> Wanted {
     let mut desc = wanted_in(size, DEVICE_TYPE);
     desc.priority = priority;
     desc
@@ -218,7 +219,7 @@ fn memory_that_is_used_again_has_the_priority_of_whom_it_is_used_for() {
     let low = Priority::new(0.1);
     let mut memory = None;
     for priority in [low, Priority::HIGH, Priority::HIGH, Priority::NORMAL, low] {
-        let first = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+        let first = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
         assert!(rig.is_dedicated(&first));
         assert_eq!(priority_of(&rig, &first), priority);
         let now = rig.memory_of(&first);
@@ -234,7 +235,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
     let low = Priority::new(0.1);
     let both = || {
         let made = [low, Priority::HIGH].map(|priority| {
-            let allocation = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+            let allocation = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
             assert_eq!(priority_of(&rig, &allocation), priority);
             allocation
         });
@@ -246,7 +247,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
     assert_eq!(both(), both());
     assert_eq!(rig.device_calls().allocate, 2);
     // Nobody needs more than one of them any more: what has another priority goes before more is allocated.
-    let normal = rig.allocate(&of_priority(300 * MIB, Priority::NORMAL)).unwrap();
+    let normal = rig.allocate_wanted(&of_priority(300 * MIB, Priority::NORMAL)).unwrap();
     assert_eq!(priority_of(&rig, &normal), Priority::NORMAL);
     assert!(rig.objects() <= 3);
     rig.free(normal).unwrap();
@@ -256,7 +257,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
 fn memory_is_used_again_for_any_priority_where_the_device_takes_none() {
     let rig = with_priorities(PrioritySupport::Ignored);
     for priority in [Priority::new(0.1), Priority::HIGH] {
-        let first = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+        let first = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
         assert_eq!(priority_of(&rig, &first), Priority::NORMAL);
         rig.free(first).unwrap();
     }
@@ -267,13 +268,14 @@ fn memory_is_used_again_for_any_priority_where_the_device_takes_none() {
 fn dedicated_memory_that_is_shared_later_has_the_priority_of_shared_blocks() {
     for priorities in [PrioritySupport::AnyTime, PrioritySupport::WhenAllocated] {
         let rig = with_priorities(priorities);
-        let large =
-            rig.allocate(&of_priority(6 * MIB, Priority::HIGH).with_dedicated(Dedicated::Automatic)).unwrap();
+        let large = rig
+            .allocate_wanted(&of_priority(6 * MIB, Priority::HIGH).with_dedicated(Dedicated::Automatic))
+            .unwrap();
         assert!(rig.is_dedicated(&large));
         assert_eq!(priority_of(&rig, &large), Priority::HIGH);
         let memory = rig.memory_of(&large);
         rig.free(large).unwrap();
-        let small = rig.allocate(&of_priority(KIB, Priority::HIGH)).unwrap();
+        let small = rig.allocate_wanted(&of_priority(KIB, Priority::HIGH)).unwrap();
         assert!(!rig.is_dedicated(&small));
         assert_eq!(rig.memory_of(&small) == memory, priorities == PrioritySupport::AnyTime);
         assert_eq!(priority_of(&rig, &small), Priority::NORMAL, "{priorities:?}");
@@ -285,7 +287,7 @@ fn dedicated_memory_that_is_shared_later_has_the_priority_of_shared_blocks() {
 fn memory_that_another_shard_lends_has_the_priority_of_whom_it_is_used_for() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 4);
     let low = Priority::new(0.1);
-    let first = rig.allocate(&of_priority(300 * MIB, low)).unwrap();
+    let first = rig.allocate_wanted(&of_priority(300 * MIB, low)).unwrap();
     rig.free(first).unwrap();
     // Threads that hold a shard's lock make others move on; whichever shard serves it, the priority is right.
     std::thread::scope(|scope| {
@@ -294,7 +296,7 @@ fn memory_that_another_shard_lends_has_the_priority_of_whom_it_is_used_for() {
             scope.spawn(move || {
                 let priority = Priority::new(f32::from(i) / 8.0);
                 for _ in 0..50 {
-                    let large = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+                    let large = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
                     assert_eq!(priority_of(rig, &large), priority);
                     rig.free(large).unwrap();
                 }

@@ -1,14 +1,17 @@
 //! What the tests share: an allocator over a simulated device that is checked when it goes, and short
 //! ways to say what is asked of it.
 
+#[path = "../common/wanted.rs"]
+mod requests;
+
 use core::ops::Deref;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource};
-use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
-};
+use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
+
+pub(crate) use requests::{AllocateWanted, Wanted};
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -111,20 +114,20 @@ impl Drop for Rig {
 }
 
 /// A buffer of `size` bytes that may stand anywhere.
-pub(crate) fn wanted(size: u64, memory_usage: MemoryUsage) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(size), memory_usage)
+pub(crate) fn wanted(size: u64, memory_usage: MemoryUsage) -> Wanted {
+    Wanted::new(Requirements::new(size), memory_usage)
 }
 
 /// A buffer of `size` bytes that may stand in one memory type only, so that nothing else can be fallen
 /// back to.
-pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> AllocationDesc {
+pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> Wanted {
     let mut desc = wanted(size, MemoryUsage::GpuOnly);
     desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
     desc
 }
 
 pub(crate) fn aligned(size: u64, alignment: u64) -> Requirements {
-    Requirements::new(size).aligned(Alignment::new(alignment).unwrap())
+    Requirements::new(size).with_alignment(Alignment::new(alignment).unwrap())
 }
 
 pub(crate) fn fixed_pool(memory_type: MemoryTypeIndex, block_size: u64) -> PoolDesc {

@@ -7,9 +7,9 @@ use allotment::device::{BufferDesc, Device, ImageDesc, QueueIndex, TransferUsage
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{AccessError, Dedicated, OwningAllocator, ResourceError, Transfer, TransferError};
 use allotment::upload::{UploadError, Uploader, UploaderDesc};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 
-use crate::rig::{COARSE, DISCRETE, KIB, MOBILE, Rig, profile, wanted};
+use crate::rig::{AllocateWanted as _, COARSE, DISCRETE, KIB, MOBILE, Rig, Wanted, profile, wanted};
 
 /// Less than what is moved, and no divisor of it.
 const CHUNK: u64 = 3 * KIB + 5;
@@ -89,7 +89,7 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
     rig.destroy_buffer(buffer).unwrap();
     rig.destroy_image(image).unwrap();
 
-    let memory = rig.allocate(&alone_of(64 * KIB)).unwrap();
+    let memory = rig.allocate_wanted(&alone_of(64 * KIB)).unwrap();
     assert!(!rig.info(memory.id()).unwrap().exclusive, "memory by itself takes whatever fits");
     let second = rig.create_aliasing_buffer(&memory, 0, &BufferDesc::new(16)).unwrap();
     // SAFETY: made by this device, and never used.
@@ -97,7 +97,7 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
     rig.free(memory).unwrap();
 }
 
-fn alone_of(size: u64) -> AllocationDesc {
+fn alone_of(size: u64) -> Wanted {
     wanted(size, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always)
 }
 
@@ -120,7 +120,7 @@ fn a_buffer_is_copied_only_as_its_usage_allows() {
         drop(transfer);
         // The same of a buffer that is created for the copy.
         let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap().with_usage(usage);
-        let memory = rig.allocate(&wanted(1000, MemoryUsage::GpuOnly)).unwrap();
+        let memory = rig.allocate_wanted(&wanted(1000, MemoryUsage::GpuOnly)).unwrap();
         let expect = |copy| {
             let refused = ResourceError::Access(AccessError::MissingUsage { missing: copy });
             if copy == missing { Err(TransferError::Buffer(refused)) } else { Ok(()) }

@@ -2,7 +2,7 @@
 
 use allotment::device::DeviceError;
 use allotment::memory::{Dedicated, Resource, ResourceError, Statistics};
-use allotment::{AllocationDesc, AllocationError, MemoryUsage};
+use allotment::{AllocationError, AllocationOptions, MemoryUsage};
 use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
@@ -32,7 +32,12 @@ fn cause(error: ResourceError) -> Option<DeviceError> {
 
 /// Makes a resource with the first call of its making refused, then the second, and so on, until it is made
 /// in spite of that. After each refusal everything is as before. Says how many calls were refused.
-fn refuse_each_call(rig: &Rig, desc: &AllocationDesc, described: D3D12_RESOURCE_DESC, code: HRESULT) -> u64 {
+fn refuse_each_call(
+    rig: &Rig,
+    desc: &AllocationOptions,
+    described: D3D12_RESOURCE_DESC,
+    code: HRESULT,
+) -> u64 {
     for k in 1.. {
         let before = state(rig);
         rig.runtime.refuse_from(k, code);

@@ -134,7 +134,7 @@ fn custom_heaps_of_tier_1_take_one_class_each() {
     let mut kept = Vec::new();
     for described in kinds {
         let mut desc = wish(MemoryUsage::GpuOnly);
-        desc.requirements.memory_types.0 = custom.iter().fold(0, |mask, index| mask | 1 << index.0);
+        desc.memory_types.0 = custom.iter().fold(0, |mask, index| mask | 1 << index.0);
         kept.push(rig.create_resource(&info(described), &desc).unwrap());
     }
     for call in rig.runtime.calls() {

@@ -10,7 +10,7 @@ use allotment::memory::{
 use allotment::{Algorithm, AllocationError};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
-use crate::rig::{DISCRETE, KIB, Rig, fixed_pool, profile, wanted_in};
+use crate::rig::{AllocateWanted as _, DISCRETE, KIB, Rig, fixed_pool, profile, wanted_in};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
@@ -26,8 +26,8 @@ fn check_open(model: &Model<'_>, block_size: u64) {
     // Larger than any hole, so that no block is opened for it, and told what is free in those that are open.
     let desc = wanted_in(block_size, HOST).without_new_blocks();
     let refused = match model.pools.first() {
-        Some(pool) => model.rig.allocate_in(pool, &desc),
-        None => model.rig.allocate(&desc),
+        Some(pool) => model.rig.allocate_wanted_in(pool, &desc),
+        None => model.rig.allocate_wanted(&desc),
     };
     let Err(AllocationError::WouldGrow { free, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(free, model.rig.statistics().free(), "no block stays closed");

@@ -106,7 +106,7 @@ impl Case {
             let (size, alignment) = (1 + model.random.below(8 * KIB), 1 << model.random.below(9));
             let mut desc = movable_aligned(size, alignment);
             if self.act == Act::Recreated || self.act == Act::Mixed && i % 3 == 0 {
-                desc = desc.movable(Movability::Recreated);
+                desc = desc.with_movability(Movability::Recreated);
             }
             model.allocate(home, &desc);
         }

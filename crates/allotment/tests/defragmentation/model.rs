@@ -7,10 +7,10 @@ use allotment::device::{MemoryHandle, MemoryTypeIndex};
 use allotment::memory::{
     AccessError, AllocationId, Defragmentation, Movability, Move, NextPass, Pass, Statistics,
 };
-use allotment::{Allocation, AllocationDesc, Pool};
+use allotment::{Allocation, Pool};
 
 use crate::gains::Random;
-use crate::rig::{Rig, aligned, wanted_in};
+use crate::rig::{AllocateWanted as _, Rig, Wanted, aligned, wanted_in};
 
 /// Coherent host memory of [`DISCRETE`](crate::rig::DISCRETE).
 pub(crate) const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
@@ -19,7 +19,7 @@ pub(crate) const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
 pub(crate) struct Unique {
     pub(crate) token: Allocation,
     pub(crate) pool: Option<usize>,
-    pub(crate) desc: AllocationDesc,
+    pub(crate) desc: Wanted,
     pub(crate) bytes: Vec<u8>,
     pub(crate) maps: u32,
     /// In which order they were made.
@@ -36,11 +36,11 @@ pub(crate) struct Model<'a> {
 }
 
 /// A movable buffer in host memory.
-pub(crate) fn movable(size: u64) -> AllocationDesc {
-    wanted_in(size, HOST).movable(Movability::Copied)
+pub(crate) fn movable(size: u64) -> Wanted {
+    wanted_in(size, HOST).with_movability(Movability::Copied)
 }
 
-pub(crate) fn movable_aligned(size: u64, alignment: u64) -> AllocationDesc {
+pub(crate) fn movable_aligned(size: u64, alignment: u64) -> Wanted {
     let mut desc = movable(size);
     let memory_types = desc.requirements.memory_types;
     desc.requirements = aligned(size, alignment);
@@ -62,10 +62,10 @@ impl<'a> Model<'a> {
     }
 
     /// Allocates and fills it; false where there is no room.
-    pub(crate) fn try_allocate(&mut self, pool: Option<usize>, desc: &AllocationDesc) -> bool {
+    pub(crate) fn try_allocate(&mut self, pool: Option<usize>, desc: &Wanted) -> bool {
         let got = match pool {
-            Some(at) => self.rig.allocate_in(&self.pools[at], desc),
-            None => self.rig.allocate(desc),
+            Some(at) => self.rig.allocate_wanted_in(&self.pools[at], desc),
+            None => self.rig.allocate_wanted(desc),
         };
         let Ok(token) = got else { return false };
         let bytes = vec![0; desc.requirements.size as usize];
@@ -75,7 +75,7 @@ impl<'a> Model<'a> {
         true
     }
 
-    pub(crate) fn allocate(&mut self, pool: Option<usize>, desc: &AllocationDesc) {
+    pub(crate) fn allocate(&mut self, pool: Option<usize>, desc: &Wanted) {
         assert!(self.try_allocate(pool, desc), "{desc:?}");
     }
 
@@ -121,7 +121,7 @@ impl<'a> Model<'a> {
             assert!(info.moving && held.maps == 0, "what is mapped stays");
             assert_eq!((to.size, one.size()), (now.size, held.bytes.len() as u64));
             assert_eq!((from.memory_type, to.memory_type), (now.memory_type, now.memory_type));
-            assert_eq!((one.contents(), one.kind()), (held.desc.movability, held.desc.kind));
+            assert_eq!((one.contents(), one.kind()), (held.desc.movability, held.desc.requirements.kind));
             assert!(held.desc.requirements.alignment.is_aligned(to.offset));
             assert_ne!(from.memory, to.memory, "what moves leaves its block");
             assert!(held.desc.movability != Movability::Pinned);

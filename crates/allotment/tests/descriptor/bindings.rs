@@ -7,7 +7,7 @@ use allotment::descriptor::{
 };
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferUse};
-use allotment::{AllocationDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::rig::{Heap, Rig, Staging, value};
 
@@ -128,7 +128,7 @@ fn a_set_owns_what_it_points_at() {
     let rig = Rig::new();
     let Scene { heap, layout, .. } = scene(&rig);
     let mut set = BindingSet::new(&layout).unwrap();
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload);
+    let desc = AllocationOptions::new(MemoryUsage::DeviceUpload);
     let buffer = Arc::new(rig.memory.create_buffer(&BufferDesc::new(256), &desc).unwrap());
     // SAFETY: buffers of the simulated device can be used for anything.
     unsafe { set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly) }.unwrap();

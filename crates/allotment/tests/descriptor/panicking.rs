@@ -25,7 +25,7 @@ use allotment::device::{
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{LeakHandler, MappedBuffer, OwnedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 /// Calls that can panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,7 +360,7 @@ impl Rig {
         desc.on_leak = LeakHandler::Ignore;
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
-        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let wanted = AllocationOptions::new(MemoryUsage::Upload);
         let sevens = MappedBuffer::new(&allocator, &BufferDesc::new(4), &wanted).unwrap();
         sevens.write(0, &[7; 4]).unwrap();
         Self { device, tracker, allocator, memory, sevens }
@@ -383,7 +383,7 @@ impl Rig {
 
     /// How many of the first descriptors of a heap work reads sevens through; the others are of nothing.
     fn sevens_of(&self, heap: &ShaderVisibleHeap<PanickingDevice>) -> usize {
-        let wanted = |memory_usage| AllocationDesc::new(Requirements::new(0), memory_usage);
+        let wanted = |memory_usage| AllocationOptions::new(memory_usage);
         let make = |memory_usage| {
             MappedBuffer::new(&self.allocator, &BufferDesc::new(64), &wanted(memory_usage)).unwrap()
         };
@@ -415,7 +415,7 @@ impl Rig {
     }
 
     fn target(&self, size: u64) -> OwnedBuffer<PanickingDevice> {
-        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Readback);
+        let wanted = AllocationOptions::new(MemoryUsage::Readback);
         self.memory.create_buffer(&BufferDesc::new(size), &wanted).unwrap()
     }
 

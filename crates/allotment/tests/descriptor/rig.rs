@@ -13,7 +13,7 @@ use allotment::device::{
 };
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::{MappedBuffer, OwningAllocator};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -172,7 +172,7 @@ pub(crate) fn mapped(
     size: u64,
     memory_usage: MemoryUsage,
 ) -> MappedBuffer<SimulatedGpu> {
-    let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
+    let desc = AllocationOptions::new(memory_usage);
     MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
 }
 

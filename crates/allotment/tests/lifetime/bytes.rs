@@ -8,7 +8,7 @@ use std::thread::scope;
 use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{Recording, ReleaseQueue, SubmissionTracker};
-use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{Random, scaled};
 
@@ -81,7 +81,7 @@ impl Scene {
 
     fn stage(&self, size: u64, memory_usage: MemoryUsage) -> Stage {
         let needs = self.device.buffer_requirements(&BufferDesc::new(size)).unwrap();
-        let memory = self.allocator.allocate(&AllocationDesc::new(needs, memory_usage)).unwrap();
+        let memory = self.allocator.allocate(&needs, &memory_usage.into()).unwrap();
         Stage { memory, size }
     }
 

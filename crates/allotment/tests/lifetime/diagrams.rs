@@ -7,7 +7,7 @@ use std::thread::scope;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, Submission, TimelineValue};
 use allotment::lifetime::{ReleaseQueue, SubmissionTracker};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use core::time::Duration;
 
 use crate::rig::{QUEUE, Rig, Spy};
@@ -141,7 +141,7 @@ fn concurrent_submits_on_one_queue_give_strictly_increasing_values_in_queue_orde
     let allocator = Allocator::new(device.clone(), AllocatorDesc::default()).unwrap();
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let buffer = |size, memory_usage| {
-        let desc = AllocationDesc::new(Requirements::new(size), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         allocator.create_buffer(&BufferDesc::new(size), &desc).unwrap()
     };
     // Each submission copies a number of its own to the same place: the last to run is the last to be seen.

@@ -10,7 +10,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device as _, MemoryProperties, Submission, TimelinePoint, TimelineValue,
 };
 use allotment::memory::{Buffer, Place};
-use allotment::{Allocation, AllocationDesc, Allocator, MemoryUsage, Requirements};
+use allotment::{Allocation, AllocationOptions, Allocator, MemoryUsage};
 
 use super::Bench;
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub(super) struct Ours<'a> {
 impl<'a> Ours<'a> {
     pub(super) fn new(bench: &'a Bench<'_>, memory_usage: MemoryUsage, size: u64) -> Result<Self, Failure> {
         let allocator = &bench.allocator;
-        let desc = AllocationDesc::new(Requirements::new(size), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         let buffer = allocator.create_buffer(&BufferDesc::new(size).into(), &desc).map_err(failed)?;
         let place = allocator.place(buffer.allocation()).map_err(failed)?;
         Ok(Self { allocator, buffer: Some(buffer), place })

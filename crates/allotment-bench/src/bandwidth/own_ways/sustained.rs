@@ -8,7 +8,7 @@ use allotment::device::{BufferCopy, BufferDesc, Device as _, Submission};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{OwnedBuffer, OwningAllocator, Transfer};
 use allotment::upload::{RingDesc, RingError, UploadRing, Uploader, UploaderDesc, WaitFor};
-use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, MemoryUsage};
 
 use super::{Bench, OwnWay, failed};
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ struct Stream<'a> {
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     let tracker = SubmissionTracker::new(bench.gpu.library().clone()).map_err(failed)?;
     let memory = OwningAllocator::new(&bench.allocator, &DeletionQueue::new(&tracker));
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("streamed to");
+    let desc = MemoryUsage::GpuOnly.with_name("streamed to");
     let target = memory.create_buffer(&BufferDesc::new(bench.size()).into(), &desc).map_err(failed)?;
     let ring = UploadRing::new(&bench.allocator, &tracker, &RingDesc::upload(STAGING)).map_err(failed)?;
     let memory_type = ring.memory_type().get();

@@ -34,7 +34,7 @@
 //!
 //! ```no_run
 //! use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+//! use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 //! use windows::Win32::Graphics::Direct3D12::*;
 //! use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
 //! # fn engine() -> (ID3D12Device, IDXGIAdapter3, ID3D12CommandQueue) { todo!() }
@@ -43,7 +43,7 @@
 //! let (device, adapter, queue) = engine();
 //! let device = Device::new(DeviceDesc::new(device, adapter).with_queue(queue))?;
 //! let allocator = Allocator::new(device, AllocatorDesc::default())?;
-//! let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("albedo");
+//! let desc = MemoryUsage::GpuOnly.with_name("albedo");
 //! let albedo = allocator.create_resource(&ResourceInfo::new(texture()), &desc)?;
 //! let raw: &ID3D12Resource = albedo.handle();
 //! # let _ = raw;

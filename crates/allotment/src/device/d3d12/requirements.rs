@@ -8,7 +8,7 @@ use super::properties::{Takes, USE_TIGHT_ALIGNMENT, types_that_take};
 use super::resources::newer;
 use super::{ResourceInfo, Shared, images};
 use crate::Alignment;
-use crate::device::{DedicatedNeed, DeviceError, Requirements};
+use crate::device::{DedicatedNeed, DeviceError, Requirements, ResourceKind};
 
 const TARGETS: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
     D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET.0 | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0,
@@ -62,6 +62,7 @@ impl Shared {
             alignment: Alignment::new(alignment).map_err(|_| DeviceError::Unsupported)?,
             memory_types: types_that_take(&self.classes, wanted, changes_state),
             dedicated: DedicatedNeed::None,
+            kind: if info.is_buffer() { ResourceKind::Buffer } else { images::kind(info) },
         };
         Ok((desc, requirements))
     }

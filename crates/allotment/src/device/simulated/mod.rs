@@ -314,7 +314,7 @@ impl SimulatedGpu {
 
     /// What memory a buffer needs.
     fn needs(&self, desc: &BufferDesc) -> Requirements {
-        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(desc.size) };
+        let own = Requirements::new(desc.size).with_dedicated(dedicated_need(desc.usage));
         if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
     }
 
@@ -324,7 +324,7 @@ impl SimulatedGpu {
         if size > self.shared.properties.limits.max_allocation_size {
             return None;
         }
-        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(size) };
+        let own = Requirements::new(size).with_dedicated(dedicated_need(desc.usage));
         Some(self.requirements(kind_of(desc), own))
     }
 

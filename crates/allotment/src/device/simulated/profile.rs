@@ -366,6 +366,7 @@ impl Profile {
             alignment: own.alignment.max(self.placement),
             memory_types: MemoryTypeMask(own.memory_types.0 & allowed.0 & exists),
             dedicated: own.dedicated,
+            kind,
         }
     }
 }

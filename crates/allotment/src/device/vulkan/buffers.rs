@@ -4,7 +4,9 @@ use ash::vk;
 
 use super::resources::shared_by_chain;
 use super::{EnabledFeatures, MemoryOptions, Shared, refused};
-use crate::device::{BufferDesc, DescriptionLimit, DeviceError, MemoryDesc, Requirements, TransferUsage};
+use crate::device::{
+    BufferDesc, DescriptionLimit, DeviceError, MemoryDesc, Requirements, ResourceKind, TransferUsage,
+};
 
 /// A buffer that is wanted.
 ///
@@ -255,7 +257,9 @@ impl Shared {
             if let Some(functions) = &self.maintenance4 {
                 let wanted = vk::DeviceBufferMemoryRequirements::default().create_info(raw);
                 // SAFETY: the description is valid, as its maker promised.
-                return Ok(self.asked(|answer| unsafe { functions.buffer(&self.raw, &wanted, answer) }));
+                return Ok(self.asked(ResourceKind::Buffer, |answer| unsafe {
+                    functions.buffer(&self.raw, &wanted, answer);
+                }));
             }
             Ok(self.needs_of_temporary(self.bare_buffer(raw)?))
         })?

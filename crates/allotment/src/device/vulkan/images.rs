@@ -340,9 +340,11 @@ impl Shared {
             if let Some(functions) = self.maintenance4.as_ref().filter(|_| described) {
                 let wanted = vk::DeviceImageMemoryRequirements::default().create_info(raw);
                 // SAFETY: the description is valid: its maker promised it, or the device was asked.
-                return Ok(self.asked(|answer| unsafe { functions.image(&self.raw, &wanted, answer) }));
+                return Ok(self.asked(info.kind(), |answer| unsafe {
+                    functions.image(&self.raw, &wanted, answer);
+                }));
             }
-            Ok(self.needs_of_temporary(self.bare_image(raw)?))
+            Ok(self.needs_of_temporary(self.bare_image(raw)?).with_kind(info.kind()))
         })?
     }
 

@@ -22,7 +22,7 @@
 //!
 //! ```no_run
 //! use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+//! use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 //! # fn engine() -> (ash::Instance, ash::vk::PhysicalDevice, ash::Device, ash::vk::Queue) { todo!() }
 //!
 //! let (instance, physical_device, device, queue) = engine();
@@ -510,7 +510,8 @@ impl Device {
         buffer.needs(&self.shared)
     }
 
-    /// What memory an image needs that was made without memory.
+    /// What memory an image needs that was made without memory. Its kind is
+    /// [`Unknown`](crate::device::ResourceKind::Unknown), since an image does not tell how it is tiled.
     ///
     /// # Safety
     ///

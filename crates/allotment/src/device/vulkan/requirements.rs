@@ -5,7 +5,7 @@ use ash::vk;
 
 use super::properties::alignment;
 use super::{EnabledFeatures, Shared};
-use crate::device::{DedicatedNeed, MemoryTypeMask, Requirements};
+use crate::device::{DedicatedNeed, MemoryTypeMask, Requirements, ResourceKind};
 
 /// The functions that tell requirements without an object: core in 1.3, else of `VK_KHR_maintenance4`.
 pub(super) enum Maintenance4 {
@@ -147,8 +147,12 @@ impl RequirementsOf {
 }
 
 impl Shared {
-    /// Has the driver fill in what a resource needs, and says it in this crate's words.
-    pub(super) fn asked(&self, ask: impl FnOnce(&mut vk::MemoryRequirements2<'_>)) -> Requirements {
+    /// Has the driver fill in what a resource of this kind requires, and converts it.
+    pub(super) fn asked(
+        &self,
+        kind: ResourceKind,
+        ask: impl FnOnce(&mut vk::MemoryRequirements2<'_>),
+    ) -> Requirements {
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut answer = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         ask(&mut answer);
@@ -164,6 +168,7 @@ impl Shared {
             } else {
                 DedicatedNeed::None
             },
+            kind,
         }
     }
 }

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use ash::vk;
 
 use super::{DedicatedTo, MemoryOptions, Shared, refused};
-use crate::device::{DeviceError, MemoryDesc, Requirements};
+use crate::device::{DeviceError, MemoryDesc, Requirements, ResourceKind};
 
 /// A driver object that memory is bound to.
 pub(super) trait Bindable: Copy {
@@ -34,7 +34,9 @@ impl Bindable for vk::Buffer {
 
     fn needs(self, device: &Shared) -> Requirements {
         // SAFETY: the buffer is live.
-        device.asked(|answer| unsafe { device.requirements.buffer(&device.raw, self, answer) })
+        device.asked(ResourceKind::Buffer, |answer| unsafe {
+            device.requirements.buffer(&device.raw, self, answer);
+        })
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
@@ -55,7 +57,9 @@ impl Bindable for vk::Image {
 
     fn needs(self, device: &Shared) -> Requirements {
         // SAFETY: the image is live, and not disjoint.
-        device.asked(|answer| unsafe { device.requirements.image(&device.raw, self, answer) })
+        device.asked(ResourceKind::Unknown, |answer| unsafe {
+            device.requirements.image(&device.raw, self, answer);
+        })
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {

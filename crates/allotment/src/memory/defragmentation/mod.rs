@@ -116,7 +116,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// A defragmentation that is forgotten (`mem::forget`) never ends, and no other begins in its pools.
 ///
 /// Steps 2 to 4 are repeated until there is nothing more to gain. Only what was allocated as
-/// [movable](super::AllocationDesc::movable) moves, within its pool and memory type. What is dropped is cancelled, and
+/// [movable](super::AllocationOptions::movability) moves, within its pool and memory type. What is dropped is cancelled, and
 /// every allocation is then in one place or in the other. [`MovableSet`](super::MovableSet) does all of this for buffers
 /// and images, with copies by a queue.
 ///
@@ -131,7 +131,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// ```
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// let mut desc = AllocatorDesc::default();
@@ -139,10 +139,11 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// let allocator = Allocator::new(device, desc)?;
 ///
 /// // Twelve meshes in three blocks; then all but one of each block are freed.
-/// let mesh = AllocationDesc::new(Requirements::new(256 << 10), MemoryUsage::Upload).movable(Movability::Copied);
+/// let (mesh, options) = (Requirements::new(256 << 10), AllocationOptions::new(MemoryUsage::Upload));
+/// let options = options.with_movability(Movability::Copied);
 /// let mut meshes = Vec::new();
 /// for _ in 0..12 {
-///     meshes.push(allocator.allocate(&mesh)?);
+///     meshes.push(allocator.allocate(&mesh, &options)?);
 /// }
 /// let mut kept = Vec::new();
 /// for (i, mesh) in meshes.into_iter().enumerate() {

@@ -16,8 +16,8 @@ use crate::memory::owners::Memory;
 use crate::memory::resource::{Buffers, Class, Images};
 use crate::memory::statistics::Statistics;
 use crate::memory::{
-    AllocationDesc, DefragmentationDesc, DefragmentationStatistics, Movability, Move, Name, OwningAllocator,
-    Pass, PassLimits, Place,
+    AllocationOptions, DefragmentationDesc, DefragmentationStatistics, Movability, Move, Name,
+    OwningAllocator, Pass, PassLimits, Place,
 };
 use crate::sync::locked;
 
@@ -118,7 +118,7 @@ const MUCH: u64 = 8;
 ///     BlockSizes, DefragmentationDesc, DefragmentationStrategy, MovableSet, MovableSetDesc, OwningAllocator,
 ///     PassLimits, StepOutcome,
 /// };
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
@@ -129,10 +129,10 @@ const MUCH: u64 = 8;
 /// let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
 /// let set = MovableSet::new(&memory, MovableSetDesc::new(strategy))?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
+/// let options = MemoryUsage::GpuOnly.with_name("mesh");
 /// let mut meshes = Vec::new();
 /// for _ in 0..16 {
-///     meshes.push(set.create_buffer(BufferDesc::new(256 << 10), &desc)?);
+///     meshes.push(set.create_buffer(BufferDesc::new(256 << 10), &options)?);
 /// }
 /// let mut index = 0;
 /// meshes.retain(|_| (index % 4 == 0, index += 1).0); // one of each block is left
@@ -240,7 +240,7 @@ impl<D: Device> MovableSet<D> {
         *locked(&self.statistics)
     }
 
-    /// As [`OwningAllocator::create_buffer`]; it may be moved. Of `desc`, [`Movability::Recreated`] says that its bytes
+    /// As [`OwningAllocator::create_buffer`]; it may be moved. Of `options`, [`Movability::Recreated`] says that its bytes
     /// need not be copied; it moves either way.
     ///
     /// On Vulkan, a buffer that one queue family owns belongs to that of the set's queue.
@@ -251,12 +251,12 @@ impl<D: Device> MovableSet<D> {
     pub fn create_buffer(
         &self,
         info: D::BufferInfo<'static>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<MovableBuffer<D>, MovableError> {
         if !self.memory.allocator().device().is_copyable_buffer(&info) {
             return Err(MovableError::NotCopyable);
         }
-        self.create::<Buffers>(info, desc)
+        self.create::<Buffers>(info, options)
     }
 
     /// As [`OwningAllocator::create_image`]; it may be moved, as [`create_buffer`](Self::create_buffer) says. Until its
@@ -275,7 +275,7 @@ impl<D: Device> MovableSet<D> {
     pub unsafe fn create_image(
         &self,
         info: D::ImageInfo<'static>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<MovableImage<D>, MovableError> {
         let device = self.memory.allocator().device();
         let queue = device.properties().queues.get(usize::from(self.queue.0));
@@ -284,15 +284,15 @@ impl<D: Device> MovableSet<D> {
         if !draws || !device.is_copyable_image(&info) {
             return Err(MovableError::NotCopyable);
         }
-        self.create::<Images>(info, desc)
+        self.create::<Images>(info, options)
     }
 
     fn create<C: MovableClass<D>>(
         &self,
         info: C::Info<'static>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Movable<D, C>, MovableError> {
-        let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(desc))?;
+        let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(options))?;
         let made = Movable::new(&self.members, info, resource, None);
         // Only now, when a step finds it among the members, and nobody else can take it for theirs.
         made.with(|it| self.memory.allocator().allow_moves(it.allocation(), movability, true));
@@ -584,9 +584,13 @@ fn leave_with_their_blocks<D: Device>(
 }
 
 /// Whatever it says, it moves.
-fn movable(desc: &AllocationDesc) -> AllocationDesc {
-    let desc = desc.clone();
-    if desc.movability == Movability::Pinned { desc.movable(Movability::Copied) } else { desc }
+fn movable(options: &AllocationOptions) -> AllocationOptions {
+    let options = options.clone();
+    if options.movability == Movability::Pinned {
+        options.with_movability(Movability::Copied)
+    } else {
+        options
+    }
 }
 
 impl<D: Device> State<D> {

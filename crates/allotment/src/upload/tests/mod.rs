@@ -12,11 +12,11 @@ use std::sync::Arc;
 use super::*;
 use crate::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use crate::device::{
-    BufferCopy, BufferDesc, Device as _, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{Recording, SubmissionTracker};
 use crate::memory::{Allocator, AllocatorDesc, LeakHandler, MappedBuffer};
-use crate::{Alignment, AllocationDesc, MemoryUsage};
+use crate::{Alignment, AllocationOptions, MemoryUsage};
 
 const QUEUE: QueueIndex = QueueIndex(0);
 const ONE: Alignment = Alignment::ONE;
@@ -49,7 +49,7 @@ impl Rig {
 
     /// A buffer that queues write and the CPU reads, or the other way round.
     fn buffer(&self, size: u64, memory_usage: MemoryUsage) -> MappedBuffer<SimulatedGpu> {
-        let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         MappedBuffer::new(&self.allocator, &BufferDesc::new(size), &desc).unwrap()
     }
 

@@ -14,7 +14,7 @@ fn memory(rig: &Rig) -> OwningAllocator<SimulatedGpu> {
 }
 
 fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> OwnedBuffer<SimulatedGpu> {
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+    let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
     memory.create_buffer(&BufferDesc::new(size), &desc).unwrap()
 }
 

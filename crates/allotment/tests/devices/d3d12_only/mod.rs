@@ -11,7 +11,7 @@ use allotment::device::{
     QueueIndex, TimelineValue,
 };
 use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 use windows::core::Interface as _;
@@ -60,8 +60,8 @@ fn allocator(gpu: &D3d12) -> Allocator<Device> {
     Allocator::new(gpu.device().clone(), desc).unwrap()
 }
 
-fn wanted(memory_usage: MemoryUsage) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), memory_usage)
+fn wanted(memory_usage: MemoryUsage) -> AllocationOptions {
+    AllocationOptions::new(memory_usage)
 }
 
 fn texture(width: u32, height: u32, flags: D3D12_RESOURCE_FLAGS) -> D3D12_RESOURCE_DESC {
@@ -129,8 +129,8 @@ fn resources_alias_where_they_fit_and_nowhere_else(gpu: &D3d12) {
     let allocator = allocator(gpu);
     let info = buffer(65536, D3D12_RESOURCE_FLAG_NONE);
     let needs = gpu.device().buffer_requirements(&info).unwrap();
-    let desc = AllocationDesc::new(Requirements { size: 4 * needs.size, ..needs }, MemoryUsage::GpuOnly);
-    let memory = allocator.allocate(&desc).unwrap();
+    let four = Requirements { size: 4 * needs.size, ..needs };
+    let memory = allocator.allocate(&four, &MemoryUsage::GpuOnly.into()).unwrap();
     let here = |offset| allocator.create_aliasing_resource(&memory, offset, &info);
     let both = [here(0).unwrap(), here(0).unwrap(), here(3 * needs.size).unwrap()];
     assert!(matches!(here(4 * needs.size), Err(ResourceError::Access(AccessError::OutOfRange { .. }))));

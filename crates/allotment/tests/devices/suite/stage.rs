@@ -6,7 +6,7 @@ use std::sync::Arc;
 use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::{LeakHandler, OwnedBuffer, OwningAllocator, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use super::allocator::KIB;
 use crate::fixture::Fixture;
@@ -41,7 +41,7 @@ impl<'g, F: Fixture> Stage<'g, F> {
     }
 
     pub(super) fn buffer(&self, size: u64, memory_usage: MemoryUsage) -> OwnedBuffer<F::Device> {
-        let desc = AllocationDesc::new(Requirements::new(0), memory_usage).with_name("of the test");
+        let desc = AllocationOptions::new(memory_usage).with_name("of the test");
         self.memory.create_buffer(&BufferDesc::new(size).into(), &desc).unwrap()
     }
 

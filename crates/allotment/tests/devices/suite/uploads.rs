@@ -10,7 +10,7 @@ use allotment::upload::{
     ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
     Uploader, UploaderDesc, WaitFor, WhenFull,
 };
-use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, MemoryUsage};
 
 use super::allocator::KIB;
 use super::stage::{FIRST, Stage};
@@ -217,7 +217,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, staging);
     let info = ImageDesc::new(width, height, gpu.fixture().image_format());
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("image");
+    let desc = MemoryUsage::GpuOnly.with_name("image");
     let image = stage.memory.create_image(&info.into(), &desc).unwrap();
     let state = gpu.fixture().image_states()[0];
     let row = TEXEL.row_bytes(width) as usize;

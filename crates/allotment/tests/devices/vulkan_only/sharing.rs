@@ -7,7 +7,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, DescriptionError, Device as _, DeviceError, ImageDesc, MemoryDesc, QueueIndex,
 };
 use allotment::memory::{ResourceError, Transfer};
-use allotment::{AllocationDesc, AllocationError, MemoryUsage, PoolDesc, Requirements, ResourceKind};
+use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
@@ -147,12 +147,10 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let rule = DescriptionError::NotShared { memory: OPAQUE.as_raw(), resource: 0 };
     let refused = DeviceError::InvalidDescription(rule);
 
-    let mut desc = AllocationDesc::new(Requirements::new(1 << 16), MemoryUsage::GpuOnly);
-    desc.kind = ResourceKind::Unknown;
     let needs = gpu.device().buffer_requirements(&plain).unwrap();
     let image_needs = gpu.device().image_requirements(&image).unwrap();
-    desc.requirements.memory_types.0 = needs.memory_types.0 & image_needs.memory_types.0;
-    let allocation = allocator.allocate_with(&desc, &exported).unwrap();
+    let either = Requirements { size: 1 << 16, alignment: Alignment::ONE, ..needs.or(image_needs) };
+    let allocation = allocator.allocate_with(&either, &MemoryUsage::GpuOnly.into(), &exported).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)));
     let made = allocator.create_aliasing_image(&allocation, 0, &image);
@@ -179,9 +177,8 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
 
     let memory_type = gpu.buffer_types()[0];
     let pool = allocator.create_pool_with(PoolDesc::new([memory_type]), exported).unwrap();
-    let mut desc = AllocationDesc::new(needs, MemoryUsage::GpuOnly);
-    desc.requirements.size = 4096;
-    let allocation = allocator.allocate_in(&pool, &desc).unwrap();
+    let needs = Requirements { size: 4096, ..needs };
+    let allocation = allocator.allocate_in(&pool, &needs, &MemoryUsage::GpuOnly.into()).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)), "a pool's memory is shared as well");
     allocator.free(allocation).unwrap();
@@ -204,8 +201,8 @@ fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
     }
     let allocator = allocator(gpu);
     let options = MemoryOptions::new().exported_as(DMA_BUF);
-    let desc = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly);
-    assert!(allocator.allocate_with(&desc, &options).is_err());
+    let wanted_options = MemoryUsage::GpuOnly.into();
+    assert!(allocator.allocate_with(&Requirements::new(4096), &wanted_options, &options).is_err());
     let info = BufferInfo::from(BufferDesc::new(64)).shared_as(DMA_BUF);
     assert!(matches!(
         allocator.create_buffer(&info, &wanted(MemoryUsage::GpuOnly)),
