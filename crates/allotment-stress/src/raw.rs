@@ -7,7 +7,7 @@ use allotment::device::{
     BufferUse, DescriptorDevice, Device, DeviceError, MemoryProperties, QueueIndex, Submission,
     TimelinePoint, TimelineValue,
 };
-use allotment::memory::{Move, OwnedBuffer};
+use allotment::memory::{Buffer, Move};
 
 /// Submits work that copies nothing.
 pub(crate) fn submit_nothing<D: Device>(
@@ -35,7 +35,7 @@ pub(crate) fn destroy_new_image<D: Device>(device: &D, image: D::Image) {
 /// Whoever writes it to a slot gives the buffer to be kept; to tables and chunks goes what outlives all heaps.
 pub(crate) fn buffer_descriptor<'a, D: DescriptorDevice>(
     device: &D,
-    buffer: &'a OwnedBuffer<D>,
+    buffer: &'a Buffer<D>,
     range: Range<u64>,
 ) -> D::Descriptor<'a> {
     // SAFETY: the buffer is live, its range is one of 256 bytes that it has, and it lives as said above.
@@ -75,7 +75,7 @@ pub(crate) fn bind_buffer<D: DescriptorDevice>(
     set: &mut allotment::descriptor::BindingSet<D>,
     binding: usize,
     at: u32,
-    buffer: &std::sync::Arc<OwnedBuffer<D>>,
+    buffer: &std::sync::Arc<Buffer<D>>,
     range: Range<u64>,
 ) -> Result<(), allotment::descriptor::DescriptorError> {
     // SAFETY: the buffer was made to be used so.

@@ -14,8 +14,8 @@ use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc, TimelinePoi
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Image, LeakHandler,
-    MappedBuffer, MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwnedBuffer, OwnedImage,
-    OwningAllocator, PassLimits,
+    MappedBuffer, MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwningAllocator, PassLimits,
+    RawBuffer, RawImage,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
 use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool};
@@ -132,22 +132,22 @@ pub struct World<D: Stressed> {
     pub(crate) copied: Mutex<Option<TimelinePoint>>,
     pub(crate) pages: UploadPool<D>,
     pub(crate) recycler: Recycler<Vec<u8>>,
-    pub(crate) retired: ReleaseQueue<OwnedBuffer<D>>,
+    pub(crate) retired: ReleaseQueue<Buffer<D>>,
     pub(crate) descriptors: Option<Descriptors<D>>,
     pub(crate) samplers: Option<Arc<SamplerCache<D>>>,
     /// A sampler that no heap holds.
     pub(crate) odd_sampler: Option<D::Sampler>,
     /// What descriptors name that nobody keeps. Goes after all heaps.
-    pub(crate) named: Option<Arc<OwnedBuffer<D>>>,
+    pub(crate) named: Option<Arc<Buffer<D>>>,
     /// Allocations that a manual pass moved without their bytes.
     pub(crate) lost: Mutex<HashSet<allotment::memory::AllocationId>>,
     pub(crate) leaks: Arc<AtomicU64>,
     pub(crate) tokens: Shelf<Marked<Allocation>>,
-    pub(crate) buffers: Shelf<Marked<Buffer<D>>>,
-    pub(crate) images: Shelf<Image<D>>,
+    pub(crate) buffers: Shelf<Marked<RawBuffer<D>>>,
+    pub(crate) images: Shelf<RawImage<D>>,
     pub(crate) mapped: Shelf<Marked<MappedBuffer<D>>>,
-    pub(crate) owned: Shelf<Marked<OwnedBuffer<D>>>,
-    pub(crate) owned_images: Shelf<OwnedImage<D>>,
+    pub(crate) owned: Shelf<Marked<Buffer<D>>>,
+    pub(crate) owned_images: Shelf<Image<D>>,
     pub(crate) owned_memory: Shelf<OwnedAllocation<D>>,
     pub(crate) movables: Shelf<Marked<MovableBuffer<D>>>,
     pub(crate) pools: Shelf<Arc<Pool>>,

@@ -38,7 +38,7 @@ mod example {
 
     const BYTES: u64 = ROW as u64 * SIDE as u64;
 
-    type Resource = allotment::memory::Resource<ID3D12Resource>;
+    type Resource = allotment::memory::RawResource<ID3D12Resource>;
 
     pub(super) fn run() -> Result<(), Box<dyn Error>> {
         // SAFETY: there are no arguments.

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use allotment::Device as _;
 use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, vulkan};
-use allotment::memory::{Buffer, Transfer};
+use allotment::memory::{RawBuffer, Transfer};
 use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
@@ -24,7 +24,7 @@ fn buffer(
     allocator: &Allocator<vulkan::Device>,
     memory_usage: MemoryUsage,
     name: &'static str,
-) -> Result<Buffer<vulkan::Device>, Box<dyn Error>> {
+) -> Result<RawBuffer<vulkan::Device>, Box<dyn Error>> {
     let info = BufferDesc::new(SIZE).into();
     let requirements = allocator.device().buffer_requirements(&info)?;
     let options = memory_usage.with_name(name);

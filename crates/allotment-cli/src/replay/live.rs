@@ -1,7 +1,7 @@
 //! A recorded resource while it is live, and the bytes in it.
 
 use allotment::device::Device;
-use allotment::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
+use allotment::memory::{RawBuffer, RawImage, ResourceError, Transfer, TransferError};
 use allotment::{Allocation, AllocationOptions, Allocator};
 
 use crate::target::Plan;
@@ -10,8 +10,8 @@ use crate::target::Plan;
 #[derive(Debug)]
 pub(super) enum Live<D: Device> {
     Memory(Allocation),
-    Buffer(Buffer<D>),
-    Image(Image<D>),
+    Buffer(RawBuffer<D>),
+    Image(RawImage<D>),
 }
 
 impl<D: Device> Live<D> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use allotment::descriptor::{BindingSet, Fill, Keep};
 use allotment::device::{AddressMode, Compare, Filter, SamplerDesc};
-use allotment::memory::OwnedBuffer;
+use allotment::memory::Buffer;
 
 use super::Player;
 use crate::world::{Descriptors, device_local};
@@ -41,12 +41,12 @@ impl<I: ExactSizeIterator> Iterator for Breaks<I> {
 impl<I: ExactSizeIterator> ExactSizeIterator for Breaks<I> {}
 
 impl<'w, D: Stressed> Player<'w, D> {
-    fn descriptors(&self) -> Option<(&'w Descriptors<D>, &'w Arc<OwnedBuffer<D>>)> {
+    fn descriptors(&self) -> Option<(&'w Descriptors<D>, &'w Arc<Buffer<D>>)> {
         Some((self.world.descriptors.as_ref()?, self.world.named.as_ref()?))
     }
 
     /// A buffer that nobody else has.
-    fn new_named(&mut self) -> Option<Arc<OwnedBuffer<D>>> {
+    fn new_named(&mut self) -> Option<Arc<Buffer<D>>> {
         let made = self.world.memory.create_buffer(&self.world.describable(), &device_local());
         self.done(made).map(Arc::new)
     }

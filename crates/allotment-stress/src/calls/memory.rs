@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use allotment::device::{BufferDesc, ImageDesc, MemoryTypeIndex, Tiling, TransferUsage};
 use allotment::memory::{
-    AccessError, AllocationId, BlockSize, Buffer, DestroyPoolError, Foreign, MappedBuffer, Transfer,
+    AccessError, AllocationId, BlockSize, DestroyPoolError, Foreign, MappedBuffer, RawBuffer, Transfer,
     TransferError,
 };
 use allotment::{Algorithm, Allocation, Allocator, PoolDesc, Requirements};
@@ -265,13 +265,13 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    pub(super) fn keep_buffer(&mut self, buffer: Marked<Buffer<D>>) {
+    pub(super) fn keep_buffer(&mut self, buffer: Marked<RawBuffer<D>>) {
         if let Some(buffer) = self.world.buffers.put(buffer) {
             self.destroy(buffer.it);
         }
     }
 
-    fn destroy(&mut self, buffer: Buffer<D>) {
+    fn destroy(&mut self, buffer: RawBuffer<D>) {
         let destroyed = self.world.allocator.destroy_buffer(buffer);
         self.done(destroyed.map_err(|_| "Foreign"));
     }
@@ -289,7 +289,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     }
 
     /// Writes to a buffer or reads from it.
-    pub(super) fn use_bytes(&mut self, buffer: &Buffer<D>, bytes: &mut Shadow, writes: bool) {
+    pub(super) fn use_bytes(&mut self, buffer: &RawBuffer<D>, bytes: &mut Shadow, writes: bool) {
         let (way, id, size) = (self.way(), buffer.allocation().id(), buffer.size());
         let allocator: &Allocator<D> = &self.world.allocator;
         if writes {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use allotment::descriptor::TransientDescriptors;
 use allotment::device::{MemoryProperties, MemoryTypeMask, QueueIndex, ResourceKind};
 use allotment::lifetime::Recording;
-use allotment::memory::{BudgetPolicy, Dedicated, Lifetime, Movability, NewBlocks, OwnedBuffer, Transfer};
+use allotment::memory::{BudgetPolicy, Buffer, Dedicated, Lifetime, Movability, NewBlocks, Transfer};
 use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
 use allotment::{Alignment, AllocationOptions, MemoryUsage, Strategy};
 
@@ -178,7 +178,7 @@ pub struct Player<'w, D: Stressed> {
     transfers: [Option<Transfer<'w, D>>; 2],
     uploader: Option<Uploader<D>>,
     /// Their uploads are on their way.
-    uploaded: Vec<Marked<OwnedBuffer<D>>>,
+    uploaded: Vec<Marked<Buffer<D>>>,
     ring: Option<UploadRing<D>>,
     readback: Option<ReadbackRing<D>>,
     tickets: Vec<ReadbackTicket>,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use allotment::descriptor::TransientDescriptors;
 use allotment::device::{BufferCopy, DescriptorDevice, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{DeletionQueue, FramesInFlight, Recording, SubmissionTracker};
-use allotment::memory::{MappedBuffer, OwnedBuffer, OwningAllocator};
+use allotment::memory::{Buffer, MappedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc};
 use allotment::{Alignment, Allocator, MemoryUsage};
 use allotment_headless::{DescriptorReader, Read};
@@ -66,7 +66,7 @@ pub(crate) struct Reads<D: DescriptorDevice, R> {
     /// Lists that this frame has submitted.
     submitted: usize,
     /// What the device writes, until it is copied to where the CPU reads it.
-    results: OwnedBuffer<D>,
+    results: Buffer<D>,
     ring: ReadbackRing<D>,
     last: Option<TimelinePoint>,
     coming: VecDeque<Coming>,

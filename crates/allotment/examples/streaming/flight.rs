@@ -22,7 +22,7 @@ use allotment::lifetime::{
     DeletionQueue, FramesInFlight, Recording, ReleaseStatistics, SubmissionTracker, TimelinePoints,
     TrackerStatistics,
 };
-use allotment::memory::{OwnedBuffer, OwningAllocator};
+use allotment::memory::{Buffer, OwningAllocator};
 use allotment::upload::{
     ReadbackRing, ReadbackTicket, RingDesc, UploadPool, UploadPoolDesc, Uploader, UploaderDesc,
 };
@@ -61,10 +61,10 @@ pub(crate) struct Flight<D: Device> {
     pages: UploadPool<D>,
     results: ReadbackRing<D>,
     /// The meshes that can be seen, and the number of the next one.
-    meshes: VecDeque<OwnedBuffer<D>>,
+    meshes: VecDeque<Buffer<D>>,
     next_mesh: u64,
-    fields: Vec<OwnedBuffer<D>>,
-    picture: OwnedBuffer<D>,
+    fields: Vec<Buffer<D>>,
+    picture: Buffer<D>,
     /// When the last picture is drawn.
     drawn: Option<TimelinePoint>,
     /// What comes back, oldest first: of which frame, and where.
@@ -387,7 +387,7 @@ fn wanted(name: &'static str) -> AllocationOptions {
 }
 
 /// All of a buffer, to copy from.
-fn part<D: Device>(buffer: &OwnedBuffer<D>) -> (&D::Buffer, u64, u64) {
+fn part<D: Device>(buffer: &Buffer<D>) -> (&D::Buffer, u64, u64) {
     (buffer.handle(), 0, buffer.size())
 }
 

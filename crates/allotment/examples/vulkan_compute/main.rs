@@ -7,7 +7,7 @@ use core::error::Error;
 use std::io::Cursor;
 
 use allotment::device::{BufferDesc, MemoryHandle as _, QueueIndex, vulkan};
-use allotment::memory::{Buffer, Transfer};
+use allotment::memory::{RawBuffer, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let usage = vk::BufferUsageFlags::STORAGE_BUFFER.as_raw().into();
     let wanted = AllocationOptions::new(MemoryUsage::GpuOnly).with_category("numbers");
-    let mut buffers: Vec<(Buffer<vulkan::Device>, u32)> = Vec::new();
+    let mut buffers: Vec<(RawBuffer<vulkan::Device>, u32)> = Vec::new();
     for count in COUNTS {
         let info = BufferDesc::new(u64::from(count) * 4).with_usage(usage).into();
         buffers.push((

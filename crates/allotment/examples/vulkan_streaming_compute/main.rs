@@ -23,7 +23,7 @@ use allotment::device::{BufferDesc, QueueIndex, TimelinePoint, vulkan};
 use allotment::lifetime::{
     CommandAllocatorPool, DeletionQueue, FramesInFlight, Owned, Recycler, SubmissionTracker,
 };
-use allotment::memory::{OwnedBuffer, OwningAllocator, ResourceError};
+use allotment::memory::{Buffer, OwningAllocator, ResourceError};
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
 use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
@@ -220,7 +220,7 @@ impl Stream {
         Ok(())
     }
 
-    fn make(&self, count: u32, name: &'static str) -> Result<OwnedBuffer<vulkan::Device>, ResourceError> {
+    fn make(&self, count: u32, name: &'static str) -> Result<Buffer<vulkan::Device>, ResourceError> {
         self.memory.create_buffer(&storage(count), &wanted(name))
     }
 

@@ -20,7 +20,7 @@ use super::range::DescriptorRange;
 use super::slots::Keep;
 use super::transient::{TableLocation, TransientDescriptors};
 use crate::device::{BufferUse, DescriptorDevice};
-use crate::memory::OwnedBuffer;
+use crate::memory::Buffer;
 use crate::sync::locked;
 
 /// What a draw is told.
@@ -172,7 +172,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
         &mut self,
         binding: usize,
         at: u32,
-        buffer: &Arc<OwnedBuffer<D>>,
+        buffer: &Arc<Buffer<D>>,
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<(), DescriptorError> {

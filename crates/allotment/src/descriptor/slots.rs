@@ -17,7 +17,7 @@ use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 
 /// What lives as long as a descriptor that points at it may be read: an `Arc` of an
-/// [`OwnedBuffer`](crate::memory::OwnedBuffer), of a view, of a texture.
+/// [`Buffer`](crate::memory::Buffer), of a view, of a texture.
 pub type Keep = Arc<dyn Any + Send + Sync>;
 
 /// Names a slot of a shader-visible heap. A copy is another name for the same one; all of them are stale when the slot

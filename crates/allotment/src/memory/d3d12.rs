@@ -3,7 +3,7 @@
 use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 
 use super::allocator::{Allocation, Allocator};
-use super::resource::{Resource, ResourceError};
+use super::resource::{RawResource, ResourceError};
 use super::{AccessError, AllocationOptions, Foreign};
 use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
 use crate::device::{QueueIndex, TimelinePoint};
@@ -24,7 +24,7 @@ impl Allocator<Device> {
         &self,
         info: &ResourceInfo<'_>,
         options: &AllocationOptions,
-    ) -> Result<Resource<ID3D12Resource>, ResourceError> {
+    ) -> Result<RawResource<ID3D12Resource>, ResourceError> {
         if info.is_buffer() { self.create_buffer(info, options) } else { self.create_image(info, options) }
     }
 
@@ -39,7 +39,7 @@ impl Allocator<Device> {
         info: &ResourceInfo<'_>,
         options: &AllocationOptions,
         memory_options: &MemoryOptions,
-    ) -> Result<Resource<ID3D12Resource>, ResourceError> {
+    ) -> Result<RawResource<ID3D12Resource>, ResourceError> {
         if info.is_buffer() {
             self.create_buffer_with(info, options, memory_options)
         } else {
@@ -76,8 +76,8 @@ impl Allocator<Device> {
     /// [`Foreign`] when it is from another allocator; it comes back with the error.
     pub fn destroy_resource(
         &self,
-        resource: Resource<ID3D12Resource>,
-    ) -> Result<(), Foreign<Resource<ID3D12Resource>>> {
+        resource: RawResource<ID3D12Resource>,
+    ) -> Result<(), Foreign<RawResource<ID3D12Resource>>> {
         // Buffers and textures are released alike.
         self.destroy_image(resource)
     }

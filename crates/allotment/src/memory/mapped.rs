@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::access::check_range;
 use super::allocator::{Allocation, Allocator};
-use super::resource::{Buffer, ResourceError};
+use super::resource::{RawBuffer, ResourceError};
 use super::{AccessError, AllocationOptions, Movability};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
 
@@ -46,7 +46,7 @@ pub struct MappedBuffer<D: Device> {
     allocator: Arc<Allocator<D>>,
     /// Live until this is dropped. It stands in a default pool, which is never reset, and nobody else has its
     /// token: so its memory is mapped, and `first` its address, for as long.
-    buffer: ManuallyDrop<Buffer<D>>,
+    buffer: ManuallyDrop<RawBuffer<D>>,
     first: Mapped,
     memory_type: MemoryTypeIndex,
     /// Whether writes are seen without a flush.

@@ -91,12 +91,11 @@ pub use movable::{
     MoveError, StepOutcome,
 };
 pub use owners::{
-    OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer,
-    UniqueImage,
+    Buffer, Image, OwnedAllocation, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
 };
 pub use pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use preview::AllocationPreview;
-pub use resource::{Buffer, Image, Resource, ResourceError};
+pub use resource::{RawBuffer, RawImage, RawResource, ResourceError};
 pub use stalls::StallStatistics;
 pub use statistics::{DetailedStatistics, Statistics};
 pub use time::{ManualTime, TimeSource};

@@ -5,7 +5,7 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use super::allocator::{Allocation, Allocator};
-use super::resource::{Buffer, Buffers, Class, Image, Images, Resource, ResourceError};
+use super::resource::{Buffers, Class, Images, RawBuffer, RawImage, RawResource, ResourceError};
 use super::{AllocationError, AllocationOptions, Foreign, Movability};
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
@@ -23,25 +23,25 @@ pub trait Kind<D: Device> {
 }
 
 impl<D: Device> Kind<D> for Buffers {
-    type Token = Buffer<D>;
+    type Token = RawBuffer<D>;
 
-    fn allocation(token: &Buffer<D>) -> &Allocation {
+    fn allocation(token: &RawBuffer<D>) -> &Allocation {
         token.allocation()
     }
 
-    fn give_back(allocator: &Allocator<D>, token: Buffer<D>) -> Result<(), Foreign<Buffer<D>>> {
+    fn give_back(allocator: &Allocator<D>, token: RawBuffer<D>) -> Result<(), Foreign<RawBuffer<D>>> {
         allocator.destroy_buffer(token)
     }
 }
 
 impl<D: Device> Kind<D> for Images {
-    type Token = Image<D>;
+    type Token = RawImage<D>;
 
-    fn allocation(token: &Image<D>) -> &Allocation {
+    fn allocation(token: &RawImage<D>) -> &Allocation {
         token.allocation()
     }
 
-    fn give_back(allocator: &Allocator<D>, token: Image<D>) -> Result<(), Foreign<Image<D>>> {
+    fn give_back(allocator: &Allocator<D>, token: RawImage<D>) -> Result<(), Foreign<RawImage<D>>> {
         allocator.destroy_image(token)
     }
 }
@@ -74,18 +74,18 @@ pub struct Unique<D: Device, K: Kind<D>> {
     token: Option<K::Token>,
 }
 
-/// A buffer with its allocator.
+/// A buffer that is destroyed at once when dropped.
 pub type UniqueBuffer<D> = Unique<D, Buffers>;
-/// An image with its allocator.
+/// An image that is destroyed at once when dropped.
 pub type UniqueImage<D> = Unique<D, Images>;
-/// Memory with its allocator.
+/// Memory that is freed at once when dropped.
 pub type UniqueAllocation<D> = Unique<D, Memory>;
 
-/// A buffer that is retired by being dropped.
-pub type OwnedBuffer<D> = Owned<UniqueBuffer<D>>;
-/// An image that is retired by being dropped.
-pub type OwnedImage<D> = Owned<UniqueImage<D>>;
-/// Memory that is retired by being dropped.
+/// A buffer that is destroyed, and its memory freed, once it is dropped and the GPU is done with it.
+pub type Buffer<D> = Owned<UniqueBuffer<D>>;
+/// An image that is destroyed, and its memory freed, once it is dropped and the GPU is done with it.
+pub type Image<D> = Owned<UniqueImage<D>>;
+/// Memory that is freed once it is dropped and the GPU is done with it.
 pub type OwnedAllocation<D> = Owned<UniqueAllocation<D>>;
 
 impl<D: Device, K: Kind<D>> Unique<D, K> {
@@ -120,9 +120,9 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
 
     /// Gives the token another handle, whose memory it already names. What it was comes back, with the memory that it
     /// was in.
-    pub(super) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> Resource<H>
+    pub(super) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> RawResource<H>
     where
-        K: Kind<D, Token = Resource<H>>,
+        K: Kind<D, Token = RawResource<H>>,
     {
         match &mut self.token {
             Some(token) => token.replace_handle(handle, old),
@@ -229,7 +229,7 @@ impl<D: Device> OwningAllocator<D> {
         &self,
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
-    ) -> Result<OwnedBuffer<D>, ResourceError> {
+    ) -> Result<Buffer<D>, ResourceError> {
         self.create_pinned::<Buffers>(info, options).map(|(buffer, _)| buffer)
     }
 
@@ -242,7 +242,7 @@ impl<D: Device> OwningAllocator<D> {
         &self,
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
-    ) -> Result<OwnedImage<D>, ResourceError> {
+    ) -> Result<Image<D>, ResourceError> {
         self.create_pinned::<Images>(info, options).map(|(image, _)| image)
     }
 
@@ -253,7 +253,7 @@ impl<D: Device> OwningAllocator<D> {
         options: &AllocationOptions,
     ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
     where
-        K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
+        K: Class<D> + Kind<D, Token = RawResource<<K as Class<D>>::Handle>> + 'static,
     {
         let (resource, movability) = self.allocator.create_pinned::<K>(info, options, None)?;
         Ok((self.own_new::<K>(resource), movability))
@@ -279,7 +279,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn own_buffer(&self, buffer: Buffer<D>) -> Result<OwnedBuffer<D>, Foreign<Buffer<D>>> {
+    pub fn own_buffer(&self, buffer: RawBuffer<D>) -> Result<Buffer<D>, Foreign<RawBuffer<D>>> {
         Unique::new(&self.allocator, buffer).map(|held| self.own(held))
     }
 
@@ -288,7 +288,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// As for [`own_buffer`](Self::own_buffer).
-    pub fn own_image(&self, image: Image<D>) -> Result<OwnedImage<D>, Foreign<Image<D>>> {
+    pub fn own_image(&self, image: RawImage<D>) -> Result<Image<D>, Foreign<RawImage<D>>> {
         Unique::new(&self.allocator, image).map(|held| self.own(held))
     }
 
@@ -309,9 +309,9 @@ impl<D: Device> OwningAllocator<D> {
     /// The same of a resource in parts.
     pub(super) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
     where
-        K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
+        K: Class<D> + Kind<D, Token = RawResource<<K as Class<D>>::Handle>> + 'static,
     {
-        self.retire::<K>(Resource::of_parts(handle, size, memory));
+        self.retire::<K>(RawResource::of_parts(handle, size, memory));
     }
 
     fn own<K: Kind<D> + 'static>(&self, held: Unique<D, K>) -> Owned<Unique<D, K>> {

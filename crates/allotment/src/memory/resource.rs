@@ -21,7 +21,7 @@ use crate::sync::locked;
 /// ([`Allocator::destroy_buffer`], [`Allocator::destroy_image`]).
 #[derive(Debug)]
 #[must_use = "a resource and its memory are freed by giving it back to its allocator"]
-pub struct Resource<H> {
+pub struct RawResource<H> {
     // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
     handle: H,
     size: u64,
@@ -30,7 +30,7 @@ pub struct Resource<H> {
     allocation: Allocation,
 }
 
-impl<H> Resource<H> {
+impl<H> RawResource<H> {
     /// The API's own handle. It belongs to this pair: never destroy it alone.
     pub fn handle(&self) -> &H {
         &self.handle
@@ -68,11 +68,11 @@ pub(super) fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(
     if missing.is_empty() { Ok(()) } else { Err(AccessError::MissingUsage { missing }) }
 }
 
-/// A buffer and its memory.
-pub type Buffer<D> = Resource<<D as Device>::Buffer>;
+/// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being dropped.
+pub type RawBuffer<D> = RawResource<<D as Device>::Buffer>;
 
-/// An image and its memory.
-pub type Image<D> = Resource<<D as Device>::Image>;
+/// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.
+pub type RawImage<D> = RawResource<<D as Device>::Image>;
 
 /// Why a resource was not made. Nothing is left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +272,7 @@ impl<D: Device> Allocator<D> {
         &self,
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
-    ) -> Result<Buffer<D>, ResourceError> {
+    ) -> Result<RawBuffer<D>, ResourceError> {
         self.create::<Buffers>(info, options, None)
     }
 
@@ -300,7 +300,7 @@ impl<D: Device> Allocator<D> {
         &self,
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
-    ) -> Result<Image<D>, ResourceError> {
+    ) -> Result<RawImage<D>, ResourceError> {
         self.create::<Images>(info, options, None)
     }
 
@@ -335,7 +335,7 @@ impl<D: Device> Allocator<D> {
         pool: &Pool,
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
-    ) -> Result<Buffer<D>, ResourceError> {
+    ) -> Result<RawBuffer<D>, ResourceError> {
         self.create_in_pool::<Buffers>(pool, info, options)
     }
 
@@ -350,7 +350,7 @@ impl<D: Device> Allocator<D> {
         pool: &Pool,
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
-    ) -> Result<Image<D>, ResourceError> {
+    ) -> Result<RawImage<D>, ResourceError> {
         self.create_in_pool::<Images>(pool, info, options)
     }
 
@@ -365,7 +365,7 @@ impl<D: Device> Allocator<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
         memory_options: &D::MemoryOptions,
-    ) -> Result<Buffer<D>, ResourceError> {
+    ) -> Result<RawBuffer<D>, ResourceError> {
         self.create::<Buffers>(info, options, Some(memory_options))
     }
 
@@ -380,7 +380,7 @@ impl<D: Device> Allocator<D> {
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
         memory_options: &D::MemoryOptions,
-    ) -> Result<Image<D>, ResourceError> {
+    ) -> Result<RawImage<D>, ResourceError> {
         self.create::<Images>(info, options, Some(memory_options))
     }
 
@@ -490,7 +490,7 @@ impl<D: Device> Allocator<D> {
         info: &C::Info<'_>,
         options: &AllocationOptions,
         memory_options: Option<&D::MemoryOptions>,
-    ) -> Result<Resource<C::Handle>, ResourceError> {
+    ) -> Result<RawResource<C::Handle>, ResourceError> {
         let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
         self.allow_moves(resource.allocation(), movability, false);
         Ok(resource)
@@ -503,7 +503,7 @@ impl<D: Device> Allocator<D> {
         info: &C::Info<'_>,
         options: &AllocationOptions,
         memory_options: Option<&D::MemoryOptions>,
-    ) -> Result<(Resource<C::Handle>, Movability), ResourceError> {
+    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
         let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
         let mut movability = options.movability;
@@ -532,14 +532,14 @@ impl<D: Device> Allocator<D> {
         allocation: Allocation,
         info: &C::Info<'_>,
         request: &AllocationRequest<'_>,
-    ) -> Resource<C::Handle> {
+    ) -> RawResource<C::Handle> {
         let device = self.device();
         if let Some(name) = &request.options.name {
             // SAFETY: made just now.
             unsafe { C::name(device, &handle, name.as_str()) };
         }
         let size = C::size(device, info, &request.requirements);
-        Resource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
+        RawResource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
     }
 
     fn create_in_pool<C: Class<D>>(
@@ -547,7 +547,7 @@ impl<D: Device> Allocator<D> {
         pool: &Pool,
         info: &C::Info<'_>,
         options: &AllocationOptions,
-    ) -> Result<Resource<C::Handle>, ResourceError> {
+    ) -> Result<RawResource<C::Handle>, ResourceError> {
         let device = self.device();
         let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
         let mut movability = options.movability;
@@ -782,7 +782,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn destroy_buffer(&self, buffer: Buffer<D>) -> Result<(), Foreign<Buffer<D>>> {
+    pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), Foreign<RawBuffer<D>>> {
         self.destroy::<Buffers>(buffer)
     }
 
@@ -791,18 +791,18 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn destroy_image(&self, image: Image<D>) -> Result<(), Foreign<Image<D>>> {
+    pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), Foreign<RawImage<D>>> {
         self.destroy::<Images>(image)
     }
 
     fn destroy<C: Class<D>>(
         &self,
-        resource: Resource<C::Handle>,
-    ) -> Result<(), Foreign<Resource<C::Handle>>> {
+        resource: RawResource<C::Handle>,
+    ) -> Result<(), Foreign<RawResource<C::Handle>>> {
         if !self.owns(&resource.allocation) {
             return Err(Foreign(resource));
         }
-        let Resource { handle, allocation, .. } = resource;
+        let RawResource { handle, allocation, .. } = resource;
         // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
         unsafe { C::destroy(self.device(), handle) };
         // Known not to be foreign.

@@ -10,7 +10,7 @@ use core::time::Duration;
 use super::access::{check_place, check_range};
 use super::allocator::{Allocation, Allocator};
 use super::record::RawPlace;
-use super::resource::{Buffer, ResourceError, check_usage};
+use super::resource::{RawBuffer, ResourceError, check_usage};
 use super::{AccessError, Dedicated, MemoryUsage};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
@@ -95,7 +95,7 @@ pub struct Transfer<'a, D: Device> {
     usage: u64,
     way: Way,
     /// For the CPU to write and to read. Taken when dropped.
-    staging: Option<[Buffer<D>; 2]>,
+    staging: Option<[RawBuffer<D>; 2]>,
 }
 
 /// How bytes get in and out of buffers whose memory the CPU can reach.
@@ -118,11 +118,11 @@ enum Direction {
 struct Place<'a, D: Device> {
     allocation: &'a Allocation,
     /// Where there is none, one is made for the copy.
-    buffer: Option<&'a Buffer<D>>,
+    buffer: Option<&'a RawBuffer<D>>,
 }
 
 impl<'a, D: Device> Place<'a, D> {
-    fn of(buffer: &'a Buffer<D>) -> Self {
+    fn of(buffer: &'a RawBuffer<D>) -> Self {
         Self { allocation: buffer.allocation(), buffer: Some(buffer) }
     }
 
@@ -210,7 +210,12 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// # Errors
     ///
     /// As for [`upload`](Self::upload).
-    pub fn upload_to(&mut self, buffer: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
+    pub fn upload_to(
+        &mut self,
+        buffer: &RawBuffer<D>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), TransferError> {
         self.send(Place::of(buffer), offset, bytes)
     }
 
@@ -239,7 +244,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     /// As for [`download`](Self::download).
     pub fn download_from(
         &mut self,
-        buffer: &Buffer<D>,
+        buffer: &RawBuffer<D>,
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {

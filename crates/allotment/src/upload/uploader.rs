@@ -9,7 +9,7 @@ use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
-use crate::memory::{AccessError, Allocation, OwnedBuffer, OwnedImage, OwningAllocator, Place};
+use crate::memory::{AccessError, Allocation, Buffer, Image, OwningAllocator, Place};
 
 /// How an [`Uploader`] works.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +169,7 @@ impl<D: Device> Uploader<D> {
     ///
     /// [`UploadError`]. Where staging memory is [waited](WhenFull::Wait) for, some of the bytes may have been written
     /// or be on their way; else nothing is.
-    pub fn initialize(&mut self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+    pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let place = this.check_buffer(to, offset, bytes)?;
             let tracker = this.memory.deletion_queue().tracker();
@@ -188,7 +188,7 @@ impl<D: Device> Uploader<D> {
     /// # Errors
     ///
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
-    pub fn update(&mut self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+    pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let place = this.check_buffer(to, offset, bytes)?;
             this.stage(to, &place, offset, bytes)
@@ -215,7 +215,7 @@ impl<D: Device> Uploader<D> {
         done
     }
 
-    fn check_buffer(&self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<Place<D>, UploadError> {
+    fn check_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<Place<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
         let (size, available) = (bytes.len() as u64, to.size().min(place.size));
         match offset.checked_add(size) {
@@ -238,7 +238,7 @@ impl<D: Device> Uploader<D> {
 
     fn stage(
         &mut self,
-        to: &OwnedBuffer<D>,
+        to: &Buffer<D>,
         place: &Place<D>,
         offset: u64,
         bytes: &[u8],
@@ -279,7 +279,7 @@ impl<D: Device> Uploader<D> {
     /// [image queue](UploaderDesc::image_queue).
     pub unsafe fn write_image(
         &mut self,
-        to: &OwnedImage<D>,
+        to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
@@ -288,7 +288,7 @@ impl<D: Device> Uploader<D> {
 
     fn stage_image(
         &mut self,
-        to: &OwnedImage<D>,
+        to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {

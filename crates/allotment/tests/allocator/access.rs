@@ -5,7 +5,7 @@ use core::time::Duration;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint,
 };
-use allotment::memory::{AccessError, Buffer, Dedicated, Name, Place};
+use allotment::memory::{AccessError, Dedicated, Name, Place, RawBuffer};
 use allotment::{Algorithm, MemoryUsage, ResourceKind};
 
 use crate::rig::{AllocateWanted as _, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};
@@ -13,7 +13,7 @@ use crate::rig::{AllocateWanted as _, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, ali
 type SimulatedGpu = allotment::device::simulated::SimulatedGpu;
 
 /// Copies one buffer to another on a queue and waits for it.
-fn copy(rig: &Rig, from: &Buffer<SimulatedGpu>, to: &Buffer<SimulatedGpu>, size: u64) {
+fn copy(rig: &Rig, from: &RawBuffer<SimulatedGpu>, to: &RawBuffer<SimulatedGpu>, size: u64) {
     let queue = QueueIndex(0);
     let copy = BufferCopy { from: from.handle(), from_offset: 0, to: to.handle(), to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.

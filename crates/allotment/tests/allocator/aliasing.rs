@@ -7,7 +7,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device, ImageDesc, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements,
     Submission, TimelinePoint,
 };
-use allotment::memory::{AccessError, Buffer, ResourceError};
+use allotment::memory::{AccessError, RawBuffer, ResourceError};
 use allotment::{Alignment, MemoryUsage, ResourceKind};
 
 use crate::rig::{AllocateWanted as _, COARSE, DISCRETE, FINE, KIB, MIB, Rig, Wanted, aligned, wanted};
@@ -24,7 +24,7 @@ fn copy(rig: &Rig, from: &SimulatedBuffer, to: &SimulatedBuffer, size: u64) {
     assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(()));
 }
 
-fn staging(rig: &Rig, memory_usage: MemoryUsage) -> Buffer<SimulatedGpu> {
+fn staging(rig: &Rig, memory_usage: MemoryUsage) -> RawBuffer<SimulatedGpu> {
     rig.create_buffer(&BufferDesc::new(64 * KIB), &wanted(1, memory_usage)).unwrap()
 }
 

@@ -5,7 +5,7 @@ use core::error::Error;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, Device, DeviceError, ImageDesc, MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    AccessError, BlockSize, Buffer, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, ResourceError,
+    AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, RawBuffer, ResourceError,
 };
 use allotment::{
     Algorithm, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements, ResourceKind,
@@ -20,7 +20,7 @@ use crate::rig::{
 struct World {
     rig: Rig,
     allocations: Vec<Allocation>,
-    buffers: Vec<Buffer<SimulatedGpu>>,
+    buffers: Vec<RawBuffer<SimulatedGpu>>,
     pools: Vec<Pool>,
 }
 

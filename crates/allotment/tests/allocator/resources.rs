@@ -5,7 +5,7 @@ use allotment::device::{
     BufferDesc, DedicatedNeed, Device as _, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
     PrioritySupport, Requirements,
 };
-use allotment::memory::{AccessError, Buffer, Dedicated, ResourceError};
+use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError};
 use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 
 use crate::rig::{
@@ -69,7 +69,7 @@ fn a_resource_stands_at_a_multiple_of_the_alignment_that_the_request_asks_for() 
     for profile in [DISCRETE, COARSE] {
         let rig = Rig::new(profile);
         let offset = |allocation: &Allocation| rig.place(allocation).unwrap().offset;
-        let fillers: Vec<Buffer<SimulatedGpu>> = (0..3)
+        let fillers: Vec<RawBuffer<SimulatedGpu>> = (0..3)
             .map(|_| rig.create_buffer(&BufferDesc::new(100), &wanted(1, MemoryUsage::GpuOnly)).unwrap())
             .collect();
         let mut desc = wanted(1, MemoryUsage::GpuOnly);

@@ -1,7 +1,7 @@
 //! Which heap type serves an memory usage, and which the next where that is full or over its budget.
 
 use allotment::device::d3d12::DeviceDesc;
-use allotment::memory::{BudgetPolicy, Resource};
+use allotment::memory::{BudgetPolicy, RawResource};
 use allotment::{AllocationOptions, MemoryUsage};
 use windows::Win32::Graphics::Direct3D12::*;
 
@@ -17,7 +17,7 @@ const CUSTOM: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_CUSTOM;
 /// Where a buffer goes, placed and committed; `None` where it goes nowhere.
 fn served_from(rig: &Rig, desc: &AllocationOptions) -> Option<D3D12_HEAP_TYPE> {
     let [placed, committed] = both_ways(desc).map(|desc| {
-        let made: Resource<ID3D12Resource> = rig.create_resource(&info(buffer(MIB)), &desc).ok()?;
+        let made: RawResource<ID3D12Resource> = rig.create_resource(&info(buffer(MIB)), &desc).ok()?;
         let heap = rig.heap_of(&made).Type;
         rig.destroy([made]);
         Some(heap)

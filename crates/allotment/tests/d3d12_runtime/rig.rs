@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
 use allotment::device::{Device as _, DeviceError, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, Resource};
+use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, RawResource};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::d3d12::{Headless, HeadlessDesc};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -105,12 +105,12 @@ impl Rig {
     }
 
     /// The memory type that an allocation got, of a resource that was made.
-    pub(crate) fn type_of(&self, resource: &Resource<ID3D12Resource>) -> MemoryTypeIndex {
+    pub(crate) fn type_of(&self, resource: &RawResource<ID3D12Resource>) -> MemoryTypeIndex {
         self.place(resource.allocation()).unwrap().memory_type
     }
 
     /// How heaps of a resource's memory type are made.
-    pub(crate) fn heap_of(&self, resource: &Resource<ID3D12Resource>) -> D3D12_HEAP_PROPERTIES {
+    pub(crate) fn heap_of(&self, resource: &RawResource<ID3D12Resource>) -> D3D12_HEAP_PROPERTIES {
         self.device().heap_properties(self.type_of(resource)).unwrap()
     }
 
@@ -129,7 +129,7 @@ impl Rig {
         self.refresh_budgets();
     }
 
-    pub(crate) fn destroy(&self, resources: impl IntoIterator<Item = Resource<ID3D12Resource>>) {
+    pub(crate) fn destroy(&self, resources: impl IntoIterator<Item = RawResource<ID3D12Resource>>) {
         resources.into_iter().for_each(|resource| self.destroy_resource(resource).unwrap());
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment::MemoryUsage;
-use allotment::memory::Resource;
+use allotment::memory::RawResource;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::rig::{Config, Rig, buffer, depth, info, several_samples, target, texture, wish};
@@ -37,7 +37,7 @@ fn class(made: &Made) -> &'static str {
 /// Makes and destroys resources of all kinds, and says which classes stood in each heap.
 fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static str>> {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
-    let mut kept: Vec<Resource<ID3D12Resource>> = Vec::new();
+    let mut kept: Vec<RawResource<ID3D12Resource>> = Vec::new();
     let mut heaps: BTreeMap<usize, BTreeSet<_>> = BTreeMap::new();
     for _ in 0..steps {
         if kept.len() > 150 {

@@ -23,7 +23,7 @@ use allotment::device::{
     ResourceKind, SamplerDesc, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{LeakHandler, MappedBuffer, OwnedBuffer, OwningAllocator};
+use allotment::memory::{Buffer, LeakHandler, MappedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
 use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
@@ -414,12 +414,12 @@ impl Rig {
         found.iter().filter(|found| **found == [7; 4]).count()
     }
 
-    fn target(&self, size: u64) -> OwnedBuffer<PanickingDevice> {
+    fn target(&self, size: u64) -> Buffer<PanickingDevice> {
         let wanted = AllocationOptions::new(MemoryUsage::Readback);
         self.memory.create_buffer(&BufferDesc::new(size), &wanted).unwrap()
     }
 
-    fn read(&self, buffer: &OwnedBuffer<PanickingDevice>) -> Vec<u8> {
+    fn read(&self, buffer: &Buffer<PanickingDevice>) -> Vec<u8> {
         let mut bytes = vec![0; buffer.size() as usize];
         self.allocator.read(buffer.allocation(), 0, &mut bytes).unwrap();
         bytes

@@ -9,7 +9,7 @@ use allotment::device::vulkan::Device;
 use allotment::device::{
     BufferCopy, BufferDesc, Device as _, MemoryProperties, Submission, TimelinePoint, TimelineValue,
 };
-use allotment::memory::{Buffer, Place};
+use allotment::memory::{Place, RawBuffer};
 use allotment::{Allocation, AllocationOptions, Allocator, MemoryUsage};
 
 use super::Bench;
@@ -25,7 +25,7 @@ pub(super) fn failed(error: impl fmt::Display) -> Failure {
 pub(super) struct Ours<'a> {
     allocator: &'a Allocator<Device>,
     /// Taken when dropped.
-    buffer: Option<Buffer<Device>>,
+    buffer: Option<RawBuffer<Device>>,
     place: Place<Device>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Ours<'a> {
         Ok(Self { allocator, buffer: Some(buffer), place })
     }
 
-    fn buffer(&self) -> Result<&Buffer<Device>, Failure> {
+    fn buffer(&self) -> Result<&RawBuffer<Device>, Failure> {
         self.buffer.as_ref().ok_or_else(|| failed("a buffer is gone"))
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use allotment::device::vulkan::Device;
 use allotment::device::{BufferCopy, BufferDesc, Device as _, Submission};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{OwnedBuffer, OwningAllocator, Transfer};
+use allotment::memory::{Buffer, OwningAllocator, Transfer};
 use allotment::upload::{RingDesc, RingError, UploadRing, Uploader, UploaderDesc, WaitFor};
 use allotment::{Alignment, MemoryUsage};
 
@@ -27,7 +27,7 @@ struct Stream<'a> {
     bench: &'a Bench<'a>,
     tracker: SubmissionTracker,
     memory: OwningAllocator<Device>,
-    target: OwnedBuffer<Device>,
+    target: Buffer<Device>,
     /// The memory type of rings.
     memory_type: usize,
 }

@@ -9,7 +9,7 @@ use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
 use crate::memory::owners::{Kind, Unique};
-use crate::memory::resource::{Buffers, Class, Images, Resource};
+use crate::memory::resource::{Buffers, Class, Images, RawResource};
 use crate::memory::{AccessError, OwningAllocator, Place};
 use crate::sync::locked;
 
@@ -29,7 +29,7 @@ pub type MovableImage<D> = Movable<D, Images>;
 
 /// What can be moved.
 pub trait MovableClass<D: Device>:
-    Class<D, Handle: 'static> + Kind<D, Token = Resource<<Self as Class<D>>::Handle>> + 'static
+    Class<D, Handle: 'static> + Kind<D, Token = RawResource<<Self as Class<D>>::Handle>> + 'static
 {
     /// What must be known to copy it, beside its description: an image's state.
     type State: Copy + fmt::Debug + Send + Sync;

@@ -6,19 +6,19 @@ use std::panic::catch_unwind;
 use super::*;
 use crate::device::DeviceError;
 use crate::lifetime::DeletionQueue;
-use crate::memory::{OwnedBuffer, OwningAllocator};
+use crate::memory::{Buffer, OwningAllocator};
 use crate::upload::lane::Lane;
 
 fn memory(rig: &Rig) -> OwningAllocator<SimulatedGpu> {
     OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker))
 }
 
-fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> OwnedBuffer<SimulatedGpu> {
+fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> Buffer<SimulatedGpu> {
     let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
     memory.create_buffer(&BufferDesc::new(size), &desc).unwrap()
 }
 
-fn read(memory: &OwningAllocator<SimulatedGpu>, buffer: &OwnedBuffer<SimulatedGpu>) -> Vec<u8> {
+fn read(memory: &OwningAllocator<SimulatedGpu>, buffer: &Buffer<SimulatedGpu>) -> Vec<u8> {
     let mut bytes = vec![0; buffer.size() as usize];
     memory.allocator().read(buffer.allocation(), 0, &mut bytes).unwrap();
     bytes
@@ -31,7 +31,7 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         let memory = memory(&rig);
         let (first, second) = (target(&memory, 400), target(&memory, 400));
         let mut lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
-        let id = |buffer: &OwnedBuffer<_>| buffer.allocation().id();
+        let id = |buffer: &Buffer<_>| buffer.allocation().id();
         lane.stage(&memory, (id(&first), first.handle(), 0), &pattern(1, 400)).unwrap();
         rig.device.pause_queues();
         let panics = || {

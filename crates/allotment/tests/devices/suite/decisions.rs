@@ -10,7 +10,7 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, DedicatedNeed, Device, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, Requirements,
 };
-use allotment::memory::{Buffer, Image, LeakHandler, ManualTime, TimeSource};
+use allotment::memory::{LeakHandler, ManualTime, RawBuffer, RawImage, TimeSource};
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_trace::{Op, Resource, ResourceKind as Recorded, Trace};
 
@@ -60,8 +60,8 @@ fn an_inference_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) 
 
 /// A recorded resource on the device of the test.
 enum Made<D: Device> {
-    Buffer(Buffer<D>),
-    Image(Image<D>),
+    Buffer(RawBuffer<D>),
+    Image(RawImage<D>),
 }
 
 impl<D: Device> Made<D> {

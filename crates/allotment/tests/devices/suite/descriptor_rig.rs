@@ -8,7 +8,7 @@ use allotment::device::{
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, ShaderVisibleHeapType,
     TimelinePoint,
 };
-use allotment::memory::{Buffer, LeakHandler, MappedBuffer, Transfer};
+use allotment::memory::{LeakHandler, MappedBuffer, RawBuffer, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::{DescriptorReader, Read};
 
@@ -268,7 +268,7 @@ impl<F: DescriptorFixture> Drop for Cells<'_, '_, F> {
 /// Work on its way, and what it reads.
 pub(crate) struct Reading<'r, 'g, F: DescriptorFixture> {
     rig: &'r Rig<'g, F>,
-    results: Option<Buffer<F::Device>>,
+    results: Option<RawBuffer<F::Device>>,
     size: u64,
     _indices: MappedBuffer<F::Device>,
     /// Where each list begins, in bytes, and how long it is.

@@ -6,9 +6,9 @@ use allotment::AllocationOptions;
 use allotment::MemoryUsage;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
+    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
     EmptyBlockPolicy, Movability, MovableBuffer, MovableImage, MovableSet, MovableSetDesc, MoveError,
-    NextPass, OwnedBuffer, PassLimits, StepOutcome,
+    NextPass, PassLimits, StepOutcome,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 
@@ -319,7 +319,7 @@ fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &
     let mut index = 0;
     buffers.retain(|_| (index % 4 == 0, index += 1).0);
     stage.deletion_queue.reclaim();
-    let places = |own: &[OwnedBuffer<F::Device>]| -> Vec<u64> {
+    let places = |own: &[Buffer<F::Device>]| -> Vec<u64> {
         own.iter().map(|it| stage.memory.allocator().place(it.allocation()).unwrap().offset).collect()
     };
     let before = places(&own);

@@ -5,7 +5,7 @@ use allotment::device::{
     TexelBlock, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
-use allotment::memory::{AccessError, OwnedBuffer, OwningAllocator};
+use allotment::memory::{AccessError, Buffer, OwningAllocator};
 use allotment::upload::{
     ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
     Uploader, UploaderDesc, WaitFor, WhenFull,
@@ -54,7 +54,7 @@ fn submit<F: Fixture>(stage: &Stage<'_, F>, uploader: &mut Uploader<F::Device>) 
     assert!(stage.tracker.are_reached(&there));
 }
 
-fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &OwnedBuffer<F::Device>) -> bool {
+fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &Buffer<F::Device>) -> bool {
     let place = stage.memory.allocator().place(buffer.allocation()).unwrap();
     stage.gpu.has(place.memory_type, MemoryProperties::DEVICE_READ_ONLY)
 }
