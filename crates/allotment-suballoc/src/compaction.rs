@@ -222,7 +222,7 @@ impl<T> VirtualBlock<T> {
         }
         let cursor = compaction.cursor.get_or_insert_with(|| Cursor::at_the_end_of(self));
         if cursor.block != self.id {
-            return Err(CompactionError::Foreign);
+            return Err(CompactionError::WrongBlock);
         }
         while let Some(source) = cursor.step(&self.chain) {
             let Some(data) = self.data_at(source) else { continue };
@@ -275,7 +275,7 @@ impl<T> VirtualBlock<T> {
 
     fn check_move(&self, moved: &Move) -> Result<(), MoveError> {
         if moved.from.block != self.id {
-            return Err(MoveError::Foreign);
+            return Err(MoveError::WrongBlock);
         }
         let from = self.node(moved.from).map_err(|_| MoveError::SourceFreed)?.size;
         let to = self.node(moved.to).map_err(|_| MoveError::PlaceFreed)?.size;
@@ -290,7 +290,7 @@ impl<T> VirtualBlock<T> {
     /// [`Unfinished`] when the move belongs to another block. It gives the move back.
     pub fn cancel_move(&mut self, moved: Move) -> Result<(), Unfinished> {
         if moved.from.block != self.id {
-            return Err(Unfinished { error: MoveError::Foreign, moved });
+            return Err(Unfinished { error: MoveError::WrongBlock, moved });
         }
         if self.node(moved.from).is_ok() {
             self.chain.set_link(moved.from.index, 1, NONE);

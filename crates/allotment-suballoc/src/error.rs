@@ -148,14 +148,14 @@ pub enum HandleError {
     /// The range was freed, or the block cleared, since the handle was made.
     Stale,
     /// The handle belongs to another block.
-    Foreign,
+    WrongBlock,
 }
 
 impl fmt::Display for HandleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale => write!(f, "the handle is stale: its range was freed before"),
-            Self::Foreign => write!(f, "the handle belongs to another block"),
+            Self::WrongBlock => write!(f, "the handle belongs to another block"),
         }
     }
 }
@@ -265,7 +265,7 @@ pub enum CompactionError {
     /// The block is linear: its ranges come and go in order, so none can take another's place.
     InOrder,
     /// The [`Compaction`](crate::Compaction) was begun on another block. Begin one for each.
-    Foreign,
+    WrongBlock,
     /// The block already has as many regions as 32 bits can name. Free something.
     TooManyRegions,
 }
@@ -274,7 +274,7 @@ impl fmt::Display for CompactionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InOrder => write!(f, "the ranges of a linear block come and go in order, so none can move"),
-            Self::Foreign => write!(f, "the compaction was begun on another block"),
+            Self::WrongBlock => write!(f, "the compaction was begun on another block"),
             Self::TooManyRegions => write!(f, "the block has as many regions as 32 bits can name"),
         }
     }
@@ -287,7 +287,7 @@ impl Error for CompactionError {}
 #[non_exhaustive]
 pub enum MoveError {
     /// The move belongs to another block.
-    Foreign,
+    WrongBlock,
     /// The range was freed while it moved: there is nothing left to move. Cancel the move, which frees the
     /// place.
     SourceFreed,
@@ -306,7 +306,7 @@ pub enum MoveError {
 impl fmt::Display for MoveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => write!(f, "the move belongs to another block"),
+            Self::WrongBlock => write!(f, "the move belongs to another block"),
             Self::SourceFreed => write!(f, "the range was freed while it moved"),
             Self::PlaceFreed => write!(f, "the place that was reserved for the range was freed"),
             Self::Resized { from, to } => {

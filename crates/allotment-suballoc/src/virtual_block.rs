@@ -233,7 +233,7 @@ impl<T> VirtualBlock<T> {
 
     pub(crate) fn node(&self, handle: Handle) -> Result<&Node, HandleError> {
         if handle.block != self.id {
-            return Err(HandleError::Foreign);
+            return Err(HandleError::WrongBlock);
         }
         self.chain.used(handle.index, handle.serial.get()).ok_or(HandleError::Stale)
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 
 use allotment::device::{BufferDesc, ImageDesc, MemoryTypeIndex, Tiling, TransferUsage};
 use allotment::memory::{
-    AccessError, AllocationId, BlockSize, DestroyPoolError, Foreign, MappedBuffer, RawBuffer, Transfer,
-    TransferError,
+    AccessError, AllocationId, BlockSize, DestroyPoolError, MappedBuffer, RawBuffer, Transfer, TransferError,
+    WrongAllocator,
 };
 use allotment::{Algorithm, Allocation, Allocator, PoolDesc, Requirements};
 
@@ -54,7 +54,7 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn give_back(&mut self, token: Allocation) {
         let freed = self.world.allocator.free(token);
-        self.done(freed.map_err(|Foreign(token)| format!("Foreign {token:?}")));
+        self.done(freed.map_err(|WrongAllocator(token)| format!("WrongAllocator {token:?}")));
     }
 
     pub(super) fn allocate(&mut self) {
@@ -77,7 +77,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         if self.input.once_in(8) {
             match self.world.other.free(token.it) {
                 Ok(()) => self.tally.find("another allocator took a token that it never gave".to_owned()),
-                Err(Foreign(token)) => self.give_back(token),
+                Err(WrongAllocator(token)) => self.give_back(token),
             }
         } else {
             self.give_back(token.it);
@@ -98,7 +98,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let count = self.input.below(16);
         let taken: Vec<_> = (0..count).filter_map(|_| self.world.tokens.take(&mut self.input)).collect();
         let left = self.world.allocator.free_many(taken.into_iter().map(|token| token.it));
-        self.done(if left.is_empty() { Ok(()) } else { Err(format!("Foreign {left:?}")) });
+        self.done(if left.is_empty() { Ok(()) } else { Err(format!("WrongAllocator {left:?}")) });
     }
 
     fn way(&mut self) -> Way {
@@ -273,7 +273,7 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     fn destroy(&mut self, buffer: RawBuffer<D>) {
         let destroyed = self.world.allocator.destroy_buffer(buffer);
-        self.done(destroyed.map_err(|_| "Foreign"));
+        self.done(destroyed.map_err(|_| "WrongAllocator"));
     }
 
     pub(super) fn destroy_buffer(&mut self) {
@@ -281,7 +281,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         if self.input.once_in(8) {
             match self.world.other.destroy_buffer(buffer.it) {
                 Ok(()) => self.tally.find("another allocator took a buffer that it never gave".to_owned()),
-                Err(Foreign(buffer)) => self.destroy(buffer),
+                Err(WrongAllocator(buffer)) => self.destroy(buffer),
             }
         } else {
             self.destroy(buffer.it);
@@ -380,14 +380,14 @@ impl<'w, D: Stressed> Player<'w, D> {
             && let Some(image) = self.world.images.put(image)
         {
             let destroyed = self.world.allocator.destroy_image(image);
-            self.done(destroyed.map_err(|_| "Foreign"));
+            self.done(destroyed.map_err(|_| "WrongAllocator"));
         }
     }
 
     pub(super) fn destroy_image(&mut self) {
         let Some(image) = self.world.images.take(&mut self.input) else { return };
         let destroyed = self.world.allocator.destroy_image(image);
-        self.done(destroyed.map_err(|_| "Foreign"));
+        self.done(destroyed.map_err(|_| "WrongAllocator"));
     }
 
     pub(super) fn create_mapped(&mut self) {
@@ -448,7 +448,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             1 => {
                 let Some(Marked { it, mut bytes }) = self.world.buffers.take(&mut self.input) else { return };
                 let id = it.allocation().id();
-                let owned = self.done(memory.own_buffer(it).map_err(|_| "Foreign"));
+                let owned = self.done(memory.own_buffer(it).map_err(|_| "WrongAllocator"));
                 // Pinned by now, so no pass that ends later takes its bytes.
                 if self.forget_lost(id) {
                     bytes.forget();
@@ -459,12 +459,12 @@ impl<'w, D: Stressed> Player<'w, D> {
             }
             2 => {
                 let Some(token) = self.world.tokens.take(&mut self.input) else { return };
-                let owned = self.done(memory.own_allocation(token.it).map_err(|_| "Foreign"));
+                let owned = self.done(memory.own_allocation(token.it).map_err(|_| "WrongAllocator"));
                 owned.into_iter().for_each(|owned| drop(self.world.owned_memory.put(owned)));
             }
             _ => {
                 let Some(image) = self.world.images.take(&mut self.input) else { return };
-                let owned = self.done(memory.own_image(image).map_err(|_| "Foreign"));
+                let owned = self.done(memory.own_image(image).map_err(|_| "WrongAllocator"));
                 owned.into_iter().for_each(|owned| drop(self.world.owned_images.put(owned)));
             }
         }

@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 
 use allotment::device::BufferDesc;
 use allotment::memory::{
-    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Foreign, Movability,
-    NextPass, PassLimits, StepOutcome,
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Movability,
+    NextPass, PassLimits, StepOutcome, WrongAllocator,
 };
 
 use super::Player;
@@ -74,7 +74,9 @@ impl<D: Stressed> Player<'_, D> {
                                 drop(all);
                                 if let Some(token) = token {
                                     let freed = pass.destroy(index, token.it);
-                                    self.done(freed.map_err(|Foreign(token)| format!("Foreign {token:?}")));
+                                    self.done(freed.map_err(|WrongAllocator(token)| {
+                                        format!("WrongAllocator {token:?}")
+                                    }));
                                 }
                             }
                             _ => {}

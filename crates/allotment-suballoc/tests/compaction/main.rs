@@ -191,11 +191,11 @@ fn a_run_and_a_move_of_another_block_are_refused() {
     let (mut other, _) = one_that_can_move(Algorithm::Tlsf);
     let mut run = Compaction::new();
     let step = one.next_move(&mut run, any_place).unwrap().unwrap();
-    assert_eq!(other.next_move(&mut run, any_place), Err(CompactionError::Foreign));
+    assert_eq!(other.next_move(&mut run, any_place), Err(CompactionError::WrongBlock));
     let refused = other.finish_move(step).unwrap_err();
-    assert_eq!(refused.error, MoveError::Foreign);
+    assert_eq!(refused.error, MoveError::WrongBlock);
     let refused = other.cancel_move(refused.moved).unwrap_err();
-    assert_eq!(refused.error, MoveError::Foreign);
+    assert_eq!(refused.error, MoveError::WrongBlock);
     one.finish_move(refused.moved).unwrap();
 }
 

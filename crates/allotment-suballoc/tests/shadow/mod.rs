@@ -130,7 +130,7 @@ impl Pair {
             Op::FreeForeign => {
                 let mut other = VirtualBlock::new(8, self.block.algorithm()).unwrap();
                 let foreign = other.allocate(Request::new(1), 0).unwrap().handle;
-                assert_eq!(self.block.free(foreign), Err(HandleError::Foreign));
+                assert_eq!(self.block.free(foreign), Err(HandleError::WrongBlock));
                 true
             }
             Op::Resize { which, size } => self.resize(which, size),

@@ -116,7 +116,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Empty`] for a binding of no descriptors, [`DescriptorError::WrongKind`] where the heaps are
-    /// not of one kind, [`DescriptorError::Foreign`] where they are not of one device, [`DescriptorError::NeverFits`] for more than a heap ever has, or there is no staging memory.
+    /// not of one kind, [`DescriptorError::WrongDevice`] where they are not of one device, [`DescriptorError::NeverFits`] for more than a heap ever has, or there is no staging memory.
     pub fn new(
         heap: &Arc<ShaderVisibleHeap<D>>,
         staging: &Arc<CpuDescriptorHeap<D>>,
@@ -127,7 +127,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
             return Err(DescriptorError::WrongKind { expected, found });
         }
         if heap.allocator().device().id() != staging.device_id() {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongDevice);
         }
         let total: u64 = bindings.iter().map(|binding| u64::from(binding.count)).sum();
         let capacity = u32::MAX / 2;

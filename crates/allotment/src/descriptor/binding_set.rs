@@ -162,7 +162,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ///
     /// As for [`bind`](Self::bind), and [`DescriptorError::BadRange`] where the range is empty, is not in the buffer, or
     /// is not at the multiples of bytes that its [use](BufferUse) wants, or is larger than the device allows;
-    /// [`DescriptorError::Foreign`] where it is another device's buffer.
+    /// [`DescriptorError::WrongDevice`] where it is another device's buffer.
     ///
     /// # Safety
     ///
@@ -178,7 +178,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ) -> Result<(), DescriptorError> {
         let allocator = Arc::clone(self.layout.inner.heap.allocator());
         if buffer.allocator().device().id() != allocator.device().id() {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongDevice);
         }
         let limits = allocator.device().descriptor_limits();
         let lies = range.start < range.end && range.end <= buffer.size();

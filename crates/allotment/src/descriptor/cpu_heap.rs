@@ -235,14 +235,14 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] where the tracker is another device's.
+    /// [`DescriptorError::WrongDevice`] where the tracker is another device's.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
         desc: CpuDescriptorHeapDesc,
     ) -> Result<Self, DescriptorError> {
         if !tracker.tracks(allocator.device()) {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongDevice);
         }
         Ok(Self {
             allocator: Arc::clone(allocator),
@@ -414,13 +414,13 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] for a range of another heap, which is lost then.
+    /// [`DescriptorError::WrongHeap`] for a range of another heap, which is lost then.
     #[inline]
     pub fn free(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.count > 1 {
             return self.free_run(&range);
         }
-        let slot = self.slot_of(&range).ok_or(DescriptorError::Foreign)?;
+        let slot = self.slot_of(&range).ok_or(DescriptorError::WrongHeap)?;
         self.counts.used.fetch_sub(1, Relaxed);
         let was_taken = self.singles.give_back(slot);
         debug_assert!(was_taken, "a range exists once");
@@ -429,7 +429,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 
     fn free_run(&self, range: &CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.heap != self.id {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         let mut pages = locked(&self.pages);
         let Some(Page::Runs(runs)) = pages.get_mut(range.page as usize).map(|slot| &mut slot.page) else {
@@ -447,10 +447,10 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] for a range of another heap, which is lost then.
+    /// [`DescriptorError::WrongHeap`] for a range of another heap, which is lost then.
     pub fn retire(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.heap != self.id {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         self.counts.retiring.fetch_add(range.count, Relaxed);
         self.retired.retire(range);
@@ -557,7 +557,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`].
+    /// [`DescriptorError::WrongHeap`].
     pub fn fill(&self, range: &mut CpuDescriptorRange, fill: Fill) -> Result<(), DescriptorError> {
         self.change(range, fill != Fill::Leave, |heap, range| {
             // SAFETY: as in `write`.
@@ -570,7 +570,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`].
+    /// [`DescriptorError::WrongHeap`].
     pub fn address(&self, range: &CpuDescriptorRange) -> Result<u64, DescriptorError> {
         self.with(range, |heap, first| {
             let stride = heap.device().descriptor_limits().stride(self.kind);
@@ -585,7 +585,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`].
+    /// [`DescriptorError::WrongHeap`].
     pub fn with_heap<R>(
         &self,
         range: &CpuDescriptorRange,
@@ -618,7 +618,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         range: &CpuDescriptorRange,
     ) -> Result<RwLockReadGuard<'_, Option<DeviceHeap<D>>>, DescriptorError> {
         let cell = self.heaps.get(range.page).filter(|_| range.heap == self.id);
-        cell.map(PageHeap::read).ok_or(DescriptorError::Foreign)
+        cell.map(PageHeap::read).ok_or(DescriptorError::WrongHeap)
     }
 
     /// How full it is. Walks the pages.

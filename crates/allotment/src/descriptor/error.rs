@@ -88,8 +88,12 @@ pub enum DescriptorError {
     },
     /// The slot was given back: its handle is of the past.
     Stale,
-    /// The handle, the recording or the tracker is another heap's or device's.
-    Foreign,
+    /// The handle belongs to another heap.
+    WrongHeap,
+    /// The heap, the buffer or the tracker belongs to another device.
+    WrongDevice,
+    /// The recording belongs to another tracker.
+    WrongTracker,
     /// Somebody may use the range already: what is in it must stay. [Renew](super::DescriptorRange::renew) it first.
     InUse,
     /// The heap is gone.
@@ -175,7 +179,9 @@ impl fmt::Display for DescriptorError {
                 write!(f, "a {found} descriptor does not go into a heap of {expected} descriptors")
             }
             Self::Stale => f.write_str("the slot was given back"),
-            Self::Foreign => f.write_str("the handle or the recording is of another heap or tracker"),
+            Self::WrongHeap => f.write_str("the handle belongs to another heap"),
+            Self::WrongDevice => f.write_str("the heap, the buffer or the tracker belongs to another device"),
+            Self::WrongTracker => f.write_str("the recording belongs to another tracker"),
             Self::InUse => f.write_str("the range may be in use; renew it first"),
             Self::HeapGone => f.write_str("the heap is gone"),
             Self::Poisoned => {

@@ -147,7 +147,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
             "shader-visible heaps are not read"
         );
         if !core::ptr::eq(from.device(), self.device()) && from.device().id() != self.device().id() {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongDevice);
         }
         // SAFETY: both heaps are live, of one device and of one kind, and the ranges lie in them; the rest is the
         // caller's promise.

@@ -73,7 +73,7 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     ///
     /// # Errors
     ///
-    /// As for [`write`](Self::write), and [`DescriptorError::Foreign`] where `range` is not of `staging`,
+    /// As for [`write`](Self::write), and [`DescriptorError::WrongHeap`] where `range` is not of `staging`,
     /// [`DescriptorError::Unwritten`].
     pub fn copy_from(
         &mut self,

@@ -160,7 +160,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::OverLimit`] beyond what the device can have, [`DescriptorError::Foreign`] where the tracker is
+    /// [`DescriptorError::OverLimit`] beyond what the device can have, [`DescriptorError::WrongDevice`] where the tracker is
     /// another device's, or the device refuses.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
@@ -169,7 +169,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ) -> Result<Self, DescriptorError> {
         let device = allocator.device();
         if !tracker.tracks(device) {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongDevice);
         }
         let limits = *device.descriptor_limits().shader_visible(desc.kind);
         let regions = Regions::new(&desc, &limits)?;
@@ -271,7 +271,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Stale`] where it was removed before, [`DescriptorError::Foreign`] where it is another heap's.
+    /// [`DescriptorError::Stale`] where it was removed before, [`DescriptorError::WrongHeap`] where it is another heap's.
     pub fn remove(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
         let keep = self.shared.slots.remove(slot)?;
         self.shared.retired.retire(Gone::Slot { index: slot.index(), keep });
@@ -323,11 +323,11 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] where the recording is another tracker's, [`DescriptorError::Owning`] where nothing
+    /// [`DescriptorError::WrongTracker`] where the recording is another tracker's, [`DescriptorError::Owning`] where nothing
     /// that is given back waits for it.
     pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
         if !recording.tracker().ptr_eq(&self.shared.tracker) {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongTracker);
         }
         if recording.is_owning() {
             return Err(DescriptorError::Owning);

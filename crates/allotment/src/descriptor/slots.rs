@@ -96,7 +96,7 @@ impl Slots {
 
     pub(super) fn check(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
         if slot.heap != self.heap {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         let inner = locked(&self.inner);
         let found = inner.slots.get(slot.index as usize);
@@ -107,7 +107,7 @@ impl Slots {
     /// Ends the life of a slot: it is on its way back from now on. Returns what it kept.
     pub(super) fn remove(&self, slot: DescriptorSlot) -> Result<Option<Keep>, DescriptorError> {
         if slot.heap != self.heap {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         let mut inner = locked(&self.inner);
         let found = inner.slots.get_mut(slot.index as usize);

@@ -114,10 +114,10 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Replaced`] where the heap was replaced since the recording began, and the table came after
-    /// that; [`DescriptorError::Foreign`] where it is another heap's.
+    /// that; [`DescriptorError::WrongHeap`] where it is another heap's.
     pub fn place(&self, range: &DescriptorRange<D>) -> Result<TableLocation, DescriptorError> {
         if !Arc::ptr_eq(range.shared(), &self.shared) {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         let first = range.expose(self.generation.number).ok_or(DescriptorError::Replaced)?;
         Ok(self.place_of(first, range.count()))
@@ -247,7 +247,7 @@ impl<D: DescriptorDevice> TransientTable<'_, D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::OutOfRange`], [`DescriptorError::WrongKind`], or [`DescriptorError::Foreign`] where `range` is
+    /// [`DescriptorError::OutOfRange`], [`DescriptorError::WrongKind`], or [`DescriptorError::WrongHeap`] where `range` is
     /// not of `staging`, [`DescriptorError::Unwritten`].
     pub fn copy_from(
         &mut self,

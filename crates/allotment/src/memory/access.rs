@@ -100,8 +100,8 @@ impl<D: Device> Allocator<D> {
 
     fn slot_and_record(&self, id: AllocationId) -> Result<(&PoolSlot<D>, &Record), AccessError> {
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
-        let slot = slot.ok_or(AccessError::Foreign)?;
-        let record = slot.records.get(id.record).ok_or(AccessError::Foreign)?;
+        let slot = slot.ok_or(AccessError::WrongAllocator)?;
+        let record = slot.records.get(id.record).ok_or(AccessError::WrongAllocator)?;
         if record.generation() == id.generation { Ok((slot, record)) } else { Err(AccessError::Stale) }
     }
 
@@ -160,7 +160,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::Foreign`] when it is from another allocator; [`AccessError::Stale`] when its pool was
+    /// [`AccessError::WrongAllocator`] when it is from another allocator; [`AccessError::Stale`] when its pool was
     /// reset.
     pub fn place(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
         self.raw_place(allocation).map(|place| Place::of(&place))
@@ -170,7 +170,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::Stale`] when it was freed, [`AccessError::Foreign`] when it is from another allocator.
+    /// [`AccessError::Stale`] when it was freed, [`AccessError::WrongAllocator`] when it is from another allocator.
     pub fn info(&self, id: AllocationId) -> Result<AllocationInfo, AccessError> {
         let (slot, record) = self.slot_and_record(id)?;
         let guard = locked(&slot.state);

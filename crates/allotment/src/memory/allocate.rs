@@ -11,7 +11,9 @@ use super::candidates::{MemoryTypeCandidate, Ranking, judge};
 use super::desc::AllocationRequest;
 use super::heaps::heap_of;
 use super::pool::{Fitted, Freed, Getting, MAX_POOL_TYPES, Plan, Pool, PoolSlot, PoolState, Source};
-use super::{AllocationError, AllocationOptions, BudgetPolicy, Foreign, MemoryUsage, NewBlocks, ShortName};
+use super::{
+    AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName, WrongAllocator,
+};
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, OwnedMemory,
     Priority, Requirements, ResourceKind,
@@ -156,7 +158,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<T, AllocationError> {
         check_size(request)?;
         if pool.allocator != self.id {
-            return Err(AllocationError::ForeignPool);
+            return Err(AllocationError::WrongPool);
         }
         let types = self.pool_types(pool.index);
         let mut first = None;
@@ -265,7 +267,7 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
+        let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool)?;
         self.serve(pool, slot, locked(&slot.state), set, request)
     }
 
@@ -278,14 +280,14 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         if request.is_ordinary() {
             if let Some((record, generation)) = state.place_quickly(slot, set, request) {
                 return Ok(Allocation { allocator: self.id, pool, record, generation });
             }
         }
         loop {
-            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let fitted = self.fit(state, set, request)?;
             if let Some(record) = state.place(slot, set, &fitted, request)? {
                 self.watch(state);
@@ -482,7 +484,7 @@ impl<D: Device> Allocator<D> {
         let (memory, role) = got?;
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new(slot, set, memory, role, fitted, request),
-            None => Err((AllocationError::ForeignPool, Some(memory))),
+            None => Err((AllocationError::WrongPool, Some(memory))),
         };
         guard.as_ref().into_iter().for_each(|state| self.watch(state));
         // The generation is read before a reset can change it.
@@ -518,7 +520,7 @@ impl<D: Device> Allocator<D> {
             Some(getting) => self.settle(getting, pool, Ok((memory, role)), fitted, request),
             None => {
                 self.heaps.free(&self.device, memory);
-                Err(AllocationError::ForeignPool)
+                Err(AllocationError::WrongPool)
             }
         }
     }
@@ -532,14 +534,11 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<(Getting<'_, D>, Fitted, Source<D>), AllocationError> {
         let custom = pool >= self.default_pool_count();
-        let slot = if custom {
-            self.pools.get(pool).ok_or(AllocationError::ForeignPool)?
-        } else {
-            self.shard(pool)?
-        };
+        let slot =
+            if custom { self.pools.get(pool).ok_or(AllocationError::WrongPool)? } else { self.shard(pool)? };
         loop {
             let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let mut fitted = self.fit(state, set, request)?;
             fitted.range.size = request.requirements.size;
             fitted.sizes.occupied = request.requirements.size;
@@ -571,12 +570,12 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when the token is from another allocator; it comes back with the error.
-    pub fn free(&self, allocation: Allocation) -> Result<(), Foreign> {
+    /// [`WrongAllocator`] when the token is from another allocator; it comes back with the error.
+    pub fn free(&self, allocation: Allocation) -> Result<(), WrongAllocator> {
         if allocation.allocator != self.id {
-            return Err(Foreign(allocation));
+            return Err(WrongAllocator(allocation));
         }
-        let Some(slot) = self.pools.get(allocation.pool) else { return Err(Foreign(allocation)) };
+        let Some(slot) = self.pools.get(allocation.pool) else { return Err(WrongAllocator(allocation)) };
         let mut guard = locked(&slot.state);
         let (Some(state), Some(entry)) = (guard.as_mut(), slot.records.get(allocation.record)) else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Many allocations of one kind at once, all or nothing: the pages of a sparse resource.
 
 use super::allocator::{Allocation, Allocator};
-use super::{AllocationError, AllocationOptions, Foreign};
+use super::{AllocationError, AllocationOptions, WrongAllocator};
 use crate::device::{Device, Requirements};
 
 impl<D: Device> Allocator<D> {
@@ -54,7 +54,7 @@ impl<D: Device> Allocator<D> {
     /// them must no longer be in use by the device.
     #[must_use = "what is foreign is still allocated"]
     pub fn free_many(&self, allocations: impl IntoIterator<Item = Allocation>) -> Vec<Allocation> {
-        let free = |allocation| self.free(allocation).err().map(|Foreign(allocation)| allocation);
+        let free = |allocation| self.free(allocation).err().map(|WrongAllocator(allocation)| allocation);
         allocations.into_iter().filter_map(free).collect()
     }
 }

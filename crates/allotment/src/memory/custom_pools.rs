@@ -136,16 +136,16 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AllocationError::ForeignPool`] when the pool is from another allocator;
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator;
     /// [`AllocationError::ResourcesInPool`] while a buffer or an image is in it that
     /// [`create_buffer_in_pool`](Self::create_buffer_in_pool) or [`create_image_in_pool`](Self::create_image_in_pool)
     /// created. Nothing has changed then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
-        let slot = slot.ok_or(AllocationError::ForeignPool)?;
+        let slot = slot.ok_or(AllocationError::WrongPool)?;
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         let count = state.resources();
         if count != 0 {
             // Their memory may be in use by copies that safe code submitted.
@@ -168,9 +168,11 @@ impl<D: Device> Allocator<D> {
     /// with the error.
     pub fn destroy_pool(&self, pool: Pool) -> Result<(), DestroyPoolError> {
         if pool.allocator != self.id {
-            return Err(DestroyPoolError::Foreign(pool));
+            return Err(DestroyPoolError::WrongAllocator(pool));
         }
-        let Some(slot) = self.pools.get(pool.index) else { return Err(DestroyPoolError::Foreign(pool)) };
+        let Some(slot) = self.pools.get(pool.index) else {
+            return Err(DestroyPoolError::WrongAllocator(pool));
+        };
         let mut guard = locked(&slot.state);
         let allocations = guard.as_ref().map_or(0, |state| state.statistics().allocations);
         if allocations != 0 {

@@ -4,7 +4,7 @@ use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
 
 use super::allocator::{Allocation, Allocator};
 use super::resource::{RawResource, ResourceError};
-use super::{AccessError, AllocationOptions, Foreign};
+use super::{AccessError, AllocationOptions, WrongAllocator};
 use crate::device::d3d12::{Device, Memory, MemoryOptions, ResourceInfo};
 use crate::device::{QueueIndex, TimelinePoint};
 
@@ -73,11 +73,11 @@ impl Allocator<Device> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
+    /// [`WrongAllocator`] when it is from another allocator; it comes back with the error.
     pub fn destroy_resource(
         &self,
         resource: RawResource<ID3D12Resource>,
-    ) -> Result<(), Foreign<RawResource<ID3D12Resource>>> {
+    ) -> Result<(), WrongAllocator<RawResource<ID3D12Resource>>> {
         // Buffers and textures are released alike.
         self.destroy_image(resource)
     }

@@ -198,7 +198,7 @@ pub enum AllocationError {
     /// [`Side::Upper`](crate::Side::Upper) was asked of a pool that is not linear.
     UpperSide,
     /// The pool belongs to another allocator.
-    ForeignPool,
+    WrongPool,
     /// The driver refused for another reason than memory.
     Device(DeviceError),
 }
@@ -325,7 +325,7 @@ impl fmt::Display for AllocationError {
             Self::UpperSide => {
                 write!(f, "the upper side exists only in a linear pool")
             }
-            Self::ForeignPool => write!(f, "the pool belongs to another allocator"),
+            Self::WrongPool => write!(f, "the pool belongs to another allocator"),
             Self::Device(error) => error.fmt(f),
         }
     }
@@ -344,22 +344,22 @@ impl Error for AllocationError {
 /// A token or a [`Buffer`](super::Buffer) that was given to an allocator that it is not from. It comes back
 /// unharmed.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Foreign<T = Allocation>(pub T);
+pub struct WrongAllocator<T = Allocation>(pub T);
 
-impl<T> fmt::Display for Foreign<T> {
+impl<T> fmt::Display for WrongAllocator<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the allocation belongs to another allocator")
     }
 }
 
-impl<T: fmt::Debug> Error for Foreign<T> {}
+impl<T: fmt::Debug> Error for WrongAllocator<T> {}
 
 /// Why memory was not read, written, mapped or looked at. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccessError {
     /// The allocation belongs to another allocator.
-    Foreign,
+    WrongAllocator,
     /// The allocation was freed since the id was taken.
     Stale,
     /// The CPU cannot reach this memory. Copy through memory that it can reach.
@@ -430,7 +430,7 @@ pub enum AccessError {
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => write!(f, "the allocation belongs to another allocator"),
+            Self::WrongAllocator => write!(f, "the allocation belongs to another allocator"),
             Self::Stale => write!(f, "the allocation was freed before"),
             Self::NotHostVisible { memory_type } => {
                 write!(f, "memory type {memory_type} cannot be mapped, copy through memory that can")
@@ -605,7 +605,7 @@ pub enum DestroyPoolError {
         allocations: u32,
     },
     /// The pool belongs to another allocator.
-    Foreign(Pool),
+    WrongAllocator(Pool),
 }
 
 impl fmt::Display for DestroyPoolError {
@@ -614,7 +614,7 @@ impl fmt::Display for DestroyPoolError {
             Self::InUse { allocations, .. } => {
                 write!(f, "{allocations} allocations of the pool are live: free them or reset the pool")
             }
-            Self::Foreign(_) => f.write_str("the pool belongs to another allocator"),
+            Self::WrongAllocator(_) => f.write_str("the pool belongs to another allocator"),
         }
     }
 }

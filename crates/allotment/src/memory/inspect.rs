@@ -128,10 +128,10 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AllocationError::ForeignPool`] when the pool is from another allocator.
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
         let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
-        let slot = slot.ok_or(AllocationError::ForeignPool)?;
+        let slot = slot.ok_or(AllocationError::WrongPool)?;
         Ok(slot.counters.iter().map(|counters| counters.load()).sum())
     }
 

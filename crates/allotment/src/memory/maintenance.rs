@@ -246,7 +246,7 @@ impl<D: Device> Allocator<D> {
     /// Gets a block for the first memory type of a pool. Returns its bytes.
     fn grow_by(&self, slot: &PoolSlot<D>, size: u64, wish: BudgetPolicy) -> Result<u64, AllocationError> {
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         let source = state.source_ahead(wish);
         // Threads that find no room meanwhile wait for this block.
         let first = !state.sets[0].growing;
@@ -269,7 +269,7 @@ impl<D: Device> Allocator<D> {
             // The pool is gone.
             (None, got) => {
                 refused = got.ok();
-                Err(AllocationError::ForeignPool)
+                Err(AllocationError::WrongPool)
             }
         };
         drop(guard);
@@ -326,7 +326,7 @@ impl<D: Device> Allocator<D> {
         let mut got = 0;
         loop {
             let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let heap_size = self.heaps.heap_size(state.sets[0].heap);
             state.pass_time(self.time.now());
             let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };

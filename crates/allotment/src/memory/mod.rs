@@ -78,7 +78,8 @@ pub use desc::{
 };
 pub use empty_blocks::EmptyBlockPolicy;
 pub use error::{
-    AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign, ShortName,
+    AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, ShortName,
+    WrongAllocator,
 };
 pub use growth::BlockSizes;
 pub use heaps::{DriverCallStatistics, MemoryHeapReport};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffers, Class, Images, RawBuffer, RawImage, RawResource, ResourceError};
-use super::{AllocationError, AllocationOptions, Foreign, Movability};
+use super::{AllocationError, AllocationOptions, Movability, WrongAllocator};
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
 
@@ -19,7 +19,7 @@ pub trait Kind<D: Device> {
     fn allocation(token: &Self::Token) -> &Allocation;
 
     /// Gives a token of this allocator back.
-    fn give_back(allocator: &Allocator<D>, token: Self::Token) -> Result<(), Foreign<Self::Token>>;
+    fn give_back(allocator: &Allocator<D>, token: Self::Token) -> Result<(), WrongAllocator<Self::Token>>;
 }
 
 impl<D: Device> Kind<D> for Buffers {
@@ -29,7 +29,7 @@ impl<D: Device> Kind<D> for Buffers {
         token.allocation()
     }
 
-    fn give_back(allocator: &Allocator<D>, token: RawBuffer<D>) -> Result<(), Foreign<RawBuffer<D>>> {
+    fn give_back(allocator: &Allocator<D>, token: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
         allocator.destroy_buffer(token)
     }
 }
@@ -41,7 +41,7 @@ impl<D: Device> Kind<D> for Images {
         token.allocation()
     }
 
-    fn give_back(allocator: &Allocator<D>, token: RawImage<D>) -> Result<(), Foreign<RawImage<D>>> {
+    fn give_back(allocator: &Allocator<D>, token: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
         allocator.destroy_image(token)
     }
 }
@@ -57,7 +57,7 @@ impl<D: Device> Kind<D> for Memory {
         token
     }
 
-    fn give_back(allocator: &Allocator<D>, token: Allocation) -> Result<(), Foreign<Allocation>> {
+    fn give_back(allocator: &Allocator<D>, token: Allocation) -> Result<(), WrongAllocator<Allocation>> {
         allocator.free(token)
     }
 }
@@ -93,13 +93,13 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, Foreign<K::Token>> {
+    /// [`WrongAllocator`] when it is from another allocator; it comes back with the error.
+    pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, WrongAllocator<K::Token>> {
         if allocator.owns(K::allocation(&token)) {
             allocator.pin(K::allocation(&token));
             Ok(Self { allocator: Arc::clone(allocator), token: Some(token) })
         } else {
-            Err(Foreign(token))
+            Err(WrongAllocator(token))
         }
     }
 
@@ -278,8 +278,8 @@ impl<D: Device> OwningAllocator<D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn own_buffer(&self, buffer: RawBuffer<D>) -> Result<Buffer<D>, Foreign<RawBuffer<D>>> {
+    /// [`WrongAllocator`] when it is from another allocator; it comes back with the error.
+    pub fn own_buffer(&self, buffer: RawBuffer<D>) -> Result<Buffer<D>, WrongAllocator<RawBuffer<D>>> {
         Unique::new(&self.allocator, buffer).map(|held| self.own(held))
     }
 
@@ -288,7 +288,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// As for [`own_buffer`](Self::own_buffer).
-    pub fn own_image(&self, image: RawImage<D>) -> Result<Image<D>, Foreign<RawImage<D>>> {
+    pub fn own_image(&self, image: RawImage<D>) -> Result<Image<D>, WrongAllocator<RawImage<D>>> {
         Unique::new(&self.allocator, image).map(|held| self.own(held))
     }
 
@@ -297,7 +297,10 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// As for [`own_buffer`](Self::own_buffer).
-    pub fn own_allocation(&self, allocation: Allocation) -> Result<OwnedAllocation<D>, Foreign<Allocation>> {
+    pub fn own_allocation(
+        &self,
+        allocation: Allocation,
+    ) -> Result<OwnedAllocation<D>, WrongAllocator<Allocation>> {
         Unique::new(&self.allocator, allocation).map(|held| self.own(held))
     }
 

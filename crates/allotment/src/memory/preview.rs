@@ -54,9 +54,9 @@ impl<D: Device> Allocator<D> {
         set: usize,
         request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
-        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
+        let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool)?;
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         state.settle();
         let fitted = self.fit(state, set, request)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];

@@ -9,8 +9,8 @@ use super::block_set::Role;
 use super::desc::AllocationRequest;
 use super::pool::{Fitted, Pool, Source};
 use super::{
-    AccessError, AllocationError, AllocationOptions, Dedicated, Foreign, Lifetime, Movability, NewBlocks,
-    ShortName,
+    AccessError, AllocationError, AllocationOptions, Dedicated, Lifetime, Movability, NewBlocks, ShortName,
+    WrongAllocator,
 };
 use crate::device::{
     DedicatedNeed, Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
@@ -781,8 +781,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), Foreign<RawBuffer<D>>> {
+    /// [`WrongAllocator`] when it is from another allocator; it comes back with the error.
+    pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
         self.destroy::<Buffers>(buffer)
     }
 
@@ -790,17 +790,17 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), Foreign<RawImage<D>>> {
+    /// [`WrongAllocator`] when it is from another allocator; it comes back with the error.
+    pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
         self.destroy::<Images>(image)
     }
 
     fn destroy<C: Class<D>>(
         &self,
         resource: RawResource<C::Handle>,
-    ) -> Result<(), Foreign<RawResource<C::Handle>>> {
+    ) -> Result<(), WrongAllocator<RawResource<C::Handle>>> {
         if !self.owns(&resource.allocation) {
-            return Err(Foreign(resource));
+            return Err(WrongAllocator(resource));
         }
         let RawResource { handle, allocation, .. } = resource;
         // SAFETY: from this device, as its token is from this allocator; the caller is done with it.

@@ -105,7 +105,7 @@ impl<D: Device> Allocator<D> {
 
     /// A shard's slot, with its pool made when it is entered first.
     pub(super) fn shard(&self, pool: u32) -> Result<&PoolSlot<D>, AllocationError> {
-        let slot = self.pools.get_or_make(pool).ok_or(AllocationError::ForeignPool)?;
+        let slot = self.pools.get_or_make(pool).ok_or(AllocationError::WrongPool)?;
         // Made again where the device panicked in it.
         slot.made.call_once_force(|_| {
             *locked(&slot.state) = self.new_default_pool(pool % self.pools_per_shard());
@@ -160,7 +160,7 @@ impl<D: Device> Allocator<D> {
         // As this shard sees the request.
         let (fitted, in_blocks) = {
             let guard = locked(&slot.state);
-            let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
+            let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
             let fitted = self.fit(state, 0, request)?;
             (fitted, state.takes_blocks(fitted.own_memory))
         };
@@ -201,7 +201,7 @@ impl<D: Device> Allocator<D> {
         mut guard: MutexGuard<'_, Option<PoolState<D>>>,
         request: &AllocationRequest<'_>,
     ) -> Result<Option<Allocation>, AllocationError> {
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         let fitted = self.fit(state, 0, request)?;
         let placed = state.place(slot, 0, &fitted, request)?;
         self.watch(state);
@@ -226,7 +226,7 @@ impl<D: Device> Allocator<D> {
         }
         let (fitted, in_blocks, memory_type) = {
             let guard = locked(&slot.state);
-            let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
+            let state = guard.as_ref().ok_or(AllocationError::WrongPool)?;
             let fitted = self.fit(state, 0, request)?;
             (fitted, state.takes_blocks(fitted.own_memory), state.sets[0].memory_type)
         };

@@ -127,8 +127,12 @@ impl From<AccessError> for ReadbackError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadError {
-    /// The target is not from this allocator, retires elsewhere, or has not as many bytes.
+    /// The target is not from this allocator, or has fewer bytes.
     Access(AccessError),
+    /// The deletion queue's tracker tracks another device than the allocator's.
+    WrongDevice,
+    /// The target's deletion queue has another tracker than the uploader's, and would not wait for its recordings.
+    WrongTracker,
     /// There is no room in staging memory.
     Full(RingError),
     /// There is no memory for staging.
@@ -168,6 +172,10 @@ impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => write!(f, "the target cannot be written: {error}"),
+            Self::WrongDevice => f.write_str("the tracker tracks another device than the allocator's"),
+            Self::WrongTracker => {
+                f.write_str("the target's deletion queue has another tracker than the uploader's")
+            }
             Self::Full(error) => write!(f, "no room in staging memory: {error}"),
             Self::Resource(error) => write!(f, "no staging memory: {error}"),
             Self::Device(error) => write!(f, "the queue refused: {error}"),
@@ -199,7 +207,9 @@ impl Error for UploadError {
             Self::Full(error) => Some(error),
             Self::Resource(error) => Some(error),
             Self::Device(error) => Some(error),
-            Self::NoSuchQueue { .. }
+            Self::WrongDevice
+            | Self::WrongTracker
+            | Self::NoSuchQueue { .. }
             | Self::WaitsForItself { .. }
             | Self::ReadOnly { .. }
             | Self::Size { .. }

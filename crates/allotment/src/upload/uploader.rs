@@ -136,12 +136,12 @@ impl<D: Device> Uploader<D> {
     ///
     /// # Errors
     ///
-    /// [`UploadError::NoSuchQueue`]; [`AccessError::Foreign`] where `memory` retires what it makes by a tracker that is
-    /// not over the allocator's own device.
+    /// [`UploadError::NoSuchQueue`]; [`UploadError::WrongDevice`] where the tracker of `memory`'s deletion queue tracks
+    /// another device than the allocator's.
     pub fn new(memory: &OwningAllocator<D>, desc: UploaderDesc) -> Result<Self, UploadError> {
         // Or what is submitted here would be unknown to whoever says when targets may go.
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
-            return Err(AccessError::Foreign.into());
+            return Err(UploadError::WrongDevice);
         }
         let queues = &memory.allocator().device().properties().queues;
         let first =
@@ -231,7 +231,7 @@ impl<D: Device> Uploader<D> {
         allocation: &Allocation,
     ) -> Result<Place<D>, UploadError> {
         if !tracker.ptr_eq(self.memory.deletion_queue().tracker()) {
-            return Err(AccessError::Foreign.into());
+            return Err(UploadError::WrongTracker);
         }
         Ok(self.memory.allocator().place_of_bound(allocation)?)
     }

@@ -7,7 +7,7 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, BlockSize, BlockSizes, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
-    Foreign, ResourceError, ShortName,
+    ResourceError, ShortName, WrongAllocator,
 };
 use allotment::{
     Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind,
@@ -117,16 +117,16 @@ fn an_allocation_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
     let ours = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let id = ours.id();
-    assert_eq!(other.place(&ours).unwrap_err(), AccessError::Foreign);
-    assert_eq!(other.info(id).unwrap_err(), AccessError::Foreign);
-    assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::Foreign));
-    assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::Foreign));
-    assert_eq!(other.map(&ours), Err(AccessError::Foreign));
-    assert_eq!(other.unmap(&ours), Err(AccessError::Foreign));
-    assert_eq!(other.flush(&ours, 0..1), Err(AccessError::Foreign));
-    assert_eq!(other.set_name(&ours, None), Err(AccessError::Foreign));
-    assert_eq!(other.set_user_data(&ours, 1), Err(AccessError::Foreign));
-    let Foreign(ours) = other.free(ours).unwrap_err();
+    assert_eq!(other.place(&ours).unwrap_err(), AccessError::WrongAllocator);
+    assert_eq!(other.info(id).unwrap_err(), AccessError::WrongAllocator);
+    assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::WrongAllocator));
+    assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::WrongAllocator));
+    assert_eq!(other.map(&ours), Err(AccessError::WrongAllocator));
+    assert_eq!(other.unmap(&ours), Err(AccessError::WrongAllocator));
+    assert_eq!(other.flush(&ours, 0..1), Err(AccessError::WrongAllocator));
+    assert_eq!(other.set_name(&ours, None), Err(AccessError::WrongAllocator));
+    assert_eq!(other.set_user_data(&ours, 1), Err(AccessError::WrongAllocator));
+    let WrongAllocator(ours) = other.free(ours).unwrap_err();
     rig.write(&ours, 0, &[1]).unwrap();
     rig.free(ours).unwrap();
 }
@@ -135,7 +135,7 @@ fn an_allocation_of_another_allocator_comes_back_unharmed() {
 fn a_buffer_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
     let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload)).unwrap();
-    let Foreign(buffer) = other.destroy_buffer(buffer).unwrap_err();
+    let WrongAllocator(buffer) = other.destroy_buffer(buffer).unwrap_err();
     rig.destroy_buffer(buffer).unwrap();
 }
 
@@ -145,10 +145,12 @@ fn a_pool_of_another_allocator_is_refused_and_comes_back() {
     let ours = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let theirs = other.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let desc = wanted_in(KIB, DEVICE_TYPE);
-    assert_eq!(other.allocate_wanted_in(&ours, &desc).unwrap_err(), AllocationError::ForeignPool);
-    assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::ForeignPool);
-    assert_eq!(other.pool_statistics(&ours).unwrap_err(), AllocationError::ForeignPool);
-    let Err(DestroyPoolError::Foreign(ours)) = other.destroy_pool(ours) else { panic!("it was destroyed") };
+    assert_eq!(other.allocate_wanted_in(&ours, &desc).unwrap_err(), AllocationError::WrongPool);
+    assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::WrongPool);
+    assert_eq!(other.pool_statistics(&ours).unwrap_err(), AllocationError::WrongPool);
+    let Err(DestroyPoolError::WrongAllocator(ours)) = other.destroy_pool(ours) else {
+        panic!("it was destroyed")
+    };
     rig.destroy_pool(ours).unwrap();
     other.destroy_pool(theirs).unwrap();
 }

@@ -25,7 +25,7 @@ fn a_slot_that_was_removed_is_stale_and_nothing_changes() {
     let rig = Rig::new();
     let (heap, other) = (rig.resources(4, 0, 0), rig.resources(4, 0, 0));
     let slot = heap.insert(&rig.number(0), None).unwrap();
-    assert_eq!(other.remove(slot), Err(DescriptorError::Foreign));
+    assert_eq!(other.remove(slot), Err(DescriptorError::WrongHeap));
     heap.remove(slot).unwrap();
     let before = heap.statistics();
     assert_eq!(heap.remove(slot), Err(DescriptorError::Stale));

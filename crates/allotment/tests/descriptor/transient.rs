@@ -194,10 +194,10 @@ fn a_recording_of_another_tracker_is_refused() {
     let (rig, other) = (Rig::new(), Rig::new());
     let heap = rig.resources(0, 0, 64);
     let recording = other.record();
-    assert_eq!(heap.begin(&recording).unwrap_err(), DescriptorError::Foreign);
+    assert_eq!(heap.begin(&recording).unwrap_err(), DescriptorError::WrongTracker);
     let (mine, foreign) = (rig.record(), other.resources(0, 16, 0));
     let view = heap.begin(&mine).unwrap();
-    assert_eq!(view.place(&foreign.allocate(1).unwrap()), Err(DescriptorError::Foreign));
+    assert_eq!(view.place(&foreign.allocate(1).unwrap()), Err(DescriptorError::WrongHeap));
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub enum DefragmentationError {
     /// are worth filling, and finds its place by the order. Empty them, or use another algorithm.
     LinearPool,
     /// The pool is from another allocator.
-    ForeignPool,
+    WrongPool,
     /// The pool, or the default pools, are being defragmented already. End that one first: drop it.
     AlreadyRunning,
 }
@@ -20,7 +20,7 @@ impl fmt::Display for DefragmentationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::LinearPool => "linear blocks are not defragmented, empty them instead",
-            Self::ForeignPool => "the pool belongs to another allocator",
+            Self::WrongPool => "the pool belongs to another allocator",
             Self::AlreadyRunning => "a defragmentation of these pools is running, drop it first",
         })
     }

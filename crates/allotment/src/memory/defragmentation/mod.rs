@@ -213,7 +213,7 @@ impl<D: Device> Allocator<D> {
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'a, D>, DefragmentationError> {
         if pool.allocator != self.id {
-            return Err(DefragmentationError::ForeignPool);
+            return Err(DefragmentationError::WrongPool);
         }
         let run = self.begin_run(desc, Scope::Pool(pool.index), false)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
@@ -235,9 +235,9 @@ impl<D: Device> Allocator<D> {
                 }
             }
             Scope::Pool(index) => {
-                let slot = self.pools.get(index).ok_or(DefragmentationError::ForeignPool)?;
+                let slot = self.pools.get(index).ok_or(DefragmentationError::WrongPool)?;
                 let mut guard = locked(&slot.state);
-                let state = guard.as_mut().ok_or(DefragmentationError::ForeignPool)?;
+                let state = guard.as_mut().ok_or(DefragmentationError::WrongPool)?;
                 if state.rules.algorithm == Algorithm::Linear {
                     return Err(DefragmentationError::LinearPool);
                 }

@@ -9,7 +9,7 @@ use crate::memory::access::Place;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::record::RawPlace;
-use crate::memory::{Foreign, Movability};
+use crate::memory::{Movability, WrongAllocator};
 use crate::sync::locked;
 
 /// Moves that end under the lock at once: 20 microseconds.
@@ -218,13 +218,13 @@ impl<'d, D: Device> Pass<'d, D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] where the token is not that allocation's, or there is no move at this index; it comes back with the
+    /// [`WrongAllocator`] where the token is not that allocation's, or there is no move at this index; it comes back with the
     /// error.
-    pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), Foreign> {
+    pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), WrongAllocator> {
         if self.moves.get(index).is_some_and(|one| one.id == allocation.id()) {
             self.allocator.free(allocation)
         } else {
-            Err(Foreign(allocation))
+            Err(WrongAllocator(allocation))
         }
     }
 

@@ -49,8 +49,8 @@ pub enum MoveError {
     Defragmentation(DefragmentationError),
     /// The device has no such queue.
     NoSuchQueue,
-    /// The set is not over the device that the tracker watches.
-    Foreign,
+    /// The deletion queue's tracker tracks another device than the allocator's.
+    WrongDevice,
     /// The device refused the copies.
     Device(DeviceError),
 }
@@ -60,7 +60,7 @@ impl fmt::Display for MoveError {
         match self {
             Self::Defragmentation(error) => error.fmt(f),
             Self::NoSuchQueue => write!(f, "the device has no such queue"),
-            Self::Foreign => write!(f, "the tracker is not over the allocator's device"),
+            Self::WrongDevice => write!(f, "the tracker tracks another device than the allocator's"),
             Self::Device(error) => write!(f, "the device refused to copy: {error}"),
         }
     }
@@ -71,7 +71,7 @@ impl Error for MoveError {
         match self {
             Self::Defragmentation(error) => Some(error),
             Self::Device(error) => Some(error),
-            Self::NoSuchQueue | Self::Foreign => None,
+            Self::NoSuchQueue | Self::WrongDevice => None,
         }
     }
 }

@@ -198,11 +198,11 @@ impl<D: Device> MovableSet<D> {
     ///
     /// # Errors
     ///
-    /// [`MoveError::NoSuchQueue`]; [`MoveError::Foreign`] where `memory` retires what it makes by a tracker that is not
+    /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] where `memory` retires what it makes by a tracker that is not
     /// over the allocator's own device.
     pub fn new(memory: &OwningAllocator<D>, desc: MovableSetDesc) -> Result<Self, MoveError> {
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
-            return Err(MoveError::Foreign);
+            return Err(MoveError::WrongDevice);
         }
         let queues = &memory.allocator().device().properties().queues;
         let drawing = (0..).zip(queues).find(|(_, queue)| queue.kind == QueueKind::Graphics);

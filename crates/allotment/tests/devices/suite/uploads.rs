@@ -298,7 +298,7 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
         assert_eq!(uploader.initialize(&buffer, offset, &bytes), refused);
     }
     let foreign = other.buffer(1000, MemoryUsage::GpuOnly);
-    let refused = Err(UploadError::Access(AccessError::Foreign));
+    let refused = Err(UploadError::WrongTracker);
     assert_eq!(uploader.update(&foreign, 0, &[1]), refused);
     assert_eq!(uploader.initialize(&foreign, 0, &[1]), refused);
     assert_eq!(uploader.statistics(), Default::default());
@@ -311,7 +311,7 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
     let others = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
     let elsewhere = OwningAllocator::new(stage.memory.allocator(), &DeletionQueue::new(&others));
     let foreign = Uploader::new(&elsewhere, UploaderDesc::default());
-    assert!(matches!(foreign, Err(UploadError::Access(AccessError::Foreign))), "{foreign:?}");
+    assert!(matches!(foreign, Err(UploadError::WrongDevice)), "{foreign:?}");
 }
 
 fn bytes_come_after_those_of_the_same_buffer_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
