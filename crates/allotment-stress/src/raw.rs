@@ -61,7 +61,7 @@ pub(crate) fn destroy_sampler<D: DescriptorDevice>(device: &D, sampler: D::Sampl
 pub(crate) fn carry<D: Device>(device: &D, moved: &Move<D>) -> bool {
     let properties = device.properties().memory_type(moved.to().memory_type).map(|found| found.properties);
     let is_coherent = properties.is_some_and(|found| found.contains(MemoryProperties::HOST_COHERENT));
-    let (Some(from), Some(to)) = (moved.from().address, moved.to().address) else { return false };
+    let (Some(from), Some(to)) = (moved.from().mapped_ptr, moved.to().mapped_ptr) else { return false };
     if is_coherent {
         // SAFETY: both places are mapped and reserved as long as the pass is open; what is written to the old one by its
         // token meanwhile is refused, and nobody else knows of the new one.

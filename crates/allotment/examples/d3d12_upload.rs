@@ -113,7 +113,7 @@ mod example {
         };
         let options = memory_usage.with_name(name);
         let made = allocator.create_resource(info, &options)?;
-        let place = allocator.place(made.allocation())?;
+        let place = allocator.location(made.allocation())?;
         println!("{name}, for {memory_usage}: type {} at byte {}", place.memory_type, place.offset);
         for choice in allocator.explain(&requirements, &options) {
             println!("    {choice}");

@@ -29,7 +29,7 @@ fn buffer(
     let requirements = allocator.device().buffer_requirements(&info)?;
     let options = memory_usage.with_name(name);
     let made = allocator.create_buffer(&info, &options)?;
-    let place = allocator.place(made.allocation())?;
+    let place = allocator.location(made.allocation())?;
     println!("{name}, for {memory_usage}: type {} at byte {}", place.memory_type, place.offset);
     for choice in allocator.explain(&requirements, &options) {
         println!("    {choice}");
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes: Vec<u8> = (0..SIZE).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let mut transfer = Transfer::new(&allocator, QUEUE, 4 << 20)?;
     for (buffer, name) in [(&mesh, "mesh"), (&constants, "constants")] {
-        let direct = allocator.place(buffer.allocation())?.address.is_some();
+        let direct = allocator.location(buffer.allocation())?.mapped_ptr.is_some();
         transfer.upload_to(buffer, 0, &bytes)?;
         println!("{name}: {SIZE} bytes up, {}", if direct { "directly" } else { "through staging" });
     }

@@ -10,7 +10,7 @@
 //! let options = MemoryUsage::Upload.with_name("particles");
 //! let particles = allocator.allocate(&Requirements::new(64 << 10), &options)?;
 //! allocator.write(&particles, 0, &[1, 2, 3])?;
-//! let place = allocator.place(&particles)?;
+//! let place = allocator.location(&particles)?;
 //! println!("memory {:?} at {}, type {}", place.memory, place.offset, place.memory_type);
 //! allocator.free(particles)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

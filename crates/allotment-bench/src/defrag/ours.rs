@@ -75,7 +75,7 @@ impl Ours {
     fn contents(&self) -> Result<Contents, Failure> {
         let mut places = Vec::new();
         for allocation in &self.live {
-            let place = self.allocator.place(allocation).map_err(refused)?;
+            let place = self.allocator.location(allocation).map_err(refused)?;
             places.push((place.memory.to_raw(), place.size));
         }
         Ok(Contents::of(self.allocator.blocks().len() as u32, places))

@@ -8,7 +8,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Submission,
     TimelinePoint,
 };
-use allotment::memory::{Move, Pass, Place};
+use allotment::memory::{MemoryLocation, Move, Pass};
 
 use crate::failure::Failure;
 use crate::replay::copy_queue;
@@ -68,7 +68,11 @@ impl<'a> Carrier<'a> {
         found.is_some_and(|found| !found.properties.intersects(one_way))
     }
 
-    fn pair(&self, from: &Place<SimulatedGpu>, to: &Place<SimulatedGpu>) -> Result<Pair, DeviceError> {
+    fn pair(
+        &self,
+        from: &MemoryLocation<SimulatedGpu>,
+        to: &MemoryLocation<SimulatedGpu>,
+    ) -> Result<Pair, DeviceError> {
         let size = from.size;
         let from = self.buffer_over(from)?;
         match self.buffer_over(to) {
@@ -83,7 +87,7 @@ impl<'a> Carrier<'a> {
 
     fn buffer_over(
         &self,
-        place: &Place<SimulatedGpu>,
+        place: &MemoryLocation<SimulatedGpu>,
     ) -> Result<<SimulatedGpu as Device>::Buffer, DeviceError> {
         let desc = BufferDesc::new(place.size).with_usage(SimulatedGpu::ANYWHERE);
         // SAFETY: the place is an allocation's or reserved for one until the pass ends, which is after the buffer is
@@ -117,7 +121,7 @@ impl<'a> Carrier<'a> {
 /// Copies in memory that the CPU sees: upload and readback memory of Direct3D 12, which is coherent. False where it does
 /// not see it.
 fn copy_by_cpu(moved: &Move<SimulatedGpu>) -> bool {
-    let (Some(from), Some(to)) = (moved.from().address, moved.to().address) else { return false };
+    let (Some(from), Some(to)) = (moved.from().mapped_ptr, moved.to().mapped_ptr) else { return false };
     // SAFETY: both places are mapped and of this size, they do not overlap, as both are taken, and nobody else uses them
     // until the pass ends.
     unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };

@@ -15,7 +15,7 @@ pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
     let mut pattern = Pattern::default();
     let (mut progress, mut done) = (progress("filling", playback), 0);
     for Living { recorded, allocation, .. } in playback.with_lifetime() {
-        let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
+        let (id, size) = (recorded.id(), playback.allocator.location(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
             done += chunk.end - chunk.start;
             progress.reach(done);
@@ -32,7 +32,7 @@ pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
     let mut pattern = Pattern::default();
     let (mut progress, mut verified) = (progress("verifying", playback), 0);
     for Living { recorded, allocation, .. } in playback.with_lifetime() {
-        let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
+        let (id, size) = (recorded.id(), playback.allocator.location(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
             let (expected, back) = pattern.bytes_and_room(id, chunk.clone());
             let received = transfer.download(allocation, chunk.start, back);

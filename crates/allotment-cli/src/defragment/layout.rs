@@ -60,8 +60,8 @@ impl Layout {
         });
         let mut standing = Vec::new();
         for Living { index, allocation, .. } in playback.with_lifetime() {
-            let place = playback.allocator.place(allocation).map_err(unexpected)?;
-            let info = playback.allocator.info(allocation.id()).map_err(unexpected)?;
+            let place = playback.allocator.location(allocation).map_err(unexpected)?;
+            let info = playback.allocator.info(&allocation).map_err(unexpected)?;
             standing.push(Standing {
                 resource: index,
                 category: info.category,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use allotment::device::{Device, MemoryHandle};
-use allotment::memory::{BlockInfo, Place, Statistics};
+use allotment::memory::{BlockInfo, MemoryLocation, Statistics};
 use allotment_trace::ResourceIndex;
 
 /// What happened, in the order of the events.
@@ -70,7 +70,7 @@ impl History {
         &mut self,
         event: usize,
         resource: ResourceIndex,
-        place: &Place<D>,
+        place: &MemoryLocation<D>,
         requested: u64,
         occupied: u64,
         category: &'static str,

@@ -22,7 +22,9 @@ mod tests;
 mod timing;
 
 use allotment::device::{Device, QueueIndex};
-use allotment::memory::{DriverCallStatistics, Place, ResourceError, Statistics, Transfer, TransferError};
+use allotment::memory::{
+    DriverCallStatistics, MemoryLocation, ResourceError, Statistics, Transfer, TransferError,
+};
 use allotment::{AllocationOptions, Allocator};
 use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
@@ -256,7 +258,7 @@ impl<T: Target> Run<'_, T> {
             }
         };
         let place = self.place(&live)?;
-        let info = allocator.info(live.allocation().id()).map_err(unexpected)?;
+        let info = allocator.info(live.allocation()).map_err(unexpected)?;
         let mut slot = Slot { live, size: place.size, filled: recorded.size() };
         match &plan {
             Plan::Memory { .. } => slot.size = recorded.size(),
@@ -265,7 +267,7 @@ impl<T: Target> Run<'_, T> {
             Plan::Image(_) => {
                 self.outcome.images.made += 1;
                 // No buffer may be laid over such memory, to bring bytes there.
-                let out_of_reach = info.exclusive && place.address.is_none();
+                let out_of_reach = info.exclusive && place.mapped_ptr.is_none();
                 slot.filled = if out_of_reach { 0 } else { place.size };
             }
         }
@@ -296,8 +298,8 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    fn place(&self, live: &Live<T::Device>) -> Result<Place<T::Device>, Failure> {
-        self.allocator.place(live.allocation()).map_err(unexpected)
+    fn place(&self, live: &Live<T::Device>) -> Result<MemoryLocation<T::Device>, Failure> {
+        self.allocator.location(live.allocation()).map_err(unexpected)
     }
 
     /// The parts of a resource that carry bytes.
@@ -341,7 +343,7 @@ impl<T: Target> Run<'_, T> {
     fn verify(&mut self, resource: ResourceIndex) -> Result<(), Failure> {
         let Some(slot) = &self.slots[resource.as_usize()] else { return Ok(()) };
         let id = self.trace.resource(resource).id();
-        let mapped = self.place(&slot.live)?.address.is_some();
+        let mapped = self.place(&slot.live)?.mapped_ptr.is_some();
         let parts = self.parts(slot.filled);
         let is_verified_image = matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0;
         for part in parts {

@@ -192,7 +192,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn write_token(&mut self) {
         let Some(Marked { it, mut bytes }) = self.world.tokens.take(&mut self.input) else { return };
         let way = self.way();
-        let size = self.world.allocator.place(&it).map_or(0, |place| place.size);
+        let size = self.world.allocator.location(&it).map_or(0, |place| place.size);
         self.write_some((it.id(), size, true), &mut bytes, |this, offset, new| {
             this.see_before_writing(&it, offset, new.len() as u64);
             match way {
@@ -206,7 +206,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn read_token(&mut self) {
         let Some(Marked { it, mut bytes }) = self.world.tokens.take(&mut self.input) else { return };
         let way = self.way();
-        let size = self.world.allocator.place(&it).map_or(0, |place| place.size);
+        let size = self.world.allocator.location(&it).map_or(0, |place| place.size);
         self.read_some((it.id(), size, true), &mut bytes, |this, offset, found| match way {
             Way::Cpu => Some(this.world.allocator.read(&it, offset, found).map_err(TransferError::from)),
             _ => Some(this.transfer(way)?.download(&it, offset, found)),
@@ -609,7 +609,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             }
             8 => {
                 let Some(token) = self.world.tokens.take(&mut self.input) else { return };
-                self.done(allocator.info(token.it.id()));
+                self.done(allocator.info(&token.it));
                 self.keep_token(token);
                 return;
             }

@@ -132,7 +132,7 @@ impl<D: Stressed> Player<'_, D> {
         let writes = self.input.once_in(2);
         if self.input.once_in(8) {
             let _ = (it.handle(), it.moves(), it.size());
-            self.done(it.place());
+            self.done(it.location());
         }
         let world = self.world;
         // Without it a step's copy may come before or after what is done here.

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ));
     }
     for (buffer, count) in &buffers {
-        let place = allocator.place(buffer.allocation())?;
+        let place = allocator.location(buffer.allocation())?;
         println!(
             "{count:>9} numbers in memory {:#x}, type {}, from byte {}",
             place.memory.to_raw(),

@@ -15,81 +15,96 @@ use crate::device::{
 };
 use crate::sync::locked;
 
-/// Where an allocation is.
+/// Where the memory of an allocation is, as [`Allocator::location`] reads it without a lock.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Place<D: Device> {
+pub struct MemoryLocation<D: Device> {
     /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
     pub memory: D::Memory,
-    /// The first byte in it.
+    /// Offset of the allocation in the memory object, in bytes.
     pub offset: u64,
-    /// Bytes, as asked for.
+    /// Size in bytes, as requested.
     pub size: u64,
-    /// Which memory type it is of.
+    /// Memory type of the memory object.
     pub memory_type: MemoryTypeIndex,
-    /// Where the CPU sees the first byte; `None` where it cannot. Good until the allocation is freed, its pool is
-    /// reset, or, where it is [movable](super::Movability), it is moved.
+    /// Address of the first byte for the CPU; `None` where the CPU cannot map the memory. Valid until the allocation
+    /// is freed, its pool is reset, or, where it is [movable](super::Movability), defragmentation moves it.
     ///
     /// Memory that is not host-coherent needs [`flush`](Allocator::flush) after writing and
     /// [`invalidate`](Allocator::invalidate) before reading.
-    pub address: Option<NonNull<u8>>,
+    pub mapped_ptr: Option<NonNull<u8>>,
 }
 
-// Not derived, since a place is copied whether or not its device can be.
-impl<D: Device> Clone for Place<D> {
+// Not derived, since a location is copied whether or not its device can be.
+impl<D: Device> Clone for MemoryLocation<D> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<D: Device> Copy for Place<D> {}
+impl<D: Device> Copy for MemoryLocation<D> {}
 
-impl<D: Device> Place<D> {
+impl<D: Device> MemoryLocation<D> {
     fn of(place: &RawPlace) -> Self {
         let RawPlace { memory, offset, size, address, memory_type, .. } = *place;
-        Self { memory: D::Memory::from_raw(memory), offset, size, memory_type, address }
+        Self { memory: D::Memory::from_raw(memory), offset, size, memory_type, mapped_ptr: address }
     }
 }
 
 impl RawPlace {
-    /// Refuses a place that is not that of the resource that was bound to the allocation.
+    /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
     pub(super) fn check_bound(&self) -> Result<(), AccessError> {
         if self.moved { Err(AccessError::Moved) } else { Ok(()) }
     }
 }
 
-/// What is known of an allocation beside its place.
-#[derive(Clone, Debug)]
+/// Everything that the allocator knows of an allocation.
+#[derive(Debug)]
 #[non_exhaustive]
-pub struct AllocationInfo {
-    /// Bytes, as asked for.
+pub struct AllocationInfo<D: Device> {
+    /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
+    pub memory: D::Memory,
+    /// Offset of the allocation in the memory object, in bytes.
+    pub offset: u64,
+    /// Size in bytes, as requested.
     pub size: u64,
-    /// Bytes from its first one on that nothing else gets while it lives, rounding included: up to the granularity, the
-    /// non-coherent atom, a buddy's power of two; of a memory object of its own, all. What alignment leaves unused
-    /// before it is not among them ([`Statistics::padding`](super::Statistics::padding)).
+    /// Address of the first byte for the CPU, as [`MemoryLocation::mapped_ptr`].
+    pub mapped_ptr: Option<NonNull<u8>>,
+    /// Memory type of the memory object.
+    pub memory_type: MemoryTypeIndex,
+    /// Bytes from the first one on that the allocation occupies, rounding included: up to the granularity, the
+    /// non-coherent atom, a buddy's power of two; of dedicated memory, all of it. What alignment leaves unused before
+    /// the allocation is not included ([`Statistics::padding`](super::Statistics::padding)).
     pub occupied: u64,
-    /// What stands there.
+    /// Kind of resource that the allocation was made for.
     pub kind: ResourceKind,
-    /// Its name, if it has one.
+    /// Debug name.
     pub name: Option<Name>,
-    /// The caller's own number.
+    /// User data.
     pub user_data: u64,
-    /// Its category; empty for none.
+    /// Category; empty for none.
     pub category: &'static str,
-    /// True when no other allocation is in its memory object.
+    /// True when no other allocation is in the memory object.
     pub dedicated: bool,
-    /// True when its memory was made together with its resource, and takes no other.
+    /// True when the memory was allocated together with its resource, and takes no other.
     pub exclusive: bool,
-    /// Which of the allocator's memory objects of its pool and type it is in, for drawing.
+    /// Index of the memory object among those of its pool and memory type, for drawing.
     pub block: u32,
-    /// Bytes of that memory object.
+    /// Size of the memory object in bytes.
     pub block_size: u64,
-    /// How often it is [mapped](Allocator::map) now.
+    /// How many calls of [`map`](Allocator::map) have no [`unmap`](Allocator::unmap) yet.
     pub maps: u32,
-    /// Whether it may get another place.
+    /// Whether defragmentation may move the allocation.
     pub movability: Movability,
-    /// True while it is being given one.
+    /// True while a defragmentation pass moves it.
     pub moving: bool,
+}
+
+// Not derived, since it is cloned whether or not the device can be.
+impl<D: Device> Clone for AllocationInfo<D> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), ..*self }
+    }
 }
 
 impl<D: Device> Allocator<D> {
@@ -139,14 +154,14 @@ impl<D: Device> Allocator<D> {
 
     /// The place of a resource that is about to be copied to or from by its own handle. Refused where a pass moved the
     /// allocation away from the resource, and while a [`MovableSet`](super::MovableSet) moves both.
-    pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
+    pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
         if place.moving && !place.arriving {
             // What is copied to the old place now would be lost.
             return Err(AccessError::Moving);
         }
         place.check_bound()?;
-        Ok(Place::of(&place))
+        Ok(MemoryLocation::of(&place))
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
@@ -156,46 +171,78 @@ impl<D: Device> Allocator<D> {
         if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
     }
 
-    /// Where an allocation is. Takes no lock.
+    /// Returns where an allocation is. Takes no lock, so it is the call for binding and for per-frame code;
+    /// [`info`](Self::info) returns the same and more.
     ///
     /// # Errors
     ///
-    /// [`AccessError::WrongAllocator`] when it is from another allocator; [`AccessError::Stale`] when its pool was
-    /// reset.
-    pub fn place(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
-        self.raw_place(allocation).map(|place| Place::of(&place))
+    /// [`AccessError::WrongAllocator`] when the allocation is from another allocator; [`AccessError::Stale`] when its
+    /// pool was reset.
+    pub fn location(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
+        self.raw_place(allocation).map(|place| MemoryLocation::of(&place))
     }
 
-    /// What is known of an allocation.
+    /// Returns everything that is known of an allocation. Locks its pool; [`location`](Self::location) does not.
     ///
     /// # Errors
     ///
-    /// [`AccessError::Stale`] when it was freed, [`AccessError::WrongAllocator`] when it is from another allocator.
-    pub fn info(&self, id: AllocationId) -> Result<AllocationInfo, AccessError> {
+    /// As for [`location`](Self::location).
+    ///
+    /// ```
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let info = allocator.info(&mesh)?;
+    /// assert_eq!((info.size, info.name.unwrap().as_str()), (1000, "mesh"));
+    /// assert_eq!(info.offset, allocator.location(&mesh)?.offset);
+    /// allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn info(&self, allocation: &Allocation) -> Result<AllocationInfo<D>, AccessError> {
+        self.info_of(allocation.id())
+    }
+
+    /// Returns everything that is known of the allocation with this id, for tools that do not have the token.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Stale`] when the allocation was freed, [`AccessError::WrongAllocator`] when it is from another
+    /// allocator.
+    pub fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
         let (slot, record) = self.slot_and_record(id)?;
         let guard = locked(&slot.state);
         let state = guard.as_ref().ok_or(AccessError::Stale)?;
         let detail = state.detail(id.record).ok_or(AccessError::Stale)?;
+        // Compared under the lock, since the record may have gone to another allocation before it was taken.
         if record.generation() != id.generation {
             return Err(AccessError::Stale);
         }
         let label = state.label(id.record);
         let set = &state.sets[usize::from(detail.set)];
         let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
+        // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
+        let place = record.read();
         Ok(AllocationInfo {
+            memory: D::Memory::from_raw(place.memory),
+            offset: place.offset,
             size: detail.sizes.requested,
+            mapped_ptr: place.address,
+            memory_type: place.memory_type,
             occupied: set.taken(&detail.spot, detail.sizes),
             kind: detail.kind,
             name: label.name.clone(),
             user_data: label.user_data,
             category: label.category,
             dedicated: block.role != super::block_set::Role::Shared,
-            exclusive: record.read().exclusive,
+            exclusive: place.exclusive,
             block: detail.spot.block,
             block_size: block.memory.size(),
             maps: record.maps(),
             movability: detail.movability,
-            moving: record.read().moving,
+            moving: place.moving,
         })
     }
 
@@ -203,7 +250,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`place`](Self::place).
+    /// As for [`location`](Self::location).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // What was the name is dropped without the lock.
         self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
@@ -213,7 +260,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`place`](Self::place).
+    /// As for [`location`](Self::location).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
         self.change_label(allocation, |label| label.user_data = user_data)
     }
@@ -271,11 +318,11 @@ impl<D: Device> Allocator<D> {
     /// [`unmap`](Self::unmap).
     ///
     /// Memory that the CPU can reach is mapped once for all, so this is no driver call; who does not
-    /// count takes [`Place::address`].
+    /// count takes [`MemoryLocation::mapped_ptr`].
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`place`](Self::place).
+    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
@@ -288,7 +335,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotMapped`] when it was not mapped, and as for [`place`](Self::place).
+    /// [`AccessError::NotMapped`] when it was not mapped, and as for [`location`](Self::location).
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
@@ -362,7 +409,7 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
         offset: u64,
         requirements: &Requirements,
-    ) -> Result<Place<D>, AccessError> {
+    ) -> Result<MemoryLocation<D>, AccessError> {
         if self.raw_place(allocation)?.exclusive {
             return Err(AccessError::Exclusive);
         }
@@ -375,14 +422,14 @@ impl<D: Device> Allocator<D> {
         allocation: &Allocation,
         offset: u64,
         requirements: &Requirements,
-    ) -> Result<Place<D>, AccessError> {
-        let place = self.place(allocation)?;
+    ) -> Result<MemoryLocation<D>, AccessError> {
+        let place = self.location(allocation)?;
         check_range(offset, requirements.size, place.size)?;
         let offset_in_memory = place.offset + offset;
         check_place(place.memory_type, offset_in_memory, place.size - offset, requirements)?;
-        let address =
-            place.address.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
-        Ok(Place { offset: offset_in_memory, size: requirements.size, address, ..place })
+        let mapped_ptr =
+            place.mapped_ptr.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
+        Ok(MemoryLocation { offset: offset_in_memory, size: requirements.size, mapped_ptr, ..place })
     }
 }
 

@@ -130,10 +130,10 @@ impl Allocator<Device> {
 
     /// The memory of an allocation that has it for itself.
     fn memory_alone(&self, allocation: &Allocation) -> Result<Memory, AccessError> {
-        let info = self.info(allocation.id())?;
+        let info = self.info(allocation)?;
         if !info.dedicated {
             return Err(AccessError::NotAlone);
         }
-        Ok(self.place(allocation)?.memory)
+        Ok(self.location(allocation)?.memory)
     }
 }

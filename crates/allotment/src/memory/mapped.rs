@@ -70,10 +70,10 @@ impl<D: Device> MappedBuffer<D> {
         // Its address is kept.
         options.movability = Movability::Pinned;
         let buffer = allocator.create_buffer(info, &options)?;
-        let place = allocator.place(buffer.allocation());
+        let place = allocator.location(buffer.allocation());
         let found = place.and_then(|place| {
             let memory_type = place.memory_type;
-            let first = place.address.ok_or(AccessError::NotHostVisible { memory_type })?;
+            let first = place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type })?;
             Ok((Mapped(first), memory_type))
         });
         match found {

@@ -65,7 +65,7 @@ mod transfer;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
-pub use access::{AllocationInfo, Place};
+pub use access::{AllocationInfo, MemoryLocation};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
 pub use block_set::EmptiedBlocks;
 pub use candidates::{MemoryTypeCandidate, Suitability};

@@ -131,7 +131,7 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
     }
 
     fn bytes(&self) -> u64 {
-        self.allocator.place(K::allocation(self)).map_or(0, |place| place.size)
+        self.allocator.location(K::allocation(self)).map_or(0, |place| place.size)
     }
 }
 

@@ -251,7 +251,7 @@ mod tests {
             allocator.check_invariants();
         }
         assert_eq!(generations, [SPENT - 2, SPENT - 1], "up to the last");
-        assert_eq!(allocator.place(&stale).unwrap_err(), AccessError::Stale);
+        assert_eq!(allocator.location(&stale).unwrap_err(), AccessError::Stale);
         allocator.free(keeps).unwrap();
         allocator.free(stale).unwrap();
         allocator.check_invariants();
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(pool.index, slot);
         let got = allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap();
         assert_eq!(got.record, 40);
-        assert!(last.iter().all(|token| allocator.place(token).is_err()));
+        assert!(last.iter().all(|token| allocator.location(token).is_err()));
         allocator.check_invariants();
         allocator.free(got).unwrap();
         allocator.destroy_pool(pool).unwrap();

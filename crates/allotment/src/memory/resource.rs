@@ -292,7 +292,7 @@ impl<D: Device> Allocator<D> {
     /// let options = MemoryUsage::GpuOnly.with_name("albedo");
     /// // On the simulated device a format is its bytes a texel.
     /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &options)?;
-    /// assert!(allocator.place(albedo.allocation())?.size >= 4 << 20);
+    /// assert!(allocator.location(albedo.allocation())?.size >= 4 << 20);
     /// allocator.destroy_image(albedo)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -463,7 +463,7 @@ impl<D: Device> Allocator<D> {
         if self.device().properties().limits.buffer_image_granularity.get() == 1 {
             return Ok(());
         }
-        let info = self.info(allocation.id())?;
+        let info = self.info(allocation)?;
         let alike = info.kind == ResourceKind::Unknown || info.kind.is_optimal() == kind.is_optimal();
         if alike || info.dedicated {
             return Ok(());

@@ -267,17 +267,17 @@ impl<'a, D: Device> Transfer<'a, D> {
     }
 
     /// Where the bytes are.
-    fn place(&self, place: Place<'_, D>) -> Result<crate::memory::Place<D>, AccessError> {
+    fn place(&self, place: Place<'_, D>) -> Result<crate::memory::MemoryLocation<D>, AccessError> {
         match place.buffer {
             Some(_) => self.allocator.place_of_bound(place.allocation),
-            None => self.allocator.place(place.allocation),
+            None => self.allocator.location(place.allocation),
         }
     }
 
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.place(to)?;
         check_range(offset, bytes.len() as u64, to.size(place.size))?;
-        if place.address.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
+        if place.mapped_ptr.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
@@ -293,7 +293,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.place(from)?;
         check_range(offset, bytes.len() as u64, from.size(place.size))?;
-        if place.address.is_some() && !self.takes_the_queue(Direction::Down, from, place.memory_type) {
+        if place.mapped_ptr.is_some() && !self.takes_the_queue(Direction::Down, from, place.memory_type) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;

@@ -159,7 +159,7 @@ impl Allocator<Device> {
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         let mut requirements = *requirements;
         if requirements.dedicated == DedicatedNeed::Required
-            && self.info(allocation.id()).map_err(ResourceError::Access)?.dedicated
+            && self.info(allocation).map_err(ResourceError::Access)?.dedicated
         {
             // That the memory was allocated for this resource is the caller's promise.
             requirements.dedicated = DedicatedNeed::None;

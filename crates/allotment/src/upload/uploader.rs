@@ -9,7 +9,7 @@ use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
-use crate::memory::{AccessError, Allocation, Buffer, Image, OwningAllocator, Place};
+use crate::memory::{AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator};
 
 /// How an [`Uploader`] works.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +173,7 @@ impl<D: Device> Uploader<D> {
         self.while_alive(|this| {
             let place = this.check_buffer(to, offset, bytes)?;
             let tracker = this.memory.deletion_queue().tracker();
-            if place.address.is_none() || this.buffers.writes_to(tracker, to.allocation().id()) {
+            if place.mapped_ptr.is_none() || this.buffers.writes_to(tracker, to.allocation().id()) {
                 return this.stage(to, &place, offset, bytes);
             }
             this.memory.allocator().write(to.allocation(), offset, bytes)?;
@@ -215,7 +215,12 @@ impl<D: Device> Uploader<D> {
         done
     }
 
-    fn check_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<Place<D>, UploadError> {
+    fn check_buffer(
+        &self,
+        to: &Buffer<D>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<MemoryLocation<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
         let (size, available) = (bytes.len() as u64, to.size().min(place.size));
         match offset.checked_add(size) {
@@ -229,7 +234,7 @@ impl<D: Device> Uploader<D> {
         &self,
         tracker: &SubmissionTracker,
         allocation: &Allocation,
-    ) -> Result<Place<D>, UploadError> {
+    ) -> Result<MemoryLocation<D>, UploadError> {
         if !tracker.ptr_eq(self.memory.deletion_queue().tracker()) {
             return Err(UploadError::WrongTracker);
         }
@@ -239,7 +244,7 @@ impl<D: Device> Uploader<D> {
     fn stage(
         &mut self,
         to: &Buffer<D>,
-        place: &Place<D>,
+        place: &MemoryLocation<D>,
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), UploadError> {

@@ -35,7 +35,7 @@ fn two_buffers_that_share_memory_hold_their_bytes_by_turns() {
     let needs = |desc| rig.device.buffer_requirements(desc).unwrap();
     let either = Wanted::new(needs(&color).or(needs(&depth)), MemoryUsage::GpuOnly).with_name("either");
     let memory = rig.allocate_wanted(&either).unwrap();
-    assert_eq!(rig.place(&memory).unwrap().size, 64 * KIB);
+    assert_eq!(rig.location(&memory).unwrap().size, 64 * KIB);
     let first = rig.create_aliasing_buffer(&memory, 0, &color).unwrap();
     let second = rig.create_aliasing_buffer(&memory, 0, &depth).unwrap();
 
@@ -76,11 +76,11 @@ fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
     let mut desc = wanted(MIB, MemoryUsage::Upload);
     desc.requirements = aligned(MIB, 256);
     let memory = rig.allocate_wanted(&desc).unwrap();
-    let whole = rig.place(&memory).unwrap();
+    let whole = rig.location(&memory).unwrap();
     let part = rig.place_within(&memory, 512, &aligned(100, 256)).unwrap();
     assert_eq!((part.memory, part.offset, part.size), (whole.memory, whole.offset + 512, 100));
     let address = |place: Option<core::ptr::NonNull<u8>>| place.unwrap().addr().get();
-    assert_eq!(address(part.address), address(whole.address) + 512);
+    assert_eq!(address(part.mapped_ptr), address(whole.mapped_ptr) + 512);
     let end = rig.place_within(&memory, MIB - 1, &Requirements::new(1)).unwrap();
     assert_eq!(end.offset, whole.offset + MIB - 1);
     rig.free_all([filler, memory]);
@@ -91,7 +91,7 @@ fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_r
     let rig = Rig::new(DISCRETE);
     let filler = rig.allocate_wanted(&wanted(256, MemoryUsage::Upload)).unwrap();
     let memory = rig.allocate_wanted(&wanted(1000, MemoryUsage::Upload)).unwrap();
-    let at = rig.place(&memory).unwrap().offset;
+    let at = rig.location(&memory).unwrap().offset;
     let place = |offset, needs: Requirements| rig.place_within(&memory, offset, &needs).map(|_| ());
     let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 1000 });
     assert_eq!(place(0, Requirements::new(1000)), Ok(()));

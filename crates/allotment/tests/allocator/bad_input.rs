@@ -85,7 +85,7 @@ fn the_strictest_alignment_is_met_at_the_start_of_a_block() {
     let mut desc = wanted(1, MemoryUsage::GpuOnly);
     desc.requirements.alignment = Alignment::new(MAX).unwrap();
     let got = [rig.allocate_wanted(&desc).unwrap(), rig.allocate_wanted(&desc).unwrap()];
-    assert!(got.iter().all(|allocation| rig.place(allocation).unwrap().offset == 0));
+    assert!(got.iter().all(|allocation| rig.location(allocation).unwrap().offset == 0));
     rig.free_all(got);
 }
 
@@ -117,8 +117,8 @@ fn an_allocation_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
     let ours = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let id = ours.id();
-    assert_eq!(other.place(&ours).unwrap_err(), AccessError::WrongAllocator);
-    assert_eq!(other.info(id).unwrap_err(), AccessError::WrongAllocator);
+    assert_eq!(other.location(&ours).unwrap_err(), AccessError::WrongAllocator);
+    assert_eq!(other.info_of(id).unwrap_err(), AccessError::WrongAllocator);
     assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::WrongAllocator));
     assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::WrongAllocator));
     assert_eq!(other.map(&ours), Err(AccessError::WrongAllocator));

@@ -251,7 +251,11 @@ fn on_the_first_heap_tier_buffers_and_images_get_the_types_that_take_them() {
         desc.requirements = needs(kind);
         let allocation = rig.allocate_wanted(&desc).unwrap();
         assert_eq!(rig.type_of(&allocation).0, expected);
-        assert_eq!(rig.place(&allocation).unwrap().size, 65536, "resources are rounded to their placement");
+        assert_eq!(
+            rig.location(&allocation).unwrap().size,
+            65536,
+            "resources are rounded to their placement"
+        );
         rig.free(allocation).unwrap();
     }
     let mut desc = wanted(1, MemoryUsage::Upload);

@@ -202,7 +202,7 @@ fn a_full_heap_sends_requests_to_the_next_memory_type() {
     let got: Vec<_> = (0..3).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
     let types: Vec<u8> = got.iter().map(|allocation| rig.type_of(allocation).0).collect();
     assert_eq!(types, [3, 3, 0], "the window, then device memory that is staged to");
-    assert!(rig.place(&got[2]).unwrap().address.is_none(), "the caller sees that he has to stage");
+    assert!(rig.location(&got[2]).unwrap().mapped_ptr.is_none(), "the caller sees that he has to stage");
     rig.free_all(got);
 }
 

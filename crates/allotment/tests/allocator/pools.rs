@@ -25,7 +25,7 @@ fn upper(size: u64) -> Wanted {
 }
 
 fn offset_of(rig: &Rig, allocation: &Allocation) -> u64 {
-    rig.place(allocation).unwrap().offset
+    rig.location(allocation).unwrap().offset
 }
 
 #[test]
@@ -300,11 +300,11 @@ fn a_token_outlives_its_pool_and_stands_for_nothing_in_the_next() {
     let stale = rig.allocate_wanted_in(&first, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
     rig.reset_pool(&first).unwrap();
     rig.destroy_pool(first).unwrap();
-    assert_eq!(rig.place(&stale).unwrap_err(), AccessError::Stale);
+    assert_eq!(rig.location(&stale).unwrap_err(), AccessError::Stale);
     // The next pool takes the place of the first, and its first allocation that of the stale one.
     let second = one_block(&rig, Algorithm::Tlsf, 64 * KIB);
     let live = rig.allocate_wanted_in(&second, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
-    assert_eq!(rig.place(&stale).unwrap_err(), AccessError::Stale);
+    assert_eq!(rig.location(&stale).unwrap_err(), AccessError::Stale);
     rig.free(stale).unwrap();
     assert_eq!(rig.pool_statistics(&second).unwrap().allocations, 1);
     rig.free(live).unwrap();
@@ -340,7 +340,7 @@ fn a_pool_that_says_nothing_of_its_blocks_has_the_allocator_s() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = BlockSizes::fixed(2 * MIB));
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
     let allocation = rig.allocate_wanted_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
-    assert_eq!(rig.info(allocation.id()).unwrap().block_size, 2 * MIB);
+    assert_eq!(rig.info(&allocation).unwrap().block_size, 2 * MIB);
     rig.free(allocation).unwrap();
     rig.destroy_pool(pool).unwrap();
 }

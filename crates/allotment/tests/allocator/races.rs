@@ -261,7 +261,7 @@ fn a_pass_does_not_take_a_buffer_that_is_being_bound() {
         let desc = wanted_in(1, DEVICE_TYPE).with_movability(Movability::Copied).with_name("a mesh");
         let create = || allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
         let buffer = defragmented_while_created(gate, &allocator, &device, create);
-        let info = allocator.info(buffer.allocation().id()).unwrap();
+        let info = allocator.info(buffer.allocation()).unwrap();
         assert_eq!(info.movability, Movability::Copied, "it may be moved from now on");
         allocator.destroy_buffer(buffer).unwrap();
         finish(&device, allocator);
@@ -334,7 +334,7 @@ fn move_everything(allocator: &Allocator<GatedDevice>) {
         match run.next_pass() {
             NextPass::Moves(pass) => {
                 for one in pass.moves() {
-                    let (from, to) = (one.from().address.unwrap(), one.to().address.unwrap());
+                    let (from, to) = (one.from().mapped_ptr.unwrap(), one.to().mapped_ptr.unwrap());
                     // SAFETY: both places are mapped and reserved as long as the pass is open.
                     unsafe { to.copy_from_nonoverlapping(from, one.size() as usize) };
                 }

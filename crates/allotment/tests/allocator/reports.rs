@@ -185,7 +185,7 @@ fn all_memory_objects_are_listed_with_their_pool_and_their_use() {
     let streaming = blocks.iter().find(|block| block.pool.as_str() == "streaming").unwrap();
     assert_eq!((streaming.memory_type, streaming.heap), (MemoryTypeIndex(1), MemoryHeapIndex(1)));
     let large = blocks.iter().find(|block| block.dedicated).unwrap();
-    assert_eq!(large.memory, rig.place(&got[1]).unwrap().memory);
+    assert_eq!(large.memory, rig.location(&got[1]).unwrap().memory);
     rig.free_all(got);
     rig.destroy_pool(pool).unwrap();
 }

@@ -45,11 +45,11 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     assert_eq!((usage.buffers, usage.images), (0, 0));
     // What the error says to do.
     let made = rig.create_buffer(&buffer, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
-    let info = rig.info(made.allocation().id()).unwrap();
+    let info = rig.info(made.allocation()).unwrap();
     assert!(info.dedicated && info.exclusive);
     rig.destroy_buffer(made).unwrap();
     let made = rig.create_image(&image, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
-    assert!(rig.info(made.allocation().id()).unwrap().exclusive);
+    assert!(rig.info(made.allocation()).unwrap().exclusive);
     rig.destroy_image(made).unwrap();
 }
 
@@ -68,7 +68,7 @@ fn a_resource_that_requires_dedicated_memory_is_refused_where_the_request_rules_
 fn a_resource_stands_at_a_multiple_of_the_alignment_that_the_request_asks_for() {
     for profile in [DISCRETE, COARSE] {
         let rig = Rig::new(profile);
-        let offset = |allocation: &Allocation| rig.place(allocation).unwrap().offset;
+        let offset = |allocation: &Allocation| rig.location(allocation).unwrap().offset;
         let fillers: Vec<RawBuffer<SimulatedGpu>> = (0..3)
             .map(|_| rig.create_buffer(&BufferDesc::new(100), &wanted(1, MemoryUsage::GpuOnly)).unwrap())
             .collect();
@@ -83,7 +83,7 @@ fn a_resource_stands_at_a_multiple_of_the_alignment_that_the_request_asks_for() 
             (0..3).map(|_| rig.create_image(&ImageDesc::new(3, 3, 1), &desc).unwrap()).collect();
         for image in &images {
             assert_eq!(offset(image.allocation()) % 4096, 0, "{profile}");
-            assert_eq!(rig.place(image.allocation()).unwrap().size, image.size());
+            assert_eq!(rig.location(image.allocation()).unwrap().size, image.size());
         }
         // The device's own wish stays where the request asks for less.
         let own = rig.device.buffer_requirements(&BufferDesc::new(100)).unwrap();
@@ -110,7 +110,7 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     let made = rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap();
     let drawn = rig.create_image_in_pool(&pool, &image, &wish).unwrap();
     for allocation in [made.allocation(), drawn.allocation()] {
-        let info = rig.info(allocation.id()).unwrap();
+        let info = rig.info(&allocation).unwrap();
         assert!(info.dedicated && info.exclusive);
         assert_eq!(rig.type_of(allocation), MemoryTypeIndex(3), "the pool's first");
     }
@@ -161,7 +161,7 @@ fn a_pool_is_not_reset_while_resources_are_in_it() {
         let buffer = rig.create_buffer_in_pool(&pool, &desc, &wish).unwrap();
         assert_eq!(rig.reset_pool(&pool), Err(AllocationError::ResourcesInPool { count: 1 }));
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
-        let at = rig.place(buffer.allocation()).unwrap().offset;
+        let at = rig.location(buffer.allocation()).unwrap().offset;
         rig.destroy_buffer(buffer).unwrap();
         // In the place that the buffer left, memory alone.
         let _again = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
@@ -198,7 +198,7 @@ fn a_resource_in_a_pool_whose_creation_fails_leaves_nothing_behind() {
 
 /// What the device was told last of the memory of an allocation.
 fn priority_of(rig: &Rig, allocation: &Allocation) -> Priority {
-    rig.device.priority_of(rig.place(allocation).unwrap().memory).unwrap()
+    rig.device.priority_of(rig.location(allocation).unwrap().memory).unwrap()
 }
 
 fn of_priority(size: u64, priority: Priority) -> Wanted {

@@ -71,19 +71,19 @@ impl Rig {
     }
 
     pub(crate) fn memory_of(&self, allocation: &Allocation) -> u64 {
-        self.place(allocation).unwrap().memory.to_raw()
+        self.location(allocation).unwrap().memory.to_raw()
     }
 
     pub(crate) fn type_of(&self, allocation: &Allocation) -> MemoryTypeIndex {
-        self.place(allocation).unwrap().memory_type
+        self.location(allocation).unwrap().memory_type
     }
 
     pub(crate) fn block_size_of(&self, allocation: &Allocation) -> u64 {
-        self.info(allocation.id()).unwrap().block_size
+        self.info(allocation).unwrap().block_size
     }
 
     pub(crate) fn is_dedicated(&self, allocation: &Allocation) -> bool {
-        self.info(allocation.id()).unwrap().dedicated
+        self.info(allocation).unwrap().dedicated
     }
 
     pub(crate) fn free_all(&self, allocations: impl IntoIterator<Item = Allocation>) {

@@ -9,7 +9,7 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,
-    EmptyBlockPolicy, Lifetime, NewBlocks, Place, Statistics,
+    EmptyBlockPolicy, Lifetime, MemoryLocation, NewBlocks, Statistics,
 };
 use allotment::{
     Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements,
@@ -141,7 +141,7 @@ const WINDOW: usize = 128;
 /// What the model knows of a live allocation.
 struct Live {
     token: Allocation,
-    place: Place<SimulatedGpu>,
+    place: MemoryLocation<SimulatedGpu>,
     desc: Wanted,
     /// Index of its custom pool.
     pool: Option<usize>,
@@ -366,13 +366,13 @@ impl Pair {
     }
 
     fn take_note(&mut self, token: Allocation, pool: Option<usize>, desc: &Wanted) {
-        let place = self.rig.place(&token).unwrap();
+        let place = self.rig.location(&token).unwrap();
         let needs = &desc.requirements;
         assert_eq!(place.size, needs.size);
         assert!(needs.alignment.is_aligned(place.offset), "{desc:?} at {}", place.offset);
         assert!(needs.memory_types.contains(place.memory_type), "{desc:?} in {}", place.memory_type);
         let properties = self.properties_of(place.memory_type);
-        assert_eq!(place.address.is_some(), properties.contains(MemoryProperties::HOST_VISIBLE));
+        assert_eq!(place.mapped_ptr.is_some(), properties.contains(MemoryProperties::HOST_VISIBLE));
         if let Some(at) = pool {
             let rules = &self.pool(at).desc;
             assert!(rules.memory_types.contains(&place.memory_type));
@@ -386,7 +386,7 @@ impl Pair {
         }
         let mut live =
             Live { token, place, desc: desc.clone(), pool, maps: 0, head: Vec::new(), tail: Vec::new() };
-        if place.address.is_some() {
+        if place.mapped_ptr.is_some() {
             let size = place.size as usize;
             live.head = vec![0; size.min(WINDOW)];
             live.tail = vec![0; size.saturating_sub(WINDOW).min(WINDOW)];
@@ -447,8 +447,8 @@ impl Pair {
     fn touch_stale(&mut self) {
         let before = self.picture();
         let Some(token) = self.stale.pop() else { return };
-        assert_eq!(self.rig.place(&token).unwrap_err(), AccessError::Stale);
-        assert_eq!(self.rig.info(token.id()).unwrap_err(), AccessError::Stale);
+        assert_eq!(self.rig.location(&token).unwrap_err(), AccessError::Stale);
+        assert_eq!(self.rig.info(&token).unwrap_err(), AccessError::Stale);
         assert_eq!(self.rig.write(&token, 0, &[1]), Err(AccessError::Stale));
         assert_eq!(self.rig.map(&token), Err(AccessError::Stale));
         assert_eq!(self.rig.set_name(&token, Some("stale".into())), Err(AccessError::Stale));
@@ -463,7 +463,7 @@ impl Pair {
 
     fn write(&mut self, which: usize, at: u64, seed: u8) {
         let Some((live, rig)) = self.pick(which) else { return };
-        if live.place.address.is_none() {
+        if live.place.mapped_ptr.is_none() {
             let refused = rig.write(&live.token, 0, &[seed]);
             assert_eq!(refused, Err(AccessError::NotHostVisible { memory_type: live.place.memory_type }));
             return;
@@ -481,7 +481,7 @@ impl Pair {
     fn map(&mut self, which: usize) {
         let Some((live, rig)) = self.pick(which) else { return };
         let memory_type = live.place.memory_type;
-        let expected = live.place.address.ok_or(AccessError::NotHostVisible { memory_type });
+        let expected = live.place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type });
         assert_eq!(rig.map(&live.token), expected);
         live.maps += u32::from(expected.is_ok());
     }
@@ -679,9 +679,9 @@ impl Pair {
 
     fn check_one(&self, live: &Live) {
         let Live { token, place, desc, .. } = live;
-        let now = self.rig.place(token).unwrap();
+        let now = self.rig.location(token).unwrap();
         assert_eq!((now.memory, now.offset, now.size), (place.memory, place.offset, place.size));
-        let info = self.rig.info(token.id()).unwrap();
+        let info = self.rig.info(&token).unwrap();
         assert_eq!((info.size, info.kind, info.maps), (place.size, desc.requirements.kind, live.maps));
         assert_eq!((&info.name, info.user_data), (&desc.name, desc.user_data));
         assert!(place.size <= info.occupied && place.offset + info.occupied <= info.block_size);

@@ -53,8 +53,8 @@ fn with_a_fine_granularity_they_share_blocks_and_images_take_whole_pages() {
     assert_eq!(rig.objects(), 1);
     let page = rig.device.properties().limits.buffer_image_granularity;
     for image in got.iter().skip(1).step_by(2) {
-        let info = rig.info(image.id()).unwrap();
-        assert!(page.is_aligned(rig.place(image).unwrap().offset) && page.is_aligned(info.occupied));
+        let info = rig.info(&image).unwrap();
+        assert!(page.is_aligned(rig.location(image).unwrap().offset) && page.is_aligned(info.occupied));
     }
     rig.free_all(got);
 }
@@ -74,7 +74,7 @@ fn a_resource_of_unknown_kind_shares_a_page_with_nobody() {
         let got = mixed(&rig, &kinds);
         let page = rig.device.properties().limits.buffer_image_granularity;
         let pages = |allocation: &Allocation| {
-            let place = rig.place(allocation).unwrap();
+            let place = rig.location(allocation).unwrap();
             (
                 rig.memory_of(allocation),
                 page.align_down(place.offset),
@@ -97,7 +97,7 @@ fn allocations_in_memory_that_is_not_coherent_take_whole_atoms() {
     let rig = Rig::new(crate::rig::MOBILE);
     let desc = wanted(1, MemoryUsage::Readback);
     let got: Vec<_> = (0..10).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
-    assert!(got.iter().all(|allocation| rig.place(allocation).unwrap().offset % 64 == 0));
+    assert!(got.iter().all(|allocation| rig.location(allocation).unwrap().offset % 64 == 0));
     assert_eq!((rig.statistics().allocation_bytes, rig.statistics().rounding), (10, 630));
     rig.free_all(got);
 }
@@ -192,7 +192,7 @@ fn places_keep_any_alignment() {
                 let mut desc = wanted(size, MemoryUsage::GpuOnly);
                 desc.requirements = aligned(size, 1 << shift);
                 got.push(rig.allocate_wanted(&desc).unwrap());
-                assert_eq!(rig.place(got.last().unwrap()).unwrap().offset % (1 << shift), 0);
+                assert_eq!(rig.location(got.last().unwrap()).unwrap().offset % (1 << shift), 0);
             }
         }
         rig.free_all(got);
@@ -204,13 +204,13 @@ fn the_strategy_is_passed_on_to_the_block() {
     let rig = Rig::new(DISCRETE);
     let mut desc = wanted_in(KIB, DEVICE_TYPE);
     let got: Vec<_> = (0..6).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
-    let offsets: Vec<_> = got.iter().map(|allocation| rig.place(allocation).unwrap().offset).collect();
+    let offsets: Vec<_> = got.iter().map(|allocation| rig.location(allocation).unwrap().offset).collect();
     let mut kept = Vec::new();
     for (i, allocation) in got.into_iter().enumerate() {
         if i % 2 == 0 { rig.free(allocation).unwrap() } else { kept.push(allocation) }
     }
     desc.strategy = Strategy::LowestOffset;
     let lowest = rig.allocate_wanted(&desc).unwrap();
-    assert_eq!(rig.place(&lowest).unwrap().offset, offsets.into_iter().min().unwrap());
+    assert_eq!(rig.location(&lowest).unwrap().offset, offsets.into_iter().min().unwrap());
     rig.free_all(kept.into_iter().chain([lowest]));
 }

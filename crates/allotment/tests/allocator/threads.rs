@@ -37,7 +37,7 @@ impl Drop for StopWhenDropped<'_> {
 
 /// Fills an allocation's ends with a byte, or checks that they still hold it.
 fn mark(allocator: &Allocator<SimulatedGpu>, allocation: &Allocation, byte: u8, check: bool) {
-    let size = allocator.place(allocation).unwrap().size;
+    let size = allocator.location(allocation).unwrap().size;
     let len = size.min(64) as usize;
     for offset in [0, size - len as u64] {
         if check {
@@ -157,13 +157,13 @@ fn a_place_reads_the_same_whatever_others_do() {
     let rig = Rig::new(DISCRETE);
     let done = AtomicBool::new(false);
     let kept = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
-    let expected = rig.place(&kept).unwrap();
+    let expected = rig.location(&kept).unwrap();
     let (memory, offset) = (expected.memory, expected.offset);
     scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    let place = rig.place(&kept).unwrap();
+                    let place = rig.location(&kept).unwrap();
                     assert_eq!((place.memory, place.offset, place.size), (memory, offset, KIB));
                 }
             });

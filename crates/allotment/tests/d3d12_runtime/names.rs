@@ -35,7 +35,7 @@ fn keeps_names(rig: &Rig) -> bool {
 }
 
 fn memory_name(rig: &Rig, resource: &RawResource<ID3D12Resource>) -> Option<String> {
-    let memory = rig.place(resource.allocation()).unwrap().memory;
+    let memory = rig.location(resource.allocation()).unwrap().memory;
     // SAFETY: the memory lives as long as the resource, and is this device's.
     let memory = unsafe { rig.device().pageable(memory) };
     name_of(&memory.cast().unwrap())

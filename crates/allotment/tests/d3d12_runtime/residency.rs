@@ -27,7 +27,7 @@ fn submit(rig: &Rig, queue: QueueIndex, waits: &[TimelinePoint]) -> TimelinePoin
 }
 
 fn identity(rig: &Rig, resource: &RawResource<ID3D12Resource>) -> usize {
-    let memory = rig.place(resource.allocation()).unwrap().memory;
+    let memory = rig.location(resource.allocation()).unwrap().memory;
     // SAFETY: the memory lives as long as the resource, and is this device's.
     id(&unsafe { rig.device().pageable(memory) })
 }
@@ -93,7 +93,7 @@ fn an_old_runtime_takes_resources_without_their_priority() {
     let mut desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     desc.priority = Priority::HIGH;
     let made = rig.create_resource(&info(buffer(MIB)), &desc).unwrap();
-    let memory = rig.place(made.allocation()).unwrap().memory;
+    let memory = rig.location(made.allocation()).unwrap().memory;
     // SAFETY: the memory lives as long as the resource, and is this device's.
     let said = unsafe { rig.device().set_priority(memory, Priority::HIGH) };
     assert_eq!(said, Err(DeviceError::Unsupported));

@@ -106,7 +106,7 @@ impl Rig {
 
     /// The memory type that an allocation got, of a resource that was made.
     pub(crate) fn type_of(&self, resource: &RawResource<ID3D12Resource>) -> MemoryTypeIndex {
-        self.place(resource.allocation()).unwrap().memory_type
+        self.location(resource.allocation()).unwrap().memory_type
     }
 
     /// How heaps of a resource's memory type are made.

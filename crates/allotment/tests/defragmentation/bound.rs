@@ -62,7 +62,7 @@ impl Stage {
     }
 
     fn place(&self, allocation: &Allocation) -> (allotment::device::simulated::SimulatedMemory, u64) {
-        let place = self.allocator().place(allocation).unwrap();
+        let place = self.allocator().location(allocation).unwrap();
         (place.memory, place.offset)
     }
 

@@ -216,7 +216,7 @@ fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
                     let places: Vec<_> = pass.moves().iter().map(|one| one.from()).collect();
                     let mut places = places.iter();
                     pass.end_with(|old| {
-                        let (place, from) = (rig.place(&old).unwrap(), places.next().unwrap());
+                        let (place, from) = (rig.location(&old).unwrap(), places.next().unwrap());
                         assert_eq!((place.memory, place.offset), (from.memory, from.offset));
                         retired.push(old);
                     });
@@ -256,7 +256,7 @@ fn both_places_of_what_is_freed_or_ignored_in_a_pass_wait_for_whoever_copies_lat
     pass.moves().iter().for_each(copy);
     let mut left = Vec::new();
     pass.end_with(|place| left.push(place));
-    let kept: Vec<_> = left.iter().map(|place| rig.place(place).unwrap()).collect();
+    let kept: Vec<_> = left.iter().map(|place| rig.location(place).unwrap()).collect();
     for place in [freed[0], freed[1], ignored[1]] {
         let is_kept = kept.iter().any(|kept| (kept.memory, kept.offset) == (place.memory, place.offset));
         assert!(is_kept, "{place:?} is nobody else's");

@@ -396,7 +396,7 @@ fn alignments_and_granularity_are_kept() {
         );
         let mut places = Vec::new();
         for ((token, desc), was) in live.iter().zip(types) {
-            let place = rig.place(token).unwrap();
+            let place = rig.location(token).unwrap();
             assert_eq!(place.memory_type, was);
             assert!(desc.requirements.alignment.is_aligned(place.offset));
             places.push((
@@ -680,7 +680,7 @@ fn memory_that_is_not_coherent_is_flushed_at_its_new_place() {
                 for held in model.live.iter().filter(|held| ids.contains(&held.token.id())) {
                     rig.flush(&held.token, 0..held.bytes.len() as u64).unwrap();
                     let atom = profile(MOBILE).limits.non_coherent_atom_size;
-                    assert!(atom.is_aligned(rig.place(&held.token).unwrap().offset));
+                    assert!(atom.is_aligned(rig.location(&held.token).unwrap().offset));
                 }
                 model.check();
             }

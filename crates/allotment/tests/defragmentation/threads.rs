@@ -117,13 +117,13 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                     7 => match rig.map(&held.token) {
                         Ok(address) => {
                             assert_eq!(
-                                rig.place(&held.token).unwrap().address,
+                                rig.location(&held.token).unwrap().mapped_ptr,
                                 Some(address),
                                 "mapped, it stays"
                             );
                             home.check(held);
                             assert_eq!(
-                                rig.place(&held.token).unwrap().address,
+                                rig.location(&held.token).unwrap().mapped_ptr,
                                 Some(address),
                                 "mapped, it stays"
                             );
@@ -133,7 +133,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                         Err(error) => panic!("{error}"),
                     },
                     _ => {
-                        let info = rig.info(held.token.id()).unwrap();
+                        let info = rig.info(&held.token).unwrap();
                         assert_eq!(info.size, held.desc.requirements.size);
                         assert!(rig.statistics().allocations > 0);
                     }
@@ -256,7 +256,7 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     let blocks = rig.statistics().blocks;
     let id = tokens[0].as_ref().unwrap().id();
     rig.free(tokens[0].take().unwrap()).unwrap();
-    assert_eq!(rig.info(id).err(), Some(AccessError::Stale));
+    assert_eq!(rig.info_of(id).err(), Some(AccessError::Stale));
     assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as somebody may copy from it");
     // Nor does anybody else get the place.
     let refused = rig.allocate_wanted(&wanted_in(16 * KIB, HOST).without_new_blocks());

@@ -86,7 +86,7 @@ impl Scene {
     }
 
     fn buffer(&self, stage: &Stage) -> SimulatedBuffer {
-        let place = self.allocator.place(&stage.memory).unwrap();
+        let place = self.allocator.location(&stage.memory).unwrap();
         // SAFETY: the memory was allocated for such a buffer; that it outlives it is what is tested.
         unsafe { self.device.create_buffer(&BufferDesc::new(stage.size), place.memory, place.offset) }
             .unwrap()
@@ -236,7 +236,7 @@ fn a_copy_that_runs_late_reads_what_was_there_when_it_was_recorded() {
         let mut random = Random::new(0);
         let (from, to) = (scene.stage(1024, MemoryUsage::Upload), scene.stage(1024, MemoryUsage::Readback));
         scene.write(&from, &filled(7, 1024));
-        let place = scene.allocator.place(&from.memory).unwrap();
+        let place = scene.allocator.location(&from.memory).unwrap();
         let mut job = Job { hops: vec![scene.hop(&from, &to)], unwanted: Vec::new(), to, word: 7 };
         if retired_before_the_submission {
             scene.memory.retire(from);
@@ -248,7 +248,7 @@ fn a_copy_that_runs_late_reads_what_was_there_when_it_was_recorded() {
         scene.reclaim();
         // Somebody else gets memory, and writes.
         let other = scene.stage(1024, MemoryUsage::Upload);
-        let elsewhere = scene.allocator.place(&other.memory).unwrap();
+        let elsewhere = scene.allocator.location(&other.memory).unwrap();
         scene.write(&other, &[9; 1024]);
         scene.device.resume_queues();
         assert_eq!(scene.tracker.wait(running.done, Duration::from_secs(60)), Ok(()));

@@ -9,7 +9,7 @@ use allotment::device::vulkan::Device;
 use allotment::device::{
     BufferCopy, BufferDesc, Device as _, MemoryProperties, Submission, TimelinePoint, TimelineValue,
 };
-use allotment::memory::{Place, RawBuffer};
+use allotment::memory::{MemoryLocation, RawBuffer};
 use allotment::{Allocation, AllocationOptions, Allocator, MemoryUsage};
 
 use super::Bench;
@@ -26,7 +26,7 @@ pub(super) struct Ours<'a> {
     allocator: &'a Allocator<Device>,
     /// Taken when dropped.
     buffer: Option<RawBuffer<Device>>,
-    place: Place<Device>,
+    place: MemoryLocation<Device>,
 }
 
 impl<'a> Ours<'a> {
@@ -34,7 +34,7 @@ impl<'a> Ours<'a> {
         let allocator = &bench.allocator;
         let desc = AllocationOptions::new(memory_usage);
         let buffer = allocator.create_buffer(&BufferDesc::new(size).into(), &desc).map_err(failed)?;
-        let place = allocator.place(buffer.allocation()).map_err(failed)?;
+        let place = allocator.location(buffer.allocation()).map_err(failed)?;
         Ok(Self { allocator, buffer: Some(buffer), place })
     }
 
@@ -54,7 +54,7 @@ impl<'a> Ours<'a> {
     pub(super) fn is_mapped_device_memory(&self) -> bool {
         let found = self.allocator.device().properties().memory_type(self.place.memory_type);
         let local = found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_LOCAL));
-        local && self.place.address.is_some()
+        local && self.place.mapped_ptr.is_some()
     }
 
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ impl<'a> Ours<'a> {
     /// Writes with one plain `memcpy` to the address that the library gives out, and flushes. The device
     /// must not use these bytes meanwhile.
     pub(super) fn write_by_address(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        let first = self.place.address.ok_or_else(|| failed("memory is not mapped"))?;
+        let first = self.place.mapped_ptr.ok_or_else(|| failed("memory is not mapped"))?;
         let end = offset + bytes.len() as u64;
         if end > self.place.size {
             return Err(failed("more bytes than the buffer has"));

@@ -158,7 +158,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///     match defragmentation.next_pass() {
 ///         NextPass::Moves(pass) => {
 ///             for moved in pass.moves() {
-///                 let (from, to) = (moved.from().address.unwrap(), moved.to().address.unwrap());
+///                 let (from, to) = (moved.from().mapped_ptr.unwrap(), moved.to().mapped_ptr.unwrap());
 ///                 // SAFETY: both places are mapped, and nobody else uses them.
 ///                 unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };
 ///             }

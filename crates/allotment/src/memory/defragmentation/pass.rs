@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use super::run::{Ended, Outcome, Run};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
-use crate::memory::access::Place;
+use crate::memory::access::MemoryLocation;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::record::RawPlace;
@@ -108,13 +108,13 @@ impl<D: Device> Move<D> {
 
     /// Where it is.
     #[must_use]
-    pub fn from(&self) -> Place<D> {
+    pub fn from(&self) -> MemoryLocation<D> {
         self.place(self.from)
     }
 
     /// Where it will be. Nobody else has this place, until the pass ends.
     #[must_use]
-    pub fn to(&self) -> Place<D> {
+    pub fn to(&self) -> MemoryLocation<D> {
         self.place(self.to)
     }
 
@@ -129,13 +129,13 @@ impl<D: Device> Move<D> {
         self.stays
     }
 
-    fn place(&self, at: At) -> Place<D> {
-        Place {
+    fn place(&self, at: At) -> MemoryLocation<D> {
+        MemoryLocation {
             memory: D::Memory::from_raw(at.memory),
             offset: at.offset,
             size: self.size,
             memory_type: self.memory_type,
-            address: at.address.map(|mapped| mapped.0),
+            mapped_ptr: at.address.map(|mapped| mapped.0),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
 use crate::memory::owners::{Kind, Unique};
 use crate::memory::resource::{Buffers, Class, Images, RawResource};
-use crate::memory::{AccessError, OwningAllocator, Place};
+use crate::memory::{AccessError, MemoryLocation, OwningAllocator};
 use crate::sync::locked;
 
 /// A buffer or an image that a [`MovableSet`](super::MovableSet) may move. A clone is another name for it; when the
@@ -131,8 +131,8 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
     /// # Errors
     ///
     /// As for [`Allocator::place`](crate::Allocator::place).
-    pub fn place(&self) -> Result<Place<D>, AccessError> {
-        self.with(|resource| resource.allocator().place(resource.allocation()))
+    pub fn location(&self) -> Result<MemoryLocation<D>, AccessError> {
+        self.with(|resource| resource.allocator().location(resource.allocation()))
     }
 
     /// How often it was moved: where that is what it was, the handle is the same.

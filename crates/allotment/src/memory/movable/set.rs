@@ -16,8 +16,8 @@ use crate::memory::owners::Memory;
 use crate::memory::resource::{Buffers, Class, Images};
 use crate::memory::statistics::Statistics;
 use crate::memory::{
-    AllocationOptions, DefragmentationDesc, DefragmentationStatistics, Movability, Move, Name,
-    OwningAllocator, Pass, PassLimits, Place,
+    AllocationOptions, DefragmentationDesc, DefragmentationStatistics, MemoryLocation, Movability, Move,
+    Name, OwningAllocator, Pass, PassLimits,
 };
 use crate::sync::locked;
 
@@ -449,7 +449,7 @@ impl<D: Device> MovableSet<D> {
             return None;
         }
         let copied = moved.contents() == Movability::Copied;
-        let reached = moved.to().address.is_some();
+        let reached = moved.to().mapped_ptr.is_some();
         let members = locked(&self.members);
         match members.get(&moved.id())? {
             Member::Buffer(cell) => {
@@ -470,7 +470,7 @@ impl<D: Device> MovableSet<D> {
     /// Gives a resource in its new place the name that it has in the old one.
     fn name(&self, moved: &Move<D>, arrival: &Arrival<D>) {
         let allocator = self.memory.allocator();
-        let name = allocator.info(moved.id()).ok().and_then(|info| info.name);
+        let name = allocator.info_of(moved.id()).ok().and_then(|info| info.name);
         let Some(name) = name.as_ref().map(Name::as_str) else { return };
         match arrival {
             // SAFETY: made just now.
@@ -607,7 +607,12 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device, C: MovableClass<D>> New<D, C> {
-    fn make(device: &D, cell: Arc<Cell<D, C>>, to: &Place<D>, [copied, reached]: [bool; 2]) -> Option<Self> {
+    fn make(
+        device: &D,
+        cell: Arc<Cell<D, C>>,
+        to: &MemoryLocation<D>,
+        [copied, reached]: [bool; 2],
+    ) -> Option<Self> {
         let now = locked(&cell.now);
         let (from, size, state) = (now.resource.handle().clone(), now.resource.size(), now.state);
         drop(now);

@@ -193,11 +193,11 @@ fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
         for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
             let wish = AllocationOptions::new(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let image = rig.create_image(&desc.into(), &wish).unwrap();
-            let place = rig.place(image.allocation()).unwrap();
+            let place = rig.location(image.allocation()).unwrap();
             assert_eq!(place.size, needs.size);
             assert!(needs.alignment.is_aligned(place.offset), "{}", place.offset);
             assert!(needs.memory_types.contains(place.memory_type), "{desc:?}");
-            let info = rig.info(image.allocation().id()).unwrap();
+            let info = rig.info(image.allocation()).unwrap();
             assert_eq!(info.kind, gpu.device().image_kind(&desc.into()));
             assert!(info.dedicated || dedicated != Dedicated::Always);
             rig.destroy_image(image).unwrap();

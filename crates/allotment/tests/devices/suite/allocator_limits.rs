@@ -94,7 +94,7 @@ fn a_fixed_pool_is_full_when_its_blocks_are<F: Fixture>(gpu: &Gpu<F>) {
         let live = [(); 2].map(|()| rig.allocate_wanted_in(&pool, &half).unwrap());
         let refused = rig.allocate_wanted_in(&pool, &half);
         assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 2, .. })), "{refused:?}");
-        assert!(live.iter().all(|a| rig.place(a).unwrap().memory_type == memory_type));
+        assert!(live.iter().all(|a| rig.location(a).unwrap().memory_type == memory_type));
         assert!(rig.free_many(live).is_empty());
         rig.destroy_pool(pool).unwrap();
     }
@@ -109,9 +109,9 @@ fn buffers_in_a_pool_hold_their_bytes_in_blocks_and_alone<F: Fixture>(gpu: &Gpu<
         for (seed, dedicated) in (0..).zip([Dedicated::Automatic, Dedicated::Always, Dedicated::Never]) {
             let desc = rig.wanted(1, MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let buffer = rig.create_buffer_in_pool(&pool, &BufferDesc::new(64 * KIB).into(), &desc).unwrap();
-            let alone = rig.info(buffer.allocation().id()).unwrap().exclusive;
+            let alone = rig.info(buffer.allocation()).unwrap().exclusive;
             assert!(alone || dedicated != Dedicated::Always);
-            assert_eq!(rig.place(buffer.allocation()).unwrap().memory_type, memory_type);
+            assert_eq!(rig.location(buffer.allocation()).unwrap().memory_type, memory_type);
             transfer.upload_to(&buffer, 0, &pattern(seed, 64 * KIB)).unwrap();
             live.push((buffer, pattern(seed, 64 * KIB)));
         }
@@ -159,7 +159,7 @@ fn a_linear_pool_is_emptied_at_once<F: Fixture>(gpu: &Gpu<F>) {
             .map(|_| rig.allocate_wanted_in(&pool, &rig.wanted(100 * KIB, MemoryUsage::GpuOnly)).unwrap())
             .collect();
         rig.reset_pool(&pool).unwrap();
-        assert!(live.iter().all(|allocation| rig.place(allocation).is_err()));
+        assert!(live.iter().all(|allocation| rig.location(allocation).is_err()));
     }
     rig.destroy_pool(pool).unwrap();
 }
@@ -172,7 +172,7 @@ fn pages_are_had_all_or_none<F: Fixture>(gpu: &Gpu<F>) {
     let mut places: Vec<_> = pages
         .iter()
         .map(|page| {
-            let place = rig.place(page).unwrap();
+            let place = rig.location(page).unwrap();
             (format!("{:?}", place.memory), place.offset)
         })
         .collect();

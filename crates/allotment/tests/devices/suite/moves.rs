@@ -320,7 +320,7 @@ fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &
     buffers.retain(|_| (index % 4 == 0, index += 1).0);
     stage.deletion_queue.reclaim();
     let places = |own: &[Buffer<F::Device>]| -> Vec<u64> {
-        own.iter().map(|it| stage.memory.allocator().place(it.allocation()).unwrap().offset).collect()
+        own.iter().map(|it| stage.memory.allocator().location(it.allocation()).unwrap().offset).collect()
     };
     let before = places(&own);
     assert_eq!((run(&stage, &set), set.statistics().bytes_moved), (0, 0), "each block has one that stays");

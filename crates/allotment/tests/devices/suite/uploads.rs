@@ -55,7 +55,7 @@ fn submit<F: Fixture>(stage: &Stage<'_, F>, uploader: &mut Uploader<F::Device>) 
 }
 
 fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &Buffer<F::Device>) -> bool {
-    let place = stage.memory.allocator().place(buffer.allocation()).unwrap();
+    let place = stage.memory.allocator().location(buffer.allocation()).unwrap();
     stage.gpu.has(place.memory_type, MemoryProperties::DEVICE_READ_ONLY)
 }
 

@@ -185,8 +185,8 @@ fn linear_and_optimal_images_of_the_application_stand_side_by_side(gpu: &Vulkan)
         }
     }
     let places = images.iter().map(|image| {
-        let place = allocator.place(image.allocation()).unwrap();
-        let kind = allocator.info(image.allocation().id()).unwrap().kind;
+        let place = allocator.location(image.allocation()).unwrap();
+        let kind = allocator.info(image.allocation()).unwrap().kind;
         (place.memory, place.offset, place.offset + place.size, kind)
     });
     let places: Vec<_> = places.collect();
@@ -215,7 +215,7 @@ fn an_image_of_the_application_gets_memory_of_its_own(gpu: &Vulkan) {
             let allocation = unsafe { allocator.allocate_for_image(image, kind, &desc) }.unwrap();
             // SAFETY: as above; it goes before its memory.
             unsafe { allocator.bind_image(&allocation, 0, image) }.unwrap();
-            let info = allocator.info(allocation.id()).unwrap();
+            let info = allocator.info(&allocation).unwrap();
             assert!(info.dedicated || dedicated != Dedicated::Always);
             assert_eq!(info.kind, kind);
             // SAFETY: live, and never used.
@@ -250,12 +250,12 @@ fn memory_for_a_resource_of_the_application_keeps_to_the_request_as_well(gpu: &V
         for _ in 0..2 {
             // SAFETY: as above; what was allocated before is free again and was not bound.
             let allocation = unsafe { allocator.allocate_for_buffer(buffer, &desc) }.unwrap();
-            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            assert_eq!(allocator.location(&allocation).unwrap().offset % (1 << 16), 0);
             allocator.free(allocation).unwrap();
             // SAFETY: as above.
             let allocation =
                 unsafe { allocator.allocate_for_image(image, ResourceKind::OptimalImage, &desc) }.unwrap();
-            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            assert_eq!(allocator.location(&allocation).unwrap().offset % (1 << 16), 0);
             allocator.free(allocation).unwrap();
         }
         allocator.free(filler).unwrap();

@@ -67,7 +67,7 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
     let one = allocator.create_buffer_with(&info, &desc, &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
-    let memory = allocator.place(one.allocation()).unwrap().memory;
+    let memory = allocator.location(one.allocation()).unwrap().memory;
     // SAFETY: live, and made to be exported so.
     let fd = unsafe { gpu.device().export_memory_fd(memory, OPAQUE) }.unwrap();
     // SAFETY: exported by this very device, from memory of the same size and type.
@@ -98,7 +98,7 @@ fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> O
     let one = allocator.create_buffer_with(&info, &wanted(MemoryUsage::GpuOnly), &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
-    let memory = allocator.place(one.allocation()).unwrap().memory;
+    let memory = allocator.location(one.allocation()).unwrap().memory;
     // SAFETY: live, and made to be exported so.
     let fd = unsafe { gpu.device().export_memory_fd(memory, DMA_BUF) }.unwrap();
     let types = gpu.device().memory_fd_types(DMA_BUF, fd.as_fd()).unwrap();

@@ -75,7 +75,7 @@ fn pages_of_a_sparse_buffer_are_allocations(gpu: &Vulkan) -> Outcome {
     let bound: Vec<_> = (0..)
         .zip(&pages)
         .map(|(i, page)| {
-            let place = allocator.place(page).unwrap();
+            let place = allocator.location(page).unwrap();
             vk::SparseMemoryBind::default()
                 .resource_offset(i * page_size)
                 .size(page_size)
