@@ -95,7 +95,7 @@ fn a_person_is_told_the_same_in_words() {
         "  type 3   heap 0: device-local, host-visible, host-coherent",
         "  memory objects, at most            4,096",
         "  device with host writes",
-        "      1.  type 3: exactly what is wanted",
+        "      1.  type 3: suitable",
         "      –   type 0: must be host-visible and is not",
     ] {
         assert!(text.lines().any(|other| other == line), "no line \"{line}\":\n{text}");

@@ -1,4 +1,4 @@
-//! Where an allocation is, and the bytes in it.
+//! Locations and information of allocations, and access to their bytes by the CPU.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -108,7 +108,7 @@ impl<D: Device> Clone for AllocationInfo<D> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// True when this allocator made it.
+    /// True when this allocator made the allocation.
     pub(super) fn owns(&self, allocation: &Allocation) -> bool {
         allocation.allocator == self.id()
     }
@@ -120,9 +120,9 @@ impl<D: Device> Allocator<D> {
         if record.generation() == id.generation { Ok((slot, record)) } else { Err(AccessError::Stale) }
     }
 
-    /// The place of an allocation, which stays its place while the guard lives: without one, a pool might
-    /// be reset, or the allocation moved, and its memory given back under the hands of who writes there. Default
-    /// pools are never reset, and what is pinned there needs none.
+    /// Returns the location of an allocation with a guard, which keeps it valid: without the guard another thread could
+    /// reset the pool, or move the allocation, and free the memory while the caller writes to it. Default pools are
+    /// never reset, so a pinned allocation there needs no guard.
     pub(super) fn hold(
         &self,
         allocation: &Allocation,
@@ -134,7 +134,7 @@ impl<D: Device> Allocator<D> {
         Ok((self.raw_place(allocation)?, guard))
     }
 
-    /// The same, for who changes the bytes there: they would be lost while they are on their way to another place.
+    /// Holds an allocation whose bytes the caller changes. Refused while it is moved, since the change would be lost.
     pub(super) fn hold_for_writing(
         &self,
         allocation: &Allocation,
@@ -143,7 +143,7 @@ impl<D: Device> Allocator<D> {
         if held.0.moving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
-    /// The same, for who looks at the bytes there.
+    /// Holds an allocation whose bytes the caller reads. Refused until a move has brought the bytes to the new location.
     pub(super) fn hold_for_reading(
         &self,
         allocation: &Allocation,
@@ -152,12 +152,12 @@ impl<D: Device> Allocator<D> {
         if held.0.arriving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
-    /// The place of a resource that is about to be copied to or from by its own handle. Refused where a pass moved the
-    /// allocation away from the resource, and while a [`MovableSet`](super::MovableSet) moves both.
+    /// Returns the location of a resource that a queue is about to copy to or from by its handle. Refused where a pass
+    /// moved the allocation away from the resource, and while a [`MovableSet`](super::MovableSet) moves both.
     pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
         if place.moving && !place.arriving {
-            // What is copied to the old place now would be lost.
+            // Bytes that are copied to the old location now would be lost.
             return Err(AccessError::Moving);
         }
         place.check_bound()?;
@@ -167,7 +167,7 @@ impl<D: Device> Allocator<D> {
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
         let (_, record) = self.slot_and_record(allocation.id())?;
         let place = record.read();
-        // A reset in between may have given the record to somebody else.
+        // A reset in between may have given the record to another allocation.
         if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
     }
 
@@ -246,17 +246,17 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Gives an allocation another name.
+    /// Sets the debug name of an allocation.
     ///
     /// # Errors
     ///
     /// As for [`location`](Self::location).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
-        // What was the name is dropped without the lock.
+        // The old name is dropped without the lock, since that may free host memory.
         self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
     }
 
-    /// Gives an allocation another user number.
+    /// Sets the user data of an allocation.
     ///
     /// # Errors
     ///
@@ -272,7 +272,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<T, AccessError> {
         let (slot, record) = self.slot_and_record(allocation.id())?;
         let mut guard = locked(&slot.state);
-        // Asked again, since a reset before the lock may have given the record to somebody else.
+        // Compared again under the lock, since a reset before it may have given the record to another allocation.
         if record.generation() != allocation.generation {
             return Err(AccessError::Stale);
         }
@@ -280,17 +280,17 @@ impl<D: Device> Allocator<D> {
         Ok(change(label.ok_or(AccessError::Stale)?))
     }
 
-    /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the device.
+    /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the GPU.
     ///
-    /// Who writes what the device reads at that time sees wrong bytes, never undefined behaviour.
+    /// A write to bytes that the GPU reads at the same time gives wrong bytes, never undefined behaviour.
     ///
-    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU last saw
-    /// them, [`invalidate`](Self::invalidate) the range before: else the flush puts the CPU's older bytes beside it back.
+    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU last read
+    /// them, [`invalidate`](Self::invalidate) the range before: else the flush writes back the CPU's older bytes beside it.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation or that is being
-    /// moved (nothing was written), or when the driver refuses to flush.
+    /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, or the allocation is being
+    /// moved (nothing was written); or when the driver refuses to flush.
     pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
@@ -299,12 +299,12 @@ impl<D: Device> Allocator<D> {
         self.make_visible(&place, range, Visibility::Flush)
     }
 
-    /// Copies from an allocation, from byte `offset` on, what the device made of it.
+    /// Copies bytes out of an allocation from byte `offset` on, with what the GPU wrote.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation, its bytes are on
-    /// their way to another place, or the driver refuses to invalidate. `bytes` is as before.
+    /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, a move has not brought the
+    /// bytes to the new location yet, or the driver refuses to invalidate. `bytes` is unchanged then.
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_reading(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
@@ -314,11 +314,11 @@ impl<D: Device> Allocator<D> {
         Ok(())
     }
 
-    /// The address of an allocation's first byte, for who counts mappings. Pairs with
+    /// Returns the address of an allocation's first byte, and counts a mapping. Pairs with
     /// [`unmap`](Self::unmap).
     ///
-    /// Memory that the CPU can reach is mapped once for all, so this is no driver call; who does not
-    /// count takes [`MemoryLocation::mapped_ptr`].
+    /// Host-visible memory is mapped when it is allocated, so this is no driver call. Code that does not count mappings
+    /// uses [`MemoryLocation::mapped_ptr`].
     ///
     /// # Errors
     ///
@@ -331,18 +331,18 @@ impl<D: Device> Allocator<D> {
         Ok(address)
     }
 
-    /// Ends what one [`map`](Self::map) began.
+    /// Ends the mapping of one [`map`](Self::map).
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotMapped`] when it was not mapped, and as for [`location`](Self::location).
+    /// [`AccessError::NotMapped`] when the allocation is not mapped, and as for [`location`](Self::location).
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
         if record.unmap() { Ok(()) } else { Err(AccessError::NotMapped) }
     }
 
-    /// Makes what the CPU wrote to a range of an allocation visible to the device. Rounds to whole atoms;
+    /// Makes the CPU's writes to a range of an allocation visible to the GPU. Rounds to whole atoms;
     /// does nothing where memory is host-coherent.
     ///
     /// # Errors
@@ -352,7 +352,7 @@ impl<D: Device> Allocator<D> {
         self.sync(allocation, range, Visibility::Flush)
     }
 
-    /// Makes what the device wrote to a range of an allocation visible to the CPU. Rounds to whole atoms;
+    /// Makes the GPU's writes to a range of an allocation visible to the CPU. Rounds to whole atoms;
     /// does nothing where memory is host-coherent.
     ///
     /// # Errors
@@ -375,7 +375,7 @@ impl<D: Device> Allocator<D> {
         self.make_visible(&place, range, visibility)
     }
 
-    /// `range` is in the memory object, and the place is [held](Self::hold).
+    /// Flushes or invalidates `range` of the memory object. The caller [holds](Self::hold) the location.
     fn make_visible(
         &self,
         place: &RawPlace,
@@ -394,15 +394,15 @@ impl<D: Device> Allocator<D> {
         Ok(())
     }
 
-    /// The place of a second resource inside an allocation: memory is aliased, resources are bound to it.
+    /// Returns the location of an aliasing resource inside an allocation.
     ///
-    /// Any number of resources may be placed over the same bytes; which of them holds what, when, is the
-    /// caller's business. [`Requirements::or`] makes an allocation that serves several by turns.
+    /// Any number of resources may be bound to the same bytes; the caller decides which of them is valid when.
+    /// [`Requirements::or`] describes an allocation that serves several resources in turn.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] unless the resource may stand in this memory type and fits at `offset` from the
-    /// allocation's start, size and alignment; [`AccessError::DedicatedRequired`] where the requirements say that the
+    /// [`AccessError`] unless the resource allows the memory type, and fits with size and alignment at `offset` from the
+    /// allocation's start; [`AccessError::DedicatedRequired`] where the requirements say that the
     /// resource requires dedicated memory.
     pub fn place_within(
         &self,
@@ -416,7 +416,7 @@ impl<D: Device> Allocator<D> {
         self.place_inside(allocation, offset, requirements)
     }
 
-    /// As [`place_within`](Self::place_within), whatever the memory was made for.
+    /// Returns the location as [`place_within`](Self::place_within), in memory of one resource too.
     pub(super) fn place_inside(
         &self,
         allocation: &Allocation,
@@ -433,7 +433,7 @@ impl<D: Device> Allocator<D> {
     }
 }
 
-/// Whether requirements hold `offset` bytes into memory of a type, with `available` bytes from there on.
+/// Checks requirements at `offset` in memory of a type, with `available` bytes from there on.
 pub(super) fn check_place(
     memory_type: MemoryTypeIndex,
     offset: u64,
@@ -442,7 +442,7 @@ pub(super) fn check_place(
 ) -> Result<(), AccessError> {
     let Requirements { size, alignment, memory_types: allowed, dedicated, .. } = *requirements;
     if dedicated == DedicatedNeed::Required {
-        // Whatever is free there, the memory was not allocated for this resource alone.
+        // However much room there is, the memory was not allocated for this resource alone.
         return Err(AccessError::DedicatedRequired);
     }
     if !allowed.contains(memory_type) {
@@ -464,7 +464,7 @@ pub(super) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), 
     }
 }
 
-/// The address of a range of an allocation, and the range in its memory object.
+/// Returns the address of a range of an allocation, and the range in its memory object.
 fn within(place: &RawPlace, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
     let len = len as u64;
     check_range(offset, len, place.size)?;

@@ -240,7 +240,7 @@ impl<D: Device> Allocator<D> {
     /// let reasons: Vec<String> = candidates.iter().map(|c| c.to_string()).collect();
     /// assert_eq!(
     ///     reasons[0],
-    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): exactly what is wanted"
+    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): suitable"
     /// );
     /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): must be host-visible and is not");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

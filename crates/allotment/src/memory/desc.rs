@@ -8,7 +8,7 @@ use allotment_suballoc::{Alignment, Side, Strategy};
 use super::quick_lists::LARGEST_WAITING;
 use crate::device::{DedicatedNeed, MemoryProperties, MemoryTypeMask, Priority, Requirements};
 
-/// What memory is for. The allocator turns it into a memory type; [`Allocator::explain`] says why.
+/// What memory is for. The allocator chooses a memory type by it; [`Allocator::explain`] says why.
 ///
 /// [`Allocator::explain`]: super::Allocator::explain
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub enum MemoryUsage {
 }
 
 impl MemoryUsage {
-    /// All of them, in the order of their declaration.
+    /// All usages, in the order of their declaration.
     pub const ALL: [Self; 5] =
         [Self::GpuOnly, Self::Upload, Self::Readback, Self::DeviceUpload, Self::Transient];
 
@@ -55,8 +55,8 @@ impl fmt::Display for MemoryUsage {
     }
 }
 
-/// How long an allocation will live. The two do not share blocks, so that one forgotten small buffer
-/// does not keep 256 MiB of a level's memory from being given back.
+/// How long an allocation will live. Long-lived and short-lived allocations do not share blocks, so that one leaked
+/// small buffer does not keep a block of 256 MiB alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lifetime {
     /// Many frames.
@@ -66,35 +66,36 @@ pub enum Lifetime {
     Short,
 }
 
-/// Whether [defragmentation](super::Allocator::defragmentation) may give an allocation another place.
+/// Whether [defragmentation](super::Allocator::defragmentation) may move an allocation.
 ///
-/// Who says that it may asks for its place again after each pass, and writes to it in no other way while one is open.
-/// Mapped memory ([`Allocator::map`](super::Allocator::map)) stays while it is mapped.
+/// The owner of a movable allocation queries its [location](super::Allocator::location) again after each pass, and does
+/// not write to it while a pass is open. Mapped memory ([`Allocator::map`](super::Allocator::map)) is not moved while it
+/// is mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Movability {
-    /// It stays where it is: nobody knows who keeps its address.
+    /// Never moved, so addresses of it may be cached.
     #[default]
     Pinned,
-    /// It may move, and its bytes with it.
+    /// May be moved; the mover copies its bytes.
     Copied,
-    /// It may move, and its bytes need not: whoever owns it makes them anew, as with render targets and caches. That
+    /// May be moved without its bytes: the owner writes them again, as with render targets and caches. That
     /// costs no copy, so such allocations are moved before others.
     Recreated,
 }
 
-/// Whether an allocation gets a memory object of its own.
+/// Whether an allocation gets dedicated memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dedicated {
-    /// When its resource requires it, or when it is large for a block.
+    /// When the resource requires it, or when the allocation is large for a block.
     #[default]
     Automatic,
     /// Always.
     Always,
-    /// Never: in a block or not at all.
+    /// Never: the request is served from a block or refused.
     Never,
 }
 
-/// Whether an allocation may make the driver hand out more memory.
+/// Whether a request may allocate a new block from the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NewBlocks {
     /// A request may allocate a block from the driver.
@@ -104,7 +105,7 @@ pub enum NewBlocks {
     NeverAllocate,
 }
 
-/// Whether an allocation minds its heap's budget.
+/// Whether a request may take its heap over the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BudgetPolicy {
     /// Allocates although the heap goes over its budget. The operating system may then move memory out.
@@ -114,17 +115,17 @@ pub enum BudgetPolicy {
     WithinBudget,
 }
 
-/// A name for people. Cheap to clone; a static one needs no host memory at all.
+/// A debug name. Cheap to clone; a static one needs no host memory.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// Written in the program.
+    /// A string literal.
     Static(&'static str),
-    /// Made at run time, shared.
+    /// Made at run time and shared.
     Shared(Arc<str>),
 }
 
 impl Name {
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {

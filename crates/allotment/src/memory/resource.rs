@@ -1,4 +1,4 @@
-//! Buffers and images with their memory in one step: all or nothing.
+//! Creates buffers and images together with their memory: both, or neither.
 
 use core::error::Error;
 use core::fmt;
@@ -17,7 +17,7 @@ use crate::device::{
 };
 use crate::sync::locked;
 
-/// A resource and the memory that it stands in. Give both back together
+/// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together
 /// ([`Allocator::destroy_buffer`], [`Allocator::destroy_image`]).
 #[derive(Debug)]
 #[must_use = "a resource and its memory are freed by giving it back to its allocator"]
@@ -25,23 +25,23 @@ pub struct RawResource<H> {
     // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
     handle: H,
     size: u64,
-    /// Which copies safe calls may submit with it; of an image, none.
+    /// Copies that safe calls may submit with the buffer; none for an image.
     transfer_usage: TransferUsage,
     allocation: Allocation,
 }
 
 impl<H> RawResource<H> {
-    /// The API's own handle. It belongs to this pair: never destroy it alone.
+    /// Returns the API's handle. Never destroy it without its memory.
     pub fn handle(&self) -> &H {
         &self.handle
     }
 
-    /// Bytes: of a buffer, as it was described; of an image, of its memory.
+    /// Returns the size in bytes: of a buffer, as described; of an image, of its memory.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Its memory.
+    /// Returns the memory.
     pub fn allocation(&self) -> &Allocation {
         &self.allocation
     }
@@ -51,12 +51,12 @@ impl<H> RawResource<H> {
         check_usage(self.transfer_usage, copy)
     }
 
-    /// A resource whose memory is known to be its own, which is only to be destroyed.
+    /// Makes a token of a resource and its memory that is only going to be destroyed.
     pub(super) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
         Self { handle, size, transfer_usage: TransferUsage::empty(), allocation }
     }
 
-    /// Has another handle from now on. What it was comes back, with the memory that it was in.
+    /// Replaces the handle. Returns the old handle with the old memory.
     pub(super) fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
         Self::of_parts(core::mem::replace(&mut self.handle, handle), self.size, old)
     }
@@ -74,24 +74,24 @@ pub type RawBuffer<D> = RawResource<<D as Device>::Buffer>;
 /// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.
 pub type RawImage<D> = RawResource<<D as Device>::Image>;
 
-/// Why a resource was not made. Nothing is left behind.
+/// Why a resource was not created. Neither a resource nor memory is left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// The device cannot make such a resource, or refused to.
+    /// The device cannot create such a resource, or the driver refused.
     Device(DeviceError),
-    /// There is no memory for it.
+    /// Its memory could not be allocated.
     Allocation(AllocationError),
-    /// It does not fit the memory that it was to share, or the CPU cannot reach the memory that it has to.
+    /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),
 }
 
 impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Device(error) => write!(f, "the resource was refused: {error}"),
+            Self::Device(error) => write!(f, "the device refused the resource: {error}"),
             Self::Allocation(error) => write!(f, "no memory for the resource: {error}"),
-            Self::Access(error) => write!(f, "the resource cannot stand there: {error}"),
+            Self::Access(error) => write!(f, "the resource cannot be bound to the memory: {error}"),
         }
     }
 }
@@ -106,20 +106,20 @@ impl Error for ResourceError {
     }
 }
 
-/// What differs between buffers and images: which of the device's functions make them.
+/// Buffers or images: the functions of the device that differ between the two.
 pub trait Class<D: Device> {
-    /// What the API wants to know of one.
+    /// The API's description of a resource.
     type Info<'a>: Clone + fmt::Debug + Send + Sync;
-    /// The API's own handle.
+    /// The API's handle.
     type Handle: Clone + fmt::Debug + Send + Sync;
 
-    /// Its bytes.
+    /// Returns the size in bytes.
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
-    /// Which copies between buffers it may be named in.
+    /// Returns the copies between buffers that it may take part in.
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
-    /// What memory it needs.
+    /// Returns the memory requirements.
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
-    /// Makes one over memory.
+    /// Creates a resource bound to existing memory.
     ///
     /// # Safety
     ///
@@ -130,19 +130,19 @@ pub trait Class<D: Device> {
         memory: D::Memory,
         offset: u64,
     ) -> Result<Self::Handle, DeviceError>;
-    /// Makes one together with memory for it alone.
+    /// Creates a resource together with dedicated memory.
     fn create_dedicated(
         device: &D,
         info: &Self::Info<'_>,
         memory: &MemoryDesc<'_, D::MemoryOptions>,
     ) -> Result<(D::Memory, Self::Handle), DeviceError>;
-    /// Destroys one.
+    /// Destroys a resource.
     ///
     /// # Safety
     ///
     /// As for [`Device::destroy_buffer`].
     unsafe fn destroy(device: &D, handle: Self::Handle);
-    /// Tells the API's own tools what it is called.
+    /// Sets the debug name for the API's tools.
     ///
     /// # Safety
     ///
@@ -150,7 +150,7 @@ pub trait Class<D: Device> {
     unsafe fn name(device: &D, handle: &Self::Handle, name: &str);
 }
 
-/// Buffers, as a class.
+/// Marks functions for buffers.
 #[derive(Debug)]
 pub enum Buffers {}
 
@@ -199,7 +199,7 @@ impl<D: Device> Class<D> for Buffers {
     }
 }
 
-/// Images, as a class.
+/// Marks functions for images.
 #[derive(Debug)]
 pub enum Images {}
 
@@ -397,11 +397,11 @@ impl<D: Device> Allocator<D> {
     ) -> Result<Allocation, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_alone(request, Some(memory_options), false, make, |()| {})
+        self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})
             .map(|(allocation, ())| allocation)
     }
 
-    /// As [`allocate_with`](Self::allocate_with), for one resource that is bound there later.
+    /// Allocates dedicated memory as [`allocate_with`](Self::allocate_with), for one resource that is bound later.
     #[cfg(feature = "vulkan")]
     pub(super) fn allocate_exclusive(
         &self,
@@ -409,16 +409,16 @@ impl<D: Device> Allocator<D> {
         memory_options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_alone(request, Some(memory_options), true, make, |()| {})
+        self.allocate_dedicated(request, Some(memory_options), true, make, |()| {})
             .map(|(allocation, ())| allocation)
     }
 
-    /// Makes a buffer over memory that other resources may stand in as well, `offset` bytes from its
-    /// start. Destroy it with the device, and free the memory when nothing stands in it any more.
+    /// Creates a buffer bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
+    /// the buffer with the device, and free the memory after the last of them.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no buffer was made. [`AccessError::DedicatedRequired`] where the device requires that the buffer has
+    /// [`ResourceError`]; no buffer is left behind. [`AccessError::DedicatedRequired`] where the device requires that the buffer has
     /// dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
     pub fn create_aliasing_buffer(
         &self,
@@ -429,12 +429,12 @@ impl<D: Device> Allocator<D> {
         self.create_in::<Buffers>(allocation, offset, info)
     }
 
-    /// Makes an image over memory that other resources may stand in as well, `offset` bytes from its
-    /// start. Destroy it with the device, and free the memory when nothing stands in it any more.
+    /// Creates an image bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
+    /// the image with the device, and free the memory after the last of them.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no image was made. [`AccessError::DedicatedRequired`] where the device requires that the image has
+    /// [`ResourceError`]; no image is left behind. [`AccessError::DedicatedRequired`] where the device requires that the image has
     /// dedicated memory: [`create_image`](Self::create_image) allocates that.
     pub fn create_aliasing_image(
         &self,
@@ -457,21 +457,23 @@ impl<D: Device> Allocator<D> {
         self.bind::<C>(allocation, offset, info, &requirements)
     }
 
-    /// Refuses to bring an optimal image and linear resources onto one page, where the device forbids that:
-    /// an allocation keeps the distance only for the kind that it was made for.
+    /// Refuses an optimal image on a page of linear resources, and the reverse, where the device forbids that: an
+    /// allocation keeps the distance of `bufferImageGranularity` only for the kind that it was allocated for.
     pub(super) fn check_kind(&self, allocation: &Allocation, kind: ResourceKind) -> Result<(), AccessError> {
+        // With a granularity of one byte every kind may be next to every other.
         if self.device().properties().limits.buffer_image_granularity.get() == 1 {
             return Ok(());
         }
         let info = self.info(allocation)?;
         let alike = info.kind == ResourceKind::Unknown || info.kind.is_optimal() == kind.is_optimal();
+        // A dedicated allocation has no neighbours to keep a distance from.
         if alike || info.dedicated {
             return Ok(());
         }
         Err(AccessError::WrongKind { allocated: info.kind, wanted: kind })
     }
 
-    /// Makes a resource over an allocation that the caller [holds](Self::hold).
+    /// Creates a resource bound to an allocation that the caller [holds](Self::hold).
     pub(super) fn bind<C: Class<D>>(
         &self,
         allocation: &Allocation,
@@ -509,23 +511,25 @@ impl<D: Device> Allocator<D> {
         let mut movability = options.movability;
         let pinned = options.clone().with_movability(Movability::Pinned);
         let request = &AllocationRequest::new(&requirements, &pinned);
-        let (handle, allocation) = match self.loneliness(request, memory_options.is_some()) {
-            Loneliness::Shared => self.create_placed::<C>(info, request)?,
-            Loneliness::Preferred => match self.create_alone::<C>(info, request, memory_options) {
-                // The driver would have liked it better so; it works otherwise too.
-                Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, request)?,
-                made => made?,
-            },
-            Loneliness::Required => {
-                // What must be alone in its memory has no other place.
+        let (handle, allocation) = match self.decide_dedicated(request, memory_options.is_some()) {
+            DedicatedDecision::Shared => self.create_placed::<C>(info, request)?,
+            DedicatedDecision::Preferred => {
+                match self.create_with_dedicated::<C>(info, request, memory_options) {
+                    // The driver prefers dedicated memory and does not require it, so a block serves as well.
+                    Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, request)?,
+                    made => made?,
+                }
+            }
+            DedicatedDecision::Required => {
+                // A resource with dedicated memory cannot be moved into a block.
                 movability = Movability::Pinned;
-                self.create_alone::<C>(info, request, memory_options)?
+                self.create_with_dedicated::<C>(info, request, memory_options)?
             }
         };
         Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
     }
 
-    /// A resource that was made just now.
+    /// Names a new resource, and makes a token of it.
     fn resource_of<C: Class<D>>(
         &self,
         handle: C::Handle,
@@ -535,7 +539,7 @@ impl<D: Device> Allocator<D> {
     ) -> RawResource<C::Handle> {
         let device = self.device();
         if let Some(name) = &request.options.name {
-            // SAFETY: made just now.
+            // SAFETY: created just now.
             unsafe { C::name(device, &handle, name.as_str()) };
         }
         let size = C::size(device, info, &request.requirements);
@@ -561,7 +565,7 @@ impl<D: Device> Allocator<D> {
         }
         let request = &AllocationRequest::new(&requirements, &options);
         let (handle, allocation) = if dedicated {
-            self.create_alone_in_pool::<C>(pool, info, request)?
+            self.create_dedicated_in_pool::<C>(pool, info, request)?
         } else {
             self.create_placed_in_pool::<C>(pool, info, request)?
         };
@@ -578,7 +582,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let allocation = self.allocate_in_for_request(pool, request).map_err(ResourceError::Allocation)?;
         let bind = || {
-            // The pool is not reset before it knows that there is a resource.
+            // Keeps the pool from being reset before the resource is noted in it.
             let _held = self.hold(&allocation).map_err(ResourceError::Access)?;
             let handle = self.bind::<C>(&allocation, 0, info, &request.requirements)?;
             self.note_resource(&allocation);
@@ -587,14 +591,14 @@ impl<D: Device> Allocator<D> {
         match bind() {
             Ok(handle) => Ok((handle, allocation)),
             Err(error) => {
-                // Just allocated here, so it is not foreign.
+                // This allocator made the allocation, so it cannot refuse to free it.
                 let _ = self.free(allocation);
                 Err(error)
             }
         }
     }
 
-    fn create_alone_in_pool<C: Class<D>>(
+    fn create_dedicated_in_pool<C: Class<D>>(
         &self,
         pool: &Pool,
         info: &C::Info<'_>,
@@ -602,13 +606,13 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let device = self.device();
         let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
-        // SAFETY: made just now, and no queue has seen it.
+        // SAFETY: created just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
         let made = self.by_pool_types(pool, request, |set| {
-            self.make_alone((pool.index, set), request, None, true, make, unmake)
+            self.make_dedicated((pool.index, set), request, None, true, make, unmake)
         });
         let (allocation, handle) = made.map_err(ResourceError::Allocation)?;
-        // The pool may have been reset since.
+        // Another thread may have reset the pool since, and freed the memory.
         let noted = self.hold(&allocation).map(|_held| self.note_resource(&allocation));
         match noted {
             Ok(()) => Ok((handle, allocation)),
@@ -619,7 +623,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Lets the pool of an allocation that the caller [holds](Self::hold) know that there is a resource in it.
+    /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with
+    /// resources cannot be reset.
     fn note_resource(&self, allocation: &Allocation) {
         let Some(slot) = self.pools.get(allocation.pool) else { return };
         let mut guard = locked(&slot.state);
@@ -637,14 +642,14 @@ impl<D: Device> Allocator<D> {
         match self.bind::<C>(&allocation, 0, info, &request.requirements) {
             Ok(handle) => Ok((handle, allocation)),
             Err(error) => {
-                // Just allocated here, so it is not foreign.
+                // This allocator made the allocation, so it cannot refuse to free it.
                 let _ = self.free(allocation);
                 Err(error)
             }
         }
     }
 
-    fn create_alone<C: Class<D>>(
+    fn create_with_dedicated<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
         request: &AllocationRequest<'_>,
@@ -652,38 +657,38 @@ impl<D: Device> Allocator<D> {
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let device = self.device();
         let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
-        // SAFETY: made just now, and no queue has seen it.
+        // SAFETY: created just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
-        let made = self.allocate_alone(request, memory_options, true, make, unmake);
+        let made = self.allocate_dedicated(request, memory_options, true, make, unmake);
         made.map(|(allocation, handle)| (handle, allocation)).map_err(ResourceError::Allocation)
     }
 
-    /// Whether a resource gets memory that the API knows to be its alone.
-    fn loneliness(&self, request: &AllocationRequest<'_>, has_options: bool) -> Loneliness {
+    /// Decides whether a resource gets dedicated memory.
+    fn decide_dedicated(&self, request: &AllocationRequest<'_>, has_options: bool) -> DedicatedDecision {
         let need = request.requirements.dedicated;
         if request.options.dedicated == Dedicated::Always || has_options {
-            Loneliness::Required
+            DedicatedDecision::Required
         } else if request.options.dedicated == Dedicated::Never {
-            // Refused with a word, where the driver insists.
-            Loneliness::Shared
+            // Where the driver requires dedicated memory, `bind` refuses with `DedicatedRequired`.
+            DedicatedDecision::Shared
         } else if need == DedicatedNeed::Required {
-            Loneliness::Required
+            DedicatedDecision::Required
         } else if need == DedicatedNeed::Preferred
             && request.options.lifetime == Lifetime::Long
             && request.options.new_blocks == NewBlocks::Allowed
-            // Nobody gets memory of its own ahead of need.
+            // A pool that grows ahead of demand has room for it, and this thread shall call no driver.
             && !self.is_kept_up()
             && !self.heaps.objects_are_scarce(self.device())
         {
-            Loneliness::Preferred
+            DedicatedDecision::Preferred
         } else {
-            Loneliness::Shared
+            DedicatedDecision::Shared
         }
     }
 
-    /// Gets memory that nobody else shares or inherits, together with what stands in it. Tries the memory
-    /// types that suit in turn. `exclusive` says that it takes no other resource.
-    fn allocate_alone<H>(
+    /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
+    /// suit in turn. `exclusive` says that no other resource can be bound to it.
+    fn allocate_dedicated<H>(
         &self,
         request: &AllocationRequest<'_>,
         memory_options: Option<&D::MemoryOptions>,
@@ -691,17 +696,18 @@ impl<D: Device> Allocator<D> {
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
-        // Said so that the pool ties the memory to its resource.
+        // So that the pool ties the memory to its resource, instead of reusing it later.
         let options = request.options.clone().with_dedicated(Dedicated::Always);
         let request = &request.with_options(&options);
         self.by_ranking(request, |memory_type, request| {
             let pool = self.own_shard(self.default_pool_for(memory_type, request));
-            self.make_alone((pool, 0), request, memory_options, exclusive, &make, &unmake)
+            self.make_dedicated((pool, 0), request, memory_options, exclusive, &make, &unmake)
         })
     }
 
-    /// The same from one memory type of one pool; where that is refused, once more in place of empty blocks.
-    fn make_alone<H>(
+    /// Allocates dedicated memory from one memory type of one pool. Where the driver refuses, frees empty blocks and
+    /// tries once more.
+    fn make_dedicated<H>(
         &self,
         from: (u32, usize),
         request: &AllocationRequest<'_>,
@@ -722,7 +728,7 @@ impl<D: Device> Allocator<D> {
         }
         let (getting, fitted, source) = self.announce(pool, set, request)?;
         let memory_options = memory_options.or(source.options.as_ref());
-        let attempt = || self.get_alone(request, &source, memory_options, &make, &unmake);
+        let attempt = || self.allocate_with_resource(request, &source, memory_options, &make, &unmake);
         let got = self.waiting(|| {
             attempt().or_else(|refused| {
                 if self.make_room(source.memory_type, refused) { attempt() } else { Err(refused) }
@@ -739,12 +745,12 @@ impl<D: Device> Allocator<D> {
                 handle.into_iter().for_each(unmake);
                 Err(error)
             }
-            (Ok(_), None) => unreachable!("what was not made is not settled"),
+            (Ok(_), None) => unreachable!("memory that was not allocated is not taken in"),
         }
     }
 
-    /// Gets memory together with what stands in it from the driver.
-    fn get_alone<H>(
+    /// Allocates memory together with its resource from the driver.
+    fn allocate_with_resource<H>(
         &self,
         request: &AllocationRequest<'_>,
         source: &Source<D>,
@@ -760,12 +766,12 @@ impl<D: Device> Allocator<D> {
         let charge = self.heaps.charge(device, memory_type, size, source.wish)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
-        // SAFETY: made just now, with this type and size, and known to nobody else.
+        // SAFETY: created just now, with this type and size, and known to nobody else.
         match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
             Ok(memory) => {
                 charge.keep();
                 if let Some(name) = &request.options.name {
-                    // SAFETY: made just now, and nobody else can free it yet.
+                    // SAFETY: created just now, and nobody else can free it yet.
                     unsafe { device.name_memory(raw, name.as_str()) };
                 }
                 Ok((memory, handle))
@@ -781,7 +787,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`WrongAllocator`] when it is from another allocator; it comes back with the error.
+    /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
     pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
         self.destroy::<Buffers>(buffer)
     }
@@ -790,7 +796,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`WrongAllocator`] when it is from another allocator; it comes back with the error.
+    /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
     pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
         self.destroy::<Images>(image)
     }
@@ -805,14 +811,14 @@ impl<D: Device> Allocator<D> {
         let RawResource { handle, allocation, .. } = resource;
         // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
         unsafe { C::destroy(self.device(), handle) };
-        // Known not to be foreign.
+        // Checked above, so it cannot be refused.
         let _ = self.free(allocation);
         Ok(())
     }
 }
 
-/// Whether a resource is alone in its memory, as far as the API is told.
-enum Loneliness {
+/// Whether a resource gets dedicated memory.
+enum DedicatedDecision {
     Shared,
     Preferred,
     Required,

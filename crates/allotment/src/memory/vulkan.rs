@@ -1,4 +1,4 @@
-//! Memory for buffers and images of Vulkan that the application made itself.
+//! Memory for buffers and images of Vulkan that the application created itself.
 
 use ash::vk;
 
@@ -92,23 +92,21 @@ impl Allocator<Device> {
         }
     }
 
-    /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound over the same
-    /// bytes of memory that is not one resource's own; which of them holds what, when, is the caller's
-    /// business.
+    /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound to the same bytes of memory
+    /// that is not dedicated to one resource; the caller decides which of them is valid when.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] unless the buffer may stand in this memory type and fits at `offset`, or what the
-    /// driver refuses with; [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the
+    /// [`ResourceError`] unless the buffer allows the memory type and fits at `offset`, or the error of the driver; [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the
     /// allocation shares a block. The buffer is not bound then.
     ///
     /// # Safety
     ///
     /// `buffer` is live, of the allocator's device, not sparse and not bound. It is destroyed before the
     /// allocation is freed, moved by a defragmentation pass, or its pool reset: while the buffer lives, the
-    /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that was allocated
-    /// for a resource of its own takes that resource alone, at offset 0; a buffer that requires dedicated memory takes
-    /// no other than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
+    /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that is
+    /// dedicated to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is
+    /// bound to no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
     /// [exported or imported](MemoryOptions::exported_as) the buffer was created for the handle types.
     pub unsafe fn bind_buffer(
         &self,
@@ -161,7 +159,7 @@ impl Allocator<Device> {
         if requirements.dedicated == DedicatedNeed::Required
             && self.info(allocation).map_err(ResourceError::Access)?.dedicated
         {
-            // That the memory was allocated for this resource is the caller's promise.
+            // The caller promises that the memory was allocated for this resource, which a driver cannot tell either.
             requirements.dedicated = DedicatedNeed::None;
         }
         let place: Result<_, AccessError> = self.place_inside(allocation, offset, &requirements);

@@ -31,6 +31,7 @@ fn what_is_written_is_read_back_in_every_mapped_memory_type_of_every_machine() {
             for choice in rig.explain_wanted(&wanted(1, memory_usage)) {
                 let mut desc = wanted(3000, memory_usage);
                 desc.requirements.memory_types.0 = 1 << choice.memory_type.0;
+                desc.memory_types = desc.requirements.memory_types;
                 let Ok(allocation) = rig.allocate_wanted(&desc) else { continue };
                 let bytes: Vec<u8> = (0..=255).cycle().take(2001).collect();
                 rig.write(&allocation, 777, &bytes).unwrap();
@@ -203,7 +204,7 @@ fn what_an_allocation_occupies_is_all_that_nothing_else_gets() {
                 })
                 .collect();
             let mut ranges: Vec<_> =
-                live.iter().map(|one| (rig.memory_of(one), rig.info(&one).unwrap(), one)).collect();
+                live.iter().map(|one| (rig.memory_of(one), rig.info(one).unwrap(), one)).collect();
             ranges.sort_by_key(|(memory, _, one)| (*memory, rig.location(one).unwrap().offset));
             for pair in ranges.windows(2) {
                 let [(memory, info, one), (next_memory, _, next)] = pair else { unreachable!() };

@@ -136,8 +136,8 @@ fn an_optimal_image_is_not_put_among_buffers_where_the_device_keeps_them_apart()
         }
         let image = ImageDesc::new(16, 16, 4);
         let place = |kind: ResourceKind| {
-            let mut desc = wanted(1, MemoryUsage::GpuOnly).with_kind(kind);
-            desc.requirements = rig.device.image_requirements(&image).unwrap();
+            let mut desc = wanted(1, MemoryUsage::GpuOnly);
+            desc.requirements = rig.device.image_requirements(&image).unwrap().with_kind(kind);
             let memory = rig.allocate_wanted(&desc).unwrap();
             let placed = rig.create_aliasing_image(&memory, 0, &image);
             let refused = placed.map(|image| {
@@ -160,7 +160,7 @@ fn memory_types_that_are_ruled_out_stay_ruled_out_for_a_resource() {
     let rig = Rig::new(DISCRETE);
     for memory_type in [0, 3] {
         let mut desc = wanted(1, MemoryUsage::GpuOnly);
-        desc.requirements.memory_types = MemoryTypeMask(1 << memory_type);
+        desc.memory_types = MemoryTypeMask(1 << memory_type);
         let buffer = rig.create_buffer(&BufferDesc::new(KIB), &desc).unwrap();
         assert_eq!(rig.type_of(buffer.allocation()), MemoryTypeIndex(memory_type));
         rig.destroy_buffer(buffer).unwrap();

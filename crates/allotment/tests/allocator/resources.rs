@@ -73,7 +73,7 @@ fn a_resource_stands_at_a_multiple_of_the_alignment_that_the_request_asks_for() 
             .map(|_| rig.create_buffer(&BufferDesc::new(100), &wanted(1, MemoryUsage::GpuOnly)).unwrap())
             .collect();
         let mut desc = wanted(1, MemoryUsage::GpuOnly);
-        desc.requirements = aligned(1, 4096);
+        desc.min_alignment = aligned(1, 4096).alignment;
         let buffers: Vec<_> =
             (0..3).map(|_| rig.create_buffer(&BufferDesc::new(100), &desc).unwrap()).collect();
         for buffer in &buffers {
@@ -110,7 +110,7 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     let made = rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap();
     let drawn = rig.create_image_in_pool(&pool, &image, &wish).unwrap();
     for allocation in [made.allocation(), drawn.allocation()] {
-        let info = rig.info(&allocation).unwrap();
+        let info = rig.info(allocation).unwrap();
         assert!(info.dedicated && info.exclusive);
         assert_eq!(rig.type_of(allocation), MemoryTypeIndex(3), "the pool's first");
     }

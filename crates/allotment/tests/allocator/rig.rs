@@ -122,7 +122,9 @@ pub(crate) fn wanted(size: u64, memory_usage: MemoryUsage) -> Wanted {
 /// back to.
 pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> Wanted {
     let mut desc = wanted(size, MemoryUsage::GpuOnly);
+    // Of what the tests allocate, and of the resources that they create, which have requirements of their own.
     desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
+    desc.memory_types = desc.requirements.memory_types;
     desc
 }
 

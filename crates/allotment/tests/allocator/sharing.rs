@@ -53,7 +53,7 @@ fn with_a_fine_granularity_they_share_blocks_and_images_take_whole_pages() {
     assert_eq!(rig.objects(), 1);
     let page = rig.device.properties().limits.buffer_image_granularity;
     for image in got.iter().skip(1).step_by(2) {
-        let info = rig.info(&image).unwrap();
+        let info = rig.info(image).unwrap();
         assert!(page.is_aligned(rig.location(image).unwrap().offset) && page.is_aligned(info.occupied));
     }
     rig.free_all(got);

@@ -82,7 +82,7 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
     let buffer = rig.create_buffer(&BufferDesc::new(64 * KIB), &alone).unwrap();
     let image = rig.create_image(&ImageDesc::new(64, 64, 4), &alone).unwrap();
     for allocation in [buffer.allocation(), image.allocation()] {
-        assert!(rig.info(&allocation).unwrap().exclusive);
+        assert!(rig.info(allocation).unwrap().exclusive);
         let second = rig.create_aliasing_buffer(allocation, 0, &BufferDesc::new(16));
         assert_eq!(second.unwrap_err(), ResourceError::Access(AccessError::Exclusive));
     }

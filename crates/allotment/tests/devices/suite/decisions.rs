@@ -87,7 +87,7 @@ struct Decision {
 impl Decision {
     fn of<D: Device>(allocator: &Allocator<D>, allocation: &Allocation) -> Self {
         let place = allocator.location(allocation).unwrap();
-        let info = allocator.info(&allocation).unwrap();
+        let info = allocator.info(allocation).unwrap();
         Self {
             memory_type: place.memory_type,
             block: info.block,
