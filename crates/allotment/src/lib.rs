@@ -10,8 +10,8 @@
 //! let options = MemoryUsage::Upload.with_name("particles");
 //! let particles = allocator.allocate(&Requirements::new(64 << 10), &options)?;
 //! allocator.write(&particles, 0, &[1, 2, 3])?;
-//! let place = allocator.location(&particles)?;
-//! println!("memory {:?} at {}, type {}", place.memory, place.offset, place.memory_type);
+//! let location = allocator.location(&particles)?;
+//! println!("memory {:?} at {}, type {}", location.memory, location.offset, location.memory_type);
 //! allocator.free(particles)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

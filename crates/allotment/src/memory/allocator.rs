@@ -71,7 +71,7 @@ impl Default for AllocatorDesc {
 /// Stands for memory that its holder owns. 16 bytes; moved, never copied.
 ///
 /// Dropping it frees nothing: give it to [`Allocator::free`]. One that is lost is reported by name when
-/// the allocator goes. Where the memory is, [`Allocator::place`] says.
+/// the allocator goes. [`Allocator::location`] returns where the memory is.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "memory is freed by giving its token to `Allocator::free`"]
 pub struct Allocation {

@@ -169,7 +169,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let mut desc = AllocatorDesc::default();
-    /// desc.block growth = BlockGrowth::Ahead(Watermark::default());
+    /// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
     /// let allocator = Allocator::new(device, desc)?;
     ///
     /// // The first block is got by whoever needs it; the next one is got ahead.
@@ -403,7 +403,7 @@ impl<D: Device> PoolState<D> {
 /// use allotment::{Allocator, AllocatorDesc};
 ///
 /// let mut desc = AllocatorDesc::default();
-/// desc.block growth = BlockGrowth::Ahead(Watermark::default());
+/// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Arc::new(Allocator::new(device, desc)?);
 /// let keeper = MaintenanceThread::spawn(Arc::clone(&allocator))?;

@@ -130,7 +130,7 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
     ///
     /// # Errors
     ///
-    /// As for [`Allocator::place`](crate::Allocator::place).
+    /// As for [`Allocator::location`](crate::Allocator::location).
     pub fn location(&self) -> Result<MemoryLocation<D>, AccessError> {
         self.with(|resource| resource.allocator().location(resource.allocation()))
     }
