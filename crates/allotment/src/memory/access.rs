@@ -186,7 +186,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`location`](Self::location).
+    /// The errors of [`location`](Self::location).
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -250,7 +250,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`location`](Self::location).
+    /// The errors of [`location`](Self::location).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
         // The old name is dropped without the lock, since that may free host memory.
         self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
@@ -260,7 +260,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`location`](Self::location).
+    /// The errors of [`location`](Self::location).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
         self.change_label(allocation, |label| label.user_data = user_data)
     }
@@ -335,7 +335,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotMapped`] when the allocation is not mapped, and as for [`location`](Self::location).
+    /// [`AccessError::NotMapped`] when the allocation is not mapped, and the errors of [`location`](Self::location).
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
@@ -347,7 +347,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn flush(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
         self.sync(allocation, range, Visibility::Flush)
     }
@@ -357,7 +357,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn invalidate(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
         self.sync(allocation, range, Visibility::Invalidate)
     }

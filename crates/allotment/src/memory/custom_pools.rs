@@ -28,7 +28,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`create_pool`](Self::create_pool).
+    /// The errors of [`create_pool`](Self::create_pool).
     pub fn create_pool_with(
         &self,
         desc: PoolDesc,

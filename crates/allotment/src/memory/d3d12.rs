@@ -30,7 +30,7 @@ impl Allocator<Device> {
     ///
     /// # Errors
     ///
-    /// As for [`create_resource`](Self::create_resource).
+    /// The errors of [`create_resource`](Self::create_resource).
     pub fn create_resource_with(
         &self,
         info: &ResourceInfo<'_>,
@@ -107,7 +107,7 @@ impl Allocator<Device> {
     ///
     /// # Errors
     ///
-    /// As for [`evict`](Self::evict), and [`AccessError::Device`] where memory has no room for it any more:
+    /// The errors of [`evict`](Self::evict), and [`AccessError::Device`] where memory has no room for it any more:
     /// evict or free something else.
     ///
     /// # Safety

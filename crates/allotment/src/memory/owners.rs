@@ -287,7 +287,7 @@ impl<D: Device> OwningAllocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`own_buffer`](Self::own_buffer).
+    /// The errors of [`own_buffer`](Self::own_buffer).
     pub fn own_image(&self, image: RawImage<D>) -> Result<Image<D>, WrongAllocator<RawImage<D>>> {
         Unique::new(&self.allocator, image).map(|unique| self.own(unique))
     }
@@ -296,7 +296,7 @@ impl<D: Device> OwningAllocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`own_buffer`](Self::own_buffer).
+    /// The errors of [`own_buffer`](Self::own_buffer).
     pub fn own_allocation(
         &self,
         allocation: Allocation,

@@ -123,7 +123,7 @@ pub trait Class<D: Device> {
     ///
     /// # Safety
     ///
-    /// As for [`Device::create_buffer`].
+    /// The promises of [`Device::create_buffer`].
     unsafe fn create(
         device: &D,
         info: &Self::Info<'_>,
@@ -140,7 +140,7 @@ pub trait Class<D: Device> {
     ///
     /// # Safety
     ///
-    /// As for [`Device::destroy_buffer`].
+    /// The promises of [`Device::destroy_buffer`].
     unsafe fn destroy(device: &D, handle: Self::Handle);
     /// Sets the debug name for the API's tools.
     ///
@@ -344,7 +344,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`create_buffer_in_pool`](Self::create_buffer_in_pool).
+    /// The errors of [`create_buffer_in_pool`](Self::create_buffer_in_pool).
     pub fn create_image_in_pool(
         &self,
         pool: &Pool,
@@ -359,7 +359,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`create_buffer`](Self::create_buffer).
+    /// The errors of [`create_buffer`](Self::create_buffer).
     pub fn create_buffer_with(
         &self,
         info: &D::BufferInfo<'_>,
@@ -374,7 +374,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`create_image`](Self::create_image).
+    /// The errors of [`create_image`](Self::create_image).
     pub fn create_image_with(
         &self,
         info: &D::ImageInfo<'_>,
@@ -388,7 +388,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`allocate`](Self::allocate).
+    /// The errors of [`allocate`](Self::allocate).
     pub fn allocate_with(
         &self,
         requirements: &Requirements,

@@ -16,7 +16,7 @@ impl Allocator<Device> {
     ///
     /// # Errors
     ///
-    /// As for [`allocate`](Self::allocate).
+    /// The errors of [`allocate`](Self::allocate).
     ///
     /// # Safety
     ///
@@ -39,7 +39,7 @@ impl Allocator<Device> {
     ///
     /// # Errors
     ///
-    /// As for [`allocate`](Self::allocate).
+    /// The errors of [`allocate`](Self::allocate).
     ///
     /// # Safety
     ///
@@ -127,12 +127,12 @@ impl Allocator<Device> {
     ///
     /// # Errors
     ///
-    /// As for [`bind_buffer`](Self::bind_buffer).
+    /// The errors of [`bind_buffer`](Self::bind_buffer).
     ///
     /// # Safety
     ///
-    /// As for [`bind_buffer`](Self::bind_buffer), and the image is not disjoint. The image, too, is destroyed before the
-    /// allocation is moved.
+    /// The promises of [`bind_buffer`](Self::bind_buffer), and the image is not disjoint. The image, too, is destroyed
+    /// before the allocation is moved.
     pub unsafe fn bind_image(
         &self,
         allocation: &Allocation,

@@ -57,8 +57,8 @@ pub struct UploadPoolDesc {
     /// The graphics API's usage flags of the buffers, as in [`BufferDesc::usage`]. Copies from and to a page are always
     /// possible.
     pub usage: u64,
-    /// The memory that is wanted: unless said otherwise for [`MemoryUsage::Upload`]. Its requirements are replaced by the
-    /// buffers' own, its lifetime is chosen by the pool, and host-visible memory is required beside what it asks for.
+    /// Options of the buffers' memory, by default for [`MemoryUsage::Upload`]. The pool chooses the lifetime, and requires
+    /// host-visible memory beside.
     pub memory: AllocationOptions,
 }
 

@@ -27,8 +27,7 @@ pub struct RingDesc {
     /// The graphics API's usage flags of the buffer, as in [`BufferDesc::usage`](crate::device::BufferDesc::usage):
     /// `VkBufferUsageFlags`, `D3D12_RESOURCE_FLAGS`. Copies from and to the buffer are always possible.
     pub usage: u64,
-    /// The memory that is wanted. Its requirements are replaced by the buffer's own, and host-visible memory is required
-    /// beside what it asks for.
+    /// Options of the buffer's memory. Host-visible memory is required beside.
     pub memory: AllocationOptions,
 }
 
