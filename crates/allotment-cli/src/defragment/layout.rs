@@ -61,7 +61,7 @@ impl Layout {
         let mut standing = Vec::new();
         for Living { index, allocation, .. } in playback.with_lifetime() {
             let place = playback.allocator.location(allocation).map_err(unexpected)?;
-            let info = playback.allocator.info(&allocation).map_err(unexpected)?;
+            let info = playback.allocator.info(allocation).map_err(unexpected)?;
             standing.push(Standing {
                 resource: index,
                 category: info.category,
