@@ -143,7 +143,8 @@ impl<D: Device> Allocator<D> {
         if held.0.moving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
-    /// Holds an allocation whose bytes the caller reads. Refused until a move has brought the bytes to the new location.
+    /// Holds an allocation whose bytes the caller reads. Refused until a move has brought the bytes to the new
+    /// location.
     pub(super) fn hold_for_reading(
         &self,
         allocation: &Allocation,
@@ -284,8 +285,9 @@ impl<D: Device> Allocator<D> {
     ///
     /// A write to bytes that the GPU reads at the same time gives wrong bytes, never undefined behaviour.
     ///
-    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU last read
-    /// them, [`invalidate`](Self::invalidate) the range before: else the flush writes back the CPU's older bytes beside it.
+    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU
+    /// last read them, [`invalidate`](Self::invalidate) the range before: else the flush writes back the CPU's older
+    /// bytes beside it.
     ///
     /// # Errors
     ///
@@ -401,9 +403,9 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AccessError`] unless the resource allows the memory type, and fits with size and alignment at `offset` from the
-    /// allocation's start; [`AccessError::DedicatedRequired`] where the requirements say that the
-    /// resource requires dedicated memory.
+    /// [`AccessError`] unless the resource allows the memory type, and fits with size and alignment at `offset` from
+    /// the allocation's start; [`AccessError::DedicatedRequired`] where the requirements say that the resource
+    /// requires dedicated memory.
     pub fn place_within(
         &self,
         allocation: &Allocation,

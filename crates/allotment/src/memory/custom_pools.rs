@@ -128,8 +128,9 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Frees all allocations of a pool at once; the pool's empty-block policy decides which blocks it keeps. Ranges that a
-    /// pass of a [defragmentation](super::Defragmentation) has reserved become free too: no copy into them may be running.
+    /// Frees all allocations of a pool at once; the pool's empty-block policy decides which blocks it keeps. Ranges
+    /// that a pass of a [defragmentation](super::Defragmentation) has reserved become free too: no copy into them may
+    /// be running.
     ///
     /// The tokens of the pool's allocations are stale from now on; giving them to [`free`](Self::free) later
     /// is allowed and does nothing.
@@ -164,8 +165,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`DestroyPoolError`] when allocations are live in the pool, or the pool is from another allocator. The error returns
-    /// the pool.
+    /// [`DestroyPoolError`] when allocations are live in the pool, or the pool is from another allocator. The error
+    /// returns the pool.
     pub fn destroy_pool(&self, pool: Pool) -> Result<(), DestroyPoolError> {
         if pool.allocator != self.id {
             return Err(DestroyPoolError::WrongAllocator(pool));

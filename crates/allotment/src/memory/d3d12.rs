@@ -45,9 +45,9 @@ impl Allocator<Device> {
     }
 
     /// Creates a buffer or a texture `offset` bytes into an allocation, where other resources may be placed as well.
-    /// Release it before the allocation is freed. The caller decides which of the resources is valid when, and records
-    /// aliasing barriers; after each barrier a render target or a depth buffer must be cleared, discarded or copied to as
-    /// a whole.
+    /// Release it before the allocation is freed. The caller decides which of the resources is valid when, and
+    /// records aliasing barriers; after each barrier a render target or a depth buffer must be cleared, discarded or
+    /// copied to as a whole.
     ///
     /// # Errors
     ///
@@ -79,15 +79,15 @@ impl Allocator<Device> {
         self.destroy_image(resource)
     }
 
-    /// Evicts an allocation that no queue will use for a while, once the queues have reached `used_until`. The system keeps
-    /// its bytes.
+    /// Evicts an allocation that no queue will use for a while, once the queues have reached `used_until`. The system
+    /// keeps its bytes.
     ///
     /// # Errors
     ///
-    /// [`AccessError::Device`] of [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut) while one of these points
-    /// is not reached: try again later.
-    /// [`AccessError::NotAlone`] where other allocations are in the same heap, which would be evicted as well:
-    /// allocate it with [`Dedicated::Always`](super::Dedicated::Always). Nothing was evicted.
+    /// [`AccessError::Device`] of [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut) while one of these
+    /// points is not reached: try again later. [`AccessError::NotAlone`] where other allocations are in the same
+    /// heap, which would be evicted as well: allocate it with [`Dedicated::Always`](super::Dedicated::Always).
+    /// Nothing was evicted.
     ///
     /// # Safety
     ///

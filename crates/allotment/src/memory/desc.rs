@@ -68,9 +68,9 @@ pub enum Lifetime {
 
 /// Whether [defragmentation](super::Allocator::defragmentation) may move an allocation.
 ///
-/// The owner of a movable allocation queries its [location](super::Allocator::location) again after each pass, and does
-/// not write to it while a pass is open. Mapped memory ([`Allocator::map`](super::Allocator::map)) is not moved while it
-/// is mapped.
+/// The owner of a movable allocation queries its [location](super::Allocator::location) again after each pass, and
+/// does not write to it while a pass is open. Mapped memory ([`Allocator::map`](super::Allocator::map)) is not moved
+/// while it is mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Movability {
     /// Never moved, so addresses of it may be cached.

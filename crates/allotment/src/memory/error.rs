@@ -100,7 +100,8 @@ pub enum AllocationError {
         /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// The resource allows none of the pool's memory types. Allocate it elsewhere, or create the pool with another type.
+    /// The resource allows none of the pool's memory types. Allocate it elsewhere, or create the pool with another
+    /// type.
     NotInPool {
         /// Memory types that the resource allows.
         allowed: MemoryTypeMask,
@@ -379,8 +380,8 @@ pub enum AccessError {
     },
     /// The allocation was unmapped more often than mapped.
     NotMapped,
-    /// Defragmentation is moving the allocation: bytes that are written now would be lost, or its bytes have not arrived
-    /// at the new location yet. Write before the pass begins or after it ends, wait for
+    /// Defragmentation is moving the allocation: bytes that are written now would be lost, or its bytes have not
+    /// arrived at the new location yet. Write before the pass begins or after it ends, wait for
     /// [`copied_at`](super::DefragmentationStep::copied_at), or make the allocation pinned.
     Moving,
     /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
@@ -407,10 +408,11 @@ pub enum AccessError {
         /// The kind of the resource.
         wanted: ResourceKind,
     },
-    /// The memory was allocated together with one resource, and no other can be bound to it. Allocate memory by itself to
-    /// bind several resources to it.
+    /// The memory was allocated together with one resource, and no other can be bound to it. Allocate memory by
+    /// itself to bind several resources to it.
     Exclusive,
-    /// The device requires dedicated memory for the resource, and this allocation was not made for the resource. Create both together: [`create_buffer`](super::Allocator::create_buffer),
+    /// The device requires dedicated memory for the resource, and this allocation was not made for the resource.
+    /// Create both together: [`create_buffer`](super::Allocator::create_buffer),
     /// [`create_image`](super::Allocator::create_image).
     DedicatedRequired,
     /// Other allocations share the memory object, and the call would affect them. Allocate with
@@ -507,8 +509,8 @@ pub enum CreateAllocatorError {
     },
     /// The device reports more than 32 memory types or 16 heaps, or a memory type of a heap that does not exist.
     DeviceProperties,
-    /// The process has created 2^32 - 1 allocators, and their ids are never reused. Keep an allocator for as long as its
-    /// device.
+    /// The process has created 2^32 - 1 allocators, and their ids are never reused. Keep an allocator for as long as
+    /// its device.
     TooManyAllocators,
 }
 

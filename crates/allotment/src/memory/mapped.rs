@@ -1,9 +1,9 @@
 //! Buffers that the CPU writes and reads through a persistent mapping.
 //!
-//! Bytes are copied in and out, and no slice of them is handed out: a queue may use them at the same time, new memory is
-//! not initialised, and much of such memory is write-combined, where a read takes hundreds of nanoseconds. So a write is
-//! one copy in ascending order that reads nothing, and a caller that forgets to wait for a queue sees wrong bytes, never
-//! undefined behaviour.
+//! Bytes are copied in and out, and no slice of them is handed out: a queue may use them at the same time, new memory
+//! is not initialised, and much of such memory is write-combined, where a read takes hundreds of nanoseconds. So a
+//! write is one copy in ascending order that reads nothing, and a caller that forgets to wait for a queue sees wrong
+//! bytes, never undefined behaviour.
 //!
 //! # Cost
 //!
@@ -110,9 +110,9 @@ impl<D: Device> MappedBuffer<D> {
         self.memory_type
     }
 
-    /// Returns the address of the first byte, which is valid as long as this lives. For code that writes there by itself,
-    /// such as descriptor heaps: such writes are not flushed, and no slice may be made of the bytes, since a queue
-    /// may use them at the same time.
+    /// Returns the address of the first byte, which is valid as long as this lives. For code that writes there by
+    /// itself, such as descriptor heaps: such writes are not flushed, and no slice may be made of the bytes, since a
+    /// queue may use them at the same time.
     pub fn address(&self) -> NonNull<u8> {
         self.first.0
     }

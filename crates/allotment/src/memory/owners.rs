@@ -246,7 +246,8 @@ impl<D: Device> OwningAllocator<D> {
         self.create_pinned::<Images>(info, options).map(|(image, _)| image)
     }
 
-    /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside it.
+    /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside
+    /// it.
     pub(super) fn create_pinned<K>(
         &self,
         info: &K::Info<'_>,

@@ -68,7 +68,8 @@ pub(super) fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(
     if missing.is_empty() { Ok(()) } else { Err(AccessError::MissingUsage { missing }) }
 }
 
-/// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being dropped.
+/// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being
+/// dropped.
 pub type RawBuffer<D> = RawResource<<D as Device>::Buffer>;
 
 /// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.
@@ -307,13 +308,13 @@ impl<D: Device> Allocator<D> {
     /// Creates a buffer with memory for it from a custom pool, as [`create_buffer`](Self::create_buffer) does from the
     /// default pools. The pool's memory types are tried in its order; the memory usage has no say.
     ///
-    /// Where the device requires that the buffer has dedicated memory, or `options` ask for that, it is allocated together
-    /// with the buffer, and counts as one of the pool's blocks.
+    /// Where the device requires that the buffer has dedicated memory, or `options` ask for that, it is allocated
+    /// together with the buffer, and counts as one of the pool's blocks.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where the
-    /// buffer is to have dedicated memory and the pool's blocks have a fixed size.
+    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where
+    /// the buffer is to have dedicated memory and the pool's blocks have a fixed size.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -418,8 +419,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no buffer is left behind. [`AccessError::DedicatedRequired`] where the device requires that the buffer has
-    /// dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
+    /// [`ResourceError`]; no buffer is left behind. [`AccessError::DedicatedRequired`] where the device requires that
+    /// the buffer has dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
     pub fn create_aliasing_buffer(
         &self,
         allocation: &Allocation,
@@ -434,8 +435,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no image is left behind. [`AccessError::DedicatedRequired`] where the device requires that the image has
-    /// dedicated memory: [`create_image`](Self::create_image) allocates that.
+    /// [`ResourceError`]; no image is left behind. [`AccessError::DedicatedRequired`] where the device requires that
+    /// the image has dedicated memory: [`create_image`](Self::create_image) allocates that.
     pub fn create_aliasing_image(
         &self,
         allocation: &Allocation,
@@ -498,8 +499,8 @@ impl<D: Device> Allocator<D> {
         Ok(resource)
     }
 
-    /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned beside
-    /// it: a pass that moved it before it is bound would free the memory that it is being bound to.
+    /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned
+    /// beside it: a pass that moved it before it is bound would free the memory that it is being bound to.
     pub(super) fn create_pinned<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
@@ -686,8 +687,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
-    /// suit in turn. `exclusive` says that no other resource can be bound to it.
+    /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types
+    /// that suit in turn. `exclusive` says that no other resource can be bound to it.
     fn allocate_dedicated<H>(
         &self,
         request: &AllocationRequest<'_>,

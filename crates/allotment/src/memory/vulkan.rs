@@ -92,13 +92,14 @@ impl Allocator<Device> {
         }
     }
 
-    /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound to the same bytes of memory
-    /// that is not dedicated to one resource; the caller decides which of them is valid when.
+    /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound to the same bytes of
+    /// memory that is not dedicated to one resource; the caller decides which of them is valid when.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] unless the buffer allows the memory type and fits at `offset`, or the error of the driver; [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the
-    /// allocation shares a block. The buffer is not bound then.
+    /// [`ResourceError`] unless the buffer allows the memory type and fits at `offset`, or the error of the driver;
+    /// [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the allocation shares a
+    /// block. The buffer is not bound then.
     ///
     /// # Safety
     ///
