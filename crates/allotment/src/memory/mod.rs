@@ -42,6 +42,7 @@ mod desc;
 mod dump;
 mod empty_blocks;
 mod error;
+mod free;
 mod growth;
 mod heaps;
 mod inspect;
@@ -50,6 +51,7 @@ mod maintenance;
 mod mapped;
 mod movable;
 mod moves;
+mod new_block;
 mod owners;
 mod pool;
 mod preview;
@@ -67,11 +69,11 @@ mod vulkan;
 
 pub use access::{AllocationInfo, Place};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
-pub use block_set::EmptiedBlocks;
 pub use candidates::{MemoryTypeCandidate, Suitability};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
-    DefragmentationStatistics, DefragmentationStrategy, Move, NextPass, Pass, PassLimits, PlannedBlock,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, Move, NextPass, Pass, PassLimits,
+    PlannedBlock,
 };
 pub use desc::{AllocationDesc, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks};
 pub use empty_blocks::EmptyBlockPolicy;

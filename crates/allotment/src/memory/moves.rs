@@ -12,8 +12,9 @@
 
 use allotment_suballoc::{Algorithm, Alignment, Request};
 
+use super::EmptiedBlocks;
 use super::allocator::{Allocation, Allocator};
-use super::block_set::{EmptiedBlocks, Role, Sizes};
+use super::block_set::{Role, Sizes};
 use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
 use super::record::Record;
 use super::{AllocationDesc, MemoryUsage, Movability, Name};

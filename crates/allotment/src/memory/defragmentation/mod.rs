@@ -16,6 +16,7 @@
 //! a block that stays, and none twice.
 
 mod desc;
+mod emptied_blocks;
 mod error;
 mod holes;
 mod pass;
@@ -29,6 +30,7 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+pub use emptied_blocks::EmptiedBlocks;
 pub use error::DefragmentationError;
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
