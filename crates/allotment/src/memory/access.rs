@@ -184,7 +184,7 @@ impl<D: Device> Allocator<D> {
         let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
         Ok(AllocationInfo {
             size: detail.sizes.requested,
-            occupied: set.taken(&detail.spot, detail.sizes),
+            occupied: set.bytes_taken(&detail.spot, detail.sizes),
             kind: detail.kind,
             name: label.name.clone(),
             user_data: label.user_data,

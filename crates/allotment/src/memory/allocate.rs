@@ -8,7 +8,7 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 use super::allocator::{Allocation, Allocator, default_pool};
 use super::block_set::Role;
 use super::candidates::{MemoryTypeCandidate, Ranking, judge};
-use super::pool::{Fitted, Getting, MAX_POOL_TYPES, Pool, PoolSlot, PoolState};
+use super::pool::{MAX_POOL_TYPES, PendingBlock, Pool, PoolSlot, PoolState, RoundedRequest};
 use super::{AllocationDesc, AllocationError, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
 use crate::device::{Device, MemoryProperties, MemoryTypeIndex, ResourceKind};
 use crate::sync::locked;
@@ -38,7 +38,7 @@ impl<D: Device> Allocator<D> {
         let pool = self.own_shard(self.default_pool_for(memory_type, desc));
         let slot = self.pools.get(pool)?;
         let mut guard = slot.state.try_lock().ok()?;
-        Self::met_nobody();
+        Self::note_uncontended();
         let (record, generation) = guard.as_mut()?.place_quickly(slot, 0, desc)?;
         Some(Allocation { allocator: self.id, pool, record, generation })
     }
@@ -58,10 +58,10 @@ impl<D: Device> Allocator<D> {
     ) -> Result<T, AllocationError> {
         let ranking = self.ranking(desc)?;
         let mut types = ranking.types(desc.requirements.memory_types).peekable();
-        let polite = polite(desc);
+        let within_budget_unless_last = within_budget_unless_last(desc);
         let mut first = None;
         while let Some(memory_type) = types.next() {
-            let desc = polite.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
+            let desc = within_budget_unless_last.as_ref().filter(|_| types.peek().is_some()).unwrap_or(desc);
             match attempt(memory_type, desc) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result.map_err(|refused| refused.of(desc)),
@@ -114,7 +114,7 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn allocate_in(&self, pool: &Pool, desc: &AllocationDesc) -> Result<Allocation, AllocationError> {
-        self.by_pool_types(pool, desc, |set| self.allocate_from(pool.index, set, desc))
+        self.by_pool_types(pool, desc, |set| self.allocate_from_pool(pool.index, set, desc))
     }
 
     /// Tries those of a pool's memory types that the request allows, in the pool's order, until one serves it or refuses
@@ -216,18 +216,18 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Serves a request from one memory type of one pool.
-    fn allocate_from(
+    fn allocate_from_pool(
         &self,
         pool: u32,
         set: usize,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
-        self.serve(pool, slot, locked(&slot.state), set, desc)
+        self.allocate_from_locked_pool(pool, slot, locked(&slot.state), set, desc)
     }
 
     /// Serves a request from one memory type of a pool that is locked already.
-    pub(super) fn serve<'a>(
+    pub(super) fn allocate_from_locked_pool<'a>(
         &self,
         pool: u32,
         slot: &'a PoolSlot<D>,
@@ -243,17 +243,18 @@ impl<D: Device> Allocator<D> {
         }
         loop {
             let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-            let fitted = self.fit(state, set, desc)?;
-            if let Some(record) = state.place(slot, set, &fitted, desc)? {
-                self.watch(state);
-                let (token, untold) = (self.token(pool, record, slot), state.untold.take());
+            let rounded = self.round_request(state, set, desc)?;
+            if let Some(record) = state.place_in_existing(slot, set, &rounded, desc)? {
+                self.wake_maintenance_if_low(state);
+                let (token, changed_priority) =
+                    (self.token(pool, record, slot), state.changed_priority.take());
                 drop(guard);
-                self.tell_priority(&token, untold);
+                self.set_priority(&token, changed_priority);
                 return Ok(token);
             }
             if desc.new_blocks == NewBlocks::NeverAllocate {
                 let (free, largest_free) = state.sets[set].room();
-                let requested = fitted.sizes.requested;
+                let requested = rounded.sizes.requested;
                 return Err(AllocationError::WouldGrow {
                     requested,
                     free,
@@ -262,7 +263,7 @@ impl<D: Device> Allocator<D> {
                 });
             }
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
-            let plan = match state.plan(set, &fitted, desc, heap_size) {
+            let plan = match state.plan_block(set, &rounded, desc, heap_size) {
                 Ok(plan) => plan,
                 Err(error) => {
                     let full = matches!(error, AllocationError::PoolFull { .. });
@@ -292,36 +293,37 @@ impl<D: Device> Allocator<D> {
             let source = state.source(set, desc);
             let now = self.time.now();
             state.pass_time(now);
-            let getting = Getting::begin(slot, state, set, shared);
+            let getting = PendingBlock::begin(slot, state, set, shared);
             drop(guard);
             let wanted = plan.sizes().next().unwrap_or(0);
             let got = self.waiting(|| {
                 // What is refused all the same has given nothing back.
-                let gets = self.heaps.check(&self.device, source.memory_type, wanted, source.wish).is_ok();
+                let gets =
+                    self.heaps.check(&self.device, source.memory_type, wanted, source.budget_policy).is_ok();
                 if gets && !self.is_kept_up() {
                     self.free_all(self.pass_time(now));
                     self.release_from(slot, |state| state.take_stale(wanted));
                 }
-                self.get_memory(&plan, &fitted, &source)
+                self.allocate_block(&plan, &rounded, &source)
             });
-            return self.settle(getting, pool, got, &fitted, desc);
+            return self.insert_block(getting, pool, got, &rounded, desc);
         }
     }
 
-    pub(super) fn fit(
+    pub(super) fn round_request(
         &self,
         state: &PoolState<D>,
         set: usize,
         desc: &AllocationDesc,
-    ) -> Result<Fitted, AllocationError> {
+    ) -> Result<RoundedRequest, AllocationError> {
         let heap_size = self.heaps.heap_size(state.sets[set].heap);
         let scarce = self.heaps.objects_are_scarce(&self.device);
-        state.fit(set, desc, heap_size, scarce)
+        state.round_request(set, desc, heap_size, scarce)
     }
 
     /// Calls for block growth where a pool has less room than it shall have ahead of need.
-    pub(super) fn watch(&self, state: &PoolState<D>) {
-        if state.rules.ahead.is_some() && state.needs_upkeep(self.heaps.heap_size(state.sets[0].heap)) {
+    pub(super) fn wake_maintenance_if_low(&self, state: &PoolState<D>) {
+        if state.rules.ahead.is_some() && state.needs_maintenance(self.heaps.heap_size(state.sets[0].heap)) {
             self.to_do.ring();
         }
     }
@@ -335,10 +337,10 @@ impl<D: Device> Allocator<D> {
 /// What a request is while there are other memory types to try, where that differs: device memory that the CPU
 /// can map is scarce on many machines, and all programs share it, so what can as well be staged does not
 /// drive others out.
-fn polite(desc: &AllocationDesc) -> Option<AllocationDesc> {
-    let polite =
+fn within_budget_unless_last(desc: &AllocationDesc) -> Option<AllocationDesc> {
+    let within_budget_unless_last =
         desc.memory_usage == MemoryUsage::DeviceUpload && desc.budget == BudgetPolicy::AllowOverBudget;
-    polite.then(|| desc.clone().within_budget())
+    within_budget_unless_last.then(|| desc.clone().within_budget())
 }
 
 /// The door: past it, no sum of sizes and offsets can overflow.

@@ -95,7 +95,7 @@ impl<D: Device> Allocator<D> {
                     else {
                         continue;
                     };
-                    state.settle();
+                    state.flush_quick_lists();
                     shown.extend(Drawn::of(state, 0));
                 }
                 if shown.is_empty() {
@@ -117,7 +117,7 @@ impl<D: Device> Allocator<D> {
         for (number, (_, slot)) in self.custom_slots().enumerate() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.settle();
+            state.flush_quick_lists();
             for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == index) {
                 let size = match state.rules.sizing {
                     BlockSize::Fixed(size) => size,

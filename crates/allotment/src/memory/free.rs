@@ -35,7 +35,7 @@ impl<D: Device> Allocator<D> {
             drop(name);
             return Ok(());
         }
-        let now = state.looks_at_time(allocation.record).then(|| self.time.now());
+        let now = state.should_read_clock(allocation.record).then(|| self.time.now());
         // Before a block becomes empty, so that it is not taken to have been empty since the last look.
         now.into_iter().for_each(|now| state.pass_time(now));
         let Freed { memory, more, name } = state.free(slot, allocation.record);

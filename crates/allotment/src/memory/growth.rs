@@ -63,9 +63,4 @@ impl BlockSizes {
         let wanted = (reserved / self.growth_divisor).max(1).next_power_of_two();
         wanted.clamp(self.smallest.min(largest), largest)
     }
-
-    /// True when `size` bytes should not go into a block of `block_size`.
-    pub(super) fn is_own_memory(&self, size: u64, block_size: u64) -> bool {
-        size > (block_size / self.dedicated_threshold_divisor).max(self.smallest)
-    }
 }

@@ -94,7 +94,7 @@ impl<D: Device> Allocator<D> {
         for (index, slot) in self.indexed_slots() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.settle();
+            state.flush_quick_lists();
             for set in &state.sets {
                 blocks.extend(set.blocks().map(|(_, block)| BlockInfo {
                     memory: block.memory.handle(),
@@ -143,7 +143,7 @@ impl<D: Device> Allocator<D> {
         for slot in self.slots() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.settle();
+            state.flush_quick_lists();
             for (i, set) in state.sets.iter().enumerate() {
                 detailed[set.memory_type.get()].add(&state.detailed(i));
             }

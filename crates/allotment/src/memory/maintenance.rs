@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 
 use super::allocator::Allocator;
 use super::block_set::Role;
-use super::pool::{Getting, PoolSlot, PoolState};
+use super::pool::{PendingBlock, PoolSlot, PoolState};
 use super::{AllocationDesc, AllocationError, BudgetPolicy};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory};
 use crate::sync::locked;
@@ -249,7 +249,7 @@ impl<D: Device> Allocator<D> {
         let source = state.source_ahead(wish);
         // Threads that find no room meanwhile wait for this block.
         let first = !state.sets[0].growing;
-        let getting = Getting::begin(slot, state, 0, first);
+        let getting = PendingBlock::begin(slot, state, 0, first);
         drop(guard);
         let memory = MemoryDesc::new(source.memory_type, size)
             .with_priority(source.priority)
@@ -358,7 +358,7 @@ impl<D: Device> PoolState<D> {
     /// Bytes of the next block that is to be reserved, where room for so many is wanted; `None` when there
     /// is.
     fn block_wanted_for(&mut self, bytes: u64, heap_size: u64) -> Option<u64> {
-        self.settle();
+        self.flush_quick_lists();
         self.hold_reserve();
         let room = self.room_up_to(bytes);
         if room >= bytes {

@@ -37,6 +37,7 @@ mod candidates;
 mod custom_pools;
 #[cfg(all(feature = "d3d12", windows))]
 mod d3d12;
+mod dedicated;
 mod defragmentation;
 mod desc;
 mod dump;

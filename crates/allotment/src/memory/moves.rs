@@ -15,7 +15,7 @@ use allotment_suballoc::{Algorithm, Alignment, Request};
 use super::EmptiedBlocks;
 use super::allocator::{Allocation, Allocator};
 use super::block_set::{Role, Sizes};
-use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
+use super::pool::{Marks, PoolSlot, PoolState, RoundedRequest, Travel};
 use super::record::Record;
 use super::{AllocationDesc, MemoryUsage, Movability, Name};
 use crate::device::{Device, Priority, Requirements, ResourceKind};
@@ -92,7 +92,7 @@ impl<D: Device> PoolState<D> {
 
     /// Bytes that a place takes which is made for so many.
     fn size_elsewhere(&self, set: usize, kind: ResourceKind, requested: u64) -> u64 {
-        self.unit(set, kind).align_up(requested)
+        self.size_multiple(set, kind).align_up(requested)
     }
 
     /// Places nothing new in a block any more. `None` where that takes another call, since there is much to give back
@@ -106,7 +106,7 @@ impl<D: Device> PoolState<D> {
     ) -> Option<bool> {
         let waiting = self.sets[set].quick.len();
         let count = if at_once { usize::MAX } else { AT_ONCE };
-        self.empty_quick_lists_by(set, count);
+        self.flush_quick_list_up_to(set, count);
         if waiting > count {
             return None;
         }
@@ -148,14 +148,13 @@ impl<D: Device> PoolState<D> {
         let destination = self.next_record(slot).ok()?;
         let request = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
-        let spot = self.sets[set].place_for_good(planned, allowed, &request, sizes, destination)?;
-        let fitted = Fitted {
+        let spot = self.sets[set].place_relocated(planned, allowed, &request, sizes, destination)?;
+        let fitted = RoundedRequest {
             request,
             sizes,
             block_size: 0,
-            own_memory: false,
-            tied: false,
-            exclusive: false,
+            role: Role::Shared,
+            dedicated_to_resource: false,
             priority: Priority::NORMAL,
         };
         let desc = AllocationDesc {
@@ -213,11 +212,11 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(one.set);
         self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
         let was = slot.records.get(record).map(Record::read);
-        let [exclusive, of_a_set] = was.map_or([false; 2], |was| [was.exclusive, was.of_a_set]);
+        let [dedicated_to_resource, of_a_set] = was.map_or([false; 2], |was| [was.exclusive, was.of_a_set]);
         // A set binds its resource anew and keeps the old one until the GPU is done with it. After a pass the old place
         // may be freed at once, while the resource is still bound to it.
-        let here = Marks { exclusive: false, of_a_set, moved: !of_a_set };
-        let there = Marks { exclusive, ..Marks::default() };
+        let here = Marks { dedicated_to_resource: false, of_a_set, moved: !of_a_set };
+        let there = Marks { dedicated_to_resource, ..Marks::default() };
         for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
             if let Some(detail) = self.detail_mut(record) {

@@ -3,7 +3,7 @@
 use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
 use super::heaps::heap_of;
-use super::pool::{Fitted, Getting, Plan, PoolSlot, Source};
+use super::pool::{BlockPlan, PendingBlock, PoolSlot, RoundedRequest, Source};
 use super::{AllocationDesc, AllocationError};
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
@@ -13,15 +13,15 @@ use crate::sync::locked;
 impl<D: Device> Allocator<D> {
     /// Gets what the plan wants from the driver, in place of empty blocks if need be. Called with no lock
     /// held.
-    pub(super) fn get_memory(
+    pub(super) fn allocate_block(
         &self,
-        plan: &Plan,
-        fitted: &Fitted,
+        plan: &BlockPlan,
+        rounded: &RoundedRequest,
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        self.ask_for(plan, fitted, source).or_else(|refused| {
+        self.try_sizes(plan, rounded, source).or_else(|refused| {
             if self.make_room(source.memory_type, refused) {
-                self.ask_for(plan, fitted, source)
+                self.try_sizes(plan, rounded, source)
             } else {
                 Err(refused)
             }
@@ -29,20 +29,20 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Asks the driver for one size after the other.
-    fn ask_for(
+    fn try_sizes(
         &self,
-        plan: &Plan,
-        fitted: &Fitted,
+        plan: &BlockPlan,
+        rounded: &RoundedRequest,
         source: &Source<D>,
     ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
-        let Source { memory_type, priority, own_priority, ref options, wish, .. } = *source;
+        let Source { memory_type, priority, dedicated_priority, ref options, budget_policy, .. } = *source;
         let heap = heap_of(&self.device, memory_type)?;
         let mut refused = AllocationError::ZeroSize;
-        for (size, role) in plan.candidates(self.heaps.room_for_block(&self.device, heap), fitted) {
-            let priority = if role == Role::Shared { priority } else { own_priority };
+        for (size, role) in plan.attempts(self.heaps.room_for_block(&self.device, heap), rounded) {
+            let priority = if role == Role::Shared { priority } else { dedicated_priority };
             let memory =
                 MemoryDesc::new(memory_type, size).with_priority(priority).with_options(options.as_ref());
-            match self.heaps.allocate(&self.device, &memory, wish) {
+            match self.heaps.allocate(&self.device, &memory, budget_policy) {
                 Ok(memory) => {
                     self.name_block(&memory, source);
                     return Ok((memory, role));
@@ -96,12 +96,12 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Takes in what the driver gave, or passes on what it said.
-    pub(super) fn settle(
+    pub(super) fn insert_block(
         &self,
-        getting: Getting<'_, D>,
+        getting: PendingBlock<'_, D>,
         pool: u32,
         got: Result<(OwnedMemory<D>, Role), AllocationError>,
-        fitted: &Fitted,
+        rounded: &RoundedRequest,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
         let (slot, set) = (getting.slot(), getting.set());
@@ -109,17 +109,17 @@ impl<D: Device> Allocator<D> {
         getting.end(guard.as_mut());
         let (memory, role) = got?;
         let placed = match guard.as_mut() {
-            Some(state) => state.place_in_new(slot, set, memory, role, fitted, desc),
+            Some(state) => state.place_in_new_block(slot, set, memory, role, rounded, desc),
             None => Err((AllocationError::ForeignPool, Some(memory))),
         };
-        guard.as_ref().into_iter().for_each(|state| self.watch(state));
+        guard.as_ref().into_iter().for_each(|state| self.wake_maintenance_if_low(state));
         // The generation is read before a reset can change it.
         let placed = placed.map(|record| self.token(pool, record, slot));
-        let untold = guard.as_mut().and_then(|state| state.untold.take());
+        let changed_priority = guard.as_mut().and_then(|state| state.changed_priority.take());
         drop(guard);
         match placed {
             Ok(token) => {
-                self.tell_priority(&token, untold);
+                self.set_priority(&token, changed_priority);
                 Ok(token)
             }
             Err((error, memory)) => {
@@ -132,18 +132,18 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Takes in memory that nobody else has, and serves a request from it.
-    pub(super) fn take_in(
+    pub(super) fn insert_lent_block(
         &self,
         pool: u32,
         slot: &PoolSlot<D>,
         memory: OwnedMemory<D>,
         role: Role,
-        fitted: &Fitted,
+        rounded: &RoundedRequest,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
-        let getting = locked(&slot.state).as_mut().map(|state| Getting::begin(slot, state, 0, false));
+        let getting = locked(&slot.state).as_mut().map(|state| PendingBlock::begin(slot, state, 0, false));
         match getting {
-            Some(getting) => self.settle(getting, pool, Ok((memory, role)), fitted, desc),
+            Some(getting) => self.insert_block(getting, pool, Ok((memory, role)), rounded, desc),
             None => {
                 self.heaps.free(&self.device, memory);
                 Err(AllocationError::ForeignPool)
@@ -152,13 +152,13 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Announces memory to a pool that is about to be made together with a resource, for that resource alone, and is
-    /// exactly as large, so that nothing is rounded. Who is answered [settles](Self::settle) it, whatever comes of it.
-    pub(super) fn announce(
+    /// exactly as large, so that nothing is rounded. Who is answered [settles](Self::insert_block) it, whatever comes of it.
+    pub(super) fn begin_dedicated_block(
         &self,
         pool: u32,
         set: usize,
         desc: &AllocationDesc,
-    ) -> Result<(Getting<'_, D>, Fitted, Source<D>), AllocationError> {
+    ) -> Result<(PendingBlock<'_, D>, RoundedRequest, Source<D>), AllocationError> {
         let custom = pool >= self.default_pool_count();
         let slot = if custom {
             self.pools.get(pool).ok_or(AllocationError::ForeignPool)?
@@ -168,14 +168,14 @@ impl<D: Device> Allocator<D> {
         loop {
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-            let mut fitted = self.fit(state, set, desc)?;
-            fitted.request.size = desc.requirements.size;
-            fitted.sizes.occupied = desc.requirements.size;
+            let mut rounded = self.round_request(state, set, desc)?;
+            rounded.request.size = desc.requirements.size;
+            rounded.sizes.occupied = desc.requirements.size;
             let heap_size = self.heaps.heap_size(state.sets[set].heap);
-            match state.plan(set, &fitted, desc, heap_size) {
+            match state.plan_block(set, &rounded, desc, heap_size) {
                 Ok(_) => {
                     let source = state.source(set, desc);
-                    return Ok((Getting::begin(slot, state, set, false), fitted, source));
+                    return Ok((PendingBlock::begin(slot, state, set, false), rounded, source));
                 }
                 Err(error) => {
                     let full = matches!(error, AllocationError::PoolFull { .. });
@@ -192,8 +192,12 @@ impl<D: Device> Allocator<D> {
 
     /// Tells the device the priority of memory that is used again, if it is not the one that it was told before. For who
     /// has the allocation that the memory is used for now, and no lock.
-    pub(super) fn tell_priority(&self, allocation: &Allocation, untold: Option<(D::Memory, Priority)>) {
-        let Some((memory, priority)) = untold else { return };
+    pub(super) fn set_priority(
+        &self,
+        allocation: &Allocation,
+        changed_priority: Option<(D::Memory, Priority)>,
+    ) {
+        let Some((memory, priority)) = changed_priority else { return };
         // While it is held nobody gives the memory back.
         let Ok((place, _held)) = self.hold(allocation) else { return };
         if D::Memory::from_raw(place.memory) == memory {

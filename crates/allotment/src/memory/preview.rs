@@ -38,12 +38,12 @@ impl<D: Device> Allocator<D> {
     /// driver would say, only asking it tells.
     pub fn preview(&self, desc: &AllocationDesc) -> Result<AllocationPreview, AllocationError> {
         self.by_ranking(desc, |memory_type, desc| {
-            self.forecast_shards(self.default_pool_for(memory_type, desc), desc)
+            self.preview_shards(self.default_pool_for(memory_type, desc), desc)
         })
     }
 
     /// What serving a request from one memory type of one pool would do.
-    pub(super) fn forecast(
+    pub(super) fn preview_from_pool(
         &self,
         pool: u32,
         set: usize,
@@ -52,8 +52,8 @@ impl<D: Device> Allocator<D> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        state.settle();
-        let fitted = self.fit(state, set, desc)?;
+        state.flush_quick_lists();
+        let fitted = self.round_request(state, set, desc)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
         if state.would_place(set, &fitted) {
             return Ok(AllocationPreview::Fits { memory_type });
@@ -63,12 +63,12 @@ impl<D: Device> Allocator<D> {
             let requested = fitted.sizes.requested;
             return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
         }
-        let plan = state.plan(set, &fitted, desc, self.heaps.heap_size(heap))?;
-        let wish = state.source(set, desc).wish;
+        let plan = state.plan_block(set, &fitted, desc, self.heaps.heap_size(heap))?;
+        let wish = state.source(set, desc).budget_policy;
         drop(guard);
 
         let mut refused = AllocationError::ZeroSize;
-        for (bytes, _) in plan.candidates(self.heaps.room_for_block(&self.device, heap), &fitted) {
+        for (bytes, _) in plan.attempts(self.heaps.room_for_block(&self.device, heap), &fitted) {
             match self.heaps.check(&self.device, memory_type, bytes, wish) {
                 Ok(()) => return Ok(AllocationPreview::Grows { memory_type, heap, bytes }),
                 Err(error) if error.falls_through() => refused = error,

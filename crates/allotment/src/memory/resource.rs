@@ -6,10 +6,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
-use super::pool::{Fitted, Pool, Source};
+use super::dedicated::DedicatedForResource;
+use super::pool::{Pool, RoundedRequest, Source};
 use super::{
-    AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Lifetime, Movability, NewBlocks,
-    ShortName,
+    AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Movability, NewBlocks, ShortName,
 };
 use crate::device::{
     DedicatedNeed, Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
@@ -518,14 +518,14 @@ impl<D: Device> Allocator<D> {
         let kind = C::kind(device, info);
         let desc =
             &AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
-        let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
-            Loneliness::Shared => self.create_placed::<C>(info, desc)?,
-            Loneliness::Preferred => match self.create_alone::<C>(info, desc, options) {
+        let (handle, allocation) = match self.dedicated_for_resource(desc, options.is_some()) {
+            DedicatedForResource::No => self.create_placed::<C>(info, desc)?,
+            DedicatedForResource::Preferred => match self.create_alone::<C>(info, desc, options) {
                 // The driver would have liked it better so; it works otherwise too.
                 Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, desc)?,
                 made => made?,
             },
-            Loneliness::Required => {
+            DedicatedForResource::Required => {
                 // What must be alone in its memory has no other place.
                 movability = Movability::Pinned;
                 self.create_alone::<C>(info, desc, options)?
@@ -665,29 +665,6 @@ impl<D: Device> Allocator<D> {
         made.map(|(allocation, handle)| (handle, allocation)).map_err(ResourceError::Allocation)
     }
 
-    /// Whether a resource gets memory that the API knows to be its alone.
-    fn loneliness(&self, desc: &AllocationDesc, has_options: bool) -> Loneliness {
-        let need = desc.requirements.dedicated;
-        if desc.dedicated == Dedicated::Always || has_options {
-            Loneliness::Required
-        } else if desc.dedicated == Dedicated::Never {
-            // Refused with a word, where the driver insists.
-            Loneliness::Shared
-        } else if need == DedicatedNeed::Required {
-            Loneliness::Required
-        } else if need == DedicatedNeed::Preferred
-            && desc.lifetime == Lifetime::Long
-            && desc.new_blocks == NewBlocks::Allowed
-            // Nobody gets memory of its own ahead of need.
-            && !self.is_kept_up()
-            && !self.heaps.objects_are_scarce(self.device())
-        {
-            Loneliness::Preferred
-        } else {
-            Loneliness::Shared
-        }
-    }
-
     /// Gets memory that nobody else shares or inherits, together with what stands in it. Tries the memory
     /// types that suit in turn. `exclusive` says that it takes no other resource.
     fn allocate_alone<H>(
@@ -726,7 +703,7 @@ impl<D: Device> Allocator<D> {
                 name: ShortName::NONE,
             });
         }
-        let (getting, fitted, source) = self.announce(pool, set, desc)?;
+        let (getting, fitted, source) = self.begin_dedicated_block(pool, set, desc)?;
         let options = options.or(source.options.as_ref());
         let attempt = || self.get_alone(desc, &source, options, &make, &unmake);
         let got = self.waiting(|| {
@@ -735,10 +712,16 @@ impl<D: Device> Allocator<D> {
             })
         });
         let (got, handle) = match got {
-            Ok((memory, handle)) => (Ok((memory, Role::Tied)), Some(handle)),
+            Ok((memory, handle)) => (Ok((memory, Role::DedicatedToAllocation)), Some(handle)),
             Err(error) => (Err(error), None),
         };
-        let settled = self.settle(getting, pool, got, &Fitted { exclusive, ..fitted }, desc);
+        let settled = self.insert_block(
+            getting,
+            pool,
+            got,
+            &RoundedRequest { dedicated_to_resource: exclusive, ..fitted },
+            desc,
+        );
         match (settled, handle) {
             (Ok(allocation), Some(handle)) => Ok((allocation, handle)),
             (Err(error), handle) => {
@@ -761,7 +744,7 @@ impl<D: Device> Allocator<D> {
         let (device, size, memory_type) = (self.device(), desc.requirements.size, source.memory_type);
         let refused = |error| self.heaps.refused(device, memory_type, size, error);
         let memory = MemoryDesc::new(memory_type, size).with_priority(desc.priority).with_options(options);
-        let charge = self.heaps.charge(device, memory_type, size, source.wish)?;
+        let charge = self.heaps.charge(device, memory_type, size, source.budget_policy)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
         // SAFETY: made just now, with this type and size, and known to nobody else.
@@ -813,11 +796,4 @@ impl<D: Device> Allocator<D> {
         let _ = self.free(allocation);
         Ok(())
     }
-}
-
-/// Whether a resource is alone in its memory, as far as the API is told.
-enum Loneliness {
-    Shared,
-    Preferred,
-    Required,
 }

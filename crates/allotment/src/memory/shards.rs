@@ -36,15 +36,15 @@ thread_local! {
     /// The shard that this thread was in last, of whichever pool and allocator.
     static SHARD: Cell<u32> = const { Cell::new(0) };
     /// How often it found its shard locked of late.
-    static MEETINGS: Cell<u32> = const { Cell::new(0) };
+    static CONTENTION: Cell<u32> = const { Cell::new(0) };
 }
 
 /// What a meeting counts. Each request without one takes 1 off.
-const MEETING: u32 = 8;
+const CONTENDED_COST: u32 = 8;
 
 /// From so much on a thread moves: after eight meetings in a row, or a meeting in every eighth request for
 /// long.
-const MOVE: u32 = 64;
+const MOVE_AT: u32 = 64;
 
 /// As many shards as threads can run at once, up to eight.
 pub(super) fn default_shards() -> u32 {
@@ -67,24 +67,24 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Notes that the thread found its shard free.
-    pub(super) fn met_nobody() {
-        let meetings = MEETINGS.get();
+    pub(super) fn note_uncontended() {
+        let meetings = CONTENTION.get();
         if meetings != 0 {
-            MEETINGS.set(meetings - 1);
+            CONTENTION.set(meetings - 1);
         }
     }
 
     /// Enters the thread's own shard of a default pool; or, where it meets others there too often, the next
     /// that nobody is in, which becomes its own.
-    fn enter(&self, first: u32) -> Result<Entered<'_, D>, AllocationError> {
+    fn lock_shard(&self, first: u32) -> Result<Entered<'_, D>, AllocationError> {
         for pool in self.shards_of(first) {
             let slot = self.shard(pool)?;
             let guard = match slot.state.try_lock() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => {
-                    MEETINGS.set(MEETINGS.get() + MEETING);
-                    if MEETINGS.get() >= MOVE {
+                    CONTENTION.set(CONTENTION.get() + CONTENDED_COST);
+                    if CONTENTION.get() >= MOVE_AT {
                         continue;
                     }
                     locked(&slot.state)
@@ -92,13 +92,13 @@ impl<D: Device> Allocator<D> {
             };
             let shard = pool / self.pools_per_shard();
             if SHARD.replace(shard) != shard {
-                MEETINGS.set(0);
+                CONTENTION.set(0);
             }
             return Ok((pool, slot, guard));
         }
         let pool = self.own_shard(first);
         let slot = self.shard(pool)?;
-        MEETINGS.set(0);
+        CONTENTION.set(0);
         Ok((pool, slot, locked(&slot.state)))
     }
 
@@ -124,17 +124,17 @@ impl<D: Device> Allocator<D> {
         first: u32,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
-        let (pool, slot, guard) = self.enter(first)?;
+        let (pool, slot, guard) = self.lock_shard(first)?;
         if self.others_with_memory(first, pool).next().is_none() {
-            return self.serve(pool, slot, guard, 0, desc);
+            return self.allocate_from_locked_pool(pool, slot, guard, 0, desc);
         }
         if let Some(allocation) = self.place_in_shard(pool, slot, guard, desc)? {
             return Ok(allocation);
         }
-        if let Some(allocation) = self.place_in_borrowed(first, pool, slot, desc)? {
+        if let Some(allocation) = self.place_in_lent_block(first, pool, slot, desc)? {
             return Ok(allocation);
         }
-        self.serve(pool, slot, locked(&slot.state), 0, desc).or_else(|refused| {
+        self.allocate_from_locked_pool(pool, slot, locked(&slot.state), 0, desc).or_else(|refused| {
             if !refused.falls_through() {
                 return Err(refused);
             }
@@ -143,13 +143,13 @@ impl<D: Device> Allocator<D> {
                     return Ok(allocation);
                 }
             }
-            Err(self.of_all_shards(first, refused))
+            Err(self.with_room_of_all_shards(first, refused))
         })
     }
 
     /// Serves a request from an empty block of another shard, which moves here, or from what was reserved
     /// there.
-    fn place_in_borrowed(
+    fn place_in_lent_block(
         &self,
         first: u32,
         pool: u32,
@@ -157,20 +157,20 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
     ) -> Result<Option<Allocation>, AllocationError> {
         // As this shard sees the request.
-        let (fitted, in_blocks) = {
+        let (rounded, in_blocks) = {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
-            let fitted = self.fit(state, 0, desc)?;
-            (fitted, state.takes_blocks(fitted.own_memory))
+            let rounded = self.round_request(state, 0, desc)?;
+            (rounded, state.may_share_block(rounded.role))
         };
         for (other, other_slot) in self.others_with_memory(first, pool) {
             let mut guard = locked(&other_slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            let lent = state.lend(other_slot, &fitted, in_blocks);
-            self.watch(state);
+            let lent = state.lend(other_slot, &rounded, in_blocks);
+            self.wake_maintenance_if_low(state);
             if let Some((memory, role)) = lent {
                 drop(guard);
-                return self.take_in(pool, slot, memory, role, &fitted, desc).map(Some);
+                return self.insert_lent_block(pool, slot, memory, role, &rounded, desc).map(Some);
             }
             if state.holds_reserve() {
                 if let Some(allocation) = self.place_in_shard(other, other_slot, guard, desc)? {
@@ -182,7 +182,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Sums up over all shards what a refusal says of one.
-    fn of_all_shards(&self, first: u32, refused: AllocationError) -> AllocationError {
+    fn with_room_of_all_shards(&self, first: u32, refused: AllocationError) -> AllocationError {
         let AllocationError::WouldGrow { requested, .. } = refused else { return refused };
         let rooms = self.shards_of(first).filter_map(|pool| {
             let guard = locked(&self.pools.get(pool)?.state);
@@ -201,44 +201,44 @@ impl<D: Device> Allocator<D> {
         desc: &AllocationDesc,
     ) -> Result<Option<Allocation>, AllocationError> {
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        let fitted = self.fit(state, 0, desc)?;
-        let placed = state.place(slot, 0, &fitted, desc)?;
-        self.watch(state);
+        let rounded = self.round_request(state, 0, desc)?;
+        let placed = state.place_in_existing(slot, 0, &rounded, desc)?;
+        self.wake_maintenance_if_low(state);
         let placed = placed.map(|record| self.token(pool, record, slot));
-        let untold = state.untold.take();
+        let changed_priority = state.changed_priority.take();
         drop(guard);
-        placed.iter().for_each(|token| self.tell_priority(token, untold));
+        placed.iter().for_each(|token| self.set_priority(token, changed_priority));
         Ok(placed)
     }
 
     /// What serving a request from the shards of a default pool would do.
-    pub(super) fn forecast_shards(
+    pub(super) fn preview_shards(
         &self,
         first: u32,
         desc: &AllocationDesc,
     ) -> Result<AllocationPreview, AllocationError> {
         let own = self.own_shard(first);
         let slot = self.shard(own)?;
-        let forecast = self.forecast(own, 0, desc);
+        let forecast = self.preview_from_pool(own, 0, desc);
         if matches!(forecast, Ok(AllocationPreview::Fits { .. })) {
             return forecast;
         }
-        let (fitted, in_blocks, memory_type) = {
+        let (rounded, in_blocks, memory_type) = {
             let guard = locked(&slot.state);
             let state = guard.as_ref().ok_or(AllocationError::ForeignPool)?;
-            let fitted = self.fit(state, 0, desc)?;
-            (fitted, state.takes_blocks(fitted.own_memory), state.sets[0].memory_type)
+            let rounded = self.round_request(state, 0, desc)?;
+            (rounded, state.may_share_block(rounded.role), state.sets[0].memory_type)
         };
         for (_, other) in self.others_with_memory(first, own) {
             let mut guard = locked(&other.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.settle();
+            state.flush_quick_lists();
             // What others have room for is used where they lend it, and where nothing can be got.
             let searched = state.holds_reserve() || forecast.is_err();
-            if state.lendable(&fitted, in_blocks).is_some() || (searched && state.would_place(0, &fitted)) {
+            if state.lendable(&rounded, in_blocks).is_some() || (searched && state.would_place(0, &rounded)) {
                 return Ok(AllocationPreview::Fits { memory_type });
             }
         }
-        forecast.map_err(|refused| self.of_all_shards(first, refused))
+        forecast.map_err(|refused| self.with_room_of_all_shards(first, refused))
     }
 }

@@ -1,40 +1,41 @@
-//! Empty blocks: which serve another request, and which can be freed.
+//! Empty blocks: which of them another request reuses, shares or borrows, and which can be freed.
 
 use allotment_suballoc::Request;
 
-use super::search::Standing;
+use super::search::BlockSummary;
 use super::{BlockSet, Role, new_ranges};
 use crate::device::{Device, OwnedMemory, Priority};
 
-/// An empty memory object.
+/// An empty block, as the empty-block policy sees it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Idle {
+pub(in crate::memory) struct EmptyBlock {
     pub(in crate::memory) size: u64,
     /// Ticks since it became empty.
     pub(in crate::memory) age: u64,
     pub(in crate::memory) role: Role,
 }
 
-/// Which spare memory objects serve a request that shall have one of its own.
+/// Which spare blocks may serve a request that wants a dedicated one.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Spare {
-    /// Frames shall not wait for the driver, whatever lies idle.
+pub(in crate::memory) struct SpareCriteria {
+    /// The application counts frames: idle bytes are better than a frame that waits for the driver.
     pub(in crate::memory) in_frames: bool,
-    /// Those that the device was told this of, where it takes no other priority later.
+    /// Only blocks that were allocated with this priority, where the device accepts no other one later.
     pub(in crate::memory) priority: Option<Priority>,
 }
 
-/// A spare memory object may be larger than what it is reused for by this part of the size.
+/// A spare block may be larger than the request that reuses it by the request's size divided by this.
 const SPARE_WASTE_DIVISOR: u64 = 8;
 
-/// A spare memory object becomes a shared block up to so many times the size that the next block would
-/// have. Larger ones stay spare: their next owner would have to get memory of that size anew.
+/// A spare block becomes a shared one if it has at most this many times the bytes of the next block.
+///
+/// Larger ones stay spare: the next request of that size would otherwise allocate such a block again.
 const SHARED_SPARE_FACTOR: u64 = 2;
 
 impl<D: Device> BlockSet<D> {
-    /// The spare memory object that fits `size` best, unless too much of it would lie idle: an eighth of the
-    /// size, or, where having none at all would make a frame wait for the driver, as much as the size.
-    pub(super) fn best_spare(&self, size: u64, spare: Spare) -> Option<u32> {
+    /// Returns the spare block that fits `size` best, unless more than an eighth of the size would be idle; or more than
+    /// the size, where a frame would wait for the driver instead.
+    pub(super) fn best_spare(&self, size: u64, spare: SpareCriteria) -> Option<u32> {
         let waste = if spare.in_frames { size } else { size / SPARE_WASTE_DIVISOR };
         let fitting = self.spares(spare.priority).filter_map(|index| {
             let room = self.block(index)?.memory.size();
@@ -43,15 +44,15 @@ impl<D: Device> BlockSet<D> {
         fitting.min().map(|(_, index)| index)
     }
 
-    /// Spare memory objects, of this priority where it is given.
+    /// Iterates over the spare blocks, or those of one priority.
     pub(super) fn spares(&self, priority: Option<Priority>) -> impl Iterator<Item = u32> + '_ {
         let alike = move |memory: &OwnedMemory<D>| priority.is_none_or(|only| only == memory.priority());
         let of = move |&index: &u32| self.block(index).is_some_and(|block| alike(&block.memory));
         self.spare.iter().copied().filter(of)
     }
 
-    /// The smallest spare memory object that holds the request and may be shared, where the next block
-    /// would have `block_size` bytes; of this priority where it is given.
+    /// Returns the smallest spare block that has room for the request and may be shared, where the next block would have
+    /// `block_size` bytes; of one priority, if given.
     pub(super) fn shareable_spare(
         &self,
         request: &Request,
@@ -66,8 +67,7 @@ impl<D: Device> BlockSet<D> {
         fitting.min().map(|(_, index)| index)
     }
 
-    /// Makes a spare memory object a block that allocations share, so that none has to be got for this
-    /// request. False when there is none.
+    /// Turns a spare block into a shared one, so that this request needs no new block. Returns false if there is none.
     pub(in crate::memory) fn share_spare(
         &mut self,
         request: &Request,
@@ -79,23 +79,25 @@ impl<D: Device> BlockSet<D> {
         let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else {
             return false;
         };
+        // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
         block.ranges = new_ranges(block.memory.size(), algorithm);
         block.role = Role::Shared;
         self.spare.retain(|&spare| spare != index);
-        self.order.push(Standing::of(index, &block.ranges));
+        self.order.push(BlockSummary::of(index, &block.ranges));
         self.statistics.dedicated -= 1;
         self.statistics.blocks += 1;
         true
     }
 
-    /// An empty memory object that would serve a request as well in another set.
+    /// Returns an empty block that would serve a request in another shard.
     pub(in crate::memory) fn lendable(
         &self,
         request: &Request,
-        spare: Option<Spare>,
+        spare: Option<SpareCriteria>,
         in_blocks: bool,
     ) -> Option<u32> {
         spare.and_then(|spare| self.best_spare(request.size, spare)).or_else(|| {
+            // The smallest, so that a small request does not take away what a large one here would need.
             let least = self.least_block(request.size);
             let empty = self.blocks().filter(|(_, block)| {
                 in_blocks && block.live == 0 && block.role == Role::Shared && block.memory.size() >= least
@@ -104,20 +106,21 @@ impl<D: Device> BlockSet<D> {
         })
     }
 
-    /// Takes out what is [lendable](Self::lendable), and says what it was for. None of its ranges may wait in
-    /// the quick lists.
+    /// Removes a [lendable](Self::lendable) block and returns its memory and role. None of its ranges may wait in the
+    /// quick lists.
     pub(in crate::memory) fn lend(&mut self, index: u32) -> Option<(OwnedMemory<D>, Role)> {
         let role = self.block(index)?.role;
         Some((self.remove(index)?, role))
     }
 
-    /// The first empty block that `unwanted` says yes to; with `keep_shared`, the first that is not shared.
+    /// Returns the first empty block for which `unwanted` returns true; with `keep_shared`, the first dedicated one.
     pub(in crate::memory) fn find_empty(
         &self,
         now: u64,
         keep_shared: bool,
-        unwanted: impl Fn(&Idle) -> bool,
+        unwanted: impl Fn(&EmptyBlock) -> bool,
     ) -> Option<u32> {
+        // The usual case, at each frame end and each free that empties nothing.
         if self.empty_blocks == 0 {
             return None;
         }
@@ -126,14 +129,14 @@ impl<D: Device> BlockSet<D> {
             !kept
                 && block.empty_since.is_some_and(|since| {
                     let age = now.saturating_sub(since);
-                    unwanted(&Idle { size: block.memory.size(), age, role: block.role })
+                    unwanted(&EmptyBlock { size: block.memory.size(), age, role: block.role })
                 })
         });
         found.map(|(index, _)| index)
     }
 
-    /// Bytes of the memory objects in which nothing is allocated, when `keep` shared blocks at least stay.
-    pub(in crate::memory) fn surrenderable(&self, keep: u32) -> u64 {
+    /// Returns the bytes of the empty blocks, of which at least `keep` shared blocks stay.
+    pub(in crate::memory) fn freeable_bytes(&self, keep: u32) -> u64 {
         let mut may_go = self.statistics.blocks.saturating_sub(keep);
         let mut bytes = 0;
         for (_, block) in self.blocks().filter(|(_, block)| block.empty_since.is_some()) {

@@ -1,11 +1,15 @@
-//! What holds between the blocks of a set and its counts.
+//! The invariants between the blocks of a set, its lists and its counts.
 
 use super::{BlockSet, Role};
 use crate::device::Device;
 use crate::memory::statistics::Statistics;
 
 impl<D: Device> BlockSet<D> {
-    /// For tests: everything agrees with everything.
+    /// Checks the invariants, for tests.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an invariant does not hold.
     pub(in crate::memory) fn check_invariants(&self) {
         let mut counted = Statistics::default();
         let mut ranges = 0;
@@ -17,15 +21,15 @@ impl<D: Device> BlockSet<D> {
             let empty_here = block.live == 0;
             empty += u32::from(empty_here);
             empty_bytes += if empty_here { block.memory.size() } else { 0 };
-            let standing = self.order.iter().find(|standing| standing.block == index);
-            assert_eq!(standing.is_some(), block.role == Role::Shared && !block.is_closed());
+            let summary = self.order.iter().find(|summary| summary.block == index);
+            assert_eq!(summary.is_some(), block.role == Role::Shared && !block.is_closed());
             assert_eq!(self.closed.contains(&index), block.is_closed());
-            assert!(!(block.is_closed() && block.is_empty()), "what is empty is not being emptied");
-            if let Some(standing) = standing {
-                assert_eq!(standing.free, block.ranges.statistics().free);
-                assert_eq!(standing.largest_free_at_most, block.ranges.largest_free_at_most());
+            assert!(!(block.is_closed() && block.is_empty()), "a closed block has live allocations");
+            if let Some(summary) = summary {
+                assert_eq!(summary.free, block.ranges.statistics().free);
+                assert_eq!(summary.largest_free_at_most, block.ranges.largest_free_at_most());
             }
-            let spare = block.role == Role::Own && block.live == 0;
+            let spare = block.role == Role::Dedicated && block.live == 0;
             assert_eq!(self.spare.contains(&index), spare);
             counted.block_bytes += block.memory.size();
             counted.allocations += block.live;
@@ -36,7 +40,11 @@ impl<D: Device> BlockSet<D> {
             }
         }
         assert_eq!((empty, empty_bytes), (self.empty_blocks, self.empty_bytes));
-        assert_eq!(ranges, counted.allocations as usize + self.quick.len(), "a range is live or waits");
+        assert_eq!(
+            ranges,
+            counted.allocations as usize + self.quick.len(),
+            "a range is live or waits in a quick list"
+        );
         assert_eq!(counted.block_bytes, self.statistics.block_bytes);
         assert_eq!(counted.allocations, self.statistics.allocations);
         assert_eq!((counted.blocks, counted.dedicated), (self.statistics.blocks, self.statistics.dedicated));

@@ -1,6 +1,21 @@
-//! The memory objects of one memory type in one pool, and the ranges handed out of them.
+//! The memory objects of one memory type in one pool, and the ranges allocated in them.
 //!
-//! Knows nothing of locks, drivers or budgets: memory comes in as an argument and goes out as a result.
+//! This layer knows neither locks nor drivers nor budgets: memory objects come in as arguments and leave as results.
+//!
+//! ```text
+//!   blocks        #0 shared   #1 shared   #2 dedicated   #3 shared, closed   #4 dedicated, empty
+//!   order         [#1 #0]                 fullest first; the search for room goes through it
+//!   closed        [#3]                    being emptied by defragmentation; nothing new is placed there
+//!   spare         [#4]                    freed dedicated blocks, cached for a request of about their size
+//!   quick         records of freed ranges of #0 and #1
+//! ```
+//!
+//! | file | concern |
+//! |---|---|
+//! | `search.rs` | which block has room for a request |
+//! | `live.rs` | what is counted when an allocation begins and ends |
+//! | `empty.rs` | empty blocks: reused, shared, lent or freed |
+//! | `relocate.rs` | closed blocks and the moves out of them |
 
 mod empty;
 mod invariants;
@@ -17,52 +32,54 @@ use super::quick_lists::QuickLists;
 use super::statistics::{DetailedStatistics, Statistics};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
 
-pub(super) use empty::{Idle, Spare};
-use search::Standing;
+pub(super) use empty::{EmptyBlock, SpareCriteria};
+use search::BlockSummary;
 
-/// What a memory object is for.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Many allocations share it.
+    /// Many allocations share the block.
     Shared,
-    /// Made to measure for one large allocation; when that is gone, another of about the same size may
-    /// have it.
-    Own,
-    /// Made together with one resource; goes with it.
-    Tied,
+    /// The block has the size of one large allocation. Freed, it is cached (`spare`) for another of about the same
+    /// size.
+    Dedicated,
+    /// The block is dedicated to one allocation for good and freed with it: for a resource that the API knows to be its
+    /// only one, and for [`Dedicated::Always`](super::Dedicated::Always).
+    DedicatedToAllocation,
 }
 
-/// One memory object. `T` in its ranges is the index of the allocation's record.
+/// One memory object. The data of each of its ranges is the index of the allocation's record.
 #[derive(Debug)]
 pub(super) struct Block<D: Device> {
     pub(super) memory: OwnedMemory<D>,
     pub(super) ranges: VirtualBlock<u32>,
     pub(super) role: Role,
-    /// Allocations that are live in it. Those whose ranges wait in the quick lists are not.
+    /// Live allocations. Those whose ranges wait in the quick lists do not count.
     live: u32,
-    /// The tick since which none is. Invariant: `Some` exactly where `live` is 0.
+    /// The tick at which the last one was freed. Invariant: `Some` exactly where `live` is 0.
     empty_since: Option<u64>,
-    /// Nothing new is placed in it, as it is being emptied.
+    /// `Some` while defragmentation empties the block: nothing new is placed in it.
     closed: Option<EmptiedBlocks>,
 }
 
 impl<D: Device> Block<D> {
-    /// True when no allocation is live in it.
+    /// Returns true if no allocation is live in it.
     pub(super) fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Allocations that are live in it.
+    /// Returns the number of live allocations.
     pub(super) fn live(&self) -> u32 {
         self.live
     }
 
+    /// Returns true while defragmentation empties the block.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
 }
 
-/// Where an allocation stands.
+/// The location of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     pub(super) block: u32,
@@ -70,13 +87,14 @@ pub(super) struct Spot {
     pub(super) offset: u64,
 }
 
-/// How many bytes an allocation asked for, and how many it takes.
+/// The bytes that an allocation asked for, and those that its range has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) requested: u64,
     pub(super) occupied: u64,
 }
 
+/// The blocks of one memory type in one pool.
 #[derive(Debug)]
 pub(super) struct BlockSet<D: Device> {
     pub(super) memory_type: MemoryTypeIndex,
@@ -84,32 +102,32 @@ pub(super) struct BlockSet<D: Device> {
     /// The non-coherent atom where the memory is mapped and not coherent, else 1.
     pub(super) atom: Alignment,
     algorithm: Algorithm,
-    /// By index; an index is never used for another block while a spot names it.
+    /// By index. An index is not reused while a [`Spot`] names it.
     blocks: Vec<Option<Block<D>>>,
     vacant: Vec<u32>,
-    /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
-    /// changed by one place at most.
-    order: Vec<Standing>,
-    /// Blocks that are being emptied, shared ones and others.
+    /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it changed
+    /// by at most one position, so no operation sorts, and many of them together do.
+    order: Vec<BlockSummary>,
+    /// Blocks that defragmentation is emptying, shared and dedicated.
     closed: Vec<u32>,
-    /// Empty blocks of [`Role::Own`].
+    /// Empty blocks of [`Role::Dedicated`].
     spare: Vec<u32>,
-    /// Freed ranges that wait for a request of their size.
+    /// Freed ranges that wait for a request of about their size.
     pub(super) quick: QuickLists,
     pub(super) statistics: Statistics,
     pub(super) empty_blocks: u32,
-    /// Bytes of these.
+    /// Bytes of the empty blocks.
     pub(super) empty_bytes: u64,
-    /// A thread is getting a shared block from the driver; others wait for it rather than do the same.
+    /// A thread is allocating a shared block; other threads wait for it, as it usually has room for all of them.
     pub(super) growing: bool,
 }
 
-/// The ranges of memory of a size that passed the door.
+/// Creates the ranges of a memory object. Its size was checked when the request came in.
 fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
-    // Its handles stay in this set's spots.
+    // Unnumbered, since the handles never leave this set's spots: no caller can present a stale one.
     match VirtualBlock::unnumbered(size, algorithm) {
         Ok(ranges) => ranges,
-        Err(error) => unreachable!("the driver was asked for memory of a size that nobody wants: {error}"),
+        Err(error) => unreachable!("a block has a valid size: {error}"),
     }
 }
 
@@ -138,27 +156,29 @@ impl<D: Device> BlockSet<D> {
         }
     }
 
+    /// Returns a block.
     pub(super) fn block(&self, index: u32) -> Option<&Block<D>> {
         self.blocks.get(index as usize)?.as_ref()
     }
 
-    /// All memory objects with their indices.
+    /// Iterates over all blocks with their indices.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, &Block<D>)> {
         self.blocks.iter().enumerate().filter_map(|(i, block)| Some((i as u32, block.as_ref()?)))
     }
 
+    /// Returns the number of blocks.
     pub(super) fn count(&self) -> u32 {
         self.statistics.blocks + self.statistics.dedicated
     }
 
-    /// Takes in a memory object, empty since `now`. Returns its index.
+    /// Adds a memory object, empty since `now`. Returns its index.
     pub(super) fn add(&mut self, memory: OwnedMemory<D>, role: Role, now: u64) -> u32 {
         let size = memory.size();
-        // A block made to measure has one range, for which the simplest algorithm does.
+        // A dedicated block holds one range, for which the simplest algorithm is enough.
         let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
         let ranges = new_ranges(size, algorithm);
-        // It becomes known under its index.
-        let mut standing = Standing::of(0, &ranges);
+        // The index is known only below.
+        let mut summary = BlockSummary::of(0, &ranges);
         let block = Block { memory, ranges, role, live: 0, empty_since: Some(now), closed: None };
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.blocks.push(None);
@@ -166,18 +186,18 @@ impl<D: Device> BlockSet<D> {
             self.blocks.len() as u32 - 1
         });
         self.blocks[index as usize] = Some(block);
-        standing.block = index;
+        summary.block = index;
         self.empty_blocks += 1;
         self.empty_bytes += size;
         self.statistics.block_bytes += size;
         match role {
             Role::Shared => {
-                self.order.push(standing);
+                self.order.push(summary);
                 self.statistics.blocks += 1;
             }
-            Role::Own | Role::Tied => {
+            Role::Dedicated | Role::DedicatedToAllocation => {
                 self.statistics.dedicated += 1;
-                if role == Role::Own {
+                if role == Role::Dedicated {
                     self.spare.push(index);
                 }
             }
@@ -185,7 +205,7 @@ impl<D: Device> BlockSet<D> {
         index
     }
 
-    /// Takes an empty memory object out. None of its ranges may wait in the quick lists.
+    /// Removes an empty block and returns its memory. None of its ranges may wait in the quick lists.
     pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
         let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
         self.vacant.push(index);
@@ -197,18 +217,18 @@ impl<D: Device> BlockSet<D> {
         self.statistics.block_bytes -= block.memory.size();
         match block.role {
             Role::Shared => self.statistics.blocks -= 1,
-            Role::Own | Role::Tied => self.statistics.dedicated -= 1,
+            Role::Dedicated | Role::DedicatedToAllocation => self.statistics.dedicated -= 1,
         }
         Some(block.memory)
     }
 
-    /// All memory, for giving it back, whatever is allocated in it.
+    /// Returns all memory objects, whatever is allocated in them, to be freed.
     pub(super) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
         self.blocks.into_iter().flatten().map(|block| block.memory)
     }
 
-    /// Notes the priority that the device is about to be told of a block. The block's memory, where that is another than
-    /// it was told before.
+    /// Notes the priority of a block. Returns its memory and the priority if that has changed; the caller then passes it
+    /// to the device.
     pub(super) fn note_priority(
         &mut self,
         index: u32,
@@ -223,7 +243,7 @@ impl<D: Device> BlockSet<D> {
         Some((block.memory.handle(), priority))
     }
 
-    /// The records of all live allocations.
+    /// Iterates over the blocks and records of all ranges, also of those that wait in the quick lists.
     pub(super) fn records(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.blocks().flat_map(|(index, block)| {
             block.ranges.regions().filter_map(move |region| match region.kind {
@@ -233,7 +253,7 @@ impl<D: Device> BlockSet<D> {
         })
     }
 
-    /// Sums and extremes from a walk over all regions.
+    /// Returns sums and extremes from a walk over all regions.
     pub(super) fn detailed(&self) -> DetailedStatistics {
         let mut detailed = DetailedStatistics {
             brief: self.statistics,

@@ -1,21 +1,22 @@
-//! Blocks that defragmentation empties, and the ranges that it moves.
+//! Blocks that defragmentation empties (closed blocks), and the moves of ranges out of them.
 
 use allotment_suballoc::{Request, Strategy};
 
-use super::search::Standing;
+use super::search::BlockSummary;
 use super::{BlockSet, Role, Sizes, Spot};
 use crate::device::Device;
 use crate::memory::EmptiedBlocks;
 
-/// Free ranges of a block that are searched for the closest fit while others wait for the lock: less than a microsecond.
-const FEW: u32 = 256;
+/// Up to this many free ranges in a block are searched for the closest fit while other threads wait for the lock: less
+/// than a microsecond.
+const FEW_FREE_RANGES: u32 = 256;
 
-/// Blocks that are tried then when the one that was planned has no room any more.
-const TRIED: u32 = 16;
+/// How many blocks are tried when the planned one has no room any more, while other threads wait for the lock.
+const MAX_TRIED: u32 = 16;
 
 impl<D: Device> BlockSet<D> {
-    /// Places nothing new in a block any more. None of its ranges may wait in the quick lists. False where there is
-    /// no such block, or it is closed already.
+    /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns false if there
+    /// is no such block, or it is closed already.
     pub(in crate::memory) fn close(&mut self, index: u32, release: EmptiedBlocks) -> bool {
         let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
         if block.is_closed() {
@@ -27,18 +28,19 @@ impl<D: Device> BlockSet<D> {
         true
     }
 
-    /// Makes a closed block as it was before.
+    /// Opens a closed block again.
     pub(in crate::memory) fn reopen(&mut self, index: u32) {
         let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if block.closed.take().is_some() {
             self.closed.retain(|&other| other != index);
+            // Dedicated blocks are never searched. At the end of the list, the position moves with the next operations.
             if block.role == Role::Shared {
-                self.order.push(Standing::of(index, &block.ranges));
+                self.order.push(BlockSummary::of(index, &block.ranges));
             }
         }
     }
 
-    /// Makes a closed block that has room for a request as it was before. False where there is none.
+    /// Opens a closed block that has room for a request. Returns false if there is none.
     pub(in crate::memory) fn reopen_for(&mut self, request: &Request) -> bool {
         let fits = |index: &u32| self.block(*index).is_some_and(|block| block.ranges.would_fit(request));
         let found = self.closed_shared().find(fits);
@@ -46,19 +48,20 @@ impl<D: Device> BlockSet<D> {
         found.is_some()
     }
 
-    /// What becomes of a closed block once it is empty.
+    /// Returns whether a closed block is freed once it is empty; `None` for an open block.
     pub(in crate::memory) fn release_of(&self, index: u32) -> Option<EmptiedBlocks> {
         self.block(index)?.closed
     }
 
+    /// Iterates over the closed blocks that are shared.
     pub(super) fn closed_shared(&self) -> impl Iterator<Item = u32> + '_ {
         let shared = |&index: &u32| self.block(index).is_some_and(|block| block.role == Role::Shared);
         self.closed.iter().copied().filter(shared)
     }
 
-    /// Serves a request from the block that was planned for it, or where that has no room any more from one of the next
-    /// few, the fullest first, among those that `allowed` says yes to. Never from an empty or a closed one.
-    pub(in crate::memory) fn place_for_good(
+    /// Places the copy of an allocation in the block that was planned for it; where that has no room any more, in one of
+    /// the first few, the fullest first, for which `allowed` returns true. Never in an empty or a closed block.
+    pub(in crate::memory) fn place_relocated(
         &mut self,
         planned: Option<u32>,
         allowed: impl Fn(u32) -> bool,
@@ -66,39 +69,43 @@ impl<D: Device> BlockSet<D> {
         sizes: Sizes,
         record: u32,
     ) -> Option<Spot> {
-        let open = |index: &u32| self.order.iter().any(|standing| standing.block == *index);
+        let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
         if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index, &allowed)) {
-            // As it was planned, unless the search for the closest fit would take long.
-            let few =
-                self.block(index).is_some_and(|block| block.ranges.statistics().free_range_count <= FEW);
+            // The plan assumes the closest fit. With many free ranges that search would take long under the lock.
+            let few = self
+                .block(index)
+                .is_some_and(|block| block.ranges.statistics().free_range_count <= FEW_FREE_RANGES);
             let strategy = if few { Strategy::LeastMemory } else { request.strategy };
             let request = request.with_strategy(strategy);
-            if let Ok(Some(spot)) = self.place_in(index, &request, sizes, record) {
+            if let Ok(Some(spot)) = self.place_in_block(index, &request, sizes, record) {
                 return Some(spot);
             }
         }
         let mut tried = 0;
         for at in 0..self.order.len() {
-            let Standing { block, largest_free_at_most, .. } = self.order[at];
+            let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
             if request.size > largest_free_at_most || !self.may_take(block, &allowed) {
                 continue;
             }
-            if let Ok(Some(spot)) = self.place_in(block, request, sizes, record) {
+            // A refusal for another reason than room is one of this block; the move is dropped if all refuse.
+            if let Ok(Some(spot)) = self.place_in_block(block, request, sizes, record) {
                 return Some(spot);
             }
             tried += 1;
-            if tried == TRIED {
+            if tried == MAX_TRIED {
                 break;
             }
         }
         None
     }
 
+    /// Returns true if a block is a destination of moves.
     pub(super) fn may_take(&self, index: u32, allowed: &impl Fn(u32) -> bool) -> bool {
+        // An empty block is better freed than filled again.
         allowed(index) && self.block(index).is_some_and(|block| !block.is_empty())
     }
 
-    /// Makes the two records of two live allocations of this set name each other's ranges.
+    /// Exchanges the ranges of two live allocations of this set: each range names the other record.
     pub(in crate::memory) fn exchange(&mut self, one: (&Spot, u32), other: (&Spot, u32)) {
         for (spot, record) in [(one.0, other.1), (other.0, one.1)] {
             let block = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut);

@@ -1,4 +1,4 @@
-//! Custom pools: their tokens and their descriptions.
+//! Custom pools: the handle and the description.
 
 use allotment_suballoc::{Algorithm, Alignment};
 
@@ -7,10 +7,10 @@ use crate::memory::empty_blocks::EmptyBlockPolicy;
 use crate::memory::growth::BlockSizes;
 use crate::memory::{BudgetPolicy, Name};
 
-/// The most memory types that one pool can take from.
+/// The maximum number of memory types in one pool.
 pub const MAX_POOL_TYPES: usize = 4;
 
-/// Names a custom pool. Neither cloned nor copied; destroying the pool takes it.
+/// The handle of a custom pool. It is neither [`Clone`] nor [`Copy`]; destroying the pool consumes it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a pool that is dropped can be neither used nor destroyed"]
 pub struct Pool {
@@ -18,16 +18,16 @@ pub struct Pool {
     pub(in crate::memory) index: u32,
 }
 
-/// How large the blocks of a pool are.
+/// The size of a pool's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockSize {
-    /// As large as what is in use suggests; what is large for a block gets memory of its own.
+    /// Block size grows with usage; resources larger than the threshold get dedicated memory.
     Growing(BlockSizes),
-    /// All of so many bytes; nothing gets memory of its own.
+    /// Every block has this many bytes; no resource gets dedicated memory.
     Fixed(u64),
 }
 
-/// A custom pool that is wanted.
+/// The description of a custom pool.
 ///
 /// ```
 /// use allotment::device::MemoryTypeIndex;
@@ -42,33 +42,33 @@ pub enum BlockSize {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolDesc {
-    /// Where its blocks come from, in the order in which they are tried; one to four.
+    /// The memory types of its blocks, in the order in which they are tried; one to four.
     pub memory_types: Vec<MemoryTypeIndex>,
-    /// How it finds room in its blocks.
+    /// The algorithm that finds room in its blocks.
     pub algorithm: Algorithm,
-    /// How large its blocks are; `None` for growing as the allocator's own pools do
+    /// The size of its blocks; `None` for the growth of the allocator's default pools
     /// ([`AllocatorDesc::block_sizes`](crate::memory::AllocatorDesc::block_sizes)).
     pub sizing: Option<BlockSize>,
-    /// Blocks of the first memory type that it begins with and never goes below.
+    /// Blocks of the first memory type that are allocated with the pool and never freed before it.
     pub min_blocks: u32,
-    /// Memory objects that it may have in all.
+    /// The maximum number of memory objects, of all its memory types together.
     pub max_blocks: u32,
-    /// What every place in it is a multiple of.
+    /// The minimum alignment of every allocation in it.
     pub alignment: Alignment,
-    /// Do not keep linear and optimal resources apart: the user knows that only one of them comes here.
+    /// Do not keep linear and optimal resources apart: the caller guarantees that the pool holds only one of the two.
     pub ignore_granularity: bool,
-    /// When its empty blocks are given back.
+    /// When its empty blocks are freed.
     pub empty_blocks: EmptyBlockPolicy,
-    /// Whether its blocks mind the heap's budget, whatever a single request says.
+    /// The budget policy of its blocks. [`BudgetPolicy::WithinBudget`] overrides that of a request.
     pub budget: BudgetPolicy,
-    /// Whether its blocks go early or late when there is too little.
+    /// The residency priority of its shared blocks.
     pub priority: Priority,
-    /// For people.
+    /// The debug name.
     pub name: Option<Name>,
 }
 
 impl PoolDesc {
-    /// A pool over these memory types with defaults for everything else.
+    /// Creates a description with these memory types and defaults for everything else.
     #[must_use]
     pub fn new(memory_types: impl IntoIterator<Item = MemoryTypeIndex>) -> Self {
         Self {

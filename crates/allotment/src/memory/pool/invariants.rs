@@ -1,11 +1,15 @@
-//! What holds between a pool's parts whenever its lock is free.
+//! The invariants between the parts of a pool, which hold whenever its lock is free.
 
 use super::{PoolSlot, PoolState};
 use crate::device::Device;
 use crate::memory::record::Record;
 
 impl<D: Device> PoolState<D> {
-    /// For tests: everything agrees with everything.
+    /// Checks the invariants, for tests. Takes time linear in the number of allocations.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an invariant does not hold.
     pub(in crate::memory) fn check_invariants(&self, slot: &PoolSlot<D>) {
         for (i, set) in self.sets.iter().enumerate() {
             set.check_invariants();
@@ -16,7 +20,7 @@ impl<D: Device> PoolState<D> {
             assert_eq!(slot.counters[i].load(), set.statistics, "the counters are up to date");
             let mut waiting = 0;
             for record in set.quick.records() {
-                let detail = self.details[record as usize].as_ref().expect("what waits has a detail");
+                let detail = self.details[record as usize].as_ref().expect("a waiting range has a detail");
                 assert!(detail.waiting && usize::from(detail.set) == i);
                 waiting += detail.sizes.occupied;
             }
@@ -33,6 +37,6 @@ impl<D: Device> PoolState<D> {
         let spent = |record| slot.records.get(record).is_none_or(Record::is_spent);
         let unused = (0..).zip(&self.details).filter(|(_, detail)| detail.is_none());
         assert_eq!(unused.filter(|&(record, _)| !spent(record)).count(), self.vacant.len());
-        assert!(!self.vacant.iter().any(|&record| spent(record)), "what is spent is not used again");
+        assert!(!self.vacant.iter().any(|&record| spent(record)), "a spent record is not used again");
     }
 }

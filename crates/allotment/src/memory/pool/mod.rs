@@ -1,7 +1,21 @@
-//! Pools: a lock, block sets by memory type, the records of what is allocated, and their rules.
+//! Pools: a lock, a block set for each memory type, the records of the allocations, and the pool's rules.
 //!
-//! A default pool serves one memory type for one lifetime and one side of the granularity; a custom pool
-//! serves what its user wants. They are the same thing with other rules.
+//! A default pool serves one memory type, one lifetime, and linear or optimal resources; a custom pool serves what
+//! its user directs there. Both are the same type with other [`Rules`].
+//!
+//! The files are the steps of an allocation, in the order in which `allocate.rs` takes them:
+//!
+//! | file | step | entry |
+//! |---|---|---|
+//! | `quick.rs` | 0: reuse a range that was freed a moment ago | [`place_quickly`](PoolState::place_quickly) |
+//! | `round.rs` | 1: round the request; choose a shared or a dedicated block | [`round_request`](PoolState::round_request) |
+//! | `place.rs` | 2: search the existing blocks | [`place_in_existing`](PoolState::place_in_existing) |
+//! | `plan.rs` | 3: choose the sizes of a new block | [`plan_block`](PoolState::plan_block) |
+//! | `pending.rs` | 4: allocate it without the lock; other threads wait | [`PendingBlock`] |
+//! | `place.rs` | 5: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
+//! | `records.rs` | 6: write the record that the token names | [`publish`](PoolState::publish) |
+//!
+//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed.
 
 mod desc;
 mod empty;
@@ -30,12 +44,12 @@ use crate::table::AppendTable;
 
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 pub(super) use free::Freed;
-pub(super) use pending::Getting;
-pub(super) use plan::{Plan, Source};
+pub(super) use pending::PendingBlock;
+pub(super) use plan::{BlockPlan, Source};
 pub(super) use records::{Detail, Label, Marks, Travel};
-pub(super) use round::Fitted;
+pub(super) use round::RoundedRequest;
 
-/// The rules of a pool, custom or default.
+/// The configuration of a pool, custom or default.
 #[derive(Debug)]
 pub(super) struct Rules<D: Device> {
     pub(super) algorithm: Algorithm,
@@ -43,32 +57,33 @@ pub(super) struct Rules<D: Device> {
     pub(super) min_blocks: u32,
     pub(super) max_blocks: u32,
     pub(super) alignment: Alignment,
-    /// What optimal resources are rounded up to, so that they share no page with linear ones.
+    /// The multiple that optimal images are rounded up to, so that they share no page with linear resources.
     pub(super) granularity: Alignment,
     pub(super) empty_blocks: EmptyBlockPolicy,
     pub(super) budget: BudgetPolicy,
-    /// Of the blocks that allocations share.
+    /// The residency priority of shared blocks.
     pub(super) priority: Priority,
-    /// When the device takes priorities.
+    /// When the device accepts priorities.
     pub(super) priorities: PrioritySupport,
     pub(super) options: Option<D::MemoryOptions>,
-    /// How much room there shall be ahead of need, where somebody sees to that.
+    /// How much room the maintenance thread keeps ahead of demand, where there is one.
     pub(super) ahead: Option<Watermark>,
     pub(super) name: Option<Name>,
 }
 
-/// One pool, or the place for one.
-/// On cache lines of its own, so that threads in different pools do not slow each other down.
+/// A slot that holds a pool, or none.
+///
+/// Aligned to 128 bytes, since many processors prefetch cache lines in pairs: threads in different pools share no line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct PoolSlot<D: Device> {
     pub(super) state: Mutex<Option<PoolState<D>>>,
-    /// Of default pools: that the state was made.
+    /// Makes the state of a default pool when a request first needs it.
     pub(super) made: Once,
-    /// Unique while somebody touches memory by a token that may get another place; alone, while some do, or the pool is
-    /// reset. Taken before `state`.
+    /// Locked shared while a thread accesses memory through a token whose allocation may move; locked exclusively
+    /// while allocations move or the pool is reset. Taken before `state`.
     pub(super) changes: RwLock<()>,
-    /// A thread has got memory for the pool, or has not.
+    /// Notified when a [`PendingBlock`] ends, with or without memory.
     pub(super) grown: Condvar,
     pub(super) records: AppendTable<Record>,
     pub(super) counters: [Counters; MAX_POOL_TYPES],
@@ -88,39 +103,39 @@ impl<D: Device> Default for PoolSlot<D> {
 }
 
 impl<D: Device> PoolSlot<D> {
-    /// Whether the pool has memory objects, as of a moment ago.
+    /// Returns true if the pool has memory objects. Reads counters without the lock, so the answer may be outdated.
     pub(super) fn has_memory(&self) -> bool {
         self.counters.iter().any(Counters::have_memory)
     }
 }
 
-/// What the lock of a pool guards.
+/// The part of a pool that its lock guards.
 #[derive(Debug)]
 pub(super) struct PoolState<D: Device> {
     pub(super) rules: Rules<D>,
     pub(super) sets: Vec<BlockSet<D>>,
-    /// Beside the records, by the same index; `None` where nothing is allocated.
+    /// By the index of the record; `None` where the record stands for no allocation.
     details: Vec<Option<Detail>>,
-    /// By the same index. Invariant: empty where the detail does not say that there is one.
+    /// By the same index. Invariant: empty where the detail is not `labelled`.
     labels: Vec<Label>,
-    /// Records that stand for nothing. Invariant: none is spent.
+    /// Records that stand for no allocation. Invariant: none is spent.
     vacant: Vec<u32>,
-    clock: Clock,
-    /// The tick at which the quick lists were emptied last.
-    emptied: u64,
-    /// Memory objects that threads are getting for the pool now.
+    pub(super) clock: Clock,
+    /// The tick at which the quick lists were flushed last.
+    flushed_at: u64,
+    /// Memory objects that threads are allocating for the pool.
     pub(super) pending: u32,
-    /// What requests take out of blocks, frame by frame.
+    /// Bytes that requests took out of blocks, frame by frame.
     pub(super) flow: Flow,
-    /// Until this tick nothing is given back, since somebody reserved it, for large requests too.
+    /// Until this tick no block is freed, since [`Allocator::reserve`](crate::Allocator::reserve) allocated it.
     pub(super) reserved_until: u64,
-    /// The tick at which block growth was refused a block. It asks again in the next.
+    /// The tick at which the maintenance thread was refused a block. It tries again in the next.
     pub(super) refused_ahead: Option<u64>,
-    /// Somebody is defragmenting it.
+    /// A defragmentation of the pool is open.
     pub(super) defragmented: bool,
-    /// Memory that was given another use a moment ago, and the priority that the device is to be told of it, by whoever
-    /// has the lock now, when it is released.
-    pub(super) untold: Option<(D::Memory, Priority)>,
+    /// Memory that was reused, and its new priority: the thread that holds the lock passes it to the device once it has
+    /// released the lock.
+    pub(super) changed_priority: Option<(D::Memory, Priority)>,
 }
 
 impl<D: Device> PoolState<D> {
@@ -132,17 +147,17 @@ impl<D: Device> PoolState<D> {
             labels: Vec::new(),
             vacant: Vec::new(),
             clock: Clock::default(),
-            emptied: 0,
+            flushed_at: 0,
             pending: 0,
             flow: Flow::default(),
             reserved_until: 0,
             refused_ahead: None,
             defragmented: false,
-            untold: None,
+            changed_priority: None,
         }
     }
 
-    /// The tick of the pool's clock.
+    /// Returns the tick of the pool's clock.
     pub(super) fn now(&self) -> u64 {
         self.clock.now
     }

@@ -4,42 +4,47 @@ use super::{PoolSlot, PoolState};
 use crate::device::Device;
 use crate::sync::locked;
 
-/// Memory that a thread gets for a pool while it does not hold the pool's lock.
+/// A memory object that a thread allocates for a pool, while it does not hold the pool's lock.
 ///
-/// Other threads wait for it. So its end is noted however it comes: where the device panics, as well.
+/// Other threads wait for it ([`PoolSlot::grown`]), so they are woken however the attempt ends, also when the device
+/// panics.
 #[derive(Debug)]
 #[must_use = "dropped, it takes the pool's lock"]
-pub(in crate::memory) struct Getting<'a, D: Device> {
+pub(in crate::memory) struct PendingBlock<'a, D: Device> {
     slot: &'a PoolSlot<D>,
     set: usize,
-    /// Threads that want a shared block of the set wait for this one.
+    /// It is a shared block: other threads that need one in this set wait for it.
     shared: bool,
 }
 
-impl<'a, D: Device> Getting<'a, D> {
-    /// Notes that the calling thread, which has the pool's lock and lets go of it next, gets memory.
+impl<'a, D: Device> PendingBlock<'a, D> {
+    /// Notes that the calling thread, which holds the pool's lock and releases it next, allocates memory.
     pub(in crate::memory) fn begin(
         slot: &'a PoolSlot<D>,
         state: &mut PoolState<D>,
         set: usize,
         shared: bool,
     ) -> Self {
+        // Dedicated memory serves no other thread, so none waits for it; it counts against `max_blocks` all the same.
         state.sets[set].growing |= shared;
         state.pending += 1;
         Self { slot, set, shared }
     }
 
-    /// Notes that this is over, for the thread that has the pool's lock, and wakes those that wait. They go on when the
-    /// lock is free.
+    /// Notes that the attempt is over, for the thread that holds the pool's lock, and wakes the waiting threads. They
+    /// continue when the lock is released.
     pub(in crate::memory) fn end(self, state: Option<&mut PoolState<D>>) {
         self.note_end(state);
+        // `drop` would take the lock that the caller holds.
         core::mem::forget(self);
     }
 
+    /// Returns the pool that the memory is for.
     pub(in crate::memory) fn slot(&self) -> &'a PoolSlot<D> {
         self.slot
     }
 
+    /// Returns the index of the block set that the memory is for.
     pub(in crate::memory) fn set(&self) -> usize {
         self.set
     }
@@ -53,8 +58,8 @@ impl<'a, D: Device> Getting<'a, D> {
     }
 }
 
-impl<D: Device> Drop for Getting<'_, D> {
-    /// The device panicked.
+impl<D: Device> Drop for PendingBlock<'_, D> {
+    /// Reached only by unwinding from a device that panicked.
     fn drop(&mut self) {
         self.note_end(locked(&self.slot.state).as_mut());
     }

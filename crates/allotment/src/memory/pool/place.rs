@@ -1,61 +1,76 @@
-//! Step 2 in a pool: placement in the blocks that exist, and step 5, placement in a new one.
+//! Step 2 in a pool: placement in the blocks that exist; and step 5, placement in a new one.
 
 use allotment_suballoc::{AllocateError, Strategy};
 
-use super::{Fitted, PoolSlot, PoolState};
+use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
-use crate::memory::block_set::{Role, Spare};
+use crate::memory::block_set::{Role, SpareCriteria};
 use crate::memory::{AllocationDesc, AllocationError, ShortName};
 
 impl<D: Device> PoolState<D> {
-    /// Serves a request from what is there. Returns the index of its record.
-    pub(in crate::memory) fn place(
+    /// Places a request in the blocks that exist. Returns the index of its record, or `None` where no block has room.
+    ///
+    /// In this order, from the cheapest source of room to the one that disturbs most:
+    ///
+    /// 1. a spare dedicated block of about the size, for a request that wants a dedicated block; else the free ranges
+    ///    of the shared blocks;
+    /// 2. a spare dedicated block, which becomes a shared one;
+    /// 3. the shared blocks, for a request that wants a dedicated block and [may share](Self::may_share_block);
+    /// 4. what the quick lists hold, joined with its free neighbours;
+    /// 5. a block that defragmentation is emptying, which is opened again.
+    pub(in crate::memory) fn place_in_existing(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
-        fitted: &Fitted,
+        rounded: &RoundedRequest,
         desc: &AllocationDesc,
     ) -> Result<Option<u32>, AllocationError> {
-        if fitted.tied {
+        // Such memory is allocated for this request alone, so no existing block can serve it.
+        if rounded.role == Role::DedicatedToAllocation {
             return Ok(None);
         }
         if matches!(desc.strategy, Strategy::LeastMemory | Strategy::LowestOffset) {
-            // Who asks for the best place means all of them.
-            self.empty_quick_lists(set);
+            // Ranges in the quick lists are not joined with their neighbours, so the best place may be hidden there.
+            self.flush_quick_list(set);
         }
         let record = self.next_record(slot)?;
-        let Fitted { request, sizes, own_memory, .. } = *fitted;
+        let RoundedRequest { request, sizes, role, .. } = *rounded;
         let (spare, in_blocks) =
-            (self.spare_for(fitted, self.clock.has_frames), self.takes_blocks(own_memory));
-        let shared_priority = self.only(self.rules.priority);
+            (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(role));
+        let shared_priority = self.required_priority(self.rules.priority);
         let blocks = &mut self.sets[set];
-        let mut spot = blocks.place(&request, spare, sizes, record).map_err(of_ranges)?;
-        if spot.is_none() && !own_memory && blocks.share_spare(&request, fitted.block_size, shared_priority) {
-            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
+        let mut spot = blocks.place(&request, spare, sizes, record).map_err(allocation_error)?;
+        // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
+        if spot.is_none()
+            && role == Role::Shared
+            && blocks.share_spare(&request, rounded.block_size, shared_priority)
+        {
+            spot = blocks.place(&request, None, sizes, record).map_err(allocation_error)?;
         }
-        if spot.is_none() && own_memory && in_blocks {
-            spot = blocks.place(&request, None, sizes, record).map_err(of_ranges)?;
+        if spot.is_none() && role != Role::Shared && in_blocks {
+            spot = blocks.place(&request, None, sizes, record).map_err(allocation_error)?;
         }
         if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
-            // What waits for its size may make room for this one when it is joined with its neighbours.
-            self.empty_quick_lists(set);
-            return self.place(slot, set, fitted, desc);
+            // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
+            // ranges may have room for this request. The lists are empty afterwards, so this recurses once.
+            self.flush_quick_list(set);
+            return self.place_in_existing(slot, set, rounded, desc);
         }
         if spot.is_none() && in_blocks && self.sets[set].reopen_for(&request) {
-            // Rather than get a block while another is being emptied.
-            return self.place(slot, set, fitted, desc);
+            // To allocate a block while another is being emptied would undo what defragmentation gains.
+            return self.place_in_existing(slot, set, rounded, desc);
         }
-        Ok(spot.map(|spot| self.publish(slot, set, record, spot, fitted, desc)))
+        Ok(spot.map(|spot| self.publish(slot, set, record, spot, rounded, desc)))
     }
 
-    /// Takes in new memory and serves a request from it. Where that cannot be, the memory comes back.
-    pub(in crate::memory) fn place_in_new(
+    /// Adds a new memory object and places a request in it. On error the memory object is returned.
+    pub(in crate::memory) fn place_in_new_block(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
         memory: OwnedMemory<D>,
         role: Role,
-        fitted: &Fitted,
+        rounded: &RoundedRequest,
         desc: &AllocationDesc,
     ) -> Result<u32, (AllocationError, Option<OwnedMemory<D>>)> {
         let record = match self.next_record(slot) {
@@ -64,16 +79,16 @@ impl<D: Device> PoolState<D> {
         };
         let now = self.clock.now;
         let block = self.sets[set].add(memory, role, now);
-        let spot = self.sets[set].place_in(block, &fitted.request, fitted.sizes, record);
+        let spot = self.sets[set].place_in_block(block, &rounded.request, rounded.sizes, record);
         match spot {
-            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, fitted, desc)),
+            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, rounded, desc)),
             refused => {
                 let memory = self.sets[set].remove(block);
                 let error = match refused {
-                    Err(error) => of_ranges(error),
-                    // The plan made the block large enough.
+                    Err(error) => allocation_error(error),
+                    // Not reached by a plan, which asks for blocks that are large enough.
                     _ => AllocationError::TooLargeForBlock {
-                        requested: fitted.sizes.requested,
+                        requested: rounded.sizes.requested,
                         block_size: memory.as_ref().map_or(0, OwnedMemory::size),
                         name: ShortName::NONE,
                     },
@@ -83,63 +98,66 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Takes in memory of the pool's first type, for whoever comes.
+    /// Adds an empty block of the pool's first memory type, for any later request.
     pub(in crate::memory) fn add_empty(&mut self, slot: &PoolSlot<D>, memory: OwnedMemory<D>, role: Role) {
         self.sets[0].add(memory, role, self.clock.now);
         slot.counters[0].store(&self.sets[0].statistics);
     }
 
-    /// Whether a request, of memory of its own perhaps, may use the room in blocks: what was got ahead of
-    /// need, or is there in frames that shall not wait, is there already; memory of its own is not.
-    pub(in crate::memory) fn takes_blocks(&self, own_memory: bool) -> bool {
-        !own_memory || self.rules.ahead.is_some() || self.clock.has_frames || self.holds_reserve()
+    /// Returns true when [`place_in_existing`](Self::place_in_existing) would find room.
+    pub(in crate::memory) fn would_place(&self, set: usize, rounded: &RoundedRequest) -> bool {
+        let RoundedRequest { request, role, block_size, .. } = *rounded;
+        if role == Role::DedicatedToAllocation {
+            return false;
+        }
+        let in_blocks = self.may_share_block(role);
+        let spare = self.spare_criteria(rounded, self.clock.has_frames);
+        let shared = self.required_priority(self.rules.priority);
+        self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
     }
 
-    /// True when [`place`](Self::place) would find room.
-    pub(in crate::memory) fn would_place(&self, set: usize, fitted: &Fitted) -> bool {
-        let Fitted { request, own_memory, block_size, tied, .. } = *fitted;
-        let in_blocks = self.takes_blocks(own_memory);
-        let (spare, shared) = (self.spare_for(fitted, self.clock.has_frames), self.only(self.rules.priority));
-        !tied && self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
-    }
-
-    /// What [`lend`](Self::lend) would take out. `in_blocks` says that the request may share a block.
-    pub(in crate::memory) fn lendable(&self, fitted: &Fitted, in_blocks: bool) -> Option<u32> {
-        if fitted.tied || !self.has_empty_blocks() {
+    /// Returns the empty block that [`lend`](Self::lend) would take out. `in_blocks` says that the request may share
+    /// a block.
+    pub(in crate::memory) fn lendable(&self, rounded: &RoundedRequest, in_blocks: bool) -> Option<u32> {
+        if rounded.role == Role::DedicatedToAllocation || !self.has_empty_blocks() {
             return None;
         }
+        // A reservation in any shard was made for large requests too.
         let in_blocks = in_blocks || self.holds_reserve();
-        self.sets[0].lendable(&fitted.request, self.spare_for(fitted, true), in_blocks)
+        // As if in frames: even a poor fit is better than the driver call that the other shard would make instead.
+        self.sets[0].lendable(&rounded.request, self.spare_criteria(rounded, true), in_blocks)
     }
 
-    /// Takes out an empty memory object in which a request would find room, for another shard.
+    /// Takes out an empty memory object that has room for a request, for another shard.
     pub(in crate::memory) fn lend(
         &mut self,
         slot: &PoolSlot<D>,
-        fitted: &Fitted,
+        rounded: &RoundedRequest,
         in_blocks: bool,
     ) -> Option<(OwnedMemory<D>, Role)> {
-        let index = self.lendable(fitted, in_blocks)?;
-        self.empty_quick_lists(0);
+        let index = self.lendable(rounded, in_blocks)?;
+        // A block may only be removed when no quick list names a range of it.
+        self.flush_quick_list(0);
         let lent = self.sets[0].lend(index);
         self.store_counters(slot);
         lent
     }
 
-    /// Which spare memory objects serve a request, where it shall have one.
-    pub(super) fn spare_for(&self, fitted: &Fitted, in_frames: bool) -> Option<Spare> {
-        fitted.own_memory.then(|| Spare { in_frames, priority: self.only(fitted.priority) })
+    /// Returns which spare memory objects may serve a request, if it wants a dedicated one.
+    fn spare_criteria(&self, rounded: &RoundedRequest, in_frames: bool) -> Option<SpareCriteria> {
+        (rounded.role != Role::Shared)
+            .then(|| SpareCriteria { in_frames, priority: self.required_priority(rounded.priority) })
     }
 
-    /// The only priority that memory may have been allocated with to serve what wants `priority`; `None` where any does,
-    /// since the device is told of a change, or does not care.
-    pub(super) fn only(&self, priority: Priority) -> Option<Priority> {
+    /// Returns the priority that existing memory must have been allocated with to serve a request of `priority`; `None`
+    /// where any memory does, since the device takes a change later or ignores priorities.
+    fn required_priority(&self, priority: Priority) -> Option<Priority> {
         (self.rules.priorities == PrioritySupport::WhenAllocated).then_some(priority)
     }
 }
 
-/// What the ranges refuse for another reason than room. Sizes and alignments passed the door.
-fn of_ranges(error: AllocateError) -> AllocationError {
+/// Translates the refusals of a block that have another reason than room.
+fn allocation_error(error: AllocateError) -> AllocationError {
     match error {
         AllocateError::OneSided { .. } => AllocationError::UpperSide,
         AllocateError::ZeroSize => AllocationError::ZeroSize,

@@ -1,14 +1,15 @@
-//! The records of a pool: what each token stands for, and the details beside it.
+//! What a pool keeps of each allocation: its record, which tokens read without a lock; its details, under the lock; and
+//! its label, where it has one.
 
 use allotment_suballoc::Alignment;
 
-use super::{Fitted, PoolSlot, PoolState};
+use super::{PoolSlot, PoolState, RoundedRequest};
 use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
 use crate::memory::block_set::{Role, Sizes, Spot};
 use crate::memory::record::RawPlace;
 use crate::memory::{AllocationDesc, AllocationError, Movability, Name};
 
-/// What nobody needs in a hurry about an allocation.
+/// The part of an allocation that is read under the pool's lock only.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(in crate::memory) struct Detail {
@@ -16,36 +17,37 @@ pub(in crate::memory) struct Detail {
     pub(in crate::memory) spot: Spot,
     pub(in crate::memory) sizes: Sizes,
     pub(in crate::memory) kind: ResourceKind,
-    /// It has a [`Label`].
+    /// The allocation has a [`Label`].
     pub(super) labelled: bool,
-    /// A buffer or an image of the allocator's own stands there, which safe code may copy to and from.
+    /// A buffer or an image that the allocator created is bound there; safe code may copy to and from it.
     pub(in crate::memory) has_resource: bool,
-    /// It was freed; its range waits in the quick lists, and nothing but its spot and size means anything.
+    /// The allocation was freed and its range waits in the quick lists. Only `spot` and `sizes` are meaningful then.
     pub(super) waiting: bool,
-    /// Its range may wait there.
+    /// The range may wait in the quick lists when it is freed.
     pub(in crate::memory) may_wait: bool,
-    /// What its place must be a multiple of, its pool's wishes included.
+    /// What the offset must be a multiple of, with the pool's alignment.
     pub(in crate::memory) alignment: Alignment,
     pub(in crate::memory) movability: Movability,
     pub(in crate::memory) travel: Travel,
 }
 
-// A cache line. There is one for each allocation that there has been at once.
-const _: () = assert!(size_of::<Option<Detail>>() == 64, "details are as large as they may be");
+// One cache line: with 10,000 live allocations, a free is limited by two cache misses, for the record and for this
+// (docs/measurements/2026-11-21-vulkan.md).
+const _: () = assert!(size_of::<Option<Detail>>() == 64, "a detail fills one cache line");
 
-/// Whether an allocation is on its way to another place.
+/// Whether defragmentation is moving an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::memory) enum Travel {
-    /// It is where it is.
+    /// No move is under way.
     #[default]
     Rests,
-    /// Another place is reserved for it, or its bytes are on their way to where it is now.
+    /// A destination is reserved, or the bytes are being copied there.
     Moves,
-    /// Its owner freed it while it was being moved: it stands where it does until that ends.
+    /// The owner freed it while it was being moved. Its range stays allocated until the move ends.
     Left,
 }
 
-/// What a person or a program calls an allocation. Apart from the rest, since most have none.
+/// The debug name, user data and category of an allocation. Apart from [`Detail`], since most allocations have none.
 #[derive(Clone, Debug, Default)]
 pub(in crate::memory) struct Label {
     pub(in crate::memory) name: Option<Name>,
@@ -59,18 +61,20 @@ impl Label {
     }
 }
 
-/// What an allocation's record says beside its place, which only whoever writes the place knows.
+/// The flags of a record that only the caller of [`PoolState::write_place`] knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::memory) struct Marks {
-    /// Its memory was made together with its resource.
-    pub(in crate::memory) exclusive: bool,
-    /// Only a set moves it.
+    /// The memory was allocated for one resource, and the API knows it.
+    pub(in crate::memory) dedicated_to_resource: bool,
+    /// Only the movable set that owns the resource moves it.
     pub(in crate::memory) of_a_set: bool,
-    /// A pass moved it away from the resource that was bound to it.
+    /// A pass moved the allocation, while its resource is still bound to the old place.
     pub(in crate::memory) moved: bool,
 }
 
 impl<D: Device> PoolState<D> {
+    /// Returns the index of the record that the next allocation gets. It stays free until [`publish`](Self::publish)
+    /// takes it, so that a refused request has nothing to undo.
     pub(in crate::memory) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
         if let Some(&index) = self.vacant.last() {
             return Ok(index);
@@ -81,25 +85,27 @@ impl<D: Device> PoolState<D> {
             if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
                 return Ok(index);
             }
-            // By a pool that was here before: records outlive pools, as tokens do.
+            // Spent by an earlier pool in this slot: records outlive pools, as tokens do. It stays unused, so that no old
+            // token becomes valid again.
             self.details.push(None);
             self.labels.push(Label::default());
         }
     }
 
-    /// Makes the allocation known under the record that [`next_record`](Self::next_record) named.
+    /// Enters an allocation under the record that [`next_record`](Self::next_record) returned, where tokens find it.
     pub(in crate::memory) fn publish(
         &mut self,
         slot: &PoolSlot<D>,
         set: usize,
         record: u32,
         spot: Spot,
-        fitted: &Fitted,
+        rounded: &RoundedRequest,
         desc: &AllocationDesc,
     ) -> u32 {
-        let Fitted { sizes, exclusive, tied, .. } = *fitted;
-        // Who wants memory of its own, whatever stands in it, does not want to share a block later.
-        let stays = tied && !exclusive;
+        let RoundedRequest { sizes, dedicated_to_resource, role, .. } = *rounded;
+        // Defragmentation could move such an allocation into a shared block, against the caller's `Dedicated::Always`.
+        // (That of a resource is pinned by the code that creates it.)
+        let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
         let detail = Detail {
             set: set as u8,
             spot,
@@ -109,23 +115,25 @@ impl<D: Device> PoolState<D> {
             has_resource: false,
             waiting: false,
             may_wait: self.sets[set].may_wait(&spot, sizes),
-            alignment: fitted.request.alignment,
+            alignment: rounded.request.alignment,
             movability: if stays { Movability::Pinned } else { desc.movability },
             travel: Travel::Rests,
         };
         if self.vacant.pop().is_none() {
             self.details.push(None);
             self.labels.push(Label::default());
-            // So that freeing never has to get host memory.
+            // Reserved with the allocation, so that a free never needs host memory.
             self.vacant.reserve(self.details.len());
         }
         self.details[record as usize] = Some(detail);
+        // Also where the request has no label: the record may hold the label of its last allocation.
         self.labels[record as usize] = Label::of(desc);
-        self.write_place(slot, record, Marks { exclusive, ..Marks::default() });
+        self.write_place(slot, record, Marks { dedicated_to_resource, ..Marks::default() });
         if self.rules.priorities == PrioritySupport::AnyTime {
+            // Cached memory may have the priority of its last use. The driver call is made by the caller, after the lock.
             let shared = self.rules.priority;
-            let of = |role| if role == Role::Shared { shared } else { fitted.priority };
-            self.untold = self.sets[set].note_priority(spot.block, of);
+            let of = |role| if role == Role::Shared { shared } else { rounded.priority };
+            self.changed_priority = self.sets[set].note_priority(spot.block, of);
         }
         self.flow.add(sizes.occupied);
         self.clock.used(self.used());
@@ -133,11 +141,11 @@ impl<D: Device> PoolState<D> {
         record
     }
 
-    /// Tells whoever reads the record where its allocation is.
+    /// Writes where an allocation is into its record.
     pub(in crate::memory) fn write_place(&self, slot: &PoolSlot<D>, record: u32, marks: Marks) {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
-        let Marks { exclusive, of_a_set, moved } = marks;
+        let Marks { dedicated_to_resource, of_a_set, moved } = marks;
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.spot.block)) {
             entry.write(&RawPlace {
                 memory: block.memory.handle().to_raw(),
@@ -146,7 +154,7 @@ impl<D: Device> PoolState<D> {
                 memory_size: block.memory.size(),
                 address: block.memory.address(detail.spot.offset),
                 memory_type: blocks.memory_type,
-                exclusive,
+                exclusive: dedicated_to_resource,
                 movable: detail.movability != Movability::Pinned,
                 moving: false,
                 arriving: false,
@@ -156,31 +164,35 @@ impl<D: Device> PoolState<D> {
         }
     }
 
+    /// Returns the details of a live allocation.
     pub(in crate::memory) fn detail(&self, record: u32) -> Option<&Detail> {
         self.details.get(record as usize)?.as_ref().filter(|detail| !detail.waiting)
     }
 
+    /// Returns the details of a live allocation, mutably.
     pub(in crate::memory) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
         self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)
     }
 
+    /// Returns the label of an allocation.
     pub(in crate::memory) fn label(&self, record: u32) -> &Label {
         &self.labels[record as usize]
     }
 
-    /// The label of a live allocation, for changing it.
+    /// Returns the label of a live allocation, mutably.
     pub(in crate::memory) fn label_mut(&mut self, record: u32) -> Option<&mut Label> {
         let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)?;
+        // Set before the caller changes the label: a quick free clears only the labels that it knows of.
         detail.labelled = true;
         self.labels.get_mut(record as usize)
     }
 
-    /// How many records there have been at once.
+    /// Returns the number of records that the pool has used at once.
     pub(in crate::memory) fn records(&self) -> u32 {
         self.details.len() as u32
     }
 
-    /// The records of all live allocations.
+    /// Iterates over the records and details of all live allocations.
     pub(in crate::memory) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
         let details = self.details.iter().enumerate();
         details.filter_map(|(i, detail)| Some((i as u32, detail.as_ref().filter(|detail| !detail.waiting)?)))

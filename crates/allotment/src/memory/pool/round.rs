@@ -1,83 +1,76 @@
-//! Step 1 in a pool: a request is rounded to what the pool and its memory need.
+//! Step 1 in a pool: a request is rounded up to what the pool and its memory need.
 
 use allotment_suballoc::{Algorithm, Alignment, Request, Side};
 
 use super::{BlockSize, PoolState};
-use crate::device::{DedicatedNeed, Device, Priority, ResourceKind};
-use crate::memory::block_set::Sizes;
-use crate::memory::{AllocationDesc, AllocationError, Dedicated};
+use crate::device::{Device, Priority, ResourceKind};
+use crate::memory::block_set::{Role, Sizes};
+use crate::memory::dedicated::block_role;
+use crate::memory::{AllocationDesc, AllocationError};
 
-/// A request as one block set sees it.
+/// A request, rounded for one block set of one pool.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::memory) struct Fitted {
+pub(in crate::memory) struct RoundedRequest {
     pub(in crate::memory) request: Request,
     pub(in crate::memory) sizes: Sizes,
-    /// Bytes of the block that the set would get next.
+    /// Bytes of the block that the set would allocate next.
     pub(in crate::memory) block_size: u64,
-    /// It shall have a memory object of its own.
-    pub(in crate::memory) own_memory: bool,
-    /// Nobody shall ever share or inherit that.
-    pub(in crate::memory) tied: bool,
-    /// Nor may anything else stand in it, since it is made together with its resource.
-    pub(in crate::memory) exclusive: bool,
-    /// Of memory of its own.
+    /// The kind of block that the request wants.
+    pub(in crate::memory) role: Role,
+    /// The memory is allocated for one resource, and the API knows it: no other resource may be bound to it. Only with
+    /// [`Role::DedicatedToAllocation`].
+    pub(in crate::memory) dedicated_to_resource: bool,
+    /// The residency priority of a dedicated block.
     pub(in crate::memory) priority: Priority,
 }
 
 impl<D: Device> PoolState<D> {
-    /// Rounds a request up to what the pool and its memory want.
+    /// Rounds a request up to what the pool and its memory need, and decides which kind of block it wants.
     ///
-    /// `scarce` says whether memory objects are.
-    pub(in crate::memory) fn fit(
+    /// `scarce` says that few memory objects are left.
+    pub(in crate::memory) fn round_request(
         &self,
         set: usize,
         desc: &AllocationDesc,
         heap_size: u64,
         scarce: bool,
-    ) -> Result<Fitted, AllocationError> {
-        let needs = &desc.requirements;
+    ) -> Result<RoundedRequest, AllocationError> {
+        // Only linear blocks have two ends to allocate from.
         if desc.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
             return Err(AllocationError::UpperSide);
         }
-        let (occupied, alignment) = self.rounded(set, desc);
-        let tied = desc.dedicated == Dedicated::Always || needs.dedicated == DedicatedNeed::Required;
+        let (occupied, alignment) = self.rounded_size(set, desc);
         let block_size = match self.rules.sizing {
-            // One block less or more matters now, not the waste inside it.
+            // The number of memory objects is what runs out now, not their bytes: the largest block makes the fewest.
             BlockSize::Growing(sizes) if scarce => sizes.largest_in(heap_size),
             _ => self.next_block_size(set, heap_size),
         };
-        let own_memory = match self.rules.sizing {
-            BlockSize::Fixed(_) if tied => return Err(AllocationError::DedicatedInFixedPool),
-            BlockSize::Fixed(_) => false,
-            BlockSize::Growing(_) if desc.dedicated == Dedicated::Never => {
-                if needs.dedicated == DedicatedNeed::Required {
-                    return Err(AllocationError::DedicatedRequired);
-                }
-                false
-            }
-            BlockSize::Growing(sizes) => {
-                let large =
-                    if scarce { occupied > block_size } else { sizes.is_own_memory(occupied, block_size) };
-                tied || needs.dedicated == DedicatedNeed::Preferred || large
-            }
-        };
-        let request = Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side };
-        let sizes = Sizes { requested: needs.size, occupied };
-        let priority = desc.priority;
-        Ok(Fitted { request, sizes, block_size, own_memory, tied, exclusive: false, priority })
+        let role = block_role(desc, occupied, self.rules.sizing, block_size, scarce)?;
+        Ok(RoundedRequest {
+            request: Request { size: occupied, alignment, strategy: desc.strategy, side: desc.side },
+            sizes: Sizes { requested: desc.requirements.size, occupied },
+            block_size,
+            role,
+            dedicated_to_resource: false,
+            priority: desc.priority,
+        })
     }
 
-    /// The size and alignment of what a request gets.
-    pub(super) fn rounded(&self, set: usize, desc: &AllocationDesc) -> (u64, Alignment) {
+    /// Returns the size and the alignment of the range that a request gets.
+    pub(super) fn rounded_size(&self, set: usize, desc: &AllocationDesc) -> (u64, Alignment) {
         let needs = &desc.requirements;
-        let unit = self.unit(set, desc.kind);
-        // The size passed the door, so that rounding it up stays far below 2^64.
-        (unit.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(unit))
+        let multiple = self.size_multiple(set, desc.kind);
+        // `check_size` limited the size to `MAX_SIZE`, so that rounding it up stays far below 2^64. Size and offset are
+        // both multiples, so that the range shares its last granularity page or atom with no neighbour.
+        (multiple.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(multiple))
     }
 
-    /// What the sizes of resources of a kind are rounded up to.
-    pub(in crate::memory) fn unit(&self, set: usize, kind: ResourceKind) -> Alignment {
+    /// Returns what the sizes and offsets of resources of a kind are multiples of.
+    pub(in crate::memory) fn size_multiple(&self, set: usize, kind: ResourceKind) -> Alignment {
+        // Linear resources need no rounding: an optimal image that fills whole pages leaves them pages of their own
+        // (`bufferImageGranularity`).
         let granularity = if kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
+        // A flush of one allocation writes whole atoms, which must hold no byte of another allocation.
         granularity.max(self.sets[set].atom)
     }
 }
