@@ -1,9 +1,12 @@
-//! A new block: from the plan to the driver, and into the pool.
+//! A new block: from the plan through the driver into the pool.
+//!
+//! No pool is locked during a driver call. A [`PendingBlock`] tells other threads that one is under way.
 
 use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
 use super::heaps::heap_of;
 use super::pool::{BlockPlan, PendingBlock, PoolSlot, RoundedRequest, Source};
+use super::time::Moment;
 use super::{AllocationDesc, AllocationError};
 use crate::device::{
     Device, MemoryDesc, MemoryHandle as _, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority,
@@ -11,9 +14,33 @@ use crate::device::{
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Gets what the plan wants from the driver, in place of empty blocks if need be. Called with no lock
-    /// held.
-    pub(super) fn allocate_block(
+    /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new block
+    /// takes their place rather than being added to them. Called with no lock held.
+    pub(super) fn allocate_block_for_stale(
+        &self,
+        slot: &PoolSlot<D>,
+        now: Moment,
+        plan: &BlockPlan,
+        rounded: &RoundedRequest,
+        source: &Source<D>,
+    ) -> Result<(OwnedMemory<D>, Role), AllocationError> {
+        let preferred = plan.sizes().next().unwrap_or(0);
+        self.waiting(|| {
+            // Only if the budget allows the block: a request that is refused must have freed nothing.
+            let allowed =
+                self.heaps.check(&self.device, source.memory_type, preferred, source.budget_policy).is_ok();
+            // With a maintenance thread, that thread frees blocks.
+            if allowed && !self.is_kept_up() {
+                self.free_all(self.pass_time(now));
+                self.release_from(slot, |state| state.take_stale(preferred));
+            }
+            self.allocate_block(plan, rounded, source)
+        })
+    }
+
+    /// Allocates the block of a plan; if the driver or a limit refuses it, once more after empty blocks were freed. Called
+    /// with no lock held.
+    fn allocate_block(
         &self,
         plan: &BlockPlan,
         rounded: &RoundedRequest,
@@ -28,7 +55,7 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Asks the driver for one size after the other.
+    /// Asks the driver for the sizes of a plan in turn.
     fn try_sizes(
         &self,
         plan: &BlockPlan,
@@ -48,13 +75,15 @@ impl<D: Device> Allocator<D> {
                     return Ok((memory, role));
                 }
                 Err(error) if error.falls_through() => refused = error,
+                // Too many memory objects, or a lost device: every other size is refused as well.
                 Err(error) => return Err(error),
             }
         }
+        // The last refusal: that of the smallest size.
         Err(refused)
     }
 
-    /// Tells the API's own tools what a block is for.
+    /// Names a block for the API's debugging tools.
     pub(super) fn name_block(&self, memory: &OwnedMemory<D>, source: &Source<D>) {
         let name = match &source.name {
             Some(name) => format!("block of {name}"),
@@ -64,15 +93,16 @@ impl<D: Device> Allocator<D> {
         unsafe { self.device.name_memory(memory.handle(), &name) };
     }
 
-    /// Gives empty blocks back where that may help against a refusal. True when there was one.
+    /// Frees empty blocks where that may help against a refusal. Returns true if any was freed.
     pub(super) fn make_room(&self, memory_type: MemoryTypeIndex, refused: AllocationError) -> bool {
         let Ok(heap) = heap_of(&self.device, memory_type) else { return false };
-        // What is on its way back is no longer in any pool, and still counts.
+        // Memory that waits for the maintenance thread is in no pool any more, but still counts against the limits.
         if self.return_memory() != 0 {
             return true;
         }
-        // Blocks that are given back in vain would be missed by the next memory type of the heap.
+        // Blocks are freed only if that can help: else later requests would allocate them again, for nothing.
         let helps = match refused {
+            // The limit of memory objects holds for all heaps together.
             AllocationError::TooManyAllocations { .. } => return self.release_empty(None),
             AllocationError::OverBudget { requested, usage, budget, .. } => {
                 usage.saturating_add(requested) <= budget.saturating_add(self.empty_bytes(heap))
@@ -80,13 +110,14 @@ impl<D: Device> Allocator<D> {
             AllocationError::HeapLimit { requested, reserved, limit, .. } => {
                 reserved + requested <= limit.saturating_add(self.empty_bytes(heap))
             }
+            // The driver does not say how much is missing.
             AllocationError::OutOfMemory { .. } => true,
             _ => false,
         };
         helps && self.release_empty(Some(heap))
     }
 
-    /// Bytes of a heap that [`release_empty`](Self::release_empty) would give back.
+    /// Returns the bytes of a heap that [`release_empty`](Self::release_empty) would free.
     fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         let of_slot = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
@@ -95,25 +126,27 @@ impl<D: Device> Allocator<D> {
         self.slots().map(of_slot).sum()
     }
 
-    /// Takes in what the driver gave, or passes on what it said.
+    /// Adds the memory that the driver allocated to the pool and places the request in it; or returns the refusal.
     pub(super) fn insert_block(
         &self,
-        getting: PendingBlock<'_, D>,
+        pending: PendingBlock<'_, D>,
         pool: u32,
-        got: Result<(OwnedMemory<D>, Role), AllocationError>,
+        memory: Result<(OwnedMemory<D>, Role), AllocationError>,
         rounded: &RoundedRequest,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
-        let (slot, set) = (getting.slot(), getting.set());
+        let (slot, set) = (pending.slot(), pending.set());
         let mut guard = locked(&slot.state);
-        getting.end(guard.as_mut());
-        let (memory, role) = got?;
+        // Before anything can fail: other threads wait for this.
+        pending.end(guard.as_mut());
+        let (memory, role) = memory?;
         let placed = match guard.as_mut() {
             Some(state) => state.place_in_new_block(slot, set, memory, role, rounded, desc),
+            // The pool was destroyed meanwhile.
             None => Err((AllocationError::ForeignPool, Some(memory))),
         };
         guard.as_ref().into_iter().for_each(|state| self.wake_maintenance_if_low(state));
-        // The generation is read before a reset can change it.
+        // Under the lock: a reset of the pool changes the generation.
         let placed = placed.map(|record| self.token(pool, record, slot));
         let changed_priority = guard.as_mut().and_then(|state| state.changed_priority.take());
         drop(guard);
@@ -131,7 +164,7 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Takes in memory that nobody else has, and serves a request from it.
+    /// Adds a block that another shard lent, and places a request in it.
     pub(super) fn insert_lent_block(
         &self,
         pool: u32,
@@ -141,9 +174,10 @@ impl<D: Device> Allocator<D> {
         rounded: &RoundedRequest,
         desc: &AllocationDesc,
     ) -> Result<Allocation, AllocationError> {
-        let getting = locked(&slot.state).as_mut().map(|state| PendingBlock::begin(slot, state, 0, false));
-        match getting {
-            Some(getting) => self.insert_block(getting, pool, Ok((memory, role)), rounded, desc),
+        // Not as a shared block: no thread has to wait, since no driver call is made.
+        let pending = locked(&slot.state).as_mut().map(|state| PendingBlock::begin(slot, state, 0, false));
+        match pending {
+            Some(pending) => self.insert_block(pending, pool, Ok((memory, role)), rounded, desc),
             None => {
                 self.heaps.free(&self.device, memory);
                 Err(AllocationError::ForeignPool)
@@ -151,8 +185,10 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Announces memory to a pool that is about to be made together with a resource, for that resource alone, and is
-    /// exactly as large, so that nothing is rounded. Who is answered [settles](Self::insert_block) it, whatever comes of it.
+    /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the result
+    /// to [`insert_block`](Self::insert_block), also when it is a refusal.
+    ///
+    /// The memory has exactly the size of the resource, as the API demands, so nothing is rounded.
     pub(super) fn begin_dedicated_block(
         &self,
         pool: u32,
@@ -179,7 +215,7 @@ impl<D: Device> Allocator<D> {
                 }
                 Err(error) => {
                     let full = matches!(error, AllocationError::PoolFull { .. });
-                    // A block that is kept for nobody must not stand in the way.
+                    // An empty block must not keep the pool from allocating one that is needed.
                     let idle = if full { state.take_empty(None, |_| true) } else { None };
                     let Some(memory) = idle else { return Err(error) };
                     state.store_counters(slot);
@@ -190,21 +226,21 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Tells the device the priority of memory that is used again, if it is not the one that it was told before. For who
-    /// has the allocation that the memory is used for now, and no lock.
+    /// Sets the residency priority of reused memory, if it has changed. The caller owns the allocation that uses the
+    /// memory now, and holds no lock.
     pub(super) fn set_priority(
         &self,
         allocation: &Allocation,
         changed_priority: Option<(D::Memory, Priority)>,
     ) {
         let Some((memory, priority)) = changed_priority else { return };
-        // While it is held nobody gives the memory back.
+        // While the allocation is held, no thread frees the memory.
         let Ok((place, _held)) = self.hold(allocation) else { return };
         if D::Memory::from_raw(place.memory) == memory {
-            // SAFETY: the allocation is in the memory, so it is live, and only who used it first is told to do this.
-            let told = unsafe { self.device.set_memory_priority(memory, priority) };
-            // It is advice, and the memory is as good without it.
-            let _ = told;
+            // SAFETY: the allocation is in the memory, so it is live, and only the thread that used it first calls this.
+            let result = unsafe { self.device.set_memory_priority(memory, priority) };
+            // A priority is a hint; the memory is usable without it.
+            let _ = result;
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::memory::Name;
 use crate::memory::block_set::Role;
 use crate::memory::time::Moment;
 
-/// What a free leaves to do after the lock is released.
+/// The work that a free leaves to its caller, for after the lock is released.
 #[derive(Debug)]
 pub(in crate::memory) struct Freed<D: Device> {
     /// Memory to return to the driver.

@@ -114,11 +114,11 @@ impl<D: Device> PoolSlot<D> {
 pub(super) struct PoolState<D: Device> {
     pub(super) rules: Rules<D>,
     pub(super) sets: Vec<BlockSet<D>>,
-    /// By the index of the record; `None` where the record stands for no allocation.
+    /// By the index of the record; `None` where the record is unused.
     details: Vec<Option<Detail>>,
     /// By the same index. Invariant: empty where the detail is not `labelled`.
     labels: Vec<Label>,
-    /// Records that stand for no allocation. Invariant: none is spent.
+    /// Unused records. Invariant: none is spent.
     vacant: Vec<u32>,
     pub(super) clock: Clock,
     /// The tick at which the quick lists were flushed last.

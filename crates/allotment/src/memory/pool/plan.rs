@@ -24,7 +24,7 @@ use crate::memory::{AllocationDesc, AllocationError, BudgetPolicy, Name, ShortNa
 /// better last attempt.
 const SIZES: usize = 4;
 
-/// What the driver is asked for: sizes to try in turn.
+/// A plan for a new block: sizes to ask the driver for in turn.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::memory) struct BlockPlan {
     pub(in crate::memory) role: Role,

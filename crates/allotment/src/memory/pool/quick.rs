@@ -25,7 +25,7 @@ impl<D: Device> PoolState<D> {
         let requested = desc.requirements.size;
         let detail = self.details.get_mut(record as usize)?.as_mut()?;
         let entry = slot.records.get(record)?;
-        // The range keeps its record, so memory, offset and address stand there already. The free made the ids of the
+        // The range keeps its record, which names its memory, offset and address already. The free made the ids of the
         // last allocation stale.
         entry.refit(requested, desc.movability != Movability::Pinned);
         detail.sizes = Sizes { requested, occupied };

@@ -1,4 +1,4 @@
-//! What a pool keeps of each allocation: its record, which tokens read without a lock; its details, under the lock; and
+//! The state of each allocation in a pool: its record, which tokens read without a lock; its details, under the lock; and
 //! its label, where it has one.
 
 use allotment_suballoc::Alignment;
@@ -25,7 +25,7 @@ pub(in crate::memory) struct Detail {
     pub(super) waiting: bool,
     /// The range may wait in the quick lists when it is freed.
     pub(in crate::memory) may_wait: bool,
-    /// What the offset must be a multiple of, with the pool's alignment.
+    /// The alignment of the offset, with that of the pool.
     pub(in crate::memory) alignment: Alignment,
     pub(in crate::memory) movability: Movability,
     pub(in crate::memory) travel: Travel,
