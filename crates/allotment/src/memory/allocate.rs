@@ -17,21 +17,22 @@
 //!
 //! # A worked example
 //!
-//! One thread, the default `BlockSizes`, a heap of 8 GiB without granularity. The pool has two shared blocks of 4 MiB: A
-//! with 1 MiB free in ranges of 512 KiB, and B with one free range of 3 MiB at offset 1 MiB. The quick lists are empty.
+//! One thread, the default `BlockSizes`, a heap of 8 GiB without granularity. The pool has two shared blocks of 4 MiB:
+//! A with 1 MiB free in ranges of 512 KiB, and B with one free range of 3 MiB at offset 1 MiB. The quick lists are
+//! empty.
 //!
-//! - **700 KiB.** Step 0 finds no range. Step 3: the next block would have 4 MiB, so the request shares one. Step 4: it is
-//!   above 256 KiB, so the block is searched in which it fits most closely. A is skipped without being touched, since its
-//!   largest free range is known to have at most 512 KiB. B's range is split: 700 KiB at offset 1 MiB are allocated, the
-//!   other 2,372 KiB stay free.
+//! - **700 KiB.** Step 0 finds no range. Step 3: the next block would have 4 MiB, so the request shares one. Step 4: it
+//!   is above 256 KiB, so the block is searched in which it fits most closely. A is skipped without being touched,
+//!   since its largest free range is known to have at most 512 KiB. B's range is split: 700 KiB at offset 1 MiB are
+//!   allocated, the other 2,372 KiB stay free.
 //! - **3.5 MiB.** Not above 4 MiB, so it shares a block, but neither A nor B has room; there is no empty block. Step 5
-//!   plans 4 MiB (2 MiB would be too small), then dedicated memory of 3.5 MiB. Step 6: the driver allocates 4 MiB. Step 8:
-//!   block C has the request at offset 0 and 512 KiB free.
+//!   plans 4 MiB (2 MiB would be too small), then dedicated memory of 3.5 MiB. Step 6: the driver allocates 4 MiB. Step
+//!   8: block C has the request at offset 0 and 512 KiB free.
 //! - **20 MiB.** More than the next block, so it wants a dedicated one. No spare block; step 5 plans exactly 20 MiB.
-//! - **The 700 KiB are freed, and 690 KiB requested.** The freed range waits in the quick list of its size class. Step 0
-//!   takes it as it is, with its record: one lock, no search.
-//! - **The 20 MiB are freed, and 18 MiB requested.** The dedicated block is cached. Step 4 takes it, since no more than an
-//!   eighth of 18 MiB would be idle.
+//! - **The 700 KiB are freed, and 690 KiB requested.** The freed range waits in the quick list of its size class. Step
+//!   0 takes it as it is, with its record: one lock, no search.
+//! - **The 20 MiB are freed, and 18 MiB requested.** The dedicated block is cached. Step 4 takes it, since no more than
+//!   an eighth of 18 MiB would be idle.
 //!
 //! Steps 0 and 2 to 4 take less than 100 ns once the pool has seen its peak, and no host memory is allocated.
 
@@ -78,8 +79,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Places a request as most requests are: in a range that was freed a moment ago, of the memory type that suits best,
-    /// if no other thread holds the pool's lock.
+    /// Places a request as most requests are: in a range that was freed a moment ago, of the memory type that suits
+    /// best, if no other thread holds the pool's lock.
     fn allocate_quickly(&self, desc: &AllocationDesc) -> Option<Allocation> {
         if !desc.is_ordinary() {
             return None;
@@ -102,8 +103,8 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Tries the memory types that suit a request, the best first, until an attempt succeeds or fails for a reason that no
-    /// other memory type changes. The error is that of the first attempt.
+    /// Tries the memory types that suit a request, the best first, until an attempt succeeds or fails for a reason that
+    /// no other memory type changes. The error is that of the first attempt.
     pub(super) fn by_ranking<T>(
         &self,
         desc: &AllocationDesc,
@@ -137,7 +138,8 @@ impl<D: Device> Allocator<D> {
         AllocationError::NoMemoryType { allowed, memory_usage: desc.memory_usage, name: ShortName::NONE }
     }
 
-    /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the memory usage is ignored.
+    /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the memory usage is
+    /// ignored.
     ///
     /// # Errors
     ///

@@ -33,8 +33,8 @@ impl<D: Device> Allocator<D> {
         let Ok(count) = u32::try_from(count) else {
             return Err(AllocationError::TooManyAllocations { limit: u32::MAX });
         };
-        // Reserved one by one, not for `count`: a count that is far too large fails at the memory limit of the device, and
-        // takes no more host memory than the tokens up to there.
+        // Reserved one by one, not for `count`: a count that is far too large fails at the memory limit of the device,
+        // and takes no more host memory than the tokens up to there.
         let mut made = Vec::new();
         for index in 0..count {
             let room = made.try_reserve(1).map_err(|_| AllocationError::TooManyAllocations { limit: index });
@@ -50,8 +50,8 @@ impl<D: Device> Allocator<D> {
         Ok(made)
     }
 
-    /// Frees those of `allocations` that belong to this allocator, and returns the others. The GPU must have finished all
-    /// use of their memory.
+    /// Frees those of `allocations` that belong to this allocator, and returns the others. The GPU must have finished
+    /// all use of their memory.
     #[must_use = "allocations of other allocators are returned and still allocated"]
     pub fn free_many(&self, allocations: impl IntoIterator<Item = Allocation>) -> Vec<Allocation> {
         let free = |allocation| self.free(allocation).err().map(|Foreign(allocation)| allocation);

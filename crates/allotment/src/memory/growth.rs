@@ -30,7 +30,8 @@ pub struct BlockSizes {
     pub largest: u64,
     /// The next block is the pool's bytes divided by this, rounded up to a power of two.
     pub growth_divisor: u64,
-    /// A resource larger than the next block divided by this, and than [`smallest`](Self::smallest), gets dedicated memory.
+    /// A resource larger than the next block divided by this, and than [`smallest`](Self::smallest), gets dedicated
+    /// memory.
     pub dedicated_threshold_divisor: u64,
 }
 
@@ -59,8 +60,8 @@ impl BlockSizes {
 
     /// Returns the bytes of the largest block of a heap.
     pub(super) fn largest_in(&self, heap_size: u64) -> u64 {
-        // VMA limits the blocks of small heaps to an eighth as well: one block of 256 MiB would fill a 256 MiB heap of mapped
-        // device memory.
+        // VMA limits the blocks of small heaps to an eighth as well: one block of 256 MiB would fill a 256 MiB heap of
+        // mapped device memory.
         let eighth = (heap_size / 8).max(1);
         self.largest.min(1 << eighth.ilog2()).max(1)
     }

@@ -14,8 +14,8 @@ use crate::device::{
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new block
-    /// takes their place rather than being added to them. Called with no lock held.
+    /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
+    /// block takes their place rather than being added to them. Called with no lock held.
     pub(super) fn allocate_block_for_stale(
         &self,
         slot: &PoolSlot<D>,
@@ -38,8 +38,8 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Allocates the block of a plan; if the driver or a limit refuses it, once more after empty blocks were freed. Called
-    /// with no lock held.
+    /// Allocates the block of a plan; if the driver or a limit refuses it, once more after empty blocks were freed.
+    /// Called with no lock held.
     fn allocate_block(
         &self,
         plan: &BlockPlan,
@@ -185,8 +185,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the result
-    /// to [`insert_block`](Self::insert_block), also when it is a refusal.
+    /// Announces to a pool that the caller creates dedicated memory together with a resource. The caller passes the
+    /// result to [`insert_block`](Self::insert_block), also when it is a refusal.
     ///
     /// The memory has exactly the size of the resource, as the API demands, so nothing is rounded.
     pub(super) fn begin_dedicated_block(
@@ -237,7 +237,8 @@ impl<D: Device> Allocator<D> {
         // While the allocation is held, no thread frees the memory.
         let Ok((place, _held)) = self.hold(allocation) else { return };
         if D::Memory::from_raw(place.memory) == memory {
-            // SAFETY: the allocation is in the memory, so it is live, and only the thread that used it first calls this.
+            // SAFETY: the allocation is in the memory, so it is live, and only the thread that used it first calls
+            // this.
             let result = unsafe { self.device.set_memory_priority(memory, priority) };
             // A priority is a hint; the memory is usable without it.
             let _ = result;

@@ -1,17 +1,17 @@
 //! Quick lists: ranges that were freed a moment ago, kept as they are for the next request of about their size.
 //!
 //! Joining a freed range with its neighbours, only to split the same range again for the next request, is most of the
-//! work of a general allocator. Here a freed range first waits in a short list of its size class, with its record, and a
-//! request that fits takes it from there: no search, no split, no join. This is deferred coalescing, as in Weinstock and
-//! Wulf's Quick Fit ("An efficient algorithm for heap storage allocation", 1988) and the fast bins of malloc.
+//! work of a general allocator. Here a freed range first waits in a short list of its size class, with its record, and
+//! a request that fits takes it from there: no search, no split, no join. This is deferred coalescing, as in Weinstock
+//! and Wulf's Quick Fit ("An efficient algorithm for heap storage allocation", 1988) and the fast bins of malloc.
 //!
 //! ```text
 //!   class    0   1   …   121        122        …   272
 //!   lists    –   –       [r7 r19]   [r2]            –     at most 8 records each, newest last
 //! ```
 //!
-//! A waiting range is free for all purposes: it counts as free, it does not keep a block from being empty, and all lists
-//! are flushed into the blocks before a request is refused, before a block is allocated for one, and before the
+//! A waiting range is free for all purposes: it counts as free, it does not keep a block from being empty, and all
+//! lists are flushed into the blocks before a request is refused, before a block is allocated for one, and before the
 //! regions are walked. So the lists change where an allocation is placed, never whether.
 //!
 //! A class is a sixteenth of a power of two. A request takes a range of its own class that is not smaller, or else
@@ -43,8 +43,8 @@ const fn class_of(size: u64) -> usize {
     (((shift as u64) << MANTISSA_BITS) + (size >> shift)) as usize
 }
 
-/// A waiting range: its record in the upper 32 bits, below it the size, and the number of trailing zeros of its offset in
-/// the lowest [`ALIGNMENT_BITS`].
+/// A waiting range: its record in the upper 32 bits, below it the size, and the number of trailing zeros of its offset
+/// in the lowest [`ALIGNMENT_BITS`].
 ///
 /// Eight bytes, so that a class fits a cache line and a request reads no record before it has found its range.
 #[derive(Clone, Copy, Debug, Default)]

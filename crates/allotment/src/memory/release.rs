@@ -34,8 +34,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Frees all empty blocks, except the [`min_blocks`](super::PoolDesc::min_blocks) of pools. Call it at level changes and
-    /// on low-memory warnings. Returns true if any was freed.
+    /// Frees all empty blocks, except the [`min_blocks`](super::PoolDesc::min_blocks) of pools. Call it at level
+    /// changes and on low-memory warnings. Returns true if any was freed.
     pub fn trim(&self) -> bool {
         self.release_empty(None)
     }
@@ -55,8 +55,8 @@ impl<D: Device> Allocator<D> {
         any
     }
 
-    /// Frees the blocks that `take` takes out of a pool, one by one, with the lock released for each. Returns true if any was
-    /// freed.
+    /// Frees the blocks that `take` takes out of a pool, one by one, with the lock released for each. Returns true if
+    /// any was freed.
     pub(super) fn release_from(
         &self,
         slot: &PoolSlot<D>,

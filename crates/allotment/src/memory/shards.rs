@@ -44,7 +44,8 @@ thread_local! {
 /// The contention that a request adds when it found its shard locked. Each other request subtracts 1.
 const CONTENDED_COST: u32 = 8;
 
-/// The contention from which a thread moves: after eight locked shards in a row, or one in every eighth request for long.
+/// The contention from which a thread moves: after eight locked shards in a row, or one in every eighth request for
+/// long.
 const MOVE_AT: u32 = 64;
 
 /// Returns the number of threads that can run at once, up to eight.
@@ -76,8 +77,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Locks the thread's own shard of a default pool; or, after too much contention, the next shard that is not locked,
-    /// which becomes the thread's own.
+    /// Locks the thread's own shard of a default pool; or, after too much contention, the next shard that is not
+    /// locked, which becomes the thread's own.
     fn lock_shard(&self, first: u32) -> Result<LockedShard<'_, D>, AllocationError> {
         for pool in self.shards_of(first) {
             let slot = self.shard(pool)?;
@@ -89,8 +90,8 @@ impl<D: Device> Allocator<D> {
                     if CONTENTION.get() >= MOVE_AT {
                         continue;
                     }
-                    // Until then the thread waits: the lock is held for less than 100 ns, and a move costs a partly filled
-                    // block.
+                    // Until then the thread waits: the lock is held for less than 100 ns, and a move costs a partly
+                    // filled block.
                     locked(&slot.state)
                 }
             };
@@ -155,8 +156,8 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Places a request in an empty block of another shard, which is moved to this one, or in the blocks that were reserved
-    /// there.
+    /// Places a request in an empty block of another shard, which is moved to this one, or in the blocks that were
+    /// reserved there.
     fn place_in_lent_block(
         &self,
         first: u32,

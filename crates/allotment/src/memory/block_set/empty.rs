@@ -33,8 +33,8 @@ const SPARE_WASTE_DIVISOR: u64 = 8;
 const SHARED_SPARE_FACTOR: u64 = 2;
 
 impl<D: Device> BlockSet<D> {
-    /// Returns the spare block that fits `size` best, unless more than an eighth of the size would be idle; or more than
-    /// the size, where a frame would wait for the driver instead.
+    /// Returns the spare block that fits `size` best, unless more than an eighth of the size would be idle; or more
+    /// than the size, where a frame would wait for the driver instead.
     pub(super) fn best_spare(&self, size: u64, spare: SpareCriteria) -> Option<u32> {
         let waste = if spare.in_frames { size } else { size / SPARE_WASTE_DIVISOR };
         let fitting = self.spares(spare.priority).filter_map(|index| {
@@ -51,8 +51,8 @@ impl<D: Device> BlockSet<D> {
         self.spare.iter().copied().filter(of)
     }
 
-    /// Returns the smallest spare block that has room for the request and may be shared, where the next block would have
-    /// `block_size` bytes; of one priority, if given.
+    /// Returns the smallest spare block that has room for the request and may be shared, where the next block would
+    /// have `block_size` bytes; of one priority, if given.
     pub(super) fn shareable_spare(
         &self,
         request: &Request,

@@ -105,8 +105,8 @@ pub(super) struct BlockSet<D: Device> {
     /// By index. An index is not reused while a [`Spot`] names it.
     blocks: Vec<Option<Block<D>>>,
     vacant: Vec<u32>,
-    /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it changed
-    /// by at most one position, so no operation sorts, and many of them together do.
+    /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
+    /// changed by at most one position, so no operation sorts, and many of them together do.
     order: Vec<BlockSummary>,
     /// Blocks that defragmentation is emptying, shared and dedicated.
     closed: Vec<u32>,
@@ -227,8 +227,8 @@ impl<D: Device> BlockSet<D> {
         self.blocks.into_iter().flatten().map(|block| block.memory)
     }
 
-    /// Notes the priority of a block. Returns its memory and the priority if that has changed; the caller then passes it
-    /// to the device.
+    /// Notes the priority of a block. Returns its memory and the priority if that has changed; the caller then passes
+    /// it to the device.
     pub(super) fn note_priority(
         &mut self,
         index: u32,

@@ -15,8 +15,8 @@ const FEW_FREE_RANGES: u32 = 256;
 const MAX_TRIED: u32 = 16;
 
 impl<D: Device> BlockSet<D> {
-    /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns false if there
-    /// is no such block, or it is closed already.
+    /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns false if
+    /// there is no such block, or it is closed already.
     pub(in crate::memory) fn close(&mut self, index: u32, release: EmptiedBlocks) -> bool {
         let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
         if block.is_closed() {
@@ -59,8 +59,8 @@ impl<D: Device> BlockSet<D> {
         self.closed.iter().copied().filter(shared)
     }
 
-    /// Places the copy of an allocation in the block that was planned for it; where that has no room any more, in one of
-    /// the first few, the fullest first, for which `allowed` returns true. Never in an empty or a closed block.
+    /// Places the copy of an allocation in the block that was planned for it; where that has no room any more, in one
+    /// of the first few, the fullest first, for which `allowed` returns true. Never in an empty or a closed block.
     pub(in crate::memory) fn place_relocated(
         &mut self,
         planned: Option<u32>,

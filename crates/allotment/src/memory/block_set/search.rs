@@ -1,8 +1,9 @@
 //! The search for room: which block a request is placed in.
 //!
-//! Worked example: three shared blocks of 16 MiB have 1, 5 and 9 MiB free, in this order. A request for 64 KiB tries the
-//! first block, then the others. A request for 4 MiB skips the first, whose largest free range cannot have more than 1
-//! MiB, without touching the block; of the two others it takes the one whose free range of at least 4 MiB is smallest.
+//! Worked example: three shared blocks of 16 MiB have 1, 5 and 9 MiB free, in this order. A request for 64 KiB tries
+//! the first block, then the others. A request for 4 MiB skips the first, whose largest free range cannot have more
+//! than 1 MiB, without touching the block; of the two others it takes the one whose free range of at least 4 MiB is
+//! smallest.
 
 use allotment_suballoc::{Algorithm, AllocateError, Request, VirtualBlock};
 

@@ -4,10 +4,10 @@
 //! need it; and a block that no frame needs is not kept for ever. Worked example, with the default
 //! [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy) (120 ticks, 4 MiB and a 16th): a pool has needed 160 MiB at
 //! once within the last 120 frames, and has 192 MiB in blocks, of which two are empty, 16 MiB each. It has 32 MiB more
-//! than it needed, and may keep 4 + 160 / 16 = 14 MiB more: so [`take_unwanted`](PoolState::take_unwanted) takes one
-//! of the two once it has been empty for 3 frames. Then 16 MiB are left, which is still above 14, so it takes the other.
-//! Had the pool needed 184 MiB, its surplus of 8 MiB would be within 4 + 11.5, and both would stay until they have
-//! been empty for 120 frames.
+//! than it needed, and may keep 4 + 160 / 16 = 14 MiB more: so [`take_unwanted`](PoolState::take_unwanted) takes one of
+//! the two once it has been empty for 3 frames. Then 16 MiB are left, which is still above 14, so it takes the other.
+//! Had the pool needed 184 MiB, its surplus of 8 MiB would be within 4 + 11.5, and both would stay until they have been
+//! empty for 120 frames.
 
 use super::PoolState;
 use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
@@ -33,8 +33,8 @@ impl<D: Device> PoolState<D> {
         // Where the application counts frames, the next frame will need what this one needed.
         let stale = self.stale_ticks();
         let room = if ahead == 0 { u64::MAX } else { self.room_up_to(u64::MAX) };
-        // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as large
-        // as the block that would be allocated now is freed all the same, once it is old.
+        // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as
+        // large as the block that would be allocated now is freed all the same, once it is old.
         let oversized = self.ahead_block_size(ahead, u64::MAX).saturating_mul(2);
         self.take_empty(None, |&EmptyBlock { size, age, role }| {
             let old = age >= u64::from(empty_blocks.ticks);
@@ -47,8 +47,8 @@ impl<D: Device> PoolState<D> {
         })
     }
 
-    /// Takes out an empty block that was not used for some frames, where the pool is about to allocate `wanted` bytes and
-    /// would then have more than it needed lately.
+    /// Takes out an empty block that was not used for some frames, where the pool is about to allocate `wanted` bytes
+    /// and would then have more than it needed lately.
     ///
     /// The new block replaces the stale one: peak memory stays near what is needed. Without this, a new block comes on
     /// top of all that are kept.

@@ -11,8 +11,8 @@ use crate::memory::{AllocationDesc, Movability, Name};
 pub(super) const FLUSH_TICKS: u64 = 512;
 
 impl<D: Device> PoolState<D> {
-    /// Places an [ordinary](AllocationDesc::is_ordinary) request in a range that was freed a moment ago. Nearly all small
-    /// requests of a steady program are placed here. Returns the range's record and its generation.
+    /// Places an [ordinary](AllocationDesc::is_ordinary) request in a range that was freed a moment ago. Nearly all
+    /// small requests of a steady program are placed here. Returns the range's record and its generation.
     pub(in crate::memory) fn place_quickly(
         &mut self,
         slot: &PoolSlot<D>,

@@ -1,5 +1,5 @@
-//! The state of each allocation in a pool: its record, which tokens read without a lock; its details, under the lock; and
-//! its label, where it has one.
+//! The state of each allocation in a pool: its record, which tokens read without a lock; its details, under the lock;
+//! and its label, where it has one.
 
 use allotment_suballoc::Alignment;
 
@@ -85,8 +85,8 @@ impl<D: Device> PoolState<D> {
             if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
                 return Ok(index);
             }
-            // Spent by an earlier pool in this slot: records outlive pools, as tokens do. It stays unused, so that no old
-            // token becomes valid again.
+            // Spent by an earlier pool in this slot: records outlive pools, as tokens do. It stays unused, so that no
+            // old token becomes valid again.
             self.details.push(None);
             self.labels.push(Label::default());
         }
@@ -130,7 +130,8 @@ impl<D: Device> PoolState<D> {
         self.labels[record as usize] = Label::of(desc);
         self.write_place(slot, record, Marks { dedicated_to_resource, ..Marks::default() });
         if self.rules.priorities == PrioritySupport::AnyTime {
-            // Cached memory may have the priority of its last use. The driver call is made by the caller, after the lock.
+            // Cached memory may have the priority of its last use. The driver call is made by the caller, after the
+            // lock.
             let shared = self.rules.priority;
             let of = |role| if role == Role::Shared { shared } else { rounded.priority };
             self.changed_priority = self.sets[set].note_priority(spot.block, of);

@@ -10,7 +10,8 @@ impl<D: Device> PoolState<D> {
         self.sets.iter().map(|set| set.statistics).sum()
     }
 
-    /// Returns sums and extremes of one memory type from a walk over its allocations. Call after [`flush_quick_lists`](Self::flush_quick_lists).
+    /// Returns sums and extremes of one memory type from a walk over its allocations. Call after
+    /// [`flush_quick_lists`](Self::flush_quick_lists).
     pub(in crate::memory) fn detailed(&self, set: usize) -> DetailedStatistics {
         let mut detailed = self.sets[set].detailed();
         for detail in self.live().map(|(_, detail)| detail).filter(|detail| usize::from(detail.set) == set) {
