@@ -10,7 +10,7 @@
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
 //! | 4. Search the existing blocks, then empty blocks of the other shards | `place_in_existing`, `place_in_lent_block` | `pool/place.rs`, `shards.rs` |
 //! | 5. Choose the sizes of a new block, the preferred one first | `plan_block` | `pool/plan.rs` |
-//! | 6. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_for_stale` | here, `new_block.rs` |
+//! | 6. Wait for a block that another thread is allocating; or release the lock and allocate one | `wait_for_full_pool`, `allocate_block_replacing_stale` | here, `new_block.rs` |
 //! | 7. Refused: free empty blocks of the heap and try once more | `make_room` | `new_block.rs` |
 //! | 8. Add the block, place the request in it, wake the waiting threads | `insert_block` | `new_block.rs` |
 //! | 9. Refused for good: search the room in the other shards, then try the next memory type | `allocate_from_shards`, [`Allocator::by_ranking`] | `shards.rs` |
@@ -258,7 +258,7 @@ impl<D: Device> Allocator<D> {
     /// let reasons: Vec<String> = allocator.explain(&desc).iter().map(|c| c.to_string()).collect();
     /// assert_eq!(
     ///     reasons[0],
-    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): exactly what is wanted"
+    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): suitable"
     /// );
     /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): must be host-visible and is not");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -345,7 +345,7 @@ impl<D: Device> Allocator<D> {
             let pending = PendingBlock::begin(slot, state, set, shared);
             // A driver call takes up to milliseconds; meanwhile other threads allocate from the blocks that there are.
             drop(guard);
-            let memory = self.allocate_block_for_stale(slot, now, &plan, &rounded, &source);
+            let memory = self.allocate_block_replacing_stale(slot, now, &plan, &rounded, &source);
             return self.insert_block(pending, pool, memory, &rounded, desc);
         }
     }

@@ -16,7 +16,7 @@ use crate::sync::locked;
 impl<D: Device> Allocator<D> {
     /// Allocates the block of a plan, after the blocks were freed that the pool has not used for some frames: a new
     /// block takes their place rather than being added to them. Called with no lock held.
-    pub(super) fn allocate_block_for_stale(
+    pub(super) fn allocate_block_replacing_stale(
         &self,
         slot: &PoolSlot<D>,
         now: Moment,
