@@ -63,6 +63,7 @@ impl<D: Device> Allocator<D> {
         take: impl Fn(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
     ) -> bool {
         let mut any = false;
+        // `take` decides anew each time, since other threads may have used an empty block or freed one meanwhile.
         while self.release_one(slot, &take) {
             any = true;
         }
@@ -79,6 +80,7 @@ impl<D: Device> Allocator<D> {
         let Some(state) = guard.as_mut() else { return false };
         let memory = take(state);
         state.store_counters(slot);
+        // Before the driver call: other threads allocate from the pool meanwhile.
         drop(guard);
         let Some(memory) = memory else { return false };
         self.heaps.free(&self.device, memory);

@@ -77,8 +77,8 @@ impl<D: Device> BlockSet<D> {
         let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else {
             return false;
         };
-        // A range that waits in an empty block would keep it from being freed; in a closed one it would have to be
-        // moved. The push is last, since it changes the lists.
+        // The free of a block's last allocation takes the full path, which notes that the block is empty; and no range of
+        // a closed block may wait. The push is last, since it changes the lists.
         if block.live == 1 || block.is_closed() || !self.quick.push(record, spot.offset, sizes.occupied) {
             return false;
         }

@@ -106,7 +106,7 @@ pub(super) struct BlockSet<D: Device> {
     blocks: Vec<Option<Block<D>>>,
     vacant: Vec<u32>,
     /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
-    /// changed by at most one position, so no operation sorts, and many of them together do.
+    /// changed by at most one position, so no operation has to sort.
     order: Vec<BlockSummary>,
     /// Blocks that defragmentation is emptying, shared and dedicated.
     closed: Vec<u32>,
@@ -192,11 +192,13 @@ impl<D: Device> BlockSet<D> {
         self.statistics.block_bytes += size;
         match role {
             Role::Shared => {
+                // An empty block belongs behind all that are in use.
                 self.order.push(summary);
                 self.statistics.blocks += 1;
             }
             Role::Dedicated | Role::DedicatedToAllocation => {
                 self.statistics.dedicated += 1;
+                // Empty until the request is placed in it, as every spare block.
                 if role == Role::Dedicated {
                     self.spare.push(index);
                 }
@@ -207,6 +209,7 @@ impl<D: Device> BlockSet<D> {
 
     /// Removes an empty block and returns its memory. None of its ranges may wait in the quick lists.
     pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
+        // Not `live == 0`: a range that waits in a quick list is still allocated in the block.
         let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
         self.vacant.push(index);
         self.order.retain(|other| other.block != index);

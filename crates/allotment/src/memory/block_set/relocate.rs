@@ -22,6 +22,7 @@ impl<D: Device> BlockSet<D> {
         if block.is_closed() {
             return false;
         }
+        // Out of `order`, so that the search for room does not have to skip it.
         block.closed = Some(release);
         self.order.retain(|other| other.block != index);
         self.closed.push(index);

@@ -102,7 +102,7 @@ impl<D: Device> PoolState<D> {
 
     /// Does the work that is due after some ticks.
     pub(super) fn on_tick(&mut self, ticks: u64) {
-        // After 64 frames without requests the busiest one is forgotten, so that a long pause costs no long loop.
+        // After 64 ticks nearly nothing is left of the busiest frame, so a long pause need not cost a long loop.
         (0..ticks.min(64)).for_each(|_| self.flow.tick());
         // A range that waits keeps its free neighbours from being joined with it.
         if self.clock.now - self.flushed_at >= FLUSH_TICKS {

@@ -157,7 +157,7 @@ impl<D: Device> PoolState<D> {
         let wanted = rounded.block_size.max(fitting);
         let mut plan = BlockPlan { role: Role::Shared, sizes: [0; SIZES], count: 0, dedicated_at_last };
         for shift in 0..SIZES {
-            // Halves, since a heap that is nearly full, or fragmented by other processes, often has a smaller block.
+            // Halves, since a driver or a budget that refuses the wanted size may allow a smaller one.
             let size = wanted >> shift;
             if size >= least {
                 plan.sizes[plan.count] = size;

@@ -104,7 +104,7 @@ impl<D: Device> PoolState<D> {
     ) -> u32 {
         let RoundedRequest { sizes, dedicated_to_resource, role, .. } = *rounded;
         // Defragmentation could move such an allocation into a shared block, against the caller's `Dedicated::Always`.
-        // (That of a resource is pinned by the code that creates it.)
+        // (For that of a resource, the code that creates the resource decides.)
         let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
         let detail = Detail {
             set: set as u8,
