@@ -82,7 +82,7 @@ fn where_a_resource_cannot_stand_is_the_devices_word() {
     assert_eq!(row(&info, "transient", "buffer")["chosen"], 0);
     let lazy = &row(&info, "gpu-only", "optimal image")["types"][2];
     assert_eq!((&lazy["memory_type"], &lazy["suits"]), (&2.into(), &false.into()));
-    assert_eq!(lazy["why"], "is lazily-allocated, which must be asked for by name");
+    assert_eq!(lazy["why"], "is lazily-allocated, which a request must require explicitly");
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn a_person_is_told_the_same_in_words() {
         "  type 3   heap 0: device-local, host-visible, host-coherent",
         "  memory objects, at most            4,096",
         "  device with host writes",
-        "      1.  type 3: exactly what is wanted",
-        "      –   type 0: must be host-visible and is not",
+        "      1.  type 3: suitable",
+        "      –   type 0: lacks required host-visible",
     ] {
         assert!(text.lines().any(|other| other == line), "no line \"{line}\":\n{text}");
     }

@@ -66,11 +66,11 @@ fn print_choices(gpu: &Gpu) -> Result<(), Failure> {
         for memory_usage in MemoryUsage::ALL {
             let choices = allocator.explain(&AllocationDesc::new(requirements, memory_usage).with_kind(kind));
             let suits =
-                |choice: &&MemoryTypeCandidate| matches!(choice.verdict, Suitability::Suitable { .. });
+                |choice: &&MemoryTypeCandidate| matches!(choice.suitability, Suitability::Suitable { .. });
             let tried: Vec<_> = choices
                 .iter()
                 .filter(suits)
-                .map(|choice| format!("{} ({})", choice.memory_type, choice.verdict))
+                .map(|choice| format!("{} ({})", choice.memory_type, choice.suitability))
                 .collect();
             say!("  {:24} type {}", memory_usage, tried.join("; "));
         }

@@ -191,7 +191,7 @@ impl IntentRow {
 
 impl From<&MemoryTypeCandidate> for ChoiceRow {
     fn from(choice: &MemoryTypeCandidate) -> Self {
-        let cost = match choice.verdict {
+        let cost = match choice.suitability {
             Suitability::Suitable { cost, .. } => Some(cost),
             _ => None,
         };
@@ -200,7 +200,7 @@ impl From<&MemoryTypeCandidate> for ChoiceRow {
             heap: choice.heap.0,
             suits: cost.is_some(),
             cost,
-            why: choice.verdict.to_string(),
+            why: choice.suitability.to_string(),
         }
     }
 }

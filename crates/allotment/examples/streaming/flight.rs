@@ -110,7 +110,7 @@ impl<D: Device + Clone + Debug> Flight<D> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.ticks = u32::MAX;
+        desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device, desc)?);
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;

@@ -105,7 +105,7 @@ impl Stream {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.ticks = u32::MAX;
+        desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device.clone(), desc)?);
         let deletion_queue = DeletionQueue::new(&tracker);
         let memory = OwningAllocator::new(&allocator, &deletion_queue);

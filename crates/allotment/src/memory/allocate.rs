@@ -204,15 +204,15 @@ impl<D: Device> Allocator<D> {
     /// let reasons: Vec<String> = allocator.explain(&desc).iter().map(|c| c.to_string()).collect();
     /// assert_eq!(
     ///     reasons[0],
-    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): exactly what is wanted"
+    ///     "type 2 (host-visible, host-coherent, host-cached; heap 1): suitable"
     /// );
-    /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): must be host-visible and is not");
+    /// assert_eq!(reasons[3], "type 0 (device-local; heap 0): lacks required host-visible");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn explain(&self, desc: &AllocationDesc) -> Vec<MemoryTypeCandidate> {
         let mut choices: Vec<_> = judge(self.device.properties(), desc, self.desc.memory_types).collect();
-        choices.sort_by_key(|choice| match choice.verdict {
+        choices.sort_by_key(|choice| match choice.suitability {
             super::Suitability::Suitable { cost, .. } => cost,
             _ => u32::MAX,
         });

@@ -742,7 +742,7 @@ impl<D: Device> PoolState<D> {
 
     /// Makes sure that nothing of the pool is given back for a while, for somebody's reservation.
     pub(super) fn hold_reserve(&mut self) {
-        self.reserved_until = self.clock.now + u64::from(self.rules.empty_blocks.ticks.max(1));
+        self.reserved_until = self.clock.now + u64::from(self.rules.empty_blocks.frames.max(1));
     }
 
     /// What [`lend`](Self::lend) would take out. `in_blocks` says that the request may share a block.
@@ -968,7 +968,7 @@ impl<D: Device> PoolState<D> {
         // What busier times got ahead and nobody has used for long: a block that is got now would be far smaller.
         let oversized = self.ahead_block_size(ahead, u64::MAX).saturating_mul(2);
         self.take_empty(None, |&Idle { size, age, role }| {
-            let old = age >= u64::from(empty_blocks.ticks);
+            let old = age >= u64::from(empty_blocks.frames);
             let surplus = too_much && size <= idle && age >= stale;
             // Only shared blocks are room that is kept ahead of need.
             let spared =

@@ -1,4 +1,4 @@
-//! What a request would do, without doing it.
+//! Previews of requests: what a request would do, without doing it.
 
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
@@ -6,43 +6,43 @@ use super::{AllocationDesc, AllocationError, NewBlocks, ShortName};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
-/// What a request would do; see [`Allocator::preview`].
+/// The effect that a request would have; see [`Allocator::preview`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationPreview {
-    /// There is room in memory that the allocator has already.
+    /// The request fits into memory that the allocator already has.
     Fits {
-        /// Of this type.
+        /// The memory type of that memory.
         memory_type: MemoryTypeIndex,
     },
-    /// The driver would be asked for memory.
+    /// The allocator would allocate a block from the driver.
     Grows {
-        /// Of this type.
+        /// The memory type of the block.
         memory_type: MemoryTypeIndex,
-        /// From this heap.
+        /// The heap of that type.
         heap: MemoryHeapIndex,
-        /// So many bytes.
+        /// The size of the block.
         bytes: u64,
     },
 }
 
 impl<D: Device> Allocator<D> {
-    /// What serving a request would do now: use what is there, or ask the driver for how much.
+    /// Returns what serving a request would do now: use free room, or allocate a block of which size.
     ///
-    /// Between the answer and the request, other threads may change both. A request that is refused gives
-    /// empty blocks back and tries once more; the answer does not count on the room that this makes.
+    /// Other threads may change the outcome between the preview and the request. A request that is refused frees empty
+    /// blocks and tries once more; the preview does not count on the room that this makes.
     ///
     /// # Errors
     ///
-    /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
-    /// driver would say, only asking it tells.
+    /// The errors with which the allocator's own rules would refuse [`allocate`](Self::allocate). Whether the driver
+    /// would refuse is known only by asking it.
     pub fn preview(&self, desc: &AllocationDesc) -> Result<AllocationPreview, AllocationError> {
         self.by_ranking(desc, |memory_type, desc| {
             self.forecast_shards(self.default_pool_for(memory_type, desc), desc)
         })
     }
 
-    /// What serving a request from one memory type of one pool would do.
+    /// Previews a request for one memory type of one pool.
     pub(super) fn forecast(
         &self,
         pool: u32,
@@ -52,6 +52,7 @@ impl<D: Device> Allocator<D> {
         let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        // Ranges in the quick lists are free room, too, once they are merged into their blocks.
         state.settle();
         let fitted = self.fit(state, set, desc)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];

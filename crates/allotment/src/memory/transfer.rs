@@ -1,7 +1,7 @@
-//! Bytes in and out of any allocation, at once: for tools, tests and start-up code that can wait.
+//! Synchronous copies between the CPU and any allocation: for tools, tests and start-up code that can wait.
 //!
-//! Memory that the CPU can reach is written and read directly; other memory through two staging buffers
-//! and a queue, chunk by chunk, waiting for each. It is the simplest thing that is right, not the fastest.
+//! Memory that the CPU can access is written and read directly. Other memory is copied through two staging buffers and a
+//! queue, chunk by chunk, with a wait for each. This is the simplest correct way, not the fastest.
 
 use core::error::Error;
 use core::fmt;
@@ -17,15 +17,15 @@ use crate::device::{
     QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
-/// Why bytes were not copied. The chunks before the one that failed were.
+/// Why a transfer failed. The chunks before the failed one were copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The range does not lie in the allocation, or the allocation is foreign.
+    /// The range exceeds the allocation, or the allocation belongs to another allocator.
     Access(AccessError),
-    /// A buffer for the copy could not be made.
+    /// A buffer for the copy could not be created.
     Buffer(ResourceError),
-    /// The queue refused, or is lost.
+    /// The queue refused the copy, or the device is lost.
     Device(DeviceError),
 }
 
@@ -67,7 +67,7 @@ impl From<DeviceError> for TransferError {
     }
 }
 
-/// Moves bytes between the CPU and allocations, and waits for it.
+/// Copies bytes between the CPU and allocations, and waits for each copy.
 ///
 /// ```
 /// use allotment::device::QueueIndex;
@@ -95,30 +95,30 @@ pub struct Transfer<'a, D: Device> {
     chunk: u64,
     usage: u64,
     way: Way,
-    /// For the CPU to write and to read. Taken when dropped.
+    /// The buffers for uploads and for downloads. Taken when dropped.
     staging: Option<[Buffer<D>; 2]>,
 }
 
-/// How bytes get in and out of buffers whose memory the CPU can reach.
+/// How bytes get in and out of buffers in host-visible memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// By the CPU.
+    /// The CPU accesses the memory directly.
     Shortest,
-    /// By the queue.
+    /// A queue copies, as for memory that the CPU cannot access.
     Queue,
 }
 
-/// Which way the bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy)]
 enum Direction {
     Up,
     Down,
 }
 
-/// The other end of a transfer.
+/// The allocation of a transfer, and its buffer if there is one.
 struct Place<'a, D: Device> {
     allocation: &'a Allocation,
-    /// Where there is none, one is made for the copy.
+    /// Without one, a buffer is created over the allocation for the copy.
     buffer: Option<&'a Buffer<D>>,
 }
 
@@ -127,13 +127,13 @@ impl<'a, D: Device> Place<'a, D> {
         Self { allocation: buffer.allocation(), buffer: Some(buffer) }
     }
 
-    /// Bytes that can be moved, where the allocation has `available`: of a buffer, no more than it has.
+    /// Returns the bytes that can be copied, of the `available` ones of the allocation: of a buffer, at most its size.
     fn size(&self, available: u64) -> u64 {
         self.buffer.map_or(available, |buffer| buffer.size().min(available))
     }
 }
 
-// Not derived, since it is copied whether or not the device can be.
+// Not derived: the derive would require `D: Clone`.
 impl<D: Device> Clone for Place<'_, D> {
     fn clone(&self) -> Self {
         *self
@@ -143,11 +143,11 @@ impl<D: Device> Clone for Place<'_, D> {
 impl<D: Device> Copy for Place<'_, D> {}
 
 impl<'a, D: Device> Transfer<'a, D> {
-    /// A transfer over a queue, with two staging buffers of `chunk` bytes in memory of their own.
+    /// Creates a transfer for a queue, with two dedicated staging buffers of `chunk` bytes.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] when there is no memory for them; nothing is left behind.
+    /// [`ResourceError`] when a staging buffer cannot be created; nothing remains allocated.
     pub fn new(allocator: &'a Allocator<D>, queue: QueueIndex, chunk: u64) -> Result<Self, ResourceError> {
         let buffer = |memory_usage, name: &'static str| {
             let desc = AllocationDesc::new(Requirements::new(chunk), memory_usage);
@@ -158,7 +158,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         let down = match buffer(MemoryUsage::Readback, "transfer down") {
             Ok(down) => down,
             Err(error) => {
-                // Made just now by this allocator, so it is not foreign.
+                // This allocator created the buffer just now, so it accepts the handle.
                 let _ = allocator.destroy_buffer(up);
                 return Err(error);
             }
@@ -166,36 +166,35 @@ impl<'a, D: Device> Transfer<'a, D> {
         Ok(Self { allocator, queue, chunk, usage: 0, way: Way::Shortest, staging: Some([up, down]) })
     }
 
-    /// The same with buffers of this API-specific [usage](BufferDesc::usage) over what is transferred.
+    /// Sets the API-specific [usage](BufferDesc::usage) of the buffers that are created over allocations.
     #[must_use]
     pub fn with_usage(mut self, usage: u64) -> Self {
         self.usage = usage;
         self
     }
 
-    /// The same, with the bytes of buffers ([`upload_to`](Self::upload_to),
-    /// [`download_from`](Self::download_from)) going through the queue even where the CPU can reach them;
-    /// save the way that no queue can go, into memory that queues only read or out of memory that they only
-    /// write.
+    /// Copies the bytes of buffers ([`upload_to`](Self::upload_to), [`download_from`](Self::download_from)) by the queue
+    /// even where the CPU can access their memory. Uploads into memory that queues only read, and downloads from memory
+    /// that queues only write, still use the CPU.
     ///
-    /// What the CPU then finds in the memory shows that the buffer stands where it should.
+    /// A test can then compare the bytes that the CPU finds in the memory with those that the queue wrote, and so check
+    /// the buffer's offset.
     #[must_use]
     pub fn through_the_queue(mut self) -> Self {
         self.way = Way::Queue;
         self
     }
 
-    /// Writes `bytes` into an allocation from byte `offset` on. Returns when they are there.
+    /// Writes `bytes` into an allocation at byte `offset`. Returns once the bytes are written.
     ///
-    /// Where the CPU cannot reach the memory, a buffer is made over the whole of it. Memory that was made
-    /// together with its resource takes no other: see [`upload_to`](Self::upload_to). Nor does memory that
-    /// takes no buffers, as that of textures on Direct3D 12's resource heap tier 1.
+    /// For memory that the CPU cannot access, the transfer creates a buffer over the whole allocation. That is not
+    /// possible for memory that was created together with its resource (see [`upload_to`](Self::upload_to)), nor for
+    /// memory in which buffers are not allowed, as that of textures on Direct3D 12's resource heap tier 1.
     ///
     /// # Errors
     ///
-    /// [`TransferError`]. Where the bytes go in chunks, those before the error are written: a queue may
-    /// refuse a later chunk, and a defragmentation may move the buffer between two of them
-    /// ([`AccessError::Moved`]).
+    /// [`TransferError`]. The chunks before the error are written: a queue may refuse a later chunk, and a
+    /// defragmentation may move the buffer between two chunks ([`AccessError::Moved`]).
     pub fn upload(
         &mut self,
         allocation: &Allocation,
@@ -205,19 +204,19 @@ impl<'a, D: Device> Transfer<'a, D> {
         self.send(Place { allocation, buffer: None }, offset, bytes)
     }
 
-    /// Writes `bytes` into a buffer from byte `offset` on, which can be copied to. Returns when they are
-    /// there.
+    /// Writes `bytes` into a buffer at byte `offset`. The buffer must be a copy destination. Returns once the bytes are
+    /// written.
     ///
     /// # Errors
     ///
-    /// As for [`upload`](Self::upload).
+    /// The errors of [`upload`](Self::upload).
     pub fn upload_to(&mut self, buffer: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         self.send(Place::of(buffer), offset, bytes)
     }
 
-    /// Reads from an allocation, from byte `offset` on, into `bytes`. Returns when they are there.
+    /// Reads from an allocation at byte `offset` into `bytes`. Returns once the bytes are read.
     ///
-    /// As for [`upload`](Self::upload), memory that was made together with its resource is read by
+    /// Like [`upload`](Self::upload), it cannot read memory that was created together with its resource: use
     /// [`download_from`](Self::download_from).
     ///
     /// # Errors
@@ -232,12 +231,12 @@ impl<'a, D: Device> Transfer<'a, D> {
         self.receive(Place { allocation, buffer: None }, offset, bytes)
     }
 
-    /// Reads from a buffer, which can be copied from, from byte `offset` on, into `bytes`. Returns when they
-    /// are there.
+    /// Reads from a buffer at byte `offset` into `bytes`. The buffer must be a copy source. Returns once the bytes are
+    /// read.
     ///
     /// # Errors
     ///
-    /// As for [`download`](Self::download).
+    /// The errors of [`download`](Self::download).
     pub fn download_from(
         &mut self,
         buffer: &Buffer<D>,
@@ -262,7 +261,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         place.buffer.is_some() && self.way == Way::Queue && open
     }
 
-    /// Where the bytes are.
+    /// Returns the current location of the bytes.
     fn place(&self, place: Place<'_, D>) -> Result<crate::memory::Place<D>, AccessError> {
         match place.buffer {
             Some(_) => self.allocator.place_of_bound(place.allocation),
@@ -302,12 +301,12 @@ impl<'a, D: Device> Transfer<'a, D> {
         Ok(())
     }
 
-    /// Bytes of a chunk, at least 1: a buffer of none is never created.
+    /// Returns the bytes of a chunk, at least 1: a buffer of 0 bytes is never created.
     fn chunk_len(&self) -> usize {
         usize::try_from(self.chunk).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Copies one chunk between a staging buffer and the other place, and waits for it.
+    /// Copies one chunk between a staging buffer and the allocation, and waits for the copy.
     fn copy(
         &self,
         direction: Direction,
@@ -315,7 +314,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         size: u64,
     ) -> Result<(), TransferError> {
-        // Until the copy is over nobody may give the memory back under it, or move it.
+        // Until the copy completes, no other thread may free the memory or move it. The guard ensures that.
         let (held, _guard) = match direction {
             Direction::Up => self.allocator.hold_for_writing(place.allocation)?,
             Direction::Down => self.allocator.hold_for_reading(place.allocation)?,
@@ -331,13 +330,13 @@ impl<'a, D: Device> Transfer<'a, D> {
         }
         let (around, before) = self.buffer_around(&held, usage)?;
         let copied = self.copy_buffer(direction, &around, before + offset, size);
-        // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
+        // SAFETY: created in this function; the queue has completed its copy, has never seen it, or is lost.
         unsafe { self.allocator.device().destroy_buffer(around) };
         copied
     }
 
-    /// A buffer over a whole allocation, and how many bytes of others it begins before it: images may stand
-    /// closer than buffers can. None of these bytes are touched.
+    /// Creates a buffer over a whole allocation, and returns how many bytes of its neighbours it begins before it:
+    /// images may be closer to each other than a buffer's alignment allows. None of these bytes are copied.
     fn buffer_around(
         &self,
         held: &RawPlace,
@@ -356,7 +355,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         check_place(held.memory_type, first, held.memory_size - first, &needs(size)?)
             .map_err(ResourceError::Access)?;
         let memory = D::Memory::from_raw(held.memory);
-        // SAFETY: the memory lives while the caller holds the place, and the requirements were just checked.
+        // SAFETY: the memory lives while the caller holds the location, and the requirements were just checked.
         let made = unsafe { device.create_buffer(&info(size), memory, first) };
         Ok((made.map_err(ResourceError::Device)?, before))
     }
@@ -384,8 +383,8 @@ impl<'a, D: Device> Transfer<'a, D> {
         Ok(self.wait(value)?)
     }
 
-    /// Waits until the queue has reached a value, or is lost: whatever else a wait is refused with, the
-    /// queue still uses the buffers.
+    /// Waits until the queue has reached a value, or the device is lost. After any other error of a wait the queue may
+    /// still use the buffers, so the wait is repeated.
     fn wait(&self, value: TimelineValue) -> Result<(), DeviceError> {
         let point = TimelinePoint { queue: self.queue, value };
         loop {
@@ -401,7 +400,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 impl<D: Device> Drop for Transfer<'_, D> {
     fn drop(&mut self) {
         for buffer in self.staging.take().into_iter().flatten() {
-            // Made by this allocator, so it is not foreign.
+            // This allocator created the buffer, so it accepts the handle.
             let _ = self.allocator.destroy_buffer(buffer);
         }
     }

@@ -82,7 +82,7 @@ fn a_retention_of_any_length_and_size_keeps_no_more_than_there_is() {
         [(u32::MAX, u64::MAX, 0), (u32::MAX, u64::MAX, 1), (0, u64::MAX, u64::MAX), (1, 0, 1)]
     {
         let mut keeps = empty_blocks(ticks, surplus);
-        keeps.surplus_divisor = divisor;
+        keeps.kept_divisor = divisor;
         let rig = limited(|desc| desc.empty_blocks = keeps);
         rig.reserve(&wanted_in(1, DEVICE_TYPE), 32 * MIB).unwrap();
         let got: Vec<_> = (0..20).map(|_| rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap()).collect();

@@ -28,9 +28,9 @@ fn each_intent_gets_its_memory_type_on_each_machine_and_falls_back_in_order() {
         for (memory_usage, expected) in MemoryUsage::ALL.into_iter().zip(orders) {
             let rig = Rig::new(name);
             let mut desc = wanted(1024, memory_usage);
-            let suits = |verdict| matches!(verdict, Suitability::Suitable { .. });
+            let suits = |suitability| matches!(suitability, Suitability::Suitable { .. });
             let explained: Vec<u8> =
-                rig.explain(&desc).iter().filter(|c| suits(c.verdict)).map(|c| c.memory_type.0).collect();
+                rig.explain(&desc).iter().filter(|c| suits(c.suitability)).map(|c| c.memory_type.0).collect();
             assert_eq!(explained, expected, "{memory_usage} on {name}");
             for &best in expected {
                 let allocation = rig.allocate(&desc).unwrap();
@@ -59,24 +59,24 @@ fn the_reasons_say_what_is_missing_what_is_unwanted_and_what_must_be_asked_for()
     assert_eq!(
         reasons(MOBILE, MemoryUsage::GpuOnly),
         [
-            "type 0 (device-local, host-visible, host-coherent; heap 0): will do, at cost 2, \
-             needlessly host-visible",
-            "type 1 (device-local, host-visible, host-cached; heap 0): will do, at cost 6, \
-             needlessly host-visible, host-cached",
-            "type 2 (device-local, lazily-allocated; heap 0): is lazily-allocated, which must be asked for \
-             by name",
+            "type 0 (device-local, host-visible, host-coherent; heap 0): suitable at cost 2, \
+             has unwanted host-visible",
+            "type 1 (device-local, host-visible, host-cached; heap 0): suitable at cost 6, \
+             has unwanted host-visible, host-cached",
+            "type 2 (device-local, lazily-allocated; heap 0): is lazily-allocated, which a request must \
+             require explicitly",
         ]
     );
     assert_eq!(
         reasons(MOBILE, MemoryUsage::Readback)[0],
-        "type 1 (device-local, host-visible, host-cached; heap 0): will do, at cost 9, is not \
-         host-coherent, needlessly device-local"
+        "type 1 (device-local, host-visible, host-cached; heap 0): suitable at cost 9, lacks \
+         host-coherent, has unwanted device-local"
     );
     assert_eq!(
         reasons(FINE, MemoryUsage::Upload)[3..],
         [
-            "type 0 (no properties; heap 0): must be host-visible and is not",
-            "type 1 (device-local; heap 1): must be host-visible and is not",
+            "type 0 (no properties; heap 0): lacks required host-visible",
+            "type 1 (device-local; heap 1): lacks required host-visible",
         ]
     );
 }
@@ -86,9 +86,15 @@ fn a_type_that_the_resource_or_the_allocator_rules_out_is_explained_as_such() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0b0111));
     let mut desc = wanted(1, MemoryUsage::DeviceUpload);
     desc.requirements.memory_types = MemoryTypeMask(0b1110);
-    let verdicts: Vec<_> = rig.explain(&desc).iter().map(|c| (c.memory_type.0, c.verdict)).collect();
-    assert!(verdicts[2..].iter().all(|&(_, verdict)| verdict == Suitability::NotAllowed), "{verdicts:?}");
-    assert_eq!(rig.explain(&desc)[2].verdict.to_string(), "the resource cannot stand there");
+    let suitabilities: Vec<_> = rig.explain(&desc).iter().map(|c| (c.memory_type.0, c.suitability)).collect();
+    assert!(
+        suitabilities[2..].iter().all(|&(_, suitability)| suitability == Suitability::NotAllowed),
+        "{suitabilities:?}"
+    );
+    assert_eq!(
+        rig.explain(&desc)[2].suitability.to_string(),
+        "not allowed by the resource's memory type bits"
+    );
     let allocation = rig.allocate(&desc).unwrap();
     assert_eq!(rig.type_of(&allocation), MemoryTypeIndex(1));
     rig.free(allocation).unwrap();
@@ -158,13 +164,14 @@ fn on_tier_2(change: impl FnOnce(&mut AllocationDesc), memory_usage: MemoryUsage
     let mut desc = wanted(1024, memory_usage);
     change(&mut desc);
     let choices = rig.explain(&desc);
-    let suits = choices.iter().filter(|choice| matches!(choice.verdict, Suitability::Suitable { .. }));
-    let verdict = |memory_type| choices.iter().find(|c| c.memory_type.0 == memory_type).unwrap().verdict;
-    (suits.map(|choice| choice.memory_type.0).collect(), [0, 1, 2, 3].map(|t| verdict(t).to_string()))
+    let suits = choices.iter().filter(|choice| matches!(choice.suitability, Suitability::Suitable { .. }));
+    let suitability =
+        |memory_type| choices.iter().find(|c| c.memory_type.0 == memory_type).unwrap().suitability;
+    (suits.map(|choice| choice.memory_type.0).collect(), [0, 1, 2, 3].map(|t| suitability(t).to_string()))
 }
 
-const ONLY_READ: &str = "is device-read-only, which must be asked for by name";
-const ONLY_WRITTEN: &str = "is device-write-only, which must be asked for by name";
+const ONLY_READ: &str = "is device-read-only, which a request must require explicitly";
+const ONLY_WRITTEN: &str = "is device-write-only, which a request must require explicitly";
 
 #[test]
 fn what_queues_cannot_do_costs_nothing_where_the_intent_can_live_with_it_and_is_a_reason_elsewhere() {
@@ -175,10 +182,10 @@ fn what_queues_cannot_do_costs_nothing_where_the_intent_can_live_with_it_and_is_
     for memory_usage in [MemoryUsage::GpuOnly, MemoryUsage::Transient] {
         assert_eq!(texts(memory_usage), [ONLY_READ, ONLY_WRITTEN], "{memory_usage}");
     }
-    let fits = "exactly what is wanted";
+    let fits = "suitable";
     assert_eq!(texts(MemoryUsage::Upload), [fits, ONLY_WRITTEN]);
     assert_eq!(texts(MemoryUsage::Readback), [ONLY_READ, fits]);
-    let far = "will do, at cost 8, is not device-local";
+    let far = "suitable at cost 8, lacks device-local";
     assert_eq!(texts(MemoryUsage::DeviceUpload), [far, ONLY_WRITTEN]);
 }
 
@@ -195,8 +202,8 @@ fn memory_that_queues_only_read_or_only_write_is_for_who_names_it() {
         assert_eq!(on_tier_2(|desc| desc.preferred = read | write, memory_usage).0, [0, 3, 1, 2]);
     }
     let (_, texts) = on_tier_2(|desc| desc.preferred = read, MemoryUsage::GpuOnly);
-    assert_eq!(texts[1], "will do, at cost 10, is not device-local, needlessly host-visible");
-    assert_eq!(texts[3], "will do, at cost 2, needlessly host-visible", "a limit is nothing to lack");
+    assert_eq!(texts[1], "suitable at cost 10, lacks device-local, has unwanted host-visible");
+    assert_eq!(texts[3], "suitable at cost 2, has unwanted host-visible", "a limit is nothing to lack");
 }
 
 #[test]

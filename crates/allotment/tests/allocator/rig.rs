@@ -143,6 +143,6 @@ pub(crate) fn small_blocks(smallest: u64, largest: u64) -> BlockSizes {
 /// Keeps blocks for so many ticks, and so many bytes of them.
 pub(crate) fn empty_blocks(ticks: u32, surplus: u64) -> EmptyBlockPolicy {
     let mut empty_blocks = EmptyBlockPolicy::NONE;
-    (empty_blocks.ticks, empty_blocks.surplus) = (ticks, surplus);
+    (empty_blocks.frames, empty_blocks.kept_bytes) = (ticks, surplus);
     empty_blocks
 }

@@ -77,8 +77,8 @@ fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static s
 fn keep_blocks(desc: &mut allotment::AllocatorDesc) {
     // Heaps are told apart by their addresses, which must not be given out twice.
     desc.empty_blocks = allotment::memory::EmptyBlockPolicy::default();
-    desc.empty_blocks.ticks = u32::MAX;
-    desc.empty_blocks.surplus = u64::MAX;
+    desc.empty_blocks.frames = u32::MAX;
+    desc.empty_blocks.kept_bytes = u64::MAX;
 }
 
 #[test]
