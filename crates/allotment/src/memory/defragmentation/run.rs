@@ -1,24 +1,53 @@
-//! A defragmentation on its way, pass by pass.
+//! A run: executes a plan pass by pass.
 //!
 //! ```text
-//!   survey ──► plan ──► block by block: close, reserve places for all of it, hand out moves ──► over
+//!   survey ──► plan ──► block by block: close, reserve places for all of it, hand out moves ──► finished
 //!     ▲                                              │
 //!     └────────── the pools changed meanwhile ◄──────┘
 //! ```
 //!
-//! Each arrow and each box can be interrupted, and goes on in the next pass from where it was. Nothing is locked for
-//! longer than some tens of microseconds: a batch of records is read, or of places reserved.
+//! Each arrow and each box can be interrupted, and continues in the next pass. No lock is held for longer than some tens
+//! of microseconds: for a batch of records that is read, or of places that are reserved.
 //!
-//! A block is emptied as a whole or not at all. It is closed first, so that nothing new comes into it; then places are
-//! reserved for everything in it; only then the first byte is copied. Whoever needs room meanwhile and finds none opens
-//! it again, before the driver is asked for more: then what is reserved is given back, and the block stays.
+//! A block is emptied completely or not at all. It is closed first, so that no new allocation is placed in it. Then places
+//! are reserved for all its allocations. Only then the first byte is copied. A request that finds no room meanwhile
+//! reopens the block before the driver is asked for another one; then the reserved places are freed, and the block stays.
+//!
+//! # A worked example
+//!
+//! The state: one memory type with three blocks of 1024 KiB, sizes and offsets in KiB. The request: the strategy
+//! [`Fast`](DefragmentationStrategy::Fast), and at most 128 KiB a pass.
+//!
+//! ```text
+//!   block 0   a 512 at 0, b 256 at 512     free  256 at 768
+//!   block 1   c 256 at 0, d 128 at 512     free  256 at 256, 384 at 640
+//!   block 2   e 128 at 0, f 128 at 512     free  384 at 128, 384 at 640
+//! ```
+//!
+//! 1. *Survey*: copies of 768, 384 and 256 KiB would empty the blocks. All that is larger than a pass counts as pinned, so
+//!    with 128 KiB a pass `a`, `b` and `c` pin blocks 0 and 1.
+//! 2. *Selection*: block 2 costs 256 KiB, less than half of its 1024, so `Fast` takes it. The others have 256 + 640 = 896
+//!    KiB free, enough for its 256. (With larger passes block 1 would be the next candidate, at 384 KiB. But
+//!    block 0 alone has 256 KiB free, too few for the 256 + 384 KiB of both, so block 1 would stay.)
+//! 3. *Plan*: the smallest free range that holds `f` is 256 at 768 in block 0, of which 128 at 896 remain; the smallest that
+//!    holds `e` is that remainder. Both move to block 0.
+//! 4. *First pass*: block 2 is closed. Both places are reserved in block 0, as live allocations. `f` is handed out; `e`
+//!    would make it 256 KiB and waits. The caller copies `f`. At the end of the pass the two allocations exchange their
+//!    ranges: the handle of `f` names block 0 now, and the reserved one, which names 512 in block 2, is freed.
+//! 5. *Second pass*: `e` is handed out, and copied likewise. At its end nothing is left in block 2: it counts as emptied,
+//!    and is freed to the driver with the old place of `e`.
+//! 6. *Third pass*: no block is left, and none was kept because of a change. The run is finished.
+//!
+//! If a request for 512 KiB comes between the two passes, it fits neither block 0 nor block 1. The pool reopens block 2,
+//! where 896 KiB are free by then, instead of allocating a fourth block. The second pass finds block 2 open, frees the place
+//! reserved for `e`, and counts block 2 as kept. `f` stays where it is now. The run then surveys the pools again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::PoisonError;
 
 use super::desc::{DefragmentationDesc, DefragmentationStrategy};
 use super::pass::Move;
-use super::plan::{DefragmentationPlan, Evacuation, PlannedMove, Planner};
+use super::plan::{DefragmentationPlan, PlannedEvacuation, PlannedMove, Planner};
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Scope, Survey};
 use super::{DefragmentationStatistics, PassLimits};
@@ -28,44 +57,44 @@ use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::sync::locked;
 
-/// Places that are reserved, or given back, under the lock at once: 20 to 40 microseconds.
+/// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
 const AT_ONCE: usize = 16;
 
-/// How often it is tried to close a block while others give its pool more to join: as often as it takes when nobody
-/// does. Then it is done at once.
-const MOST_LOOKS: u32 = 256;
+/// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as fast
+/// as they are merged; after these attempts all of them are merged at once.
+const MAX_CLOSE_ATTEMPTS: u32 = 256;
 
-/// Places after which the clock is looked at: two microseconds or so.
-const PLACES_A_LOOK: usize = 4;
+/// Places reserved between two readings of the clock: two microseconds or so.
+const PLACES_PER_CLOCK_READING: usize = 4;
 
-/// Records that are looked at under the lock at once.
+/// Records that are read per lock.
 const RECORDS_AT_ONCE: u32 = 256;
 
-/// How often the pools are surveyed again because they changed.
-const ROUNDS: u32 = 4;
+/// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
+const MAX_ROUNDS: u32 = 4;
 
-/// What a defragmentation knows between its passes. It holds no lock and borrows nothing, so whoever has an allocator
-/// in another way than by reference can keep it.
+/// The state of a defragmentation between its passes. It holds no lock and borrows nothing, so a `MovableSet`, which owns
+/// its allocator by an `Arc`, can keep it as well.
 #[derive(Debug)]
 pub(in crate::memory) struct Run {
     desc: DefragmentationDesc,
     scope: Scope,
-    /// It moves what is of a set, or else all other allocations.
+    /// Moves the resources of a `MovableSet`, or else all other allocations.
     of_a_set: bool,
     stage: Stage,
-    /// The latest.
+    /// The latest plan.
     plan: DefragmentationPlan,
-    /// Allocations that stay, since whoever moves said so.
+    /// Allocations whose moves were ignored: they stay for the rest of the run.
     ignored: HashSet<AllocationId>,
-    /// Blocks that are being emptied or were.
-    departures: Vec<Departure>,
-    /// Which of them stays, and gives back what was reserved for it.
-    giving_up: Option<usize>,
-    /// All blocks of the plan: nothing is moved into them.
+    /// Blocks that are being emptied, or were.
+    evacuations: Vec<Evacuation>,
+    /// The index of the evacuation that was cancelled and is freeing its reserved places.
+    cancelling: Option<usize>,
+    /// All blocks of the plan. No allocation is moved into them.
     planned: HashSet<(Arena, u32)>,
-    /// Surveys so far.
+    /// Number of surveys so far.
     rounds: u32,
-    /// A block could not be emptied because of what changed since the survey.
+    /// A block could not be emptied because its pool changed since the survey.
     changed: bool,
     /// Bytes that may still be copied.
     bytes_left: u64,
@@ -76,61 +105,61 @@ pub(in crate::memory) struct Run {
 enum Stage {
     Surveying(Survey),
     Planning(Planner),
-    /// The plan is there, and the blocks in it wait to be emptied.
+    /// The plan is complete; `waiting` are the blocks that are emptied next.
     Moving {
-        waiting: VecDeque<Evacuation>,
+        waiting: VecDeque<PlannedEvacuation>,
         current: Option<Current>,
     },
-    Over,
+    Finished,
 }
 
 /// The block that is being emptied.
 #[derive(Debug)]
 struct Current {
-    /// Which of the departures it is.
-    departure: usize,
+    /// Its index among the evacuations.
+    evacuation: usize,
     moves: VecDeque<PlannedMove>,
-    /// By its record, what was planned, while the block is looked through for more.
+    /// The planned moves by record, while the block is searched for allocations that came after the survey.
     known: HashMap<u32, PlannedMove>,
     phase: Phase,
-    /// How often it was tried to close it.
-    looks: u32,
+    /// Attempts to close the block so far.
+    close_attempts: u32,
 }
 
 #[derive(Debug)]
 enum Phase {
     Closing,
-    /// Noting what was planned, before what came into the block after the survey is looked for.
-    Noting,
-    /// Looking for it, from this record on.
-    Listing(u32),
+    /// Indexing the planned moves by record, before the search for unplanned allocations.
+    Indexing,
+    /// Searching the block for all allocations, from this record on.
+    Searching(u32),
     Reserving,
     HandingOut,
 }
 
-/// A block on its way out.
+/// The evacuation of one block.
 #[derive(Debug)]
-struct Departure {
+struct Evacuation {
     arena: Arena,
     block: u32,
     size: u64,
-    /// Reserved and not handed out.
+    /// Places that are reserved for moves not handed out yet.
     reserved: VecDeque<Reserved>,
-    /// Handed out and not ended.
-    out: u32,
-    /// Bytes that are to be copied for it, as far as that has not ended.
+    /// Number of moves that are handed out and have not ended.
+    in_flight: u32,
+    /// Bytes of moves that have not ended.
     uncopied: u64,
-    state: DepartureState,
+    state: EvacuationState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DepartureState {
-    Going,
-    /// All that is left was handed out.
-    Leaving,
-    /// It stays.
-    Stays,
-    Gone,
+enum EvacuationState {
+    InProgress,
+    /// All moves were handed out.
+    HandedOut,
+    /// Cancelled: the block stays.
+    Cancelled,
+    Emptied,
 }
 
 #[derive(Debug)]
@@ -139,14 +168,14 @@ struct Reserved {
     to: Allocation,
 }
 
-/// What came of looking for moves.
+/// Result of a search for moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) enum Found {
-    /// There are some.
+    /// There are moves.
     Moves,
-    /// Time was up.
+    /// The time was up before one was found.
     LimitReached,
-    /// There are none.
+    /// There are no more moves.
     Done,
 }
 
@@ -164,8 +193,8 @@ impl Run {
             stage: Stage::Surveying(Survey::new(scope.arenas(allocator), desc.limits.bytes)),
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
-            departures: Vec::new(),
-            giving_up: None,
+            evacuations: Vec::new(),
+            cancelling: None,
             planned: HashSet::new(),
             rounds: 1,
             changed: false,
@@ -178,29 +207,29 @@ impl Run {
         self.scope
     }
 
-    /// What the passes from now on do at most. Allocations that are larger than its bytes stay from the next survey on.
+    /// Sets the limits of the next passes. Allocations larger than its bytes count as pinned from the next survey on.
     pub(in crate::memory) fn limit(&mut self, limits: PassLimits) {
         self.desc.limits = limits;
     }
 
-    /// Looks around and plans until the plan is there.
+    /// Surveys and plans until the plan is complete.
     pub(super) fn plan<D: Device>(&mut self, allocator: &Allocator<D>) -> &DefragmentationPlan {
         let mut time = Stopwatch::new(core::time::Duration::MAX);
-        while !matches!(self.stage, Stage::Moving { .. } | Stage::Over) {
+        while !matches!(self.stage, Stage::Moving { .. } | Stage::Finished) {
             self.prepare(allocator, &mut time);
         }
         &self.plan
     }
 
-    /// Surveys or plans on.
+    /// Continues the survey or the planning.
     fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
         match &mut self.stage {
             Stage::Surveying(survey) => {
                 let (ignored, of_a_set) = (&self.ignored, self.of_a_set);
-                let stays = |pool, standing: &crate::memory::moves::Standing| {
-                    let (record, generation) = (standing.record, standing.generation);
+                let stays = |pool, allocation: &crate::memory::moves::SurveyedAllocation| {
+                    let (record, generation) = (allocation.record, allocation.generation);
                     let id = AllocationId { allocator: allocator.id, pool, record, generation };
-                    standing.of_a_set != of_a_set || (!ignored.is_empty() && ignored.contains(&id))
+                    allocation.of_a_set != of_a_set || (!ignored.is_empty() && ignored.contains(&id))
                 };
                 if survey.step(allocator, stays, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
@@ -215,11 +244,11 @@ impl Run {
                     self.stage = Stage::Moving { waiting: evacuations.into(), current: None };
                 }
             }
-            Stage::Moving { .. } | Stage::Over => {}
+            Stage::Moving { .. } | Stage::Finished => {}
         }
     }
 
-    /// Looks for the next moves, within the limits of a pass.
+    /// Finds the next moves, within the limits of a pass.
     pub(in crate::memory) fn find<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
@@ -229,7 +258,7 @@ impl Run {
         let mut time = Stopwatch::new(limits.time);
         let mut bytes = 0;
         loop {
-            if !matches!(self.stage, Stage::Moving { .. } | Stage::Over) {
+            if !matches!(self.stage, Stage::Moving { .. } | Stage::Finished) {
                 self.prepare(allocator, &mut time);
             } else if !self.advance(allocator, found, &mut bytes, &mut time) {
                 break;
@@ -240,12 +269,12 @@ impl Run {
         }
         match self.stage {
             _ if !found.is_empty() => Found::Moves,
-            Stage::Over => Found::Done,
+            Stage::Finished => Found::Done,
             _ => Found::LimitReached,
         }
     }
 
-    /// Takes the next small step in emptying blocks. False where there is nothing to do, or a limit is reached.
+    /// Executes the next small step. Returns false when there is nothing to do, or a limit is reached.
     fn advance<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
@@ -253,37 +282,48 @@ impl Run {
         bytes: &mut u64,
         time: &mut Stopwatch,
     ) -> bool {
-        if let Some(index) = self.giving_up {
-            let departure = &mut self.departures[index];
-            let slot = allocator.pools.get(departure.arena.pool);
-            if slot.is_none_or(|slot| departure.give_up_some(allocator, slot)) {
-                self.giving_up = None;
+        // First of all: reserved places of a cancelled evacuation are room that requests may need.
+        if let Some(index) = self.cancelling {
+            let evacuation = &mut self.evacuations[index];
+            let slot = allocator.pools.get(evacuation.arena.pool);
+            if slot.is_none_or(|slot| evacuation.cancel_batch(allocator, slot)) {
+                self.cancelling = None;
             }
             return true;
         }
         let Stage::Moving { waiting, current, .. } = &mut self.stage else { return false };
         let Some(now) = current else {
             match waiting.pop_front() {
-                Some(Evacuation { arena, block, size, cost, moves }) => {
-                    let (reserved, state) = (VecDeque::new(), DepartureState::Going);
+                Some(PlannedEvacuation { arena, block, size, cost, moves }) => {
+                    let (reserved, state) = (VecDeque::new(), EvacuationState::InProgress);
                     let uncopied = cost;
-                    self.departures.push(Departure { arena, block, size, reserved, out: 0, uncopied, state });
-                    let departure = self.departures.len() - 1;
+                    self.evacuations.push(Evacuation {
+                        arena,
+                        block,
+                        size,
+                        reserved,
+                        in_flight: 0,
+                        uncopied,
+                        state,
+                    });
+                    let evacuation = self.evacuations.len() - 1;
                     let (moves, known) = (moves.into(), HashMap::new());
-                    *current = Some(Current { departure, moves, known, phase: Phase::Closing, looks: 0 });
+                    *current =
+                        Some(Current { evacuation, moves, known, phase: Phase::Closing, close_attempts: 0 });
                 }
                 None => return self.begin_another_round(allocator, !found.is_empty()),
             }
             return true;
         };
-        let others = self.departures.iter().enumerate().filter(|&(at, _)| at != now.departure);
+        // Bytes of other blocks whose moves are in flight are spent as well, though not copied yet.
+        let others = self.evacuations.iter().enumerate().filter(|&(at, _)| at != now.evacuation);
         let promised = others.map(|(_, other)| other.uncopied).sum();
-        let departure = &mut self.departures[now.departure];
-        let Some(slot) = allocator.pools.get(departure.arena.pool) else { return false };
+        let evacuation = &mut self.evacuations[now.evacuation];
+        let Some(slot) = allocator.pools.get(evacuation.arena.pool) else { return false };
         let done = match &mut now.phase {
-            Phase::Closing => departure.close(slot, &self.desc, now),
-            Phase::Noting => now.note(time),
-            Phase::Listing(first) => {
+            Phase::Closing => evacuation.close(slot, &self.desc, now),
+            Phase::Indexing => now.index_planned(time),
+            Phase::Searching(first) => {
                 let first = *first;
                 let worth = Worth {
                     strategy: self.desc.strategy.with_bytes_left(self.bytes_left.saturating_sub(promised)),
@@ -291,40 +331,40 @@ impl Run {
                     ignored: &self.ignored,
                     of_a_set: self.of_a_set,
                 };
-                departure.list(allocator, slot, now, first, &worth)
+                evacuation.search(allocator, slot, now, first, &worth)
             }
             Phase::Reserving => {
-                let arena = departure.arena;
+                let arena = evacuation.arena;
                 let planned = &self.planned;
                 let stays = |block| !planned.contains(&(arena, block));
-                departure.reserve(allocator, slot, now, stays, time)
+                evacuation.reserve(allocator, slot, now, stays, time)
             }
             Phase::HandingOut => {
                 let limits = &self.desc.limits;
-                match departure.hand_out(allocator, slot, now.departure, found, limits, bytes) {
-                    HandedOut::All => Step::Over,
-                    HandedOut::Some => Step::On,
+                match evacuation.hand_out(allocator, slot, now.evacuation, found, limits, bytes) {
+                    HandedOut::All => Step::HandedOut,
+                    HandedOut::Some => Step::Continue,
                     HandedOut::Limit => return false,
-                    HandedOut::Refused => Step::Stays,
+                    HandedOut::Refused => Step::KeepBlock,
                 }
             }
         };
         match done {
-            Step::On => {}
-            Step::Over => {
-                departure.state = DepartureState::Leaving;
-                let index = now.departure;
+            Step::Continue => {}
+            Step::HandedOut => {
+                evacuation.state = EvacuationState::HandedOut;
+                let index = now.evacuation;
                 *current = None;
-                self.settle(allocator, index);
+                self.count_emptied(allocator, index);
             }
-            Step::Gone => {
-                departure.give_up(allocator, slot);
+            Step::BlockFreed => {
+                evacuation.cancel(allocator, slot);
                 *current = None;
             }
-            Step::Stays => {
-                self.giving_up = Some(now.departure);
-                departure.state = DepartureState::Stays;
-                self.planned.remove(&(departure.arena, departure.block));
+            Step::KeepBlock => {
+                self.cancelling = Some(now.evacuation);
+                evacuation.state = EvacuationState::Cancelled;
+                self.planned.remove(&(evacuation.arena, evacuation.block));
                 self.changed = true;
                 self.statistics.blocks_kept += 1;
                 *current = None;
@@ -333,54 +373,57 @@ impl Run {
         true
     }
 
-    /// After the last block of a plan. True where the pools are to be surveyed once more.
-    fn begin_another_round<D: Device>(&mut self, allocator: &Allocator<D>, moves_are_out: bool) -> bool {
-        if moves_are_out || self.departures.iter().any(|departure| departure.out > 0) {
+    /// Begins another survey after the last block of a plan, where a change makes that worthwhile. Returns true if so.
+    fn begin_another_round<D: Device>(&mut self, allocator: &Allocator<D>, moves_in_flight: bool) -> bool {
+        // The moves in flight end before: their old places would look like allocations to a survey.
+        if moves_in_flight || self.evacuations.iter().any(|evacuation| evacuation.in_flight > 0) {
             return false;
         }
-        if self.changed && self.rounds < ROUNDS {
+        if self.changed && self.rounds < MAX_ROUNDS {
             self.changed = false;
             self.rounds += 1;
-            self.departures.clear();
+            self.evacuations.clear();
             self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
             return true;
         }
-        self.stage = Stage::Over;
+        self.stage = Stage::Finished;
         false
     }
 
-    /// A block that everything has left counts, unless somebody needed it at last.
-    fn settle<D: Device>(&mut self, allocator: &Allocator<D>, departure: usize) {
-        let departure = &mut self.departures[departure];
-        if departure.state != DepartureState::Leaving || departure.out != 0 {
+    /// Counts a block from which all allocations were moved, unless a request reopened it meanwhile.
+    fn count_emptied<D: Device>(&mut self, allocator: &Allocator<D>, evacuation: usize) {
+        let evacuation = &mut self.evacuations[evacuation];
+        if evacuation.state != EvacuationState::HandedOut || evacuation.in_flight != 0 {
             return;
         }
-        departure.uncopied = 0;
+        evacuation.uncopied = 0;
         let left = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
-            guard.as_ref().is_none_or(|state| departure.is_closed(state) || departure.is_gone(state))
+            guard
+                .as_ref()
+                .is_none_or(|state| evacuation.is_closed(state) || evacuation.is_empty_or_freed(state))
         };
-        if allocator.pools.get(departure.arena.pool).is_none_or(left) {
-            departure.state = DepartureState::Gone;
+        if allocator.pools.get(evacuation.arena.pool).is_none_or(left) {
+            evacuation.state = EvacuationState::Emptied;
             self.statistics.blocks_emptied += 1;
-            self.statistics.bytes_emptied += departure.size;
+            self.statistics.bytes_emptied += evacuation.size;
         } else {
-            departure.state = DepartureState::Stays;
+            evacuation.state = EvacuationState::Cancelled;
             self.statistics.blocks_kept += 1;
         }
     }
 
-    /// Notes how moves ended: what was moved is in its new place, `stays` is not. Their places are given back already.
+    /// Records how moves ended. Their places are released already.
     pub(super) fn ended<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         moves: impl IntoIterator<Item = Ended>,
     ) {
-        for Ended { departure, id, copied, outcome } in moves {
-            let index = departure;
-            let Some(departure) = self.departures.get_mut(index) else { continue };
-            departure.out -= 1;
-            departure.uncopied = departure.uncopied.saturating_sub(copied);
+        for Ended { evacuation, id, copied, outcome } in moves {
+            let index = evacuation;
+            let Some(evacuation) = self.evacuations.get_mut(index) else { continue };
+            evacuation.in_flight -= 1;
+            evacuation.uncopied = evacuation.uncopied.saturating_sub(copied);
             match outcome {
                 Outcome::Moved => {
                     self.statistics.moves += 1;
@@ -391,46 +434,46 @@ impl Run {
                 Outcome::Stays => {
                     self.statistics.ignored += 1;
                     self.ignored.insert(id);
-                    if departure.state != DepartureState::Stays {
+                    if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;
                     }
-                    if let Some(slot) = allocator.pools.get(departure.arena.pool) {
-                        departure.give_up(allocator, slot);
+                    if let Some(slot) = allocator.pools.get(evacuation.arena.pool) {
+                        evacuation.cancel(allocator, slot);
                     }
-                    self.forget_current(index);
+                    self.stop_current(index);
                 }
             }
-            self.settle(allocator, index);
+            self.count_emptied(allocator, index);
         }
     }
 
-    /// The block that is being emptied stays.
-    fn forget_current(&mut self, departure: usize) {
+    /// Stops emptying the current block.
+    fn stop_current(&mut self, evacuation: usize) {
         if let Stage::Moving { current, .. } = &mut self.stage {
-            current.take_if(|current| current.departure == departure);
+            current.take_if(|current| current.evacuation == evacuation);
         }
     }
 
-    /// Gives back all that is reserved, and opens what is not empty yet.
+    /// Frees all reserved places, and reopens the blocks that are not emptied yet.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
-        let giving_up = self.giving_up.take();
-        for (index, departure) in self.departures.iter_mut().enumerate() {
-            if departure.state == DepartureState::Going || giving_up == Some(index) {
-                if let Some(slot) = allocator.pools.get(departure.arena.pool) {
-                    departure.give_up(allocator, slot);
+        let cancelling = self.cancelling.take();
+        for (index, evacuation) in self.evacuations.iter_mut().enumerate() {
+            if evacuation.state == EvacuationState::InProgress || cancelling == Some(index) {
+                if let Some(slot) = allocator.pools.get(evacuation.arena.pool) {
+                    evacuation.cancel(allocator, slot);
                 }
             }
         }
-        self.stage = Stage::Over;
+        self.stage = Stage::Finished;
     }
 }
 
-/// How a move ended.
+/// The end of a move.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
-    pub(super) departure: usize,
+    pub(super) evacuation: usize,
     pub(super) id: AllocationId,
-    /// Bytes that were to be copied for it.
+    /// Bytes that the move copies.
     pub(super) copied: u64,
     pub(super) outcome: Outcome,
 }
@@ -438,25 +481,25 @@ pub(super) struct Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Moved,
-    /// Its owner freed it meanwhile. Where it holds its place, that is to be freed now.
+    /// The owner freed the allocation meanwhile. `holds_its_place`: its old place must be freed now.
     Freed {
         holds_its_place: bool,
     },
     Stays,
 }
 
-/// How emptying a block goes on.
+/// How to continue with a block.
 enum Step {
-    On,
-    /// All that was in it has another place, or is about to.
-    Over,
-    /// It is no longer there, or was emptied by others.
-    Gone,
-    /// It stays, because of what changed since the survey.
-    Stays,
+    Continue,
+    /// All its allocations were handed out.
+    HandedOut,
+    /// The block was freed, or emptied by its owners.
+    BlockFreed,
+    /// The block stays, because its pool changed since the survey.
+    KeepBlock,
 }
 
-/// What a block may cost, and what in it stays.
+/// What a block may cost, and which of its allocations cannot be moved.
 struct Worth<'a> {
     strategy: DefragmentationStrategy,
     largest: u64,
@@ -468,31 +511,31 @@ enum HandedOut {
     All,
     Some,
     Limit,
-    /// The block stays: somebody needed it, or mapped what is in it.
+    /// The block stays: a request reopened it, or an allocation in it was mapped or pinned.
     Refused,
 }
 
 impl Current {
-    /// Notes what was planned: it goes where that says, whatever came into the block since.
-    fn note(&mut self, time: &mut Stopwatch) -> Step {
+    /// Indexes the planned moves by record, so that the search for other allocations keeps their planned places.
+    fn index_planned(&mut self, time: &mut Stopwatch) -> Step {
         self.known.reserve(self.moves.len());
         while let Some(planned) = self.moves.pop_front() {
             self.known.insert(planned.record, planned);
             if time.is_over() {
-                return Step::On;
+                return Step::Continue;
             }
         }
-        self.phase = Phase::Listing(0);
-        Step::On
+        self.phase = Phase::Searching(0);
+        Step::Continue
     }
 }
 
-impl Departure {
+impl Evacuation {
     fn set(&self) -> usize {
         usize::from(self.arena.set)
     }
 
-    /// Places nothing new in the block any more.
+    /// Closes the block: no new allocation is placed in it from now on.
     fn close<D: Device>(
         &mut self,
         slot: &PoolSlot<D>,
@@ -500,32 +543,36 @@ impl Departure {
         now: &mut Current,
     ) -> Step {
         let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Step::Stays };
-        now.looks += 1;
-        let closed = state.close(self.set(), self.block, desc.emptied_blocks, now.looks > MOST_LOOKS);
+        let Some(state) = guard.as_mut() else { return Step::KeepBlock };
+        now.close_attempts += 1;
+        let closed =
+            state.close(self.set(), self.block, desc.emptied_blocks, now.close_attempts > MAX_CLOSE_ATTEMPTS);
         state.store_counters(slot);
         match closed {
-            None => return Step::On,
-            Some(false) => return Step::Gone,
+            None => return Step::Continue,
+            Some(false) => return Step::BlockFreed,
             Some(true) => {}
         }
         drop(guard);
         let known = |planned: &PlannedMove| is_live(slot, planned);
+        // Allocations that were freed since the survey need no place. If the rest is all that is in the block, no search
+        // for unplanned allocations is needed, which would read all records of the pool.
         now.moves.retain(known);
         let live = self.live(slot);
         let all_known = live == Some(now.moves.len() as u32);
-        now.phase = if all_known { Phase::Reserving } else { Phase::Noting };
-        Step::On
+        now.phase = if all_known { Phase::Reserving } else { Phase::Indexing };
+        Step::Continue
     }
 
-    /// Allocations in the block.
+    /// Returns the number of allocations in the block.
     fn live<D: Device>(&self, slot: &PoolSlot<D>) -> Option<u32> {
         let guard = locked(&slot.state);
         Some(guard.as_ref()?.sets[self.set()].block(self.block)?.live())
     }
 
-    /// Looks for what is in the block, planned or not. Nothing comes in any more, so one look at each record is enough.
-    fn list<D: Device>(
+    /// Searches a batch of records for allocations in the block, planned or not. The block is closed, so one look at each
+    /// record is enough.
+    fn search<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         slot: &PoolSlot<D>,
@@ -537,32 +584,32 @@ impl Departure {
             self.uncopied = 0;
         }
         let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return Step::Stays };
+        let Some(state) = guard.as_ref() else { return Step::KeepBlock };
         let (mut stays, mut cost) = (false, 0);
         let (pool, allocator) = (self.arena.pool, allocator.id);
-        state.standings(slot, first, RECORDS_AT_ONCE, |standing| {
-            if (usize::from(standing.set), standing.block) == (self.set(), self.block) {
-                let (record, generation) = (standing.record, standing.generation);
-                stays |= standing.movability == Movability::Pinned || standing.size > worth.largest;
-                stays |= standing.of_a_set != worth.of_a_set;
+        state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
+            if (usize::from(allocation.set), allocation.block) == (self.set(), self.block) {
+                let (record, generation) = (allocation.record, allocation.generation);
+                stays |= allocation.movability == Movability::Pinned || allocation.size > worth.largest;
+                stays |= allocation.of_a_set != worth.of_a_set;
                 stays |= worth.ignored.contains(&AllocationId { allocator, pool, record, generation });
-                cost += if standing.movability == Movability::Copied { standing.size } else { 0 };
+                cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
                 let known = now.known.get(&record).filter(|known| known.generation == generation);
-                // Where the others go is seen when a place is reserved.
+                // An unplanned allocation gets its block only when its place is reserved.
                 let to = known.map_or(u32::MAX, |known| known.to);
                 now.moves.push_back(PlannedMove { record, generation, to });
             }
         });
         let next = first.saturating_add(RECORDS_AT_ONCE);
-        now.phase = if next < state.records() { Phase::Listing(next) } else { Phase::Reserving };
+        now.phase = if next < state.records() { Phase::Searching(next) } else { Phase::Reserving };
         self.uncopied += cost;
-        // It was worth emptying with what was in it when it was planned.
+        // The strategy found the block worth its cost at the survey; allocations placed in it since may change that.
         let dear =
             !worth.strategy.is_worth(self.uncopied, self.size) || self.uncopied > worth.strategy.bytes();
-        if stays || dear { Step::Stays } else { Step::On }
+        if stays || dear { Step::KeepBlock } else { Step::Continue }
     }
 
-    /// Reserves places for the next allocations.
+    /// Reserves places for a batch of allocations.
     fn reserve<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
@@ -573,29 +620,29 @@ impl Departure {
     ) -> Step {
         self.reserved.reserve(AT_ONCE);
         let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Step::Stays };
+        let Some(state) = guard.as_mut() else { return Step::KeepBlock };
         if !self.is_closed(state) {
-            // Somebody needed it.
-            return if self.is_gone(state) { Step::Gone } else { Step::Stays };
+            // A request found no other room and reopened the block.
+            return if self.is_empty_or_freed(state) { Step::BlockFreed } else { Step::KeepBlock };
         }
         for at in 0..AT_ONCE {
             let Some(planned) = now.moves.pop_front() else { break };
             if is_live(slot, &planned) {
                 let to = Some(planned.to).filter(|&to| to != u32::MAX);
                 let Some(to_record) = state.reserve_place(slot, planned.record, to, &stays) else {
-                    return Step::Stays;
+                    return Step::KeepBlock;
                 };
                 let PlannedMove { record, generation, .. } = planned;
                 let pool = self.arena.pool;
                 let from = AllocationId { allocator: allocator.id, pool, record, generation };
                 self.reserved.push_back(Reserved { from, to: allocator.token(pool, to_record, slot) });
-                // All blocks may have been searched for it, which takes as long as all else here.
+                // The planned block had no room, so all blocks may have been searched, which takes as long as a whole batch.
                 let found = state.detail(to_record).map(|detail| detail.spot.block);
                 if found != Some(planned.to) {
                     break;
                 }
             }
-            if at % PLACES_A_LOOK == PLACES_A_LOOK - 1 && time.is_over_now() {
+            if at % PLACES_PER_CLOCK_READING == PLACES_PER_CLOCK_READING - 1 && time.is_over_now() {
                 break;
             }
         }
@@ -603,30 +650,31 @@ impl Departure {
         if now.moves.is_empty() {
             now.phase = Phase::HandingOut;
         }
-        Step::On
+        Step::Continue
     }
 
     fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
         state.sets[self.set()].block(self.block).is_some_and(|block| block.is_closed())
     }
 
-    /// True where its allocations were all freed, and it with them.
-    fn is_gone<D: Device>(&self, state: &PoolState<D>) -> bool {
+    /// Returns true when all allocations of the block were freed, perhaps with the block itself.
+    fn is_empty_or_freed<D: Device>(&self, state: &PoolState<D>) -> bool {
         state.sets[self.set()].block(self.block).is_none_or(|block| block.is_empty())
     }
 
-    /// Hands out what is reserved, as much as a pass may have.
+    /// Hands out the reserved moves, as many as fit into the pass.
     fn hand_out<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         slot: &PoolSlot<D>,
-        departure: usize,
+        evacuation: usize,
         found: &mut Vec<Move<D>>,
         limits: &PassLimits,
         bytes: &mut u64,
     ) -> HandedOut {
         found.reserve(AT_ONCE);
-        // Whoever writes to one of these by its place has ended before, and finds it moving afterwards.
+        // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
+        // allocation marked as moving.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return HandedOut::All };
@@ -642,15 +690,16 @@ impl Departure {
             let Some(Reserved { from, to }) = self.reserved.pop_front() else { break };
             let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
             else {
-                // Its owner freed it.
+                // The owner freed the allocation since its place was reserved.
                 unneeded.push(to);
                 continue;
             };
             let size = record.read().size;
+            // The first move is handed out even where it exceeds the bytes, or the run would never end.
             let many = found.len() as u64 >= u64::from(limits.moves.max(1));
             limit = many || (!found.is_empty() && *bytes + size > limits.bytes);
-            // Nobody maps it from here on until the pass ends; before, it had a place reserved and nobody knew, so that
-            // it may have been mapped or pinned.
+            // From here on until the pass ends it cannot be mapped. Before, its place was reserved without any mark, so the
+            // owner may have mapped or pinned it.
             refused = record.maps() != 0 || !record.read().movable;
             if limit || refused {
                 self.reserved.push_front(Reserved { from, to });
@@ -658,8 +707,8 @@ impl Departure {
             }
             record.set_moving(true);
             *bytes += size;
-            self.out += 1;
-            found.push(Move::new(state, slot, departure, from, to));
+            self.in_flight += 1;
+            found.push(Move::new(state, slot, evacuation, from, to));
         }
         drop(guard);
         drop(alone);
@@ -672,15 +721,15 @@ impl Departure {
         }
     }
 
-    /// The block stays: what is reserved is given back.
-    fn give_up<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
-        while !self.give_up_some(allocator, slot) {}
+    /// Cancels the evacuation: the block stays, and its reserved places are freed.
+    fn cancel<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
+        while !self.cancel_batch(allocator, slot) {}
     }
 
-    /// The same, as much as is done at once. True once it is all.
-    fn give_up_some<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
-        self.state = DepartureState::Stays;
-        if self.out == 0 {
+    /// Frees a batch of the reserved places. Returns true once all are freed and the block is open.
+    fn cancel_batch<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
+        self.state = EvacuationState::Cancelled;
+        if self.in_flight == 0 {
             self.uncopied = 0;
         }
         let some = self.reserved.len().min(AT_ONCE);
@@ -703,7 +752,7 @@ impl Departure {
     }
 }
 
-/// True where the allocation is the one that was seen.
+/// Returns true when the record still has the allocation that was planned.
 fn is_live<D: Device>(slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
     slot.records.get(planned.record).is_some_and(|record| record.generation() == planned.generation)
 }

@@ -1,7 +1,7 @@
-//! Buffers and images that are moved for their owner: made again in the new place, copied by a queue, and handed over.
+//! Relocatable buffers and images: recreated in a new place, copied by a queue, and exchanged.
 //!
-//! `resource` is what an owner holds: a handle that is another after a move. `set` finds the moves
-//! (`defragmentation`), makes the resources again, submits the copies and hands over.
+//! `resource` is the owner's object: its handle changes when the resource is moved. `set` finds the moves
+//! (`defragmentation`), creates the new resources, submits the copies and exchanges old for new.
 
 mod error;
 mod resource;
