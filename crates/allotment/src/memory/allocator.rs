@@ -149,6 +149,7 @@ pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, opt
 
 /// Returns a number that no allocator of this process had before; `None` when there are none left.
 fn next_id(next: &AtomicU32) -> Option<u32> {
+    // Never reused: a handle of a dropped allocator must not match a new one.
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1)).ok()
 }
 
@@ -163,6 +164,7 @@ impl<D: Device> Allocator<D> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let properties = device.properties();
         let heap_exists = |heap: MemoryHeapIndex| heap.get() < properties.heaps.len();
+        // The ranking and the masks hold 32 types and 16 heaps, Vulkan's maximum.
         if properties.memory_types.len() > 32
             || properties.heaps.len() > 16
             || !properties.memory_types.iter().all(|memory_type| heap_exists(memory_type.heap))
@@ -174,6 +176,7 @@ impl<D: Device> Allocator<D> {
             return Err(CreateAllocatorError::BlockSizes { smallest, largest });
         }
         let limits = properties.limits;
+        // Decided once: the pool of a resource depends on it.
         let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
         let types = properties.memory_types.len() as u32;
         let shards = desc.shards.clamp(1, MOST_SHARDS);
@@ -182,6 +185,7 @@ impl<D: Device> Allocator<D> {
         Ok(Self {
             heaps,
             pools: AppendTable::new(),
+            // The default pools have fixed indices, so a request finds its pool without a search.
             slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
             shards,
             vacant_slots: Mutex::default(),
@@ -202,6 +206,7 @@ impl<D: Device> Allocator<D> {
         let memory_type = MemoryTypeIndex((place / POOLS_PER_TYPE) as u8);
         let properties = self.device.properties();
         let found = properties.memory_type(memory_type)?;
+        // Pools with odd indices serve optimal images.
         let optimal_only = self.separate_optimal && place % 2 == 1;
         let granularity = properties.limits.buffer_image_granularity;
         let rules = Rules {
@@ -213,6 +218,7 @@ impl<D: Device> Allocator<D> {
             // In a pool of optimal images alone no linear resource is near, so no granularity is needed between them.
             granularity: if optimal_only { Alignment::ONE } else { granularity },
             empty_blocks: self.desc.empty_blocks,
+            // Each request states its own policy; the pool of a memory type has none.
             budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             priorities: self.device.priority_support(),
@@ -310,6 +316,7 @@ impl<D: Device> Drop for GivesBack<'_, D> {
     fn drop(&mut self) {
         let Self(allocator) = self;
         allocator.return_memory();
+        // Taken out of all locks first: freeing calls the driver.
         let slots: Vec<_> = allocator.slots().map(|slot| locked(&slot.state).take()).collect();
         slots.into_iter().flatten().for_each(|state| allocator.give_back(state));
     }

@@ -133,6 +133,7 @@ impl WantedProperties {
         let named = (preferred | desc.preferred) - desc.avoided;
         Self {
             required: required | desc.required,
+            // A request allows one-way memory by naming it, but a type without that limit lacks nothing.
             preferred: named - ONE_WAY,
             avoided: (avoided | desc.avoided) - desc.required - desc.preferred,
             tolerated: named | (one_way - desc.avoided) | desc.required,
@@ -180,6 +181,7 @@ pub(super) struct Ranking {
 
 impl Ranking {
     pub(super) fn new(properties: &DeviceProperties, desc: &AllocationDesc, usable: MemoryTypeMask) -> Self {
+        // An array, since a device has at most 32 types: ranking a request allocates nothing.
         let mut ranked = [(0, MemoryTypeIndex(0)); 32];
         let mut count = 0;
         for choice in judge(properties, desc, usable) {

@@ -94,6 +94,7 @@ impl<D: Device> Allocator<D> {
                     else {
                         continue;
                     };
+                    // Merges the ranges of the quick lists, which would show as allocations.
                     state.settle();
                     shown.extend(Drawn::of(state, 0));
                 }

@@ -81,6 +81,7 @@ impl Clock {
     /// Counts a free; the 64th free without `end_frame` counts as a frame. Returns true when it did.
     pub(super) fn freed(&mut self, empty_blocks: &EmptyBlockPolicy, used: impl FnOnce() -> u64) -> bool {
         self.frees = self.frees.wrapping_add(1);
+        // In a program that ends frames, these alone measure time.
         let ticks = self.frees >= FREES_PER_TICK && !self.has_frames;
         if ticks {
             self.advance(1, empty_blocks, used());
@@ -126,6 +127,7 @@ impl Clock {
     /// Advances the clock by any number of frames.
     fn advance(&mut self, ticks: u64, empty_blocks: &EmptyBlockPolicy, used: u64) {
         self.now = self.now.saturating_add(ticks);
+        // Frees measure time only since the last frame.
         self.frees = 0;
         // One period is forgotten in a step even after a long pause: part of the previous peak may be a moment old.
         if self.now - self.period_began >= u64::from(empty_blocks.frames.max(1)) {

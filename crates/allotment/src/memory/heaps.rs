@@ -111,6 +111,7 @@ impl Charge<'_> {
         let heap = &self.heaps.heaps[self.heap.get()];
         heap.allocated.fetch_add(self.size, AcqRel);
         heap.peak_reserved.fetch_max(heap.reserved.load(Relaxed), Relaxed);
+        // Skips the refund of `drop`.
         core::mem::forget(self);
     }
 }
@@ -126,6 +127,7 @@ impl Heaps {
         let properties = device.properties();
         let heaps = properties.heaps.iter().enumerate().map(|(i, heap)| {
             let index = MemoryHeapIndex(i as u8);
+            // The smallest of several limits for one heap applies.
             let limit = limits.iter().filter(|(heap, _)| *heap == index).map(|&(_, limit)| limit).min();
             Heap {
                 size: heap.size,
@@ -166,10 +168,12 @@ impl Heaps {
         if size > limits.max_allocation_size {
             return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
         }
+        // Counted over all heaps, since a refresh queries all of them.
         if self.passes.fetch_add(1, Relaxed) % PASSES_PER_REFRESH == PASSES_PER_REFRESH - 1 {
             self.refresh(device);
         }
         let limit = limits.max_allocation_count;
+        // Checked before the call: Vulkan obliges the application to stay below `maxMemoryAllocationCount`.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
         counted.map_err(|_| AllocationError::TooManyAllocations { limit })?;
 
@@ -184,6 +188,7 @@ impl Heaps {
         match refused {
             Ok(()) => Ok(Charge { heaps: self, heap: index, size }),
             Err(refused) => {
+                // The object was charged before the bytes, so its charge is undone here.
                 self.count.fetch_sub(1, Relaxed);
                 Err(refused)
             }
@@ -207,6 +212,7 @@ impl Heaps {
             return Err(AllocationError::TooManyAllocations { limit: limits.max_allocation_count });
         }
         let refusal = || self.refusal(index, self.heaps[index.get()].reserved.load(Relaxed), size, policy);
+        // As in `charge`: only a fresh figure may refuse.
         if let Some(AllocationError::OverBudget { .. }) = refusal() {
             self.refresh(device);
         }
@@ -225,6 +231,7 @@ impl Heaps {
         let (reported, own) = *locked(&heap.reported);
         // The driver's figure may be any number. `reserved` cannot overflow: it is a sum of sizes that were checked.
         let usage = reported.usage.saturating_add(reserved).saturating_sub(own);
+        // The limit is checked first: it is the allocator's own, and no query can change it.
         if reserved + size > heap.limit {
             let limit = heap.limit;
             Some(AllocationError::HeapLimit {
@@ -260,6 +267,7 @@ impl Heaps {
             if let Some(refusal) = self.refusal(index, reserved, size, policy) {
                 return Err(refusal);
             }
+            // The check and the charge are one atomic step, so concurrent requests cannot exceed the limit together.
             match heap.reserved.compare_exchange_weak(reserved, reserved + size, Relaxed, Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(changed) => reserved = changed,
@@ -302,6 +310,7 @@ impl Heaps {
         let reserved =
             heap_of(device, memory_type).map_or(0, |heap| self.heaps[heap.get()].reserved.load(Relaxed));
         match error {
+            // Memory objects that the application allocates itself count in the driver, but not here.
             DeviceError::TooManyAllocations => {
                 AllocationError::TooManyAllocations { limit: device.properties().limits.max_allocation_count }
             }
@@ -324,6 +333,7 @@ impl Heaps {
             self.heaps[heap.get()].freed.fetch_add(size, AcqRel);
         }
         memory.free(device);
+        // Refunded only after the driver has freed the bytes: before, another thread could exceed the heap.
         if let Ok(heap) = heap {
             self.refund(heap, size);
         }
@@ -332,6 +342,7 @@ impl Heaps {
     /// Queries the driver's budgets.
     pub(super) fn refresh<D: Device>(&self, device: &D) {
         for (i, heap) in self.heaps.iter().enumerate() {
+            // The order of these three reads makes `own` a lower bound; see the top of this file.
             let allocated = heap.allocated.load(Acquire);
             let reported = device.heap_budget(MemoryHeapIndex(i as u8));
             let own = allocated.saturating_sub(heap.freed.load(Acquire));

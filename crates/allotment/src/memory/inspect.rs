@@ -68,6 +68,7 @@ impl<D: Device> Allocator<D> {
     pub fn categories(&self) -> Vec<CategoryStatistics> {
         let mut totals: Vec<CategoryStatistics> = Vec::new();
         for leak in self.leaks() {
+            // A linear search: programs have few categories.
             match totals.iter_mut().find(|total| total.category == leak.category) {
                 Some(total) => {
                     total.allocations += 1;

@@ -55,6 +55,7 @@ pub struct LeakReport {
 
 impl fmt::Display for LeakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The largest come first; a long tail would hide them.
         const SHOWN: usize = 20;
         let bytes: u64 = self.leaks.iter().map(|leak| leak.size).sum();
         writeln!(f, "{} allocations of {bytes} bytes were never freed:", self.leaks.len())?;
@@ -130,6 +131,7 @@ impl<D: Device> Allocator<D> {
 
 /// Passes a report of the live allocations to the leak handler, if there are any.
 pub(super) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
+    // The counters tell without a lock and without a walk.
     if allocator.statistics().allocations == 0 {
         return;
     }

@@ -183,11 +183,13 @@ impl<D: Device> Allocator<D> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn maintain(&self) -> MaintenanceReport {
+        // Cleared before the work, so that a request made meanwhile is not lost.
         self.to_do.due.store(false, Relaxed);
         let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };
         let now = self.time.now();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             locked(&slot.state).iter_mut().for_each(|state| state.pass_time(now));
+            // Growth first: requests may be waiting for the block, while freeing can wait.
             while let Some(bytes) = self.grow_ahead(slot) {
                 done.blocks += 1;
                 done.bytes += bytes;
@@ -235,6 +237,7 @@ impl<D: Device> Allocator<D> {
             Ok(got) => Some(got),
             Err(_) => {
                 if let Some(state) = locked(&slot.state).as_mut() {
+                    // Not tried again in this frame: the heap is full, and each attempt costs a driver call.
                     state.refused_ahead = Some(state.now());
                 }
                 None
@@ -248,6 +251,7 @@ impl<D: Device> Allocator<D> {
         let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
         let source = state.source_ahead(policy);
         // Requests that find no room meanwhile wait for this block instead of allocating another one.
+        // Only the first grower marks the pool as growing; a second one must not clear the mark early.
         let first = !state.sets[0].growing;
         let getting = Getting::begin(slot, state, 0, first);
         drop(guard);
@@ -279,6 +283,7 @@ impl<D: Device> Allocator<D> {
     /// Frees the empty blocks in the heap of a memory type, in all pools but one. Returns true when there were any.
     fn release_others(&self, but: &PoolSlot<D>, memory_type: MemoryTypeIndex) -> bool {
         let heap = self.device.properties().memory_type(memory_type).map(|found| found.heap);
+        // Memory that waits for maintenance is the cheapest to free: it is in no pool any more.
         let mut any = self.return_memory() != 0;
         for slot in self.slots().filter(|slot| !core::ptr::eq(*slot, but)) {
             any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
@@ -325,6 +330,7 @@ impl<D: Device> Allocator<D> {
             let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };
             drop(guard);
             let grown = self.grow_by(slot, size, desc.budget);
+            // Empty blocks of other pools in the same heap may be what the driver lacks.
             got += grown.or_else(|refused| {
                 if self.release_others(slot, memory_type) {
                     self.grow_by(slot, size, desc.budget)
@@ -340,6 +346,7 @@ impl<D: Device> PoolState<D> {
     /// Returns the size of the block to allocate ahead of demand; `None` when there is enough room.
     fn block_wanted_ahead(&mut self, heap_size: u64) -> Option<u64> {
         let wanted = self.room_wanted(heap_size)?;
+        // A block that is being allocated counts as room already, and a heap that refused is not asked twice in a frame.
         let asks = !self.sets[0].growing && self.refused_ahead != Some(self.now());
         if !asks || self.room_up_to(wanted) >= wanted {
             return None;
@@ -358,6 +365,7 @@ impl<D: Device> PoolState<D> {
     /// Returns the size of the next block to allocate so that there is room for `bytes`; `None` when there is enough.
     fn block_wanted_for(&mut self, bytes: u64, heap_size: u64) -> Option<u64> {
         self.settle();
+        // From now on the pool frees no block, so the room remains until the requests come.
         self.hold_reserve();
         let room = self.room_up_to(bytes);
         if room >= bytes {
@@ -368,6 +376,7 @@ impl<D: Device> PoolState<D> {
 
     pub(super) fn ahead_block_size(&self, wanted: u64, heap_size: u64) -> u64 {
         let next = self.next_block_size(0, heap_size);
+        // Block sizes are powers of two.
         let wanted = wanted.checked_next_power_of_two().unwrap_or(u64::MAX);
         next.max(wanted.min(self.largest_block_size(heap_size)))
     }

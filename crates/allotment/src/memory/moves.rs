@@ -147,6 +147,7 @@ impl<D: Device> PoolState<D> {
             self.survey_allocation(slot, record).filter(|found| found.movability != Movability::Pinned)?;
         let set = usize::from(found.set);
         let (kind, requested) = self.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
+        // Before the range: without a record there is nothing to undo.
         let destination = self.next_record(slot).ok()?;
         let request = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };

@@ -71,6 +71,7 @@ impl Record {
     /// Writes the location. The pool's lock ensures that there is one writer.
     pub(super) fn write(&self, place: &RawPlace) {
         let sequence = self.sequence.load(Ordering::Relaxed);
+        // Odd from here on: readers retry.
         self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
         // A reader that sees any of the stores below also sees the odd sequence.
         fence(Ordering::Release);
@@ -94,6 +95,7 @@ impl Record {
     /// Reads the location without a lock.
     pub(super) fn read(&self) -> RawPlace {
         loop {
+            // Between two equal, even readings of the sequence there was no writer.
             let before = self.sequence.load(Ordering::Acquire);
             let kind = self.kind.load(Ordering::Relaxed);
             let place = RawPlace {
@@ -110,10 +112,12 @@ impl Record {
                 of_a_set: kind & OF_A_SET != 0,
                 moved: kind & MOVED != 0,
             };
+            // Orders the loads above before the second load of the sequence.
             fence(Ordering::Acquire);
             if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
                 return place;
             }
+            // A writer stores a few words under the pool's lock, so waiting takes nanoseconds.
             core::hint::spin_loop();
         }
     }
@@ -139,6 +143,7 @@ impl Record {
     pub(super) fn retire(&self) {
         // A load and a store suffice: the pool's lock ensures that there is one writer.
         self.generation.store(self.generation().saturating_add(1), Ordering::Relaxed);
+        // Most allocations are never mapped; the check saves the store.
         if self.maps() != 0 {
             self.maps.store(0, Ordering::Relaxed);
         }
@@ -152,6 +157,7 @@ impl Record {
         let kind = self.kind.load(Ordering::Relaxed);
         let kept = kind & !(MOVABLE | OF_A_SET | MOVED);
         let wanted = if movable { kept | MOVABLE } else { kept };
+        // The short path of small requests: an unchanged flag word is not stored.
         if wanted != kind {
             self.kind.store(wanted, Ordering::Release);
         }
@@ -195,6 +201,7 @@ impl Record {
 
     /// Counts an unmapping. Returns false when the allocation was not mapped.
     pub(super) fn unmap(&self) -> bool {
+        // A count at its maximum may have missed mappings, so it is never decreased.
         let unmapped = |maps| if maps == u32::MAX { Some(maps) } else { u32::checked_sub(maps, 1) };
         self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
     }

@@ -85,6 +85,7 @@ impl DetailedStatistics {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
+        // A part without allocations has no smallest and largest size.
         let join = |a: Option<SizeRange>, b: Option<SizeRange>| match (a, b) {
             (a, Some(b)) => Some(SizeRange::including(Some(SizeRange::including(a, b.min)), b.max)),
             (a, None) => a,

@@ -128,6 +128,7 @@ impl Time {
     /// Returns true for one caller in each tick that counts.
     fn is_due(&self, Moment { tick, in_frames }: Moment) -> bool {
         let due = self.due.load(Relaxed);
+        // The next visit is due in the next tick, however many ticks have passed since the last one.
         let next = tick.saturating_add(1);
         // One of several threads wins the exchange, so the pools are visited once a tick.
         !in_frames && tick >= due && self.due.compare_exchange(due, next, Relaxed, Relaxed).is_ok()
@@ -152,12 +153,14 @@ impl<D: Device> Allocator<D> {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.pass_time(now);
+            // Nothing can be freed; the scan of the blocks is skipped.
             if !state.has_empty_blocks() {
                 continue;
             }
             if self.is_kept_up() {
                 self.to_do.ring();
             } else {
+                // Collected, and freed by the caller after the locks: the driver may take milliseconds.
                 unwanted.extend(core::iter::from_fn(|| state.take_unwanted()));
                 state.store_counters(slot);
             }

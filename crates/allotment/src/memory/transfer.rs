@@ -155,6 +155,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             allocator.create_buffer(&BufferDesc::new(chunk).into(), &desc)
         };
         let up = buffer(MemoryUsage::Upload, "transfer up")?;
+        // On failure the first buffer must not leak: dropping its handle frees nothing.
         let down = match buffer(MemoryUsage::Readback, "transfer down") {
             Ok(down) => down,
             Err(error) => {
@@ -256,6 +257,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             Direction::Up => MemoryProperties::DEVICE_READ_ONLY,
             Direction::Down => MemoryProperties::DEVICE_WRITE_ONLY,
         };
+        // Direct3D 12's upload heaps cannot be copied to, its readback heaps not from.
         let found = self.allocator.device().properties().memory_type(memory_type);
         let open = found.is_some_and(|found| !found.properties.contains(barred));
         place.buffer.is_some() && self.way == Way::Queue && open
@@ -272,6 +274,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.place(to)?;
         check_range(offset, bytes.len() as u64, to.size(place.size))?;
+        // The CPU writes mapped memory without staging, a submission or a wait.
         if place.address.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
@@ -324,6 +327,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             Direction::Down => TransferUsage::SRC,
         };
         if let Some(buffer) = place.buffer {
+            // A pass may have moved the allocation away from under the buffer.
             held.check_bound()?;
             buffer.check_usage(usage)?;
             return self.copy_buffer(direction, buffer.handle(), offset, size);
@@ -348,7 +352,9 @@ impl<'a, D: Device> Transfer<'a, D> {
         let device = self.allocator.device();
         let info = |size| BufferDesc::new(size).with_usage(self.usage).into();
         check_usage(device.buffer_transfer_usage(&info(held.size)), usage).map_err(ResourceError::Access)?;
+        // The alignment may depend on the size and usage, so the device is asked for this very buffer.
         let needs = |size| device.buffer_requirements(&info(size)).map_err(ResourceError::Device);
+        // A buffer must begin at its own alignment, so it may begin before the allocation.
         let first = needs(held.size)?.alignment.align_down(held.offset);
         let before = held.offset - first;
         let size = before + held.size;
@@ -391,6 +397,7 @@ impl<'a, D: Device> Transfer<'a, D> {
             match self.allocator.device().wait(point, Duration::from_secs(1)) {
                 Ok(()) => return Ok(()),
                 Err(DeviceError::Lost) => return Err(DeviceError::Lost),
+                // A timeout, for example: freeing the buffers now would free memory that the queue writes.
                 Err(_) => {}
             }
         }

@@ -185,6 +185,7 @@ impl Evacuation {
         first: u32,
         worth: &Worth<'_>,
     ) -> Step {
+        // Counted anew by the search: the planned cost may be out of date.
         if first == 0 {
             self.uncopied = 0;
         }
@@ -223,6 +224,7 @@ impl Evacuation {
         stays: impl Fn(u32) -> bool,
         time: &mut Stopwatch,
     ) -> Step {
+        // Grown before the lock is taken.
         self.reserved.reserve(AT_ONCE);
         let mut guard = locked(&slot.state);
         let Some(state) = guard.as_mut() else { return Step::KeepBlock };
@@ -277,6 +279,7 @@ impl Evacuation {
         limits: &PassLimits,
         bytes: &mut u64,
     ) -> HandedOut {
+        // Grown before the locks are taken.
         found.reserve(AT_ONCE);
         // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
         // allocation marked as moving.
@@ -286,9 +289,12 @@ impl Evacuation {
         let is_live = |from: AllocationId| {
             slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation)
         };
+        // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
+        // evacuation can still end.
         if !self.is_closed(state) && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
             return HandedOut::Refused;
         }
+        // Freed after the locks: a free takes the pool's lock again.
         let mut unneeded = Vec::new();
         let (mut limit, mut refused) = (false, false);
         for _ in 0..AT_ONCE {
@@ -307,6 +313,7 @@ impl Evacuation {
             // owner may have mapped or pinned it.
             refused = record.maps() != 0 || !record.read().movable;
             if limit || refused {
+                // The next pass, or the cancellation, continues with this one.
                 self.reserved.push_front(Reserved { from, to });
                 break;
             }
@@ -334,6 +341,7 @@ impl Evacuation {
     /// Frees a batch of the reserved places. Returns true once all are freed and the block is open.
     pub(super) fn cancel_batch<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
         self.state = EvacuationState::Cancelled;
+        // Moves in flight count as bytes to copy until they end.
         if self.in_flight == 0 {
             self.uncopied = 0;
         }

@@ -214,6 +214,7 @@ impl<D: Device> Allocator<D> {
         pool: &'a Pool,
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'a, D>, DefragmentationError> {
+        // The index of a pool of another allocator would name a wrong pool here.
         if pool.allocator != self.id {
             return Err(DefragmentationError::ForeignPool);
         }
@@ -232,6 +233,7 @@ impl<D: Device> Allocator<D> {
                 if self.desc.algorithm == Algorithm::Linear {
                     return Err(DefragmentationError::LinearPool);
                 }
+                // One run at a time: two would plan places in blocks that the other one empties.
                 if self.defragmented.swap(true, Ordering::Acquire) {
                     return Err(DefragmentationError::AlreadyRunning);
                 }
@@ -252,6 +254,7 @@ impl<D: Device> Allocator<D> {
     }
 
     pub(super) fn end_run(&self, run: &mut Run) {
+        // Before the flag is cleared: the next run must find no reserved places of this one.
         run.cancel(self);
         match run.scope() {
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
@@ -267,6 +270,7 @@ impl<D: Device> Allocator<D> {
     pub(super) fn note_arrived(&self, id: AllocationId) {
         let Some(slot) = self.pools.get(id.pool) else { return };
         let mut guard = locked(&slot.state);
+        // The record may belong to another allocation by now.
         let same = slot.records.get(id.record).is_some_and(|record| record.generation() == id.generation);
         guard.iter_mut().filter(|_| same).for_each(|state| state.note_moving(slot, id.record, false));
     }
@@ -303,6 +307,7 @@ impl<D: Device> Defragmentation<'_, D> {
 
     /// Cancels a pass that was forgotten rather than dropped.
     fn cancel_forgotten(&mut self) {
+        // A forgotten pass leaves its moves in the list. The drop of another pass over the same list cancels them.
         drop(Pass::new(self.allocator, &mut self.run, &mut self.moves));
     }
 

@@ -259,6 +259,7 @@ impl<'d, D: Device> Pass<'d, D> {
 
     /// Cancels all moves.
     pub(in crate::memory) fn cancel(&mut self, leave: impl FnMut(Released, Allocation)) {
+        // Ended as ignored, so that cancelling takes the same path as ending.
         self.moves.iter_mut().for_each(|one| one.stays = true);
         self.finish(|_| false, leave);
     }
@@ -275,6 +276,7 @@ fn finish<D: Device>(
     let mut ended = Vec::with_capacity(moves.len().min(AT_ONCE));
     while !moves.is_empty() {
         let pool = moves[0].id.pool;
+        // A batch has one pool, so that one lock is enough.
         let same = moves.iter().take(AT_ONCE).take_while(|one| one.id.pool == pool).count();
         let Some(slot) = allocator.pools.get(pool) else { return };
         // Threads that access an allocation by its handle hold `changes` for reading: none is in the middle of it now.
@@ -289,6 +291,7 @@ fn finish<D: Device>(
         // With no lock held: `leave` may run the caller's code.
         run.ended(allocator, ended.iter().copied());
         for (mut one, ended) in moves.drain(..same).zip(ended.drain(..)) {
+            // After the locks: freeing the place takes the pool's lock again.
             let Some(place) = one.reserved.take() else { continue };
             match ended.outcome {
                 Outcome::Moved => leave(Released::Source, place),
@@ -312,6 +315,7 @@ impl<D: Device> Move<D> {
         let live = |record: u32, generation| {
             slot.records.get(record).is_some_and(|record| record.generation() == generation)
         };
+        // The generation tells whether the owner freed the allocation while the pass was open.
         let source = live(self.id.record, self.id.generation);
         // A reset of the pool frees both allocations.
         let reserved = self.reserved.as_ref().filter(|it| live(it.record, it.generation));
@@ -335,6 +339,7 @@ impl<D: Device> Move<D> {
             }
             (None, _) => Outcome::Freed { holds_its_place: false },
         };
+        // Recreated allocations cost no copy, so they do not count towards `WithinBytes`.
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
         Ended { evacuation: self.evacuation, id: self.id, copied, outcome }
     }

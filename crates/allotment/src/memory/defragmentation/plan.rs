@@ -194,6 +194,7 @@ impl Planner {
                     let found = candidates(&survey.arenas);
                     let selected = select(self.strategy, &survey.arenas, &found);
                     let holes = survey.arenas.iter().map(|_| Holes::default()).collect();
+                    // Without a block to empty, the free ranges would be collected for nothing.
                     self.stage = if selected.is_empty() {
                         Stage::Done
                     } else {
@@ -244,6 +245,7 @@ impl Planner {
         while let Some(candidate) = selected.get(*at) {
             let arena = &mut survey.arenas[candidate.arena];
             match packing.step(arena, candidate, &mut holes[candidate.arena], time) {
+                // `packing` keeps what was placed so far; the next step goes on from there.
                 Packed::Interrupted => return false,
                 Packed::Whole => {
                     let placed = core::mem::take(packing).placed;
@@ -285,6 +287,7 @@ impl Packing {
             return self.leave(arena, candidate, holes, time);
         }
         let block = &arena.blocks[candidate.block];
+        // A heap sorts while the allocations are popped, so the sort can be interrupted, too.
         for &item in &block.allocations[self.sorted..] {
             if time.is_over() {
                 return Packed::Interrupted;
@@ -300,6 +303,7 @@ impl Packing {
                 return self.leave(arena, candidate, holes, time);
             };
             self.placed.push((item, cut));
+            // A block whose last allocation was just placed is done, whatever the time.
             if time.is_over() && !self.rest.is_empty() {
                 return Packed::Interrupted;
             }
@@ -315,6 +319,7 @@ impl Packing {
         holes: &mut Holes,
         time: &mut Stopwatch,
     ) -> Packed {
+        // In the opposite order of the cuts, as `Holes::undo` requires.
         while let Some((_, cut)) = self.placed.pop() {
             holes.undo(&cut);
             if time.is_over() {
@@ -322,6 +327,7 @@ impl Packing {
             }
         }
         let block = &mut arena.blocks[candidate.block];
+        // Room for the blocks after it, which cost more per byte freed.
         if block.may_take() && !measure(block, holes, &mut self.end, time) {
             return Packed::Interrupted;
         }
@@ -347,6 +353,7 @@ fn measure_all(
             if stays && !measure(found, &mut holes[*arena], end, time) {
                 return false;
             }
+            // Blocks are measured one by one; the next one begins at its offset 0.
             *end = 0;
             *block += 1;
             if time.is_over() {

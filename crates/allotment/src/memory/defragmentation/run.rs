@@ -145,6 +145,7 @@ impl Run {
 
     /// Surveys and plans until the plan is complete.
     pub(super) fn plan<D: Device>(&mut self, allocator: &Allocator<D>) -> &DefragmentationPlan {
+        // A plan in part says nothing about the gain, so the limits do not apply here.
         let mut time = Stopwatch::new(core::time::Duration::MAX);
         while !matches!(self.stage, Stage::Moving { .. } | Stage::Finished) {
             self.prepare(allocator, &mut time);
@@ -164,6 +165,7 @@ impl Run {
                 };
                 if survey.step(allocator, stays, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
+                    // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
                     self.stage = Stage::Planning(Planner::new(strategy, survey));
                 }
@@ -171,6 +173,7 @@ impl Run {
             Stage::Planning(planner) => {
                 if let Some((plan, evacuations)) = planner.step(time) {
                     self.plan = plan;
+                    // Known before the first reservation: an allocation must not go where it is moved again.
                     self.planned = evacuations.iter().map(|one| (one.arena, one.block)).collect();
                     self.stage = Stage::Moving { waiting: evacuations.into(), current: None };
                 }
@@ -186,6 +189,7 @@ impl Run {
         found: &mut Vec<Move<D>>,
     ) -> Found {
         let limits = self.desc.limits;
+        // One stopwatch for the whole pass: the survey, the plan and the reservations share its time.
         let mut time = Stopwatch::new(limits.time);
         let mut bytes = 0;
         loop {
@@ -199,6 +203,7 @@ impl Run {
             }
         }
         match self.stage {
+            // Moves found before the time was up are handed out rather than kept for the next pass: their places are reserved.
             _ if !found.is_empty() => Found::Moves,
             Stage::Finished => Found::Done,
             _ => Found::LimitReached,
@@ -267,6 +272,7 @@ impl Run {
             Phase::Reserving => {
                 let arena = evacuation.arena;
                 let planned = &self.planned;
+                // Not into any block of the plan, even one that is not closed yet.
                 let stays = |block| !planned.contains(&(arena, block));
                 evacuation.reserve(allocator, slot, now, stays, time)
             }
@@ -289,6 +295,7 @@ impl Run {
                 self.count_emptied(allocator, index);
             }
             Step::BlockFreed => {
+                // Its allocations are gone, so the places reserved for them are not needed.
                 evacuation.cancel(allocator, slot);
                 *current = None;
             }
@@ -296,6 +303,7 @@ impl Run {
                 self.cancelling = Some(now.evacuation);
                 evacuation.state = EvacuationState::Cancelled;
                 self.planned.remove(&(evacuation.arena, evacuation.block));
+                // The plan no longer holds for this block, so another survey follows the last block.
                 self.changed = true;
                 self.statistics.blocks_kept += 1;
                 *current = None;
@@ -328,6 +336,7 @@ impl Run {
             return;
         }
         evacuation.uncopied = 0;
+        // A request may have reopened the block after its last move was handed out, and placed something in it.
         let left = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
             guard
@@ -364,7 +373,9 @@ impl Run {
                 Outcome::Freed { .. } => self.statistics.freed += 1,
                 Outcome::Stays => {
                     self.statistics.ignored += 1;
+                    // Remembered, so that the next survey does not plan the same move again.
                     self.ignored.insert(id);
+                    // Several moves of one block may be ignored; the block counts once.
                     if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;
                     }

@@ -34,9 +34,11 @@ struct Room {
 impl Room {
     fn of(arena: &SurveyedArena) -> Self {
         let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
+        // Empty blocks are not counted: to fill one would free nothing.
         let open = arena.blocks.iter().filter(|block| block.may_take());
         let shared = arena.blocks.iter().filter(|block| block.shared).count() as u32;
         Self {
+            // Room for coming requests is not filled with moves.
             free: open.map(free).sum::<u64>().saturating_sub(arena.ahead),
             blocks: shared.saturating_sub(arena.least_blocks),
         }
@@ -78,6 +80,7 @@ pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
 /// Sorts by cost / size, without dividing; of equal blocks, the larger one first.
 fn sort_by_price(candidates: &mut [Candidate]) {
     candidates.sort_by(|one, other| {
+        // The products of two sizes can exceed 64 bits.
         let price = |a: &Candidate, b: &Candidate| u128::from(a.cost) * u128::from(b.size);
         price(one, other).cmp(&price(other, one)).then(other.size.cmp(&one.size))
     });
@@ -144,6 +147,7 @@ impl<'a> Knapsack<'a> {
         };
         let greedy = greedily(candidates, rooms.clone(), affordable);
         let sizes = candidates.iter().zip(&greedy).filter(|(_, taken)| **taken);
+        // A good first selection lets the search cut branches from the beginning.
         let best = (sizes.map(|(candidate, _)| candidate.size).sum(), greedy);
         let taken = vec![false; candidates.len()];
         let mut knapsack = Self { candidates, rooms, work: WORK, taken, best };
@@ -168,6 +172,7 @@ impl<'a> Knapsack<'a> {
             self.taken[at] = true;
             self.branch(at + 1, left, size + candidate.size);
             self.taken[at] = false;
+            // Back to the state without the block, for the other branch.
             self.rooms[candidate.arena] = room;
         }
         self.branch(at + 1, left, size);

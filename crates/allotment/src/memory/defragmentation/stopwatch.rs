@@ -23,6 +23,7 @@ impl Stopwatch {
     /// Starts a stopwatch that ends a little early, since the work in progress at the end takes time as well.
     pub(super) fn new(time: Duration) -> Self {
         let early = (time / 4).min(MARGIN);
+        // `Duration::MAX` exceeds what an `Instant` can hold, and means no limit.
         Self { end: Instant::now().checked_add(time - early), calls: 0, over: false }
     }
 
@@ -35,6 +36,7 @@ impl Stopwatch {
 
     /// Returns true once the time is over. Always reads the clock: call it after a larger piece of work.
     pub(super) fn is_over_now(&mut self) -> bool {
+        // Once over, it stays over: a pass never resumes work after a cheap call said that its time was up.
         self.over |= self.end.is_some_and(|end| Instant::now() >= end);
         self.over
     }

@@ -125,6 +125,7 @@ impl Survey {
         stays: impl Fn(u32, &SurveyedAllocation) -> bool,
         time: &mut Stopwatch,
     ) -> bool {
+        // Allocated before the lock is taken: the heap is not used under it.
         let mut seen = Vec::with_capacity(AT_ONCE as usize);
         while let Some(surveyed) = self.arenas.get_mut(self.at.0) {
             match self.at.1 {
@@ -153,10 +154,12 @@ impl SurveyedArena {
     fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>) {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
         let there = slot.counters.get(usize::from(self.arena.set)).map(Counters::load).unwrap_or_default();
+        // The counters are read without the lock. They may be a little old; then the vectors grow under it.
         self.blocks.reserve((there.blocks + there.dedicated) as usize);
         self.allocations.reserve(there.allocations as usize);
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return };
+        // The pool's minimum and its watermark concern its first memory type only.
         let first = self.arena.set == 0;
         self.least_blocks = if first { state.rules.min_blocks } else { 0 };
         self.ahead = if first { state.room_to_keep() } else { 0 };
@@ -174,6 +177,7 @@ impl SurveyedArena {
                 ranges: BinaryHeap::new(),
             }
         }));
+        // The index is built from the copy, outside the lock.
         drop(guard);
         let count = self.blocks.iter().map(|block| block.index as usize + 1).max().unwrap_or(0);
         self.place_of.resize(count, u32::MAX);

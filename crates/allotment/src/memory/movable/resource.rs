@@ -94,6 +94,7 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
         let id = resource.allocation().id();
         let (current, moves) =
             (Mutex::new(CurrentResource { resource, state, copied_at: None }), AtomicU32::new(0));
+        // The list holds weak references, so that a set does not keep its resources alive.
         let cell = Arc::new(Cell { info, current, id, moves, members: Arc::downgrade(members) });
         locked(members).insert(id, C::member(Arc::downgrade(&cell)));
         Self { cell }
@@ -199,6 +200,7 @@ impl<D: Device, C: MovableClass<D>> CurrentResource<D, C> {
 
 impl<D: Device, C: MovableClass<D>> Drop for Cell<D, C> {
     fn drop(&mut self) {
+        // The set may have been dropped before its resources.
         if let Some(members) = self.members.upgrade() {
             locked(&members).remove(&self.id);
         }

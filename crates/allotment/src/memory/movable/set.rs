@@ -121,6 +121,7 @@ impl<D: Device> MovableSet<D> {
             return Err(MoveError::Foreign);
         }
         let queues = &memory.allocator().device().properties().queues;
+        // A graphics queue can copy every image; see `create_image`.
         let drawing = (0..).zip(queues).find(|(_, queue)| queue.kind == QueueKind::Graphics);
         let queue = desc.queue.or(drawing.map(|(index, _)| QueueIndex(index))).unwrap_or(QueueIndex(0));
         if usize::from(queue.0) >= queues.len() {
@@ -261,6 +262,7 @@ impl<D: Device> MovableSet<D> {
                 none.insert(run.map_err(MoveError::Defragmentation)?)
             }
         };
+        // The run may have begun with the limits of an earlier step.
         run.limit(limits);
         let before = run.statistics;
         let found = run.find(allocator, &mut state.moves);
@@ -276,6 +278,7 @@ impl<D: Device> MovableSet<D> {
         let mut all = locked(&self.statistics);
         *all = *all + run.statistics - before;
         drop(all);
+        // Ended here, not with the set: an open run keeps others from defragmenting these pools.
         if found == Found::Done {
             allocator.end_run(run);
             state.run = None;
@@ -318,6 +321,7 @@ impl<D: Device> State<D> {
     /// Returns true when this step has nothing to do: nothing changed, or the last survey is recent.
     fn is_idle(&mut self, now: Statistics) -> bool {
         self.idle_steps = self.idle_steps.saturating_sub(1);
+        // Freed bytes mean holes; new allocations alone give nothing to gain.
         let more_free = now.free().saturating_sub(self.seen.free());
         let block = now.block_bytes / u64::from(now.blocks + now.dedicated).max(1);
         let much_was_freed = more_free >= (block / MUCH_OF_BLOCK).max(1);
