@@ -15,6 +15,8 @@
 //!
 //! # A worked example
 //!
+//! (`tests/defragmentation/worked_example.rs` checks its numbers.)
+//!
 //! The state: one memory type with three blocks of 1024 KiB, sizes and offsets in KiB. The request: the strategy
 //! [`Fast`](super::DefragmentationStrategy::Fast), and at most 128 KiB a pass.
 //!
