@@ -179,6 +179,7 @@ impl<D: Device> Allocator<D> {
         // Decided once: the pool of a resource depends on it.
         let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
         let types = properties.memory_types.len() as u32;
+        // 0 would leave no pool to allocate from.
         let shards = desc.shards.clamp(1, MOST_SHARDS);
         let heaps = Heaps::new(&device, &desc.heap_limits);
         let rankings = Ranking::for_memory_usages(properties, desc.memory_types);

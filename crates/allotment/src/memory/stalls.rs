@@ -34,6 +34,7 @@ impl Stalls {
     fn add(&self, waited: Duration) {
         // A u64 of nanoseconds holds 584 years.
         let waited = waited.as_nanos() as u64;
+        // Relaxed: the three figures are statistics, and may be read between two of these stores.
         self.count.fetch_add(1, Relaxed);
         self.nanoseconds.fetch_add(waited, Relaxed);
         self.longest.fetch_max(waited, Relaxed);

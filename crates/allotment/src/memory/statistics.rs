@@ -112,6 +112,7 @@ pub(super) struct Counters {
 
 impl Counters {
     pub(super) fn store(&self, statistics: &Statistics) {
+        // The pool's lock is held, so plain stores suffice: there is one writer.
         self.blocks.store(statistics.blocks, Relaxed);
         self.dedicated.store(statistics.dedicated, Relaxed);
         self.allocations.store(statistics.allocations, Relaxed);

@@ -112,7 +112,7 @@ pub struct DefragmentationDesc {
     pub strategy: DefragmentationStrategy,
     /// Limits of each pass.
     pub limits: PassLimits,
-    /// What happens to the blocks that were emptied.
+    /// Use of the emptied blocks: freed to the driver, or left to the policy of their pool.
     pub emptied_blocks: EmptiedBlocks,
 }
 

@@ -104,7 +104,7 @@ pub(super) enum Step {
     KeepBlock,
 }
 
-/// What a block may cost, and which of its allocations cannot be moved.
+/// The cost that a block may have, and the allocations that cannot be moved.
 pub(super) struct Worth<'a> {
     pub(super) strategy: DefragmentationStrategy,
     pub(super) largest: u64,

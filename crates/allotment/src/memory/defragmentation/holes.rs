@@ -61,6 +61,7 @@ impl Holes {
         let sure = || self.by_size.range((size + alignment.get() - 1, 0, 0)..).next();
         let &(hole, block, start) = close.or_else(sure)?;
         let offset = alignment.align_up(start);
+        // The remainders on both sides stay available for smaller allocations.
         self.remove(block, start, hole);
         self.add(block, start, offset - start);
         self.add(block, offset + size, start + hole - (offset + size));

@@ -200,6 +200,7 @@ impl Run {
             } else if !self.advance(allocator, found, &mut bytes, &mut time) {
                 break;
             }
+            // Asked after the step, so that each pass makes at least one step, however short its time.
             if time.is_over_now() {
                 break;
             }
@@ -249,6 +250,7 @@ impl Run {
                     *current =
                         Some(Current { evacuation, moves, known, phase: Phase::Closing, close_attempts: 0 });
                 }
+                // The last block of the plan was handed out.
                 None => return self.begin_another_round(allocator, !found.is_empty()),
             }
             return true;
@@ -323,6 +325,7 @@ impl Run {
         if self.changed && self.rounds < MAX_ROUNDS {
             self.changed = false;
             self.rounds += 1;
+            // No move is in flight, so no index into the list is left.
             self.evacuations.clear();
             self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
             return true;

@@ -209,7 +209,7 @@ mod tests {
         blocks
     }
 
-    /// What every set of blocks that can be emptied gives back at most.
+    /// Returns the most bytes that any set of blocks can free, by trying all sets.
     fn by_trying_all(candidates: &[Candidate], room: Room, bytes: u64) -> u64 {
         let sets = 0..1u32 << candidates.len();
         let worth = |set: u32| {

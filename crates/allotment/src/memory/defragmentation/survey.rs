@@ -180,6 +180,7 @@ impl SurveyedArena {
         // The index is built from the copy, outside the lock.
         drop(guard);
         let count = self.blocks.iter().map(|block| block.index as usize + 1).max().unwrap_or(0);
+        // An array: block indices are small, and each record looks its block up.
         self.place_of.resize(count, u32::MAX);
         for (at, block) in self.blocks.iter().enumerate() {
             self.place_of[block.index as usize] = at as u32;
@@ -197,6 +198,7 @@ impl SurveyedArena {
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return false };
         state.survey_allocations(slot, first, AT_ONCE, |allocation| {
+            // The records of a pool are shared by its memory types.
             if allocation.set == self.arena.set {
                 seen.push(allocation);
             }

@@ -3,7 +3,7 @@
 use crate::device::{QueueIndex, TimelinePoint};
 use crate::memory::DefragmentationDesc;
 
-/// Description of a [`MovableSet`].
+/// Description of a [`MovableSet`](super::MovableSet).
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct MovableSetDesc {
