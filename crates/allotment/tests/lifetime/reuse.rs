@@ -121,7 +121,7 @@ fn a_wait_that_is_too_short_is_an_error_that_says_what_was_waited_for_and_how_lo
     assert_eq!(pacer.begin(timeout), Err(error));
     assert_eq!(
         error.to_string(),
-        "queue 1 did not reach 1 within 70ms; wait longer, or submit what it waits for"
+        "queue 1 did not reach 1 within 70ms; wait longer, or submit the work that it waits for"
     );
     rig.complete(second);
     assert_eq!(pacer.begin(timeout), Ok(()), "nothing was changed");
