@@ -48,7 +48,7 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
 ///
 /// # Safety
 ///
-/// The same as for the other variant.
+/// The conditions of the other variant apply.
 #[cfg(all(target_arch = "x86_64", not(unix)))]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the direction flag is clear, as at every function's entry; the instruction reads and writes what
@@ -199,7 +199,7 @@ mod tests {
                 let mut shared = vec![0u8; 1040];
                 let base = NonNull::new(shared.as_mut_ptr()).unwrap();
                 let mut back = vec![0u8; len];
-                // SAFETY: 16 + 1000 bytes lie in the 1040, and nobody else touches them.
+                // SAFETY: 16 + 1000 bytes lie in the 1040, and no other thread accesses them.
                 let at = unsafe { base.add(offset) };
                 // SAFETY: as above.
                 unsafe { write_bytes(at, &source[..len]) };
@@ -208,7 +208,7 @@ mod tests {
                 assert_eq!(back, source[..len]);
                 assert_eq!(shared[offset..offset + len], source[..len]);
                 let mut other = vec![0u8; 1040];
-                // SAFETY: 16 + 1000 bytes lie in the 1040, and nobody else touches them.
+                // SAFETY: 16 + 1000 bytes lie in the 1040, and no other thread accesses them.
                 let to = unsafe { NonNull::new(other.as_mut_ptr()).unwrap().add(16 - offset) };
                 // SAFETY: as above.
                 unsafe { copy_bytes(at, to, len) };

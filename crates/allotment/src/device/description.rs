@@ -58,7 +58,7 @@ pub enum DescriptionError {
     PlanarExtent {
         /// Width and height in texels.
         extent: [u32; 2],
-        /// What width and height must be multiples of.
+        /// The required multiple of width and height.
         multiple: [u32; 2],
     },
     /// The memory is exportable or imported, and the resource was not described for that. Pass the same handle

@@ -288,7 +288,7 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     ///
     /// # Safety
     ///
-    /// The same as for [`write_descriptor`](Self::write_descriptor), for each slot of the range.
+    /// The conditions of [`write_descriptor`](Self::write_descriptor) apply, for each slot of the range.
     unsafe fn write_null_descriptors(&self, heap: &Self::DescriptorHeap, at: Range<u32>);
 
     /// Overwrites unused descriptors so that accesses through them are noticed: the simulated GPU reports a
@@ -296,7 +296,7 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     ///
     /// # Safety
     ///
-    /// The same as for [`write_descriptor`](Self::write_descriptor), for each slot of the range.
+    /// The conditions of [`write_descriptor`](Self::write_descriptor) apply, for each slot of the range.
     unsafe fn poison_descriptors(&self, heap: &Self::DescriptorHeap, at: Range<u32>);
 
     /// Copies descriptors, with their values at the time of the call.

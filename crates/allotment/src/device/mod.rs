@@ -192,7 +192,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The same as for [`flush_memory`](Self::flush_memory).
+    /// The conditions of [`flush_memory`](Self::flush_memory) apply.
     unsafe fn invalidate_memory(&self, memory: Self::Memory, range: Range<u64>) -> Result<(), DeviceError>;
 
     /// Returns the size in bytes of a buffer with this description. Its [memory

@@ -177,7 +177,7 @@ impl Addresses {
 impl Shared {
     /// # Safety
     ///
-    /// The same as for [`Device::buffer_address`](super::Device::buffer_address).
+    /// The conditions of [`Device::buffer_address`](super::Device::buffer_address) apply.
     pub(super) unsafe fn buffer_address(&self, buffer: vk::Buffer) -> Option<vk::DeviceAddress> {
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         match self.addresses.as_ref()? {
@@ -284,7 +284,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// The same as for [`create_buffer`](crate::Device::create_buffer).
+    /// The conditions of [`create_buffer`](crate::Device::create_buffer) apply.
     pub(super) unsafe fn create_buffer(
         &self,
         info: &BufferInfo<'_>,

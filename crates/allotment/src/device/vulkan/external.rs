@@ -37,7 +37,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// The same as for [`export_memory_fd`](Self::export_memory_fd), and [`DeviceError::Unsupported`] for opaque
+    /// The errors of [`export_memory_fd`](Self::export_memory_fd), and [`DeviceError::Unsupported`] for opaque
     /// descriptors and for anything but one type.
     pub fn memory_fd_types(
         &self,

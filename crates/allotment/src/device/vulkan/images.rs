@@ -358,7 +358,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// The same as for [`create_image`](crate::Device::create_image).
+    /// The conditions of [`create_image`](crate::Device::create_image) apply.
     pub(super) unsafe fn create_image(
         &self,
         info: &ImageInfo<'_>,

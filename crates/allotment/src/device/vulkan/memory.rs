@@ -205,7 +205,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// The same as for [`free_memory`](crate::Device::free_memory).
+    /// The conditions of [`free_memory`](crate::Device::free_memory) apply.
     pub(super) unsafe fn free(&self, memory: vk::DeviceMemory) {
         // SAFETY: the caller's promise.
         self.ledger.free(memory, |_| unsafe { self.raw.free_memory(memory, None) });
@@ -213,7 +213,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// The same as for [`map_memory`](crate::Device::map_memory).
+    /// The conditions of [`map_memory`](crate::Device::map_memory) apply.
     pub(super) unsafe fn map(&self, memory: vk::DeviceMemory) -> Result<NonNull<u8>, DeviceError> {
         let flags = vk::MemoryMapFlags::empty();
         // SAFETY: the caller's promise.

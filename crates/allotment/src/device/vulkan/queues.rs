@@ -234,7 +234,7 @@ impl Queues {
 
     /// # Safety
     ///
-    /// The same as for [`submit`](crate::Device::submit).
+    /// The conditions of [`submit`](crate::Device::submit) apply.
     pub(super) unsafe fn submit(
         &self,
         device: &ash::Device,
@@ -264,7 +264,7 @@ impl Queues {
 
     /// # Safety
     ///
-    /// The same as for [`Device::submit_commands`].
+    /// The conditions of [`Device::submit_commands`] apply.
     pub(super) unsafe fn submit_commands(
         &self,
         device: &ash::Device,
@@ -292,7 +292,7 @@ impl Queues {
     ///
     /// # Safety
     ///
-    /// The same as for [`Device::submit_commands`]; `state` is the queue's.
+    /// The conditions of [`Device::submit_commands`] apply; `state` is the queue's.
     unsafe fn queue_submit(
         &self,
         device: &ash::Device,

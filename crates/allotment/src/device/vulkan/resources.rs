@@ -1,4 +1,4 @@
-//! What buffers and images have in common: they are created unbound, bound to memory once, and destroyed if that
+//! The common parts of buffers and images: they are created unbound, bound to memory once, and destroyed if that
 //! fails.
 
 use core::ffi::c_void;

@@ -201,7 +201,7 @@ impl Supported {
     ///
     /// # Safety
     ///
-    /// The same as for [`EnabledFeatures::supported`].
+    /// The conditions of [`EnabledFeatures::supported`] apply.
     unsafe fn query_features(&mut self, instance: &ash::Instance, physical_device: vk::PhysicalDevice) {
         if self.version < vk::API_VERSION_1_1 {
             // SAFETY: the caller's promise.

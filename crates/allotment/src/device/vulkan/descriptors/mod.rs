@@ -105,7 +105,7 @@ impl Descriptors {
     ///
     /// # Safety
     ///
-    /// The same as for [`Device::new`].
+    /// The conditions of [`Device::new`] apply.
     pub(super) unsafe fn new(desc: &DeviceDesc, max_buffer_size: u64) -> Result<Self, DeviceError> {
         let DeviceDesc { instance, device: raw, enabled, descriptor_types: types, .. } = desc;
         let enabled = *enabled;
@@ -222,7 +222,7 @@ impl Shared {
     ///
     /// # Safety
     ///
-    /// The same as for [`Device::buffer_address`], if the device uses descriptor buffers.
+    /// The conditions of [`Device::buffer_address`] apply, if the device uses descriptor buffers.
     unsafe fn address_for_descriptor(&self, buffer: vk::Buffer) -> u64 {
         // SAFETY: the caller's promise.
         let address = self.descriptors.buffers.as_ref().and_then(|_| unsafe { self.buffer_address(buffer) });
@@ -484,7 +484,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// The same as for [`write_null_descriptors`](DescriptorDevice::write_null_descriptors).
+    /// The conditions of [`write_null_descriptors`](DescriptorDevice::write_null_descriptors) apply.
     unsafe fn write_nulls(&self, heap: &DescriptorHeap, at: Range<u32>) {
         let descriptors = &self.descriptors;
         let kind = heap.usage.kind();
@@ -496,7 +496,7 @@ impl Shared {
             }
             // SAFETY: as above.
             Store::Set(set) => unsafe {
-                set.fill(&self.raw, descriptors, at, descriptors.null_descriptor(kind))
+                set.fill(&self.raw, descriptors, at, descriptors.null_descriptor(kind));
             },
             // SAFETY: as above.
             Store::Records(records) => unsafe { records.fill(at, descriptors.null_descriptor(kind)) },

@@ -86,7 +86,7 @@ impl SetHeap {
     ///
     /// # Safety
     ///
-    /// The same as for [`write`](Self::write).
+    /// The conditions of [`write`](Self::write) apply.
     pub(super) unsafe fn fill(
         &self,
         raw: &ash::Device,
@@ -111,7 +111,7 @@ impl SetHeap {
     ///
     /// # Safety
     ///
-    /// The same as for [`write`](Self::write), for each of the slots.
+    /// The conditions of [`write`](Self::write) apply, for each of the slots.
     pub(super) unsafe fn write_all(
         &self,
         raw: &ash::Device,
@@ -140,7 +140,7 @@ impl SetHeap {
     ///
     /// # Safety
     ///
-    /// The same as for [`write`](Self::write), for each of the slots.
+    /// The conditions of [`write`](Self::write) apply, for each of the slots.
     unsafe fn write_run<const N: usize>(
         &self,
         raw: &ash::Device,

@@ -135,7 +135,7 @@ impl<'a> Descriptor<'a> {
     ///
     /// # Safety
     ///
-    /// The same as for [`sampled_image`](Self::sampled_image).
+    /// The conditions of [`sampled_image`](Self::sampled_image) apply.
     #[must_use]
     pub const unsafe fn storage_image(view: vk::ImageView) -> Self {
         let layout = vk::ImageLayout::GENERAL;
@@ -147,7 +147,7 @@ impl<'a> Descriptor<'a> {
     ///
     /// # Safety
     ///
-    /// The same as for [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor).
+    /// The conditions of [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor) apply.
     #[must_use]
     pub unsafe fn buffer(
         device: &Device,
@@ -183,7 +183,7 @@ impl<'a> Descriptor<'a> {
     ///
     /// # Safety
     ///
-    /// The same as for [`uniform_texel_buffer`](Self::uniform_texel_buffer).
+    /// The conditions of [`uniform_texel_buffer`](Self::uniform_texel_buffer) apply.
     #[must_use]
     pub unsafe fn storage_texel_buffer(device: &Device, texels: TexelBuffer<'a>) -> Self {
         // SAFETY: the caller's promise.
@@ -192,7 +192,7 @@ impl<'a> Descriptor<'a> {
 
     /// # Safety
     ///
-    /// The same as for [`uniform_texel_buffer`](Self::uniform_texel_buffer).
+    /// The conditions of [`uniform_texel_buffer`](Self::uniform_texel_buffer) apply.
     unsafe fn texels(device: &Device, texels: TexelBuffer<'a>, ty: vk::DescriptorType) -> Self {
         let TexelBuffer { view, buffer, range, format } = texels;
         // SAFETY: the caller's promise.
