@@ -81,10 +81,12 @@ impl<P> CommandPools<P> {
     }
 
     fn fresh(&mut self, driver: &impl PoolMaker<P>) -> Result<P, DeviceError> {
+        // Full: nothing more is recorded into it until it is reset.
         self.in_flight.extend(self.current.take());
         // The timeline is only queried when a pool is full: once per 32 submissions.
         if !self.in_flight.is_empty() {
             let reached = driver.reached()?;
+            // Oldest first: pools are completed in the order in which they were filled.
             while self.in_flight.front().is_some_and(|pool| pool.last <= reached) {
                 self.spare.extend(self.in_flight.pop_front().and_then(|pool| driver.reset(pool.raw)));
             }

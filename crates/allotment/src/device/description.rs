@@ -145,7 +145,7 @@ impl DescriptionLimit {
 impl fmt::Display for DescriptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("buffer size is zero"),
+            Self::ZeroSize => f.write_str("buffer size must be at least 1 byte, not 0"),
             Self::ZeroExtent { extent: [width, height, depth], mip_levels, array_layers } => write!(
                 f,
                 "image has no texels, mip levels or array layers: {width} x {height} x {depth} texels, {mip_levels} mip levels, {array_layers} array layers"

@@ -64,6 +64,7 @@ pub(super) fn check_waits(
     queues: usize,
 ) -> Result<(), DeviceError> {
     let possible = |point: &TimelinePoint| {
+        // A wait for the own queue's next value would never be satisfied, and the queue would hang.
         usize::from(point.queue.0) < queues && !(point.queue == queue && point.value.0 >= next)
     };
     if waits.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }

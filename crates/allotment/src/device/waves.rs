@@ -35,6 +35,7 @@ where
     let mut rest = copies;
     core::iter::from_fn(move || {
         let fits = |&at: &usize| rest[..at].iter().all(|earlier| go_together(earlier, &rest[at]));
+        // Greedy: a wave ends at the first copy that does not fit, since copies keep their order.
         let count = (0..rest.len().min(MOST)).take_while(fits).count();
         let (copies, others) = rest.split_at(count);
         rest = others;

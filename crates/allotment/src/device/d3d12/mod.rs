@@ -207,10 +207,12 @@ impl Device {
     /// without a page property; otherwise the runtime's error.
     pub fn new(desc: DeviceDesc) -> Result<Self, DeviceError> {
         let DeviceDesc { device: raw, adapter, queues, custom_heaps, zeroing, highest_tier } = desc;
+        // A queue index has 8 bits.
         if queues.len() > 256 {
             return Err(DeviceError::Unsupported);
         }
         let mut features = Features::of(&raw);
+        // An application that limits the tier gets the memory types of the lower one.
         if features.tier.0 > highest_tier.0 {
             features.tier = highest_tier;
         }

@@ -118,6 +118,7 @@ impl Queues {
         if reached(queue)? {
             return Ok(());
         }
+        // A poll needs no event.
         if timeout.is_zero() {
             return Err(DeviceError::TimedOut { point, timeout });
         }

@@ -29,6 +29,8 @@ impl Device {
     /// during this call. No queue uses it after the points, until it was [made resident](Self::make_resident)
     /// again.
     pub unsafe fn evict(&self, memory: &[Memory], used_until: &[TimelinePoint]) -> Result<(), DeviceError> {
+        // A queue must not use evicted memory. The points are checked rather than waited for: eviction is optional
+        // and can be tried again.
         for &point in used_until {
             if self.completed(point.queue)? < point.value {
                 return Err(DeviceError::TimedOut { point, timeout: Duration::ZERO });

@@ -234,6 +234,7 @@ impl Shared {
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
         let (desc, requirements) = self.describe_placed(info)?;
+        // The memory type decides which class of resources its heaps support.
         if !requirements.memory_types.contains(memory.memory_type) {
             return Err(DeviceError::Unsupported);
         }

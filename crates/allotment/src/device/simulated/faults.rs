@@ -26,6 +26,7 @@ impl Faults {
     /// Counts a call; returns the injected error if one applies to it.
     pub(super) fn check(&self) -> Result<(), DeviceError> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        // A lost device stays lost, whatever else was planned.
         if self.lost.load(Ordering::Relaxed) {
             return Err(DeviceError::Lost);
         }

@@ -265,6 +265,7 @@ impl Memories {
     ) -> Option<MemoryObject> {
         let has_two_views = properties.contains(MemoryProperties::HOST_VISIBLE)
             && !properties.contains(MemoryProperties::HOST_COHERENT);
+        // Two copies make a forgotten flush or invalidate visible as wrong bytes.
         let host_view = if has_two_views { Some(Bytes::new(size)?) } else { None };
         let device_view = Bytes::new(size)?;
         let [mapped, freed] = [false; 2].map(AtomicBool::new);

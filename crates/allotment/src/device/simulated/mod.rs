@@ -555,6 +555,7 @@ unsafe impl Device for SimulatedGpu {
 
     unsafe fn free_memory(&self, memory: SimulatedMemory) {
         if let Some(object) = self.shared.memories.free(memory) {
+            // The queue keeps the bytes alive, so a use after free is reported and cannot read freed memory.
             if self.shared.queues.uses(&object) {
                 self.report(format!("free: {memory:?} is still in use by a queue"));
             }

@@ -188,6 +188,7 @@ impl Queues {
         tasks: impl Iterator<Item = Result<Task, DeviceError>>,
     ) -> Result<TimelineValue, DeviceError> {
         let index = usize::from(queue.0);
+        // Threads start with the first submission, so that an unused queue costs none.
         self.start(index)?;
         let mut state = locked(&self.work.state);
         if state.lost {
@@ -213,6 +214,7 @@ impl Queues {
             match task {
                 Ok(task) => timeline.tasks.push_back(task),
                 Err(refused) => {
+                    // A refused task takes back those before it: a submission is all or nothing.
                     timeline.tasks.truncate(before);
                     return Err(refused);
                 }

@@ -276,6 +276,7 @@ impl Shared {
 
     /// Creates a buffer that can be bound to one range of memory.
     fn bindable_buffer(&self, info: &BufferInfo<'_>) -> Result<vk::Buffer, DeviceError> {
+        // A sparse buffer is bound page by page, which one offset cannot express.
         if info.raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING) {
             return Err(DeviceError::Unsupported);
         }

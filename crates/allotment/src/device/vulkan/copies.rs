@@ -145,6 +145,7 @@ impl Recording<'_> {
             if wave.is_none() {
                 return self.leave(Some(&current), whole);
             }
+            // Two barriers between waves: a subresource may be in both, with different layouts.
             self.change(&current);
             self.enter(wave.as_ref(), &[], &[]);
         }

@@ -96,6 +96,7 @@ impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
         // The upper 32 bits have no meaning in `VkImageCreateInfo`.
         let flags = vk::ImageUsageFlags::from_raw(desc.usage as u32) & USAGES;
+        // A transient attachment allows no other usages, so none are added.
         let usage =
             if flags.contains(TRANSIENT) { flags } else { flags | COPIED | vk::ImageUsageFlags::SAMPLED };
         let [width, height, depth] = desc.extent;

@@ -54,6 +54,7 @@ impl Shared {
         let mut info = vk::MemoryAllocateInfo::default()
             .allocation_size(desc.size)
             .memory_type_index(desc.memory_type.0.into());
+        // Structures of extensions that are not enabled must not be in the chain.
         if self.enabled.contains(EnabledFeatures::MEMORY_PRIORITY) {
             info = info.push_next(&mut priority);
         }

@@ -335,6 +335,7 @@ impl Device {
         let supported = unsafe { desc.instance.get_physical_device_properties(desc.physical_device) };
         let version = version::found(&desc.instance, &desc.device);
         let version = version.min(desc.api_version).min(supported.api_version);
+        // A queue index has 8 bits.
         if desc.queues.len() > 256 {
             return Err(DeviceError::Unsupported);
         }
@@ -356,6 +357,7 @@ impl Device {
         let kinds = unsafe { properties::queue_kinds(&instance, physical_device) };
         properties.queues = properties::queue_infos(&queues, &kinds)?;
         let mut families: Vec<u32> = queues.iter().map(|&(_, family)| family).collect();
+        // Vulkan requires the families of concurrent sharing to be unique.
         families.sort_unstable();
         families.dedup();
         let debug_utils = enabled

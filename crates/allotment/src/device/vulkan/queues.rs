@@ -243,6 +243,7 @@ impl Queues {
     ) -> Result<TimelineValue, DeviceError> {
         let queue = self.get(index)?;
         let mut state = locked(&queue.state);
+        // Checked under the lock: the value that this submission signals must not change in between.
         check_waits(submission.waits, index, queue.submitted().0 + 1, self.queues.len())?;
         let commands = self.record(device, queue, &mut state, submission)?;
         // Without commands there is no transfer stage to block; the signal follows all stages.
@@ -305,6 +306,7 @@ impl Queues {
         let State { handle, scratch, .. } = state;
         scratch.semaphores.clear();
         scratch.values.clear();
+        // Value 0 is reached before the first submission.
         for point in waits.iter().filter(|point| point.value.0 > 0) {
             scratch.semaphores.push(self.get(point.queue)?.semaphore);
             scratch.values.push(point.value.0);

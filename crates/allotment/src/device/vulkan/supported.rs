@@ -170,6 +170,7 @@ impl EnabledFeatures {
         let has = |name| offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name));
         let mut available = Self::all() - LEFT_TO_APPLICATION;
         for (needing, name, core_since) in EXTENSIONS {
+            // A feature may need several extensions: without one of them, it is not available.
             if version < core_since && !has(name) {
                 available -= needing;
             }

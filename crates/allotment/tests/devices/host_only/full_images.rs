@@ -64,7 +64,7 @@ fn whole_images_of_different_descriptions_are_refused(gpu: &HostGpu) {
     texels.format = 8;
     for other in [wide, high, levels, layers, samples, texels] {
         let image = gpu.image(other);
-        let why = "made differently";
+        let why = "different descriptions";
         assert_refused(gpu, &[whole(&from, &image, &desc())], why);
         assert_refused(gpu, &[whole(&image, &to, &desc())], why);
         assert_refused(gpu, &[whole(&from, &to, &other)], why);
