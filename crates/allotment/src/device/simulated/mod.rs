@@ -251,8 +251,8 @@ impl SimulatedGpu {
         self.shared.memories.get(memory).map(|object| object.priority())
     }
 
-    /// Returns the validation errors so far, that is, every use of the device that the traits' contracts forbid;
-    /// none for a correct program.
+    /// Returns the validation errors so far: the invalid uses that a validation layer would report. Empty for a
+    /// correct program.
     #[must_use]
     pub fn validation_errors(&self) -> Vec<String> {
         locked(&self.shared.validation_errors.0).clone()
