@@ -1,4 +1,8 @@
-//! Everything that stands between an engine and its GPU driver about memory.
+//! GPU memory management for Vulkan and Direct3D 12, in Rust.
+//!
+//! //! Sub-allocation, budgets and defragmentation of memory; deferred destruction of everything that the GPU may
+//! still //! use; descriptor heaps and binding sets; upload and readback. All of it also runs on a [simulated //!
+//! GPU](device::simulated), so that tests need no hardware.
 //!
 //! ```
 //! use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -18,23 +22,23 @@
 //!
 //! # Layers
 //!
-//! Each knows only those above it:
+//! Each layer depends only on those below it, listed here from the bottom up:
 //!
 //! | layer | where | what it is |
 //! |---|---|---|
-//! | ranges | the crate [`allotment_suballoc`] | hands out ranges of an integer space |
-//! | devices | [`device`] | the trait [`Device`] and its implementations: all that calls a driver |
-//! | lifetime | [`lifetime`] | recordings and timelines: when may something be used again |
-//! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics |
-//! | descriptors | [`descriptor`] | heaps of descriptors, binding sets, samplers |
-//! | frame | [`upload`] | rings and arenas for bytes that go to the device and come back from it |
+//! | ranges | the crate [`allotment_suballoc`] | suballocation algorithms over an integer range |
+//! | devices | [`device`] | the trait [`Device`] and its implementations; the only code that calls a driver |
+//! | lifetime | [`lifetime`] | recordings, timelines and deferred destruction |
+//! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics, defragmentation |
+//! | descriptors | [`descriptor`] | descriptor heaps, binding sets, samplers |
+//! | transfers | [`upload`] | upload rings, arenas, the uploader, readback |
 //!
-//! # Rules that hold everywhere
+//! # Rules for all layers
 //!
-//! - Shared objects take `&self` and are `Send + Sync`. Locks are per pool; none is held while a driver
-//!   or the user's code runs.
-//! - A refusal is a value that says what was asked and what there is. What fails has changed nothing.
-//! - Sizes are in bytes, at most 2^48, and checked once, where they come in.
+//! - Shared objects take `&self` and are `Send + Sync`. Locks are per pool; none is held while a driver or user
+//!   code runs.
+//! - Errors are values that name the request and the available resources. A call that fails has changed nothing.
+//! - Sizes are in bytes, at most 2^48, and are checked once, where they enter the crate.
 
 pub mod descriptor;
 pub mod device;
@@ -50,7 +54,7 @@ pub use memory::{
     Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
 };
 
-/// The example of the README, so that it cannot rot.
+/// The README's example, compiled and run as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -120,7 +120,7 @@ impl Stream {
             let mut memory = commands.begin(&load, || device.command_memory(QUEUE))?;
             memory.next()?;
             made.push(memory);
-            sets.put_with(load.id(), Sets::new(&shader)?);
+            sets.release_with(load.id(), Sets::new(&shader)?);
         }
         drop((made, load));
         let mut numbers = wanted("numbers");
@@ -162,7 +162,7 @@ impl Stream {
         // One buffer is all that is wanted of it. The memory comes back to its pool when the recording is over.
         let commands = self.commands.begin(&recording, || self.device.command_memory(QUEUE))?.next()?;
         // As many as were made ahead are enough, since no more frames are in flight.
-        let mut sets = self.sets.take().ok_or("more sets are in use than there are frames in flight")?;
+        let mut sets = self.sets.acquire().ok_or("more sets are in use than there are frames in flight")?;
         let device = self.device.clone();
         let raw = device.raw();
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -174,7 +174,7 @@ impl Stream {
         // SAFETY: the commands are being recorded.
         unsafe { raw.end_command_buffer(commands) }?;
         // As the sets do.
-        self.sets.put_with(recording.id(), sets);
+        self.sets.release_with(recording.id(), sets);
 
         self.waits.clear();
         self.waits.extend(self.uploader.submit()?.points());

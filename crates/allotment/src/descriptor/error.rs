@@ -107,9 +107,9 @@ pub enum DescriptorError {
         /// What has to happen first.
         wait: Option<WaitFor>,
     },
-    /// The recording is [owning](crate::lifetime::SubmissionTracker::record_explicit): descriptors that are given back
+    /// The recording is [explicit](crate::lifetime::SubmissionTracker::record_explicit): descriptors that are given back
     /// do not wait for it. Record with an ordinary one.
-    Owning,
+    ExplicitRecording,
     /// A staging range was not written, so there is nothing to copy.
     Unwritten,
     /// There is no such binding.
@@ -189,7 +189,9 @@ impl fmt::Display for DescriptorError {
                 f.write_str("the heap that was replaced last is still used")?;
                 wait.map_or(Ok(()), |wait| write!(f, "; {wait}"))
             }
-            Self::Owning => f.write_str("descriptors do not wait for a recording that is owning"),
+            Self::ExplicitRecording => f.write_str(
+                "explicit recordings do not keep descriptors alive; use SubmissionTracker::record",
+            ),
             Self::Unwritten => f.write_str("the staging range was not written"),
             Self::NoSuchBinding { binding } => write!(f, "there is no binding {binding}"),
             Self::WrongBinding { binding } => write!(f, "binding {binding} is of another frequency or kind"),

@@ -323,14 +323,14 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] where the recording is another tracker's, [`DescriptorError::Owning`] where nothing
+    /// [`DescriptorError::Foreign`] where the recording is another tracker's, [`DescriptorError::ExplicitRecording`] where nothing
     /// that is given back waits for it.
     pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
         if !recording.tracker().ptr_eq(&self.shared.tracker) {
             return Err(DescriptorError::Foreign);
         }
-        if recording.is_owning() {
-            return Err(DescriptorError::Owning);
+        if recording.is_explicit() {
+            return Err(DescriptorError::ExplicitRecording);
         }
         let live = self.shared.live()?;
         let current = live.as_ref().map(|live| Arc::clone(&live.current)).ok_or(DescriptorError::HeapGone)?;

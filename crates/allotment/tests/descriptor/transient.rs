@@ -126,8 +126,8 @@ fn a_thousand_submissions_of_five_in_one_frame_stay_within_capacity() {
 fn a_recording_that_holds_nothing_back_is_refused() {
     let rig = Rig::new();
     let heap = rig.resources(4, 4, 16);
-    let owning = rig.tracker.record_explicit("for minutes");
-    assert_eq!(heap.begin(&owning).unwrap_err(), DescriptorError::Owning);
+    let explicit = rig.tracker.record_explicit("for minutes");
+    assert_eq!(heap.begin(&explicit).unwrap_err(), DescriptorError::ExplicitRecording);
 }
 
 #[test]

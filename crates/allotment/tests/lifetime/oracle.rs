@@ -61,7 +61,7 @@ struct Recorded {
 struct Open {
     recording: Recording,
     index: usize,
-    owning: bool,
+    explicit: bool,
 }
 
 /// How a world ends.
@@ -175,11 +175,11 @@ impl World {
     }
 
     fn record(&mut self) {
-        let owning = self.random.one_in(4);
+        let explicit = self.random.one_in(4);
         let recording =
-            if owning { self.tracker.record_explicit("owning") } else { self.tracker.record("holding") };
+            if explicit { self.tracker.record_explicit("explicit") } else { self.tracker.record("holding") };
         self.recordings.push(Recorded { id: recording.id(), open: true, points: Vec::new() });
-        self.open.push(Open { recording, index: self.recordings.len() - 1, owning });
+        self.open.push(Open { recording, index: self.recordings.len() - 1, explicit });
     }
 
     fn use_something(&mut self) {
@@ -189,9 +189,9 @@ impl World {
         let open = &self.open[self.random.below(self.open.len())];
         let (thing, handle) = &self.alive[self.random.below(self.alive.len())];
         match handle {
-            Handle::Shared(shared) if open.owning => self.deletion_queue.keep(&open.recording, shared),
+            Handle::Shared(shared) if open.explicit => self.deletion_queue.keep(&open.recording, shared),
             // What it cannot keep it must not use.
-            _ if open.owning => return,
+            _ if open.explicit => return,
             _ => {}
         }
         self.things[*thing].users.push(open.index);
@@ -325,9 +325,9 @@ impl World {
     }
 
     fn refuse(&mut self) {
-        let Some(Open { recording, index, owning }) = self.take_open() else { return };
+        let Some(Open { recording, index, explicit }) = self.take_open() else { return };
         let refused = recording.submit(queue(0), |_| Err(())).unwrap_err();
-        self.open.push(Open { recording: refused.recording, index, owning });
+        self.open.push(Open { recording: refused.recording, index, explicit });
     }
 
     fn discard(&mut self) {
@@ -365,7 +365,7 @@ impl World {
             _ => {
                 let pending = self.bare.statistics().pending + self.shared.statistics().pending;
                 assert!(pending <= self.retirements as u64);
-                assert_eq!(self.tracker.statistics().open + self.tracker.statistics().open_owning, {
+                assert_eq!(self.tracker.statistics().open + self.tracker.statistics().open_explicit, {
                     self.open.len() as u64
                 });
             }

@@ -13,22 +13,22 @@ fn nothing_is_handed_out_before_it_is_completed() {
     let rig = Rig::new(1);
     let lists = Recycler::new(&rig.tracker, 8);
     let (first, second) = (rig.tracker.record("first"), rig.tracker.record("second"));
-    lists.put_with(first.id(), 1);
-    lists.put_with(second.id(), 2);
-    lists.put(3);
-    lists.put_after(point(QUEUE, 2), 4);
-    lists.put_unused(5);
-    assert_eq!(lists.take(), Some(5));
-    assert_eq!(lists.take(), None);
+    lists.release_with(first.id(), 1);
+    lists.release_with(second.id(), 2);
+    lists.release(3);
+    lists.release_after(point(QUEUE, 2), 4);
+    lists.release_unused(5);
+    assert_eq!(lists.acquire(), Some(5));
+    assert_eq!(lists.acquire(), None);
     let first = rig.submit(first, QUEUE);
-    assert_eq!(lists.take(), None);
+    assert_eq!(lists.acquire(), None);
     rig.complete(first);
-    assert_eq!(lists.take(), Some(1));
-    assert_eq!(lists.take(), None);
+    assert_eq!(lists.acquire(), Some(1));
+    assert_eq!(lists.acquire(), None);
     let second = rig.submit(second, QUEUE);
-    assert_eq!(lists.take(), None);
+    assert_eq!(lists.acquire(), None);
     rig.complete(second);
-    let mut rest: Vec<_> = core::iter::from_fn(|| lists.take()).collect();
+    let mut rest: Vec<_> = core::iter::from_fn(|| lists.acquire()).collect();
     rest.sort_unstable();
     assert_eq!(rest, [2, 3, 4]);
 }
@@ -46,11 +46,11 @@ fn as_many_things_are_made_as_are_in_use_at_once() {
         }
         let mut recordings: Vec<_> = (0..A_FRAME).map(|_| rig.tracker.record("a list")).collect();
         for recording in &recordings {
-            let list = lists.take().unwrap_or_else(|| {
+            let list = lists.acquire().unwrap_or_else(|| {
                 made += 1;
                 made
             });
-            lists.put_with(recording.id(), list);
+            lists.release_with(recording.id(), list);
         }
         let submit = |_| Ok::<_, ()>(rig.timelines.submit(QUEUE));
         let submitted = allotment::lifetime::Recording::submit_together(&mut recordings, QUEUE, submit);
@@ -64,7 +64,7 @@ fn what_comes_back_beyond_the_bound_is_dropped() {
     let rig = Rig::new(1);
     let lists = Recycler::new(&rig.tracker, 4);
     for name in 0..100 {
-        lists.put(rig.spy(name));
+        lists.release(rig.spy(name));
     }
     assert_eq!(lists.statistics().retired.pending, 100);
     lists.collect();
@@ -148,7 +148,7 @@ fn bounds_that_nothing_ever_meets_cost_nothing() {
             pacer.end();
         }
         let lists = Recycler::new(&rig.tracker, most);
-        (0..100).for_each(|list| lists.put(list));
+        (0..100).for_each(|list| lists.release(list));
         lists.collect();
         assert_eq!((lists.statistics().free, lists.statistics().dropped), (100, 0));
         lists.trim();

@@ -265,7 +265,7 @@ fn queues_of_any_kind_may_go_before_the_recordings_that_use_them() {
     let rig = Rig::new(1);
     let recycler = allotment::lifetime::Recycler::new(&rig.tracker, 4);
     let open = rig.tracker.record("outlives everything");
-    recycler.put_with(open.id(), rig.spy(1));
+    recycler.release_with(open.id(), rig.spy(1));
     drop(recycler);
     assert!(rig.dropped().is_empty());
     let submit = |queue| {
@@ -286,7 +286,7 @@ fn a_recording_of_another_tracker_is_not_taken_for_one_of_this() {
     released.retire_with(foreign.id(), rig.spy(1));
     drop(mine);
     assert_eq!(released.reclaim(drop).count, 0);
-    assert_eq!(rig.tracker.fate(foreign.id()), allotment::lifetime::RecordingStatus::Foreign);
+    assert_eq!(rig.tracker.status(foreign.id()), allotment::lifetime::RecordingStatus::WrongTracker);
     // It never goes: nobody here knows when it may.
     drop(foreign);
     assert_eq!(released.reclaim(drop).count, 0);
@@ -378,9 +378,9 @@ fn whoever_comes_last_drops_everything_once() {
         let rig = Rig::new(1);
         let deletion_queue = DeletionQueue::new(&rig.tracker);
         let recordings = [(); 3].map(|()| rig.tracker.record("closed at the end"));
-        let owning = rig.tracker.record_explicit("closed at the end, too");
+        let explicit = rig.tracker.record_explicit("closed at the end, too");
         deletion_queue.retire(rig.spy(1));
-        deletion_queue.retire_with(owning.id(), rig.spy(2));
+        deletion_queue.retire_with(explicit.id(), rig.spy(2));
         let owner = deletion_queue.own(rig.spy(3));
         let last = deletion_queue.own(rig.spy(4));
         let start = Barrier::new(3);
@@ -396,14 +396,14 @@ fn whoever_comes_last_drops_everything_once() {
                     drop(last);
                 } else {
                     // SAFETY: the thing is used by nobody.
-                    unsafe { last.retire_with(owning.id()) };
+                    unsafe { last.retire_with(explicit.id()) };
                     drop(owner);
                 }
             });
             start.wait();
             drop(recordings);
         });
-        drop(owning);
+        drop(explicit);
         let mut dropped = rig.dropped();
         dropped.sort_unstable();
         assert_eq!(dropped, [1, 2, 3, 4]);

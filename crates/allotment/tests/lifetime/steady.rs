@@ -116,7 +116,7 @@ fn recycling_and_pacing_allocate_nothing() {
         assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
         let recording = rig.tracker.record("a frame");
         for _ in 0..2 {
-            lists.put_with(recording.id(), lists.take().unwrap_or_else(|| vec![0; 100]));
+            lists.release_with(recording.id(), lists.acquire().unwrap_or_else(|| vec![0; 100]));
         }
         submit(&rig, recording, i);
         pacer.end();
@@ -167,10 +167,10 @@ fn things_that_are_used_again_are_given_back_without_an_allocation_once_a_queue_
     let rig = Rig::new(1);
     let lists = Recycler::new(&rig.tracker, 16);
     let frame = |late: u64| {
-        let list: Vec<u32> = lists.take().unwrap_or_default();
+        let list: Vec<u32> = lists.acquire().unwrap_or_default();
         let done = rig.run(QUEUE);
         rig.timelines.complete(QUEUE, TimelineValue(done.value.0.saturating_sub(late)));
-        lists.put_after(done, list);
+        lists.release_after(done, list);
     };
     (0..FIRST_FRAMES).for_each(|_| frame(10));
     let before = counting::of_this_thread();

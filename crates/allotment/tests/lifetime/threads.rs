@@ -134,17 +134,17 @@ impl World {
 
     /// Records some uses of things that are alive.
     fn record(&self, random: &mut Random) -> Waiting {
-        let owning = random.one_in(4);
+        let explicit = random.one_in(4);
         let recording =
-            if owning { self.tracker.record_explicit("owning") } else { self.tracker.record("holding") };
+            if explicit { self.tracker.record_explicit("explicit") } else { self.tracker.record("holding") };
         let mut uses = Vec::new();
         for _ in 0..1 + random.below(4) {
             let things = self.things.lock().unwrap();
             let handle = &things[random.below(SHARED)];
             match handle {
-                Handle::Shared(shared) if owning => self.deletion_queue.keep(&recording, shared),
+                Handle::Shared(shared) if explicit => self.deletion_queue.keep(&recording, shared),
                 // What it cannot keep it must not use.
-                _ if owning => continue,
+                _ if explicit => continue,
                 _ => {}
             }
             handle.uses.0.fetch_add(1, Relaxed);
@@ -158,7 +158,7 @@ impl World {
             0 => self.released.retire_with(recording.id(), own),
             // SAFETY: what it counts tells whether anybody else uses it.
             1 => unsafe { self.deletion_queue.own(own).retire_with(recording.id()) },
-            _ if owning => self.deletion_queue.retire_with(recording.id(), own),
+            _ if explicit => self.deletion_queue.retire_with(recording.id(), own),
             _ => self.released.retire(own),
         }
         Waiting { recording, uses }

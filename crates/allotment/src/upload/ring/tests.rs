@@ -310,7 +310,7 @@ enum Step {
         queue: u8,
     },
     Discard,
-    /// The queue reaches so many of its values more.
+    /// Completes `more` further values of the queue.
     Reach {
         queue: u8,
         values: u64,

@@ -74,7 +74,7 @@ fn an_arena_may_go_before_its_recording_is_submitted() {
 fn the_pages_of_a_discarded_recording_can_be_had_at_once() {
     let rig = Rig::new("discrete-large-bar");
     let pool = pool(&rig, 10);
-    // Something in flight that nobody should have to wait for.
+    // Work in flight that no call should wait for.
     rig.device.pause_queues();
     rig.submit(rig.tracker.record("something else"));
     for _ in 0..5 {
@@ -102,7 +102,7 @@ fn the_pool_returns_to_what_it_keeps_when_a_load_is_over() {
     let done = rig.submit(load);
     rig.wait(done);
     assert_eq!(sums(&pool), (50 * PAGE, 0, 50));
-    // Nobody has to ask for it: whoever needs a page next does.
+    // No explicit reclaim is needed: the next request for a page does it.
     let recording = rig.tracker.record("a frame");
     pool.arena(recording.id()).allocate(1, ONE).unwrap();
     assert_eq!(sums(&pool), (4 * PAGE, 3 * PAGE, 50));

@@ -1,4 +1,4 @@
-//! Uploads on the simulated device, whose queues really copy bytes, later than they were told to.
+//! Uploads on the simulated GPU, whose queues really copy bytes, some time after the submission.
 
 mod arenas;
 mod extremes;

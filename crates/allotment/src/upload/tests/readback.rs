@@ -1,4 +1,4 @@
-//! What the device writes and the CPU reads.
+//! Readback rings on the simulated GPU.
 
 use proptest::prelude::*;
 

@@ -47,7 +47,7 @@ fn the_ring_takes_back_by_itself_what_queues_are_done_with() {
     rig.device.resume_queues();
     rig.wait(done);
     assert_eq!(ring.allocate(400, ONE).unwrap().offset(), 0);
-    assert_eq!(ring.statistics().failures, 1, "the one that was told");
+    assert_eq!(ring.statistics().failures, 1, "the reported failure");
     ring.discard();
     assert_eq!(ring.statistics().used, 0);
 }

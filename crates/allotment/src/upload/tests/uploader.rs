@@ -1,4 +1,4 @@
-//! What an uploader does where the device fails.
+//! The uploader on a failing device.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -45,7 +45,7 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         };
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert_eq!(lane.open_bytes(), 0);
-        assert_eq!(lane.writes_to(&rig.tracker, id(&first)), given, "as far as anybody knows");
+        assert_eq!(lane.writes_to(&rig.tracker, id(&first)), given, "as far as the tracker knows");
         // It is not submitted again, and not pulled from under the queue.
         lane.flush(&memory).unwrap();
         assert_eq!(rig.device.submitted(QUEUE), TimelineValue(u64::from(given)));
