@@ -286,7 +286,7 @@ fn a_file_that_is_no_trace_is_told_by_what_it_seems_to_be() {
     for command in ["replay", "compare", "defragment"] {
         let line = complaint(&allotment(&folder, &[command, &path]));
         assert!(
-            line.contains("this seems to be JSON; a trace is csv") && line.contains("op,id,size"),
+            line.contains("this looks like JSON; a trace is csv") && line.contains("op,id,size"),
             "{line}"
         );
     }

@@ -155,11 +155,14 @@ fn it_says_plainly_that_nothing_can_be_gained() {
         let output = allotment(&folder, args);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.contains("Nothing can be gained: there are as few blocks as can hold this."), "{text}");
+        assert!(
+            text.contains("Nothing to gain: the number of blocks is already the lowest possible."),
+            "{text}"
+        );
     }
     let output = allotment(&folder, &["defragment", "--at", EARLY, "--strategy", "bytes=0"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("Nothing is gained") && text.contains("--strategy full would give back"), "{text}");
+    assert!(text.contains("Nothing gained") && text.contains("--strategy full would free"), "{text}");
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn the_device_is_the_simulated_one_and_others_are_refused_with_the_reason() {
     assert_eq!(json(&allotment(&folder, &args))["profile"], "mobile");
     let line = complaint(&allotment(&folder, &["defragment", "--device", "vulkan"]));
     assert!(
-        line.contains("defragment runs on the simulated device only") && line.contains("--device host"),
+        line.contains("defragment runs on the simulated GPU only") && line.contains("--device host"),
         "{line}"
     );
 }

@@ -11,11 +11,11 @@ use common::drivers::VULKAN;
 use common::{allotment, folder, json};
 use serde_json::Value;
 
-const INTENTS: [&str; 5] = ["gpu-only", "upload", "readback", "device-upload", "transient"];
+const USAGES: [&str; 5] = ["gpu-only", "upload", "readback", "device-upload", "transient"];
 
-/// The row of an memory usage and a resource.
+/// The row of a memory usage and a resource.
 fn row<'a>(info: &'a Value, memory_usage: &str, resource: &str) -> &'a Value {
-    let rows = info["memory usages"].as_array().unwrap();
+    let rows = info["memory_usages"].as_array().unwrap();
     let row = rows.iter().find(|row| row["memory_usage"] == memory_usage && row["resource"] == resource);
     row.unwrap_or_else(|| panic!("no row {memory_usage}, {resource}: {info}"))
 }
@@ -40,14 +40,18 @@ fn check(info: &Value) {
         assert!(info["limits"][limit].as_u64().unwrap() >= 1, "{limit}");
     }
     assert!(!info["queues"].as_array().unwrap().is_empty());
-    for memory_usage in INTENTS {
+    for memory_usage in USAGES {
         for resource in ["buffer", "optimal image"] {
             let row = row(info, memory_usage, resource);
-            let choices = row["types"].as_array().unwrap();
-            assert_eq!(choices.len(), types.len(), "every type is judged");
-            assert!(choices.iter().all(|choice| !choice["why"].as_str().unwrap().is_empty()));
-            let tried: Vec<&Value> = choices.iter().take_while(|choice| choice["suits"] == true).collect();
-            assert!(choices[tried.len()..].iter().all(|choice| choice["suits"] == false), "tried ones first");
+            let candidates = row["types"].as_array().unwrap();
+            assert_eq!(candidates.len(), types.len(), "every type is judged");
+            assert!(candidates.iter().all(|candidate| !candidate["why"].as_str().unwrap().is_empty()));
+            let tried: Vec<&Value> =
+                candidates.iter().take_while(|candidate| candidate["suits"] == true).collect();
+            assert!(
+                candidates[tried.len()..].iter().all(|candidate| candidate["suits"] == false),
+                "tried ones first"
+            );
             assert!(
                 tried.windows(2).all(|pair| pair[0]["cost"].as_u64() <= pair[1]["cost"].as_u64()),
                 "cheapest first"
@@ -93,9 +97,9 @@ fn a_person_is_told_the_same_in_words() {
     for line in [
         "  heap 0      8.0 GiB device-local, budget 7.2 GiB, 0 B (0.0 %) in use",
         "  type 3   heap 0: device-local, host-visible, host-coherent",
-        "  memory objects, at most            4,096",
-        "  device with host writes",
-        "      1.  type 3: exactly what is wanted",
+        "  max memory allocations             4,096",
+        "  device-upload",
+        "      1.  type 3: suitable",
         "      –   type 0: must be host-visible and is not",
     ] {
         assert!(text.lines().any(|other| other == line), "no line \"{line}\":\n{text}");

@@ -127,10 +127,10 @@ fn a_path_that_cannot_be_written_is_told_before_the_trace_is_read() {
     fs::write(folder.path().join("file"), "").unwrap();
     let long = "x".repeat(300);
     for (path, expected) in [
-        ("no/such/folder/page.html", "cannot write no/such/folder/page.html: its folder does not exist"),
-        ("folder", "cannot write folder: it is a folder, not a file"),
-        ("new/", "cannot write new/: it is a folder, not a file"),
-        (".", "cannot write .: it is a folder, not a file"),
+        ("no/such/folder/page.html", "cannot write no/such/folder/page.html: its directory does not exist"),
+        ("folder", "cannot write folder: it is a directory, not a file"),
+        ("new/", "cannot write new/: it is a directory, not a file"),
+        (".", "cannot write .: it is a directory, not a file"),
         ("file/page.html", "cannot write file/page.html: "),
         (&long, "cannot write xxx"),
     ] {

@@ -250,7 +250,7 @@ fn a_file_without_the_header_is_refused() {
 fn a_file_of_another_format_is_told_by_what_it_seems_to_be() {
     let expected = |format: &str| {
         format!(
-            "this seems to be {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
+            "this looks like {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
              \"op,id,size,alignment,kind,name\""
         )
     };
@@ -366,7 +366,7 @@ fn a_gzip_file_with_a_wrong_checksum_is_refused() {
     let checksum = bytes.len() - 8;
     bytes[checksum] ^= 1;
     let error = Trace::read(bytes.as_slice()).unwrap_err();
-    assert_error(&error, "line 3: the gzip data is damaged; get the file again", |kind| {
+    assert_error(&error, "line 3: the gzip data is damaged; copy the file again", |kind| {
         matches!(kind, Kind::GzipCorrupt(_))
     });
     assert!(error.source().is_some());
@@ -387,7 +387,7 @@ fn a_file_that_does_not_exist_is_named_in_the_error() {
     let error = Trace::open(path).unwrap_err();
     assert_error(
         &error,
-        "no/such/trace.csv.gz: cannot read the trace: there is no such file",
+        "no/such/trace.csv.gz: cannot read the trace: no such file",
         |kind| matches!(kind, Kind::Io(error) if error.kind() == io::ErrorKind::NotFound),
     );
     assert_eq!(error.path(), Some(path));

@@ -1,4 +1,4 @@
-//! This library, over the same Vulkan device as the others, and with no more of it enabled than they use.
+//! This library, over the same Vulkan device as the others, with only those features enabled that they use.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::vulkan::{Gpu, Meter, Reading};
 
 const NAME: &str = "allotment";
 
-/// The library's allocator with its defaults.
+/// The library's allocator with its default options.
 pub(crate) struct Allotment {
     allocator: Allocator<Device>,
 }
@@ -30,7 +30,7 @@ impl Allotment {
         Ok(Self { allocator })
     }
 
-    /// Bytes of its memory objects, by its own count.
+    /// Returns the bytes of its memory objects, by its own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {
         self.allocator.memory_heap_reports().iter().map(|report| report.reserved).sum()

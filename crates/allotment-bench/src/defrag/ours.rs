@@ -1,4 +1,4 @@
-//! The library, on a simulated device: what is planned does not depend on one.
+//! The library, on a simulated GPU: plans do not depend on the device.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{MemoryHandle as _, MemoryTypeIndex};
@@ -19,19 +19,19 @@ use crate::failure::Failure;
 
 pub(super) const NAME: &str = "allotment";
 
-/// What the library says when something is made.
+/// Wraps an error of the library.
 pub(super) fn refused(error: impl core::error::Error) -> Failure {
     Failure::Setup { contender: NAME, error: error.to_string() }
 }
 
-/// A pool of blocks of one size, and what is in it.
+/// A pool with blocks of one size, and its allocations.
 pub(super) struct Ours {
     pub(super) allocator: Allocator<SimulatedGpu>,
     pub(super) pool: Pool,
     pub(super) live: Vec<Allocation>,
 }
 
-/// An allocation that may be moved.
+/// Returns a request for a movable allocation.
 pub(super) fn movable(wanted: Wanted) -> Result<AllocationDesc, Failure> {
     let alignment = Alignment::new(ALIGNMENT).map_err(refused)?;
     let requirements = Requirements::new(wanted.size).aligned(alignment);
@@ -41,7 +41,9 @@ pub(super) fn movable(wanted: Wanted) -> Result<AllocationDesc, Failure> {
 
 impl Ours {
     pub(super) fn empty(granularity: u64, min_blocks: u32) -> Result<Self, Failure> {
-        let Some(mut profile) = Profile::named("discrete-large-bar") else { unreachable!("it is built in") };
+        let Some(mut profile) = Profile::named("discrete-large-bar") else {
+            unreachable!("a built-in profile")
+        };
         profile.limits.buffer_image_granularity = Alignment::new(granularity).map_err(refused)?;
         let allocator =
             Allocator::new(SimulatedGpu::new(profile), AllocatorDesc::default()).map_err(refused)?;
@@ -79,7 +81,7 @@ impl Ours {
         Ok(Contents::of(self.allocator.blocks().len() as u32, places))
     }
 
-    /// The bound by the library's own count, which is of ranges rather than of what was asked for.
+    /// Returns the bound by the library's own count, which is in ranges rather than requested bytes.
     fn own_bound(&self) -> Result<OwnBound, Failure> {
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
         let mut look = self.allocator.defragmentation_in(&self.pool, desc).map_err(refused)?;
@@ -105,7 +107,7 @@ impl Ours {
     }
 }
 
-/// Brings about a state and defragments it.
+/// Creates a state and defragments it.
 pub(super) fn run(
     state: &State,
     strategy: DefragmentationStrategy,

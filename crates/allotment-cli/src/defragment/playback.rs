@@ -1,4 +1,4 @@
-//! A trace through an allocator, with nothing in its memory: allocations and frees alone, all of them movable.
+//! Replays a trace through an allocator without data: allocations and frees only, all allocations movable.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::Movability;
@@ -11,16 +11,16 @@ use crate::progress::Progress;
 use crate::replay::{roles, unexpected};
 use crate::target::{Host, Target, close_after};
 
-/// An allocator, and what of a trace lives in it.
+/// An allocator with the live allocations of a trace.
 pub(super) struct Playback<'a> {
     trace: &'a Trace,
     host: &'a Host,
     pub(super) allocator: &'a Allocator<SimulatedGpu>,
-    /// By resource index; `None` where it is not made yet, or freed.
+    /// By resource index; `None` if not allocated yet, or freed.
     slots: Vec<Option<Allocation>>,
 }
 
-/// A resource that lives.
+/// A live resource.
 #[derive(Clone, Copy)]
 pub(super) struct Living<'a> {
     pub(super) index: ResourceIndex,
@@ -28,7 +28,7 @@ pub(super) struct Living<'a> {
     pub(super) allocation: &'a Allocation,
 }
 
-/// Does something with a trace on a new simulated device, and leaves nothing behind.
+/// Calls `f` with a playback on a new simulated GPU, and frees everything afterwards.
 pub(super) fn with_playback<T>(
     trace: &Trace,
     profile: &Profile,
@@ -46,7 +46,7 @@ pub(super) fn with_playback<T>(
 }
 
 impl Playback<'_> {
-    /// Plays the first so many events, and shows how far it is; `then` is told of each.
+    /// Replays the events up to a number and shows the progress; `then` is called after each.
     pub(super) fn play_until(
         &mut self,
         events: usize,
@@ -89,7 +89,7 @@ impl Playback<'_> {
         Ok(())
     }
 
-    /// What lives now, in the order of allocation.
+    /// Returns the live allocations, in the order of allocation.
     pub(super) fn with_lifetime(&self) -> impl Iterator<Item = Living<'_>> {
         let made = self.trace.events().iter().filter_map(|event| match event.op {
             Op::Allocate(index) => Some(index),

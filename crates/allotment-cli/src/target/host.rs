@@ -1,4 +1,4 @@
-//! The simulated device: resources are memory of the recorded size and alignment, as the profile rounds them.
+//! The simulated GPU: a resource is memory of the recorded size and alignment, rounded as the profile requires.
 
 use allotment::device::ImageDesc;
 use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -8,7 +8,7 @@ use allotment_trace::Resource;
 use super::{Machine, Plan, Target};
 use crate::failure::Failure;
 
-/// The simulated device.
+/// The simulated GPU.
 #[derive(Debug)]
 pub(crate) struct Host {
     device: SimulatedGpu,
@@ -17,12 +17,12 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(profile: Profile) -> Self {
-        let (name, about) = (profile.name, format!("the simulated device, as {}", profile.about));
+        let (name, about) = (profile.name, format!("the simulated GPU, as {}", profile.about));
         let device = SimulatedGpu::new(profile);
         Self { machine: Machine::new(&device, "host", Some(name), |_| about), device }
     }
 
-    /// What memory a recorded resource needs.
+    /// Returns the memory requirements of a recorded resource.
     pub(crate) fn needs(&self, recorded: &Resource, kind: ResourceKind) -> Result<Requirements, Failure> {
         let own = Requirements::new(recorded.size()).aligned(Alignment::new(recorded.alignment())?);
         Ok(self.device.requirements(kind, own))
@@ -49,7 +49,7 @@ impl Target for Host {
     }
 
     fn sample_image(&self, _: MemoryUsage) -> ImageDesc {
-        // Here a format is its bytes a texel.
+        // A format of the simulated GPU is its number of bytes per texel.
         ImageDesc::new(1024, 1024, 4)
     }
 

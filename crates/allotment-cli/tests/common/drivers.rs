@@ -157,7 +157,7 @@ impl Here {
             text.lines().next(),
             Some(format!("supertuxkart-race on {name}, through {title}").as_str())
         );
-        assert!(text.contains("Images made"), "{text}");
+        assert!(text.contains("Images created"), "{text}");
     }
 
     pub(crate) fn one_that_is_not_there_is_told_with_those_that_are(&self) {
@@ -166,7 +166,7 @@ impl Here {
             let output = allotment(&folder, &[command, "--device", self.driver.name, "--gpu", "voodoo 9"]);
             assert_eq!(output.status.code(), Some(2), "{command}");
             let line = complaint(&output);
-            let expected = format!("no {} device named \"voodoo 9\", only ", self.driver.title);
+            let expected = format!("no {} device is named \"voodoo 9\"; the devices are ", self.driver.title);
             assert!(line.contains(&expected), "{line}");
         }
     }

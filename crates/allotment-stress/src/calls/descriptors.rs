@@ -12,10 +12,10 @@ use super::Player;
 use crate::world::{Descriptors, device_local};
 use crate::{Stressed, raw};
 
-/// Descriptors of a heap at most, or its growth would never end.
+/// Most descriptors of a heap; without a limit its growth would not end.
 const MOST: u32 = 2000;
 
-/// An iterator that panics before its end, as a caller's own may.
+/// An iterator that panics before its end, as a caller's iterator may.
 struct Breaks<I> {
     inner: I,
     left: usize,
@@ -26,7 +26,7 @@ impl<I: ExactSizeIterator> Iterator for Breaks<I> {
 
     fn next(&mut self) -> Option<I::Item> {
         if self.left == 0 {
-            // As a panic, without what is printed for one.
+            // Like a panic, without the message.
             resume_unwind(Box::new("the caller's iterator"));
         }
         self.left -= 1;
@@ -45,7 +45,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         Some((self.world.descriptors.as_ref()?, self.world.named.as_ref()?))
     }
 
-    /// A buffer that nobody else has.
+    /// Creates a new buffer that can have descriptors.
     fn new_named(&mut self) -> Option<Arc<OwnedBuffer<D>>> {
         let made = self.world.memory.create_buffer(&self.world.describable(), &device_local());
         self.done(made).map(Arc::new)
@@ -92,7 +92,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             let inserted = descriptors.heap.insert_all(all.into_iter());
             self.done(inserted)
         };
-        // What was refused is nobody's now, and goes.
+        // Buffers of refused calls are dropped here.
         drop(buffers);
         for slot in inserted.into_iter().flatten() {
             if let Some(slot) = descriptors.slots.put(slot) {

@@ -1,4 +1,4 @@
-//! Recordings, and what goes with them.
+//! Recordings and deferred destruction.
 
 use core::num::NonZero;
 use core::time::Duration;
@@ -64,7 +64,7 @@ impl<D: Stressed> Player<'_, D> {
         let Some(Open { mut recording, arena, transient }) = self.take_open() else { return };
         let queue = self.real_queue();
         let device = &self.world.device;
-        // What was submitted by now, so that no queue waits for ever.
+        // Points submitted by now, so that no queue waits forever.
         let waits: Vec<_> = match self.input.below(2) {
             0 => Vec::new(),
             _ => self.world.tracker.submitted().points().filter(|point| point.queue != queue).collect(),
@@ -87,7 +87,8 @@ impl<D: Stressed> Player<'_, D> {
                     raw::submit_nothing(device, it, &waits)
                 });
                 self.done(submitted);
-                // Its pages and descriptors go after it here, and before it below.
+                // The arena and the transient descriptors are dropped after the recording here, and before it
+                // below.
                 drop((together, others, arena, transient));
             }
             2 => {

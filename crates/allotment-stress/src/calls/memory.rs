@@ -1,4 +1,4 @@
-//! Tokens, buffers, images, owners, pools.
+//! Allocations, buffers, images, owners, pools.
 
 use core::fmt;
 use std::sync::{Arc, PoisonError};
@@ -15,14 +15,14 @@ use crate::shadow::{Shadow, pattern};
 use crate::world::Marked;
 use crate::{Stressed, raw};
 
-/// An error that says whether bytes may be other than they were.
+/// An error that tells whether bytes may have changed.
 pub(super) trait Refusal: fmt::Debug {
     fn may_have_written(&self) -> bool;
 }
 
 impl Refusal for AccessError {
     fn may_have_written(&self) -> bool {
-        // What is moved at the time is as good as lost, until it is written again.
+        // Bytes that are being moved count as unknown until they are written again.
         matches!(self, Self::Device(_) | Self::Moving)
     }
 }
@@ -37,7 +37,7 @@ impl Refusal for TransferError {
     }
 }
 
-/// By which way bytes go.
+/// The path of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Cpu,
@@ -76,7 +76,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let Some(token) = self.world.tokens.take(&mut self.input) else { return };
         if self.input.once_in(8) {
             match self.world.other.free(token.it) {
-                Ok(()) => self.tally.find("another allocator took a token that it never gave".to_owned()),
+                Ok(()) => self.tally.find("another allocator accepted an allocation".to_owned()),
                 Err(Foreign(token)) => self.give_back(token),
             }
         } else {
@@ -105,7 +105,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.input.pick(&[Way::Cpu, Way::Shortest, Way::Queue])
     }
 
-    /// The transfer that goes this way; made anew now and then.
+    /// Returns the transfer of this path; occasionally a new one.
     fn transfer(&mut self, way: Way) -> Option<&mut Transfer<'w, D>> {
         let by_queue = way == Way::Queue;
         if self.transfers[usize::from(by_queue)].is_none() || self.input.once_in(256) {
@@ -126,21 +126,21 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.world.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
 
-    /// Lets the CPU see what queues wrote around bytes that it will write: where memory is not coherent they share an atom,
-    /// which is flushed as a whole.
+    /// Invalidates the range before a write: in memory that is not host-coherent, bytes written by queues may share
+    /// an atom with the range, and the atom is flushed as a whole.
     pub(super) fn see_before_writing(&self, allocation: &Allocation, offset: u64, len: u64) {
-        // What cannot be invalidated is coherent, or cannot be written either.
+        // Memory that cannot be invalidated is coherent, or cannot be written either.
         let _ = self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len));
     }
 
-    /// Writes some bytes, and remembers them.
+    /// Writes some bytes, and records them.
     fn write_some<E: Refusal>(
         &mut self,
         (id, size, strict): (AllocationId, u64, bool),
         bytes: &mut Shadow,
         write: impl FnOnce(&mut Self, u64, &[u8]) -> Option<Result<(), E>>,
     ) {
-        // All of it where nothing is known, so that something is.
+        // All bytes if they are unknown, so that they become known.
         let (offset, len) =
             if bytes.expected().is_none() { (0, size.min(1 << 19)) } else { self.range(size) };
         let new = pattern(len.min(1 << 19));
@@ -152,7 +152,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             bytes.forget();
         }
         if self.done(result).is_some() {
-            // What is behind a buffer's end is its allocation's still.
+            // Bytes beyond the buffer's end still belong to its allocation.
             let left = size.saturating_sub(offset).min(new.len() as u64) as usize;
             if left < new.len() && strict {
                 self.tally.find(format!("{:?} at {offset} of {size} bytes was accepted", self.call));
@@ -163,7 +163,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    /// Reads some bytes, and compares.
+    /// Reads some bytes, and compares them.
     fn read_some<E: Refusal>(
         &mut self,
         (id, size, strict): (AllocationId, u64, bool),
@@ -173,7 +173,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let (offset, len) = self.range(size);
         let mut found = vec![0; len.min(1 << 19) as usize];
         let Some(result) = read(self, offset, &mut found) else { return };
-        // Looked at after it was read: a pass that ended before has said so by then.
+        // Checked after the read: a pass that ended before has recorded its losses by then.
         if self.forget_lost(id) {
             bytes.forget();
         }
@@ -240,7 +240,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.keep_token(token);
     }
 
-    /// The description of a buffer, of a hostile one at times.
+    /// Returns the description of a buffer, sometimes an invalid one.
     fn buffer_info(&mut self) -> D::BufferInfo<'static> {
         let size = self.size();
         match self.input.below(16) {
@@ -280,7 +280,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let Some(buffer) = self.world.buffers.take(&mut self.input) else { return };
         if self.input.once_in(8) {
             match self.world.other.destroy_buffer(buffer.it) {
-                Ok(()) => self.tally.find("another allocator took a buffer that it never gave".to_owned()),
+                Ok(()) => self.tally.find("another allocator accepted a buffer".to_owned()),
                 Err(Foreign(buffer)) => self.destroy(buffer),
             }
         } else {
@@ -288,7 +288,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    /// Writes to a buffer or reads from it.
+    /// Writes or reads a buffer.
     pub(super) fn use_bytes(&mut self, buffer: &Buffer<D>, bytes: &mut Shadow, writes: bool) {
         let (way, id, size) = (self.way(), buffer.allocation().id(), buffer.size());
         let allocator: &Allocator<D> = &self.world.allocator;
@@ -449,7 +449,7 @@ impl<'w, D: Stressed> Player<'w, D> {
                 let Some(Marked { it, mut bytes }) = self.world.buffers.take(&mut self.input) else { return };
                 let id = it.allocation().id();
                 let owned = self.done(memory.own_buffer(it).map_err(|_| "Foreign"));
-                // Pinned by now, so no pass that ends later takes its bytes.
+                // The allocation is pinned by now, so no later pass loses its bytes.
                 if self.forget_lost(id) {
                     bytes.forget();
                 }
@@ -515,7 +515,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             self.world.allocator.create_pool(desc)
         };
         if let Some(pool) = self.done(made) {
-            // A pool that is dropped lives as long as its allocator.
+            // A dropped pool lives as long as its allocator.
             drop(self.world.pools.put(Arc::new(pool)));
         }
     }
@@ -542,7 +542,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     }
 
     pub(super) fn reset_pool(&mut self) {
-        // All tokens of it are stale then, whoever has them.
+        // All allocations of the pool become stale, wherever they are.
         if let Some(pool) = self.some_pool() {
             self.done(self.world.allocator.reset_pool(&pool));
         }
@@ -563,7 +563,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    /// The pool that a defragmentation is for.
+    /// Returns the pool to defragment.
     pub(super) fn shared_pool(&mut self) -> Option<Arc<allotment::Pool>> {
         self.some_pool()
     }

@@ -1,4 +1,4 @@
-//! Moves: by hand and by a set.
+//! Moves, by manual passes and by a set.
 
 use std::sync::PoisonError;
 
@@ -45,11 +45,11 @@ impl<D: Stressed> Player<'_, D> {
         let desc = self.desc();
         let world = self.world;
         let begun = world.allocator.defragmentation_in(&pool, desc);
-        // Whoever resets the pool meanwhile takes the memory away under a copy.
+        // A concurrent reset of the pool frees the memory during a copy, so nothing is copied.
         self.passes(begun, false);
     }
 
-    /// A few passes, and other calls between their begin and their end.
+    /// Runs a few passes, with other calls between begin and end.
     fn passes(&mut self, begun: Result<Defragmentation<'_, D>, DefragmentationError>, carries: bool) {
         let call = self.call;
         let Some(mut run) = self.done(begun) else { return };
@@ -82,7 +82,8 @@ impl<D: Stressed> Player<'_, D> {
                         let one = &pass.moves()[index];
                         let carried = carries && !one.is_ignored() && raw::carry(&self.world.device, one);
                         if !carried && !one.is_ignored() {
-                            // Said before the pass ends, so that whoever finds other bytes knows.
+                            // Recorded before the pass ends, so that a thread which reads other bytes afterwards
+                            // knows the reason.
                             moved.push(one.id());
                         }
                     }
@@ -133,7 +134,7 @@ impl<D: Stressed> Player<'_, D> {
             self.done(it.place());
         }
         let world = self.world;
-        // Without it a step's copy may come before or after what is done here.
+        // Without the lock a step's copy may run before or after this transfer.
         let keeps_steps_away = self.input.below(2) == 0;
         let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
         if guard.is_some() {
@@ -162,7 +163,7 @@ impl<D: Stressed> Player<'_, D> {
         let limits = self.limits();
         let world = self.world;
         for _ in 0..=self.input.below(4) {
-            // Whoever has an upload of a movable buffer on its way has it submitted before.
+            // A thread with a pending upload to a movable buffer has submitted it before.
             let guard = world.steps.write().unwrap_or_else(PoisonError::into_inner);
             let stepped = world.set.defragment_step(limits);
             if let Ok(step) = &stepped {
