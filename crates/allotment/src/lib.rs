@@ -1,7 +1,7 @@
 //! GPU memory management for Vulkan and Direct3D 12, in Rust.
 //!
-//! //! Sub-allocation, budgets and defragmentation of memory; deferred destruction of everything that the GPU may
-//! still //! use; descriptor heaps and binding sets; upload and readback. All of it also runs on a [simulated //!
+//! Sub-allocation, budgets and defragmentation of memory; deferred destruction of everything that the GPU may still
+//! use; descriptor heaps and binding sets; upload and readback. All of it also runs on a [simulated
 //! GPU](device::simulated), so that tests need no hardware.
 //!
 //! ```

@@ -44,6 +44,7 @@ pub(crate) struct Outcome {
 
 pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
     let (profile, setup, desc) = (args.profile()?, args.setup(), args.desc());
+    // Before the replay: an unwritable report should fail at once, not after minutes.
     let report = OutputFile::new(&args.report)?;
     source::keep(args.trace.as_deref(), [Some(&report)])?;
     let source = Source::open(args.trace.as_deref())?;

@@ -87,6 +87,7 @@ fn most_idle(trace: &Trace, profile: &Profile, setup: &Setup, unit: Unit) -> Res
                 if unit.ends_with(event.op) {
                     at += 1;
                     let idle = idle(allocator);
+                    // Strictly greater: the first of equal moments, which needs the shortest replay.
                     if idle > most.0 {
                         most = (idle, at);
                     }

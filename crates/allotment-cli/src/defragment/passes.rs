@@ -54,6 +54,7 @@ pub(super) fn defragment(
     desc: DefragmentationDesc,
 ) -> Result<Done, Failure> {
     let mut full = desc;
+    // The plan of `full` is the most that any strategy could gain, for comparison in the report.
     full.strategy = DefragmentationStrategy::Full;
     let full = allocator.defragmentation(full).map_err(refused)?.plan().clone();
     let started = Instant::now();
@@ -81,6 +82,7 @@ pub(super) fn defragment(
                 });
             }
             Found::LimitReached => {}
+            // The time limit ended the planning of this pass; the next call continues it.
             Found::Done => break,
         }
     }

@@ -41,6 +41,7 @@ pub(super) fn with_playback<T>(
     let mut playback = Playback { trace, host: &host, allocator: &allocator, slots };
     let outcome = work(&mut playback);
     let freed = playback.end();
+    // Freed before the device is closed, so that its validation reports no leaks of this playback.
     drop(allocator);
     close_after(host, outcome.and_then(|outcome| freed.map(|()| outcome)))
 }

@@ -104,6 +104,7 @@ impl History {
         device_calls: u64,
         blocks: impl FnOnce() -> Vec<BlockInfo<D>>,
     ) {
+        // Listing all blocks is slow: do so only if the driver was called since the last event.
         if device_calls != self.calls || self.live_blocks.is_empty() {
             self.calls = device_calls;
             self.update_blocks(event, blocks());
@@ -111,6 +112,7 @@ impl History {
         if let Some(latest) = self.allocations.last_mut().filter(|latest| latest.block == usize::MAX) {
             latest.block = self.live_blocks.get(&latest.memory).copied().unwrap_or_default();
         }
+        // Samples are stored only when a total changes; frame ends mostly change nothing.
         let same = self
             .samples
             .last()

@@ -133,6 +133,7 @@ fn replay_on<T: Target>(
     let allocator = Allocator::new(device, setup.allocator())?;
     let transfer = Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)
         .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?
+        // Through the queue: uploads then exercise the GPU's access to the memory, not only the CPU's.
         .with_usage(target.overlay_usage())
         .through_the_queue();
     let run = Run {
@@ -219,6 +220,7 @@ impl<T: Target> Run<'_, T> {
             done = done.saturating_add(EVENT).saturating_add(bytes);
             progress(done);
         }
+        // Taken before the final verification, which is no part of the recorded traffic.
         self.outcome.device_calls = self.calls();
         self.outcome.max_calls_in_steady_frame = self.steady.most_calls;
         self.outcome.timing = self.stopwatch.percentiles();
@@ -264,6 +266,8 @@ impl<T: Target> Run<'_, T> {
         let place = self.place(&live)?;
         let info = allocator.info(live.allocation().id()).map_err(unexpected)?;
         let mut slot = Slot { live, size: place.size, filled: recorded.size() };
+        // Plain memory counts with its recorded size, so that all devices report the same live bytes; a created
+        // resource counts with what its device requires.
         match &plan {
             Plan::Memory { .. } => slot.size = recorded.size(),
             Plan::Buffer(_) => {}
@@ -284,6 +288,7 @@ impl<T: Target> Run<'_, T> {
             history.allocated(index, resource, &place, slot.size, info.occupied, desc.category);
         }
         let filled = self.fill(resource, &mut slot);
+        // Filled outside of the timing, and stored even if that fails, so that the resource is destroyed.
         self.slots[resource.as_usize()] = Some(slot);
         filled
     }
@@ -347,6 +352,7 @@ impl<T: Target> Run<'_, T> {
     fn verify(&mut self, resource: ResourceIndex) -> Result<(), Failure> {
         let Some(slot) = &self.slots[resource.as_usize()] else { return Ok(()) };
         let id = self.trace.resource(resource).id();
+        // Buffers in host-visible memory are read directly, which checks the write through their handle.
         let mapped = self.place(&slot.live)?.address.is_some();
         let parts = self.parts(slot.filled);
         let is_verified_image = matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0;
@@ -356,6 +362,7 @@ impl<T: Target> Run<'_, T> {
                 let moved = slot.live.read(&mut self.transfer, mapped, chunk.start, back);
                 moved.map_err(|error| Failure::Transfer { id, error })?;
                 if expected != back {
+                    // Compared as slices first: finding the position byte by byte is needed only for the error.
                     let at = expected.iter().zip(back.iter()).take_while(|(a, b)| a == b).count();
                     return Err(Failure::Corrupt { id, offset: chunk.start + at as u64 });
                 }
@@ -385,6 +392,7 @@ impl<T: Target> Run<'_, T> {
 
     fn observe(&mut self, index: usize) {
         let statistics = self.statistics();
+        // Strictly greater: the first of equal peaks is reported.
         if statistics.block_bytes > self.outcome.peak.block_bytes {
             (self.outcome.peak, self.outcome.peak_event) = (statistics, index);
             if self.options.dump {

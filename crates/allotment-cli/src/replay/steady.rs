@@ -17,6 +17,7 @@ impl SteadyFrames {
     }
 
     pub(super) fn end(&mut self, live: u64, calls: u64) {
+        // A frame within the memory of an earlier one could have been served from blocks that exist already.
         if self.here <= self.seen {
             self.most_calls = self.most_calls.max(calls - self.calls_before);
         }

@@ -307,6 +307,7 @@ impl Home {
 
     fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         let began = Instant::now();
+        // Repeat while something is released: each round may make objects of other types pending.
         loop {
             let before = self.statistics();
             self.queues().for_each(|queue| {

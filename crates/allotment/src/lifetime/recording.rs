@@ -133,6 +133,7 @@ impl Recording {
         queue: QueueIndex,
         submit: impl FnOnce(QueueIndex) -> Result<TimelineValue, E>,
     ) -> Result<TimelinePoint, E> {
+        // Marked before the call: if `submit` panics, `drop` sees that a queue may have the commands.
         for recording in recordings.iter_mut() {
             // A submission before this one panicked, and a queue may have received it: treat the recording as
             // submitted.

@@ -132,6 +132,8 @@ impl Registry {
                 (self.slots.len() - 1) as u32
             }
         };
+        // Explicit recordings are not linked: the head of the list must be the oldest recording that objects wait
+        // for.
         match holds {
             Holds::Everything => {
                 self.link(index);
@@ -161,10 +163,12 @@ impl Registry {
             RecordingStatus::Discarded => self.discarded += 1,
             _ => self.submitted += 1,
         }
+        // At the back, so that its status is kept for as long as possible.
         self.vacant.push_back(id.slot);
     }
 
     pub(super) fn status(&self, id: RecordingId) -> RecordingStatus {
+        // The number detects a slot that was reused for a later recording.
         if id.tracker != self.tracker {
             return RecordingStatus::WrongTracker;
         }
@@ -192,6 +196,7 @@ impl Registry {
     }
 
     fn link(&mut self, index: u32) {
+        // New recordings have the highest number, so appending keeps the list sorted.
         self.slots[index as usize].previous = self.tail;
         match self.slots.get_mut(self.tail as usize) {
             Some(tail) => tail.next = index,

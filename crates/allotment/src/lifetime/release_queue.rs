@@ -221,6 +221,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
 
     /// The second half of [`reclaim`](Self::reclaim), once the progress of the queues is known.
     pub(super) fn hand_out(&self, reached: &Reached, each: impl FnMut(T)) -> Reclaimed {
+        // Taken out first: `each` runs without the lock, and may retire into this queue.
         let (mut ready, reclaimed) = self.take_ready(reached);
         if reclaimed.count > 0 {
             ready.drain(..).for_each(each);
@@ -246,6 +247,8 @@ impl<T: Send + 'static> ReleaseQueue<T> {
             let came = shard.take_sealed(horizon, closed, &mut sealed.items, &mut sealed.spans);
             sealed.arrived.extend(came);
             if !shard.tied.is_empty() {
+                // Keep the capacity in the shard: an owner that reclaims late ties as many items again before the
+                // next seal.
                 shard.take_tied(closed, &mut sealed.tied);
                 shard.tied.reserve(sealed.tied.len().min(TIED));
             }
@@ -253,6 +256,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         if sealed.arrived.is_empty() {
             return sealed.ahead;
         }
+        // On first use only; queues that never hold anything cost nothing.
         if sealed.runs.capacity() == 0 {
             sealed.runs.reserve(RUNS);
         }
@@ -281,6 +285,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         // that a later call never allocates.
         let room = sealed.items.capacity() + sealed.tied.len();
         sealed.places.reserve(sealed.spans.len() + sealed.tied.len());
+        // Spans and single orders are pushed together: at most one per span and one per tied item.
         if !sealed.tied.is_empty() {
             self.untie(sealed, reached, &mut ready, &mut reclaimed);
         }
@@ -292,10 +297,12 @@ impl<T: Send + 'static> ReleaseQueue<T> {
             sealed.runs.pop_front();
         }
         reclaimed.count += count as u64;
+        // Released by their own tie, they may precede untied items: one buffer takes both, and `arrange` sorts.
         if !ready.is_empty() {
             make_room(&mut ready, room);
         }
         move_front(&mut sealed.items, count, &mut ready);
+        // The orders of the items move with them; a span is split where its items are only partly ready.
         while count > 0 {
             let Some(first) = sealed.spans.front_mut() else { break };
             let here = Span { count: count.min(first.count), ..*first };
@@ -336,6 +343,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
                         RecordingStatus::Unknown => return TieState::Unknown,
                     },
                 };
+                // From here on only the point matters: the status of the recording may be forgotten later.
                 if reached.covers_point(point) {
                     return TieState::Ready;
                 }
@@ -358,6 +366,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
                         ready.push_back(tied.item);
                     }
                     TieState::Unknown => {
+                        // Treated like an item sealed now: all submissions so far include those of the recording.
                         let points = *points.get_or_insert_with(|| self.tracker.submitted());
                         runs.push_back(Run { mark: points, count: 1, bytes: tied.bytes, since: tied.since });
                         spans.push_back(Span { order: tied.order, count: 1 });
@@ -444,6 +453,8 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         let mut first: Option<TimelinePoint> = None;
         let mut add = |points: &mut dyn Iterator<Item = TimelinePoint>| {
             let mut reached = true;
+            // Only one point is returned: the lowest of the queue of the first item, since points of different
+            // queues cannot be compared.
             for point in points.filter(|&point| !self.tracker.is_reached(point)) {
                 reached = false;
                 if first.is_none_or(|first| point.queue == first.queue && point.value < first.value) {
@@ -468,6 +479,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
             }
         }
         match first {
+            // An item that is ready makes any wait superfluous.
             _ if ready => None,
             Some(point) => Some(WaitFor::Point(point)),
             None => open.then_some(WaitFor::Submission),

@@ -95,6 +95,8 @@ impl<T> Shard<T> {
 
     #[cold]
     fn begin_run(&mut self, turns: &Turns, stamp: u64, now: u64) {
+        // A new turn only if another shard has taken one since: a single retiring thread never writes the shared
+        // counter.
         self.order = turns.order(self.order);
         let mark = Mark { stamp, order: self.order };
         // An empty run is left behind by `take_sealed`; it is overwritten.
@@ -138,6 +140,7 @@ impl<T> Shard<T> {
             sealed.count += count;
             sealed.bytes += run.bytes;
         };
+        // Stamps and orders grow from run to run, so the sealed runs are at the front.
         while let Some(run) = self.runs.front().filter(|run| run.mark.is_within(horizon, closed)) {
             add(run);
             self.runs.pop_front();
@@ -194,6 +197,7 @@ impl<T> Shard<T> {
         self.runs.clear();
         self.last = Run::default();
         self.grows = false;
+        // Tied items last: their relative order does not matter, as the caller leaks all of them.
         let tied = core::mem::take(&mut self.tied).into_iter().map(|tied| tied.item);
         core::mem::take(&mut self.items).into_iter().chain(tied)
     }
@@ -212,6 +216,7 @@ pub(super) fn move_front<T>(from: &mut VecDeque<T>, count: usize, to: &mut VecDe
         make_room(from, to.capacity());
         return;
     }
+    // Reserve the whole capacity at once, rather than in steps as the queue gets later.
     make_room(to, from.capacity());
     if count < from.len() {
         to.extend(from.drain(..count));

@@ -178,8 +178,8 @@ impl SubmissionTracker {
         let mut registry = locked(&self.shared.registry);
         let number = self.shared.clock.load(Relaxed);
         let id = registry.open(number, label, holds, opened);
-        // The number is taken before the clock advances, so an object that is retired from now on has a higher
-        // stamp than every recording that cannot know of it.
+        // Objects that are retired from now on are stamped above this number, and so wait for this recording.
+        // Objects stamped before cannot be used by it.
         self.shared.clock.store(number + 1, Release);
         self.publish_oldest(&registry);
         drop(registry);
@@ -187,6 +187,7 @@ impl SubmissionTracker {
     }
 
     pub(super) fn close(&self, id: RecordingId, status: RecordingStatus) {
+        // Coarse time advances here and when polling, so that retiring an object need not read the clock.
         self.read_clock();
         let mut registry = locked(&self.shared.registry);
         registry.close(id, status);
@@ -207,10 +208,12 @@ impl SubmissionTracker {
             }
         }
 
+        // The load keeps the common case, no orphans, free of a write to a shared cache line.
         if !self.shared.has_orphans.load(Relaxed) || !self.shared.has_orphans.swap(false, Acquire) {
             return;
         }
         let mut rest = Rest(self, core::mem::take(&mut *locked(&self.shared.orphans)));
+        // Take the whole list: destructors run without the lock, and may adopt or disown orphans themselves.
         // The oldest first, in the order in which their objects were retired.
         rest.1.reverse();
         while let Some(orphan) = rest.1.pop() {
@@ -298,6 +301,7 @@ impl SubmissionTracker {
         for queue in self.queues() {
             if self.last_completed(queue) < self.submitted_point(queue).value.0 {
                 self.poll_queue(queue);
+                // A driver call takes longer than two loads: skip queues that have nothing left to complete.
             }
         }
     }
@@ -337,6 +341,8 @@ impl SubmissionTracker {
         match self.shared.timelines.completed(queue) {
             Progress::Reached(TimelineValue(value)) => raise(seen, value),
             Progress::Lost => {
+                // The cached value stays as it is: `reached` checks `lost` first, and statistics keep the last
+                // known point.
                 self.shared.lost.store(true, Release);
                 u64::MAX
             }
@@ -408,6 +414,7 @@ impl SubmissionTracker {
         let waited = self.shared.timelines.wait(point, timeout);
         match waited {
             Ok(()) => {
+                // The wait has shown that the point is reached: remember it, and save the next poll a driver call.
                 if let Some(seen) = self.shared.completed.get(usize::from(point.queue.0)) {
                     raise(seen, point.value.0);
                 }
@@ -425,6 +432,7 @@ impl SubmissionTracker {
     /// As for [`wait`](Self::wait).
     pub fn wait_all(&self, points: &TimelinePoints, timeout: Duration) -> Result<(), DeviceError> {
         let began = Instant::now();
+        // One after the other is enough: the total time is that of the slowest queue.
         for point in points.points() {
             let waited = self.wait(point, timeout.saturating_sub(began.elapsed()));
             // Report the caller's timeout; the rest of it that was left for the last point says little.

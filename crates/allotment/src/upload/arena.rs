@@ -132,6 +132,7 @@ impl<D: Device> UploadArena<D> {
             return Err(ArenaError::ZeroSize);
         }
         let taken = self.pool.take(size)?;
+        // A list of a dropped arena has the capacity of a typical recording already.
         if self.pages.capacity() == 0 {
             self.pages = self.pool.list();
         }

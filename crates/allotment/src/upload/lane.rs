@@ -200,6 +200,7 @@ impl<D: Device> Lane<D> {
         }
         let alignment = Alignment::new(STAGED_AT).unwrap_or(Alignment::ONE);
         let from_offset = self.allocate(memory, size, alignment, |slice| slice.write(0, bytes))?;
+        // Staged before the copy is recorded: a failed allocation leaves the batch unchanged.
         let at = self.copy_index(target, to_offset);
         let before = at.checked_sub(1).and_then(|before| self.copies.get_mut(before));
         // Later bytes lie later in the ring, so only the copy before this one can be extended.
@@ -257,6 +258,7 @@ impl<D: Device> Lane<D> {
     }
 
     fn forget_done(&mut self, tracker: &SubmissionTracker) {
+        // A queue completes batches in order: the first pending one ends the search.
         while let Some(batch) = self.batches.front() {
             if !tracker.is_reached(batch.point) {
                 break;
@@ -273,6 +275,7 @@ impl<D: Device> Lane<D> {
 
     /// Returns whether the open batch writes any of these bytes already.
     fn overlaps(&self, target: AllocationId, to_offset: u64, size: u64) -> bool {
+        // Copies do not overlap one another, so only the neighbours of the new range can overlap it.
         let at = self.copy_index(target, to_offset);
         let before = at.checked_sub(1).and_then(|before| self.copies.get(before));
         before.is_some_and(|copy| copy.target == target && copy.to_offset + copy.size > to_offset)
@@ -294,6 +297,7 @@ impl<D: Device> Lane<D> {
         loop {
             let ring = match &mut self.ring {
                 Some(ring) => ring,
+                // On first use: an uploader that only writes directly needs no staging memory.
                 none => {
                     self.batches.reserve(FRAMES);
                     self.targets.reserve(TARGETS);
@@ -318,6 +322,8 @@ impl<D: Device> Lane<D> {
                 Err(refusal @ RingError::FullForNow { wait, .. }) => (wait, refusal),
                 Err(refusal) => return Err(refusal.into()),
             };
+            // Full: wait, submit, or refuse. Each wait frees at least one frame, and each submission makes the next
+            // attempt wait for a point, so the loop ends.
             match (wait, self.when_full) {
                 // Nothing is staged, so the open frame is left over from a write that panicked.
                 (WaitFor::Submission, _) if self.recording.is_none() => ring.discard(),
@@ -350,6 +356,7 @@ impl<D: Device> Lane<D> {
     /// filled.
     fn count_staged(&mut self, memory: &OwningAllocator<D>, size: u64) -> Result<(), UploadError> {
         self.staged += size;
+        // Not with `Refuse`: the caller decides when its writes are submitted.
         self.statistics.staged_bytes += size;
         if self.when_full != WhenFull::Refuse && self.staged >= self.capacity / BATCHES {
             self.flush(memory)?;
@@ -375,6 +382,7 @@ impl<D: Device> Lane<D> {
     ) -> Result<(), UploadError> {
         let Some(recording) = self.recording.take() else { return Ok(()) };
         let device = memory.allocator().device();
+        // Ends the batch even if the submission panics.
         let mut ending = Ending { lane: self, device, point: None };
         match ending.lane.submit_batch(recording, |queue, work| submit(device, queue, work)) {
             Ok(point) => {

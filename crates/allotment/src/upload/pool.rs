@@ -39,8 +39,8 @@ pub const DEFAULT_KEPT_BYTES: u64 = 64 << 20;
 /// ```
 /// use allotment::upload::UploadPoolDesc;
 /// use ash::vk::BufferUsageFlags;
+///
 /// // On Vulkan, pages that shaders read constants from. Direct3D 12 needs no flags.
-/// // On Vulkan, pages that shaders read constants from. On Direct3D 12 no flags are needed.
 /// let usage = BufferUsageFlags::UNIFORM_BUFFER.as_raw().into();
 /// let desc = UploadPoolDesc::default().with_page_size(256 << 10).with_usage(usage);
 /// assert_eq!(desc.page_size, 256 << 10);
@@ -252,6 +252,7 @@ impl<D: Device> UploadPool<D> {
     pub(super) fn take(&self, size: u64) -> Result<MappedBuffer<D>, ArenaError> {
         let page_size = self.shared.desc.page_size;
         if self.may_reclaim() {
+            // Reclaiming costs a lock and driver calls, so not on each request.
             self.reclaim();
         }
         if size > page_size {
@@ -281,6 +282,7 @@ impl<D: Device> UploadPool<D> {
         let info = BufferDesc::new(size).with_usage(desc.usage).into();
         let wanted = desc.memory.clone().with_lifetime(lifetime);
         let made = MappedBuffer::new(allocator, &info, &wanted);
+        // Created without the lock: the allocator may call the driver, and other arenas go on meanwhile.
         let State { free, statistics, .. } = &mut *locked(state);
         match made {
             Ok(page) => {
@@ -307,6 +309,7 @@ impl<D: Device> UploadPool<D> {
         let UploadPoolDesc { page_size, kept_bytes, .. } = self.shared.desc;
         let mut state = locked(&self.shared.state);
         let State { free, statistics, .. } = &mut *state;
+        // Only pages of the usual size are kept, so that any free page fits any request.
         if page.size() == page_size && page_size <= kept_bytes - statistics.free_bytes {
             statistics.free_bytes += page_size;
             free.push(page);
@@ -321,6 +324,7 @@ impl<D: Device> UploadPool<D> {
 
     /// Retires the pages of one recording, which may be closed before or after.
     pub(super) fn retire(&self, recording: RecordingId, mut pages: Vec<MappedBuffer<D>>) {
+        // Tied to the recording, not to the moment: other open recordings do not delay the pages.
         for page in pages.drain(..) {
             let size = page.size();
             self.shared.retired.retire_with_sized(recording, page, size);

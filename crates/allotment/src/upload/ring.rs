@@ -166,8 +166,8 @@ impl Ring {
     ) -> Result<u64, RingError> {
         match self.allocate_at_head(size, alignment) {
             Some(offset) => Ok(offset),
+            // Wrapping before reclaiming: it needs no driver call, while `reached` may make one for each frame.
             None => self.wrap(size).map_or_else(
-                // Wrapping before reclaiming: it needs no driver call, which `reached` may make for each frame.
                 || {
                     self.reclaim(reached);
                     self.allocate(size, alignment)
@@ -190,6 +190,7 @@ impl Ring {
     #[inline(never)]
     fn allocate_at_start(&mut self, size: u64, alignment: Alignment) -> Result<u64, RingError> {
         self.wrap(size).ok_or_else(|| {
+            // Counted here, off the hot path.
             self.failures += 1;
             self.refusal(size, alignment)
         })
@@ -197,9 +198,9 @@ impl Ring {
 
     /// Places a request at 0, and charges the rest before the end to the open frame.
     fn wrap(&mut self, size: u64) -> Option<u64> {
+        // Offset 0 satisfies every alignment, so the size alone decides. Bytes from 0 to the tail are free unless
+        // the ring has wrapped already.
         if self.wrapped || !(1..=self.tail).contains(&size) {
-            // Offset 0 satisfies every alignment, so the size alone decides. Bytes from 0 to the tail are free
-            // unless the ring has wrapped.
             return None;
         }
         self.open.padding += self.capacity - self.head;
@@ -218,6 +219,7 @@ impl Ring {
             return RingError::NeverFits { requested: size, capacity: self.capacity };
         }
         let at_head = self.limit - self.head;
+        // Unless wrapped there are two free ranges, at the head and at 0; a request must fit into one of them.
         RingError::FullForNow {
             requested: size,
             free: self.capacity - self.used(),
@@ -240,7 +242,9 @@ impl Ring {
             if one_queue {
                 last.value = last.value.max(frame.point.value);
             }
+            // Frames are freed in order, so a request waits for the latest point among those before, too.
             wrapped &= !frame.wrapped;
+            // If this was the last frame and nothing is open, the ring restarts at 0 and everything fits.
             let idle = i + 1 == self.frames.len() && self.is_open_empty();
             let fits = match wrapped {
                 true => fits_at_head(frame.end),
@@ -289,6 +293,7 @@ impl Ring {
     pub fn reclaim(&mut self, mut reached: impl FnMut(TimelinePoint) -> bool) -> u64 {
         let before = self.used();
         self.peak = self.peak.max(before);
+        // In order, even if later frames of another queue have completed: free ranges stay contiguous.
         while let Some(&Frame { point, end, padding, wrapped }) = self.frames.front() {
             if !reached(point) {
                 break;
@@ -339,6 +344,7 @@ impl Ring {
     /// Updates the limit after bytes were freed, and restarts an empty ring at 0.
     fn update_limit(&mut self) {
         if self.head == self.tail && !self.wrapped {
+            // Head and tail would otherwise stay in the middle, and a request of the whole capacity would not fit.
             (self.head, self.tail) = (0, 0);
             self.begin_frame();
         }

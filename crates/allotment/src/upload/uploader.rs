@@ -145,6 +145,8 @@ impl<D: Device> Uploader<D> {
         let queues = &memory.allocator().device().properties().queues;
         let first =
             |kind| (0..).zip(queues).find(|(_, queue)| queue.kind == kind).map(|(i, _)| QueueIndex(i));
+        // Transfer queues copy beside rendering; images stay on the graphics queue, as Vulkan would need a queue
+        // family ownership transfer otherwise.
         let queue = desc.queue.or_else(|| first(QueueKind::Transfer)).unwrap_or(QueueIndex(0));
         let image_queue = desc.image_queue.or_else(|| first(QueueKind::Graphics)).unwrap_or(QueueIndex(0));
         for queue in [queue, image_queue] {
@@ -217,6 +219,7 @@ impl<D: Device> Uploader<D> {
 
     fn check_buffer(&self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<Place<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
+        // The smaller of both sizes: a buffer may be smaller than its allocation.
         let (size, available) = (bytes.len() as u64, to.size().min(place.size));
         match offset.checked_add(size) {
             Some(end) if end <= available => Ok(place),
@@ -231,6 +234,8 @@ impl<D: Device> Uploader<D> {
         allocation: &Allocation,
     ) -> Result<Place<D>, UploadError> {
         if !tracker.ptr_eq(self.memory.deletion_queue().tracker()) {
+            // Another tracker does not know the recordings of this uploader, and could destroy the target too
+            // early.
             return Err(AccessError::Foreign.into());
         }
         Ok(self.memory.allocator().place_of_bound(allocation)?)
@@ -249,6 +254,7 @@ impl<D: Device> Uploader<D> {
         }
         to.check_usage(TransferUsage::DST)?;
         if bytes.is_empty() {
+            // Vulkan does not allow copies of size 0.
             return Ok(());
         }
         self.buffers.check(bytes.len() as u64)?;
@@ -301,12 +307,14 @@ impl<D: Device> Uploader<D> {
             return Err(UploadError::Size { wanted, found: bytes.len() as u64 });
         }
         if bytes.is_empty() {
+            // As for buffers: no copy of size 0.
             return Ok(());
         }
         let limits = &self.memory.allocator().device().properties().limits;
         let pitch = texel.row_pitch(width, limits);
         let lane = self.images.as_mut().unwrap_or(&mut self.buffers);
         lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
+        // Rows are padded to the device's pitch in staging memory.
         // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
         let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);
         let whole = u64::from(rows) * u64::from(depth) <= u64::from(fit);
@@ -338,11 +346,13 @@ impl<D: Device> Uploader<D> {
                 lane.stage_image(&self.memory, (size, limits.image_copy_offset_alignment), piece, |slice| {
                     let at = texel.offset(slice.offset(), limits) - slice.offset();
                     if pitch == row {
+                        // Without padding the rows are contiguous: one copy instead of one per row.
                         return slice.write(at, now);
                     }
                     let mut rows = (0..).zip(now.chunks(row as usize));
                     rows.try_for_each(|(i, row)| slice.write(at + i * pitch, row))
                 })?;
+                // The first piece changes the state; the following ones find the subresource in the new one.
                 before = write.after;
             }
         }
@@ -364,6 +374,7 @@ impl<D: Device> Uploader<D> {
                 return Err(UploadError::NoSuchQueue { queue });
             }
             if this.queues().contains(&queue) && point.value > device.submitted(queue) {
+                // A batch submitted to the same queue would wait for work behind it: a deadlock.
                 return Err(UploadError::WaitsForItself { point });
             }
             this.lanes_mut().for_each(|lane| lane.wait_for(point));
