@@ -195,10 +195,10 @@ mod tests {
         let first = turns.order(0);
         let last = (0..1000).fold(first, |last, _| {
             let next = turns.order_above(last);
-            assert_eq!(next, last + 1, "nobody else takes a turn");
+            assert_eq!(next, last + 1, "no other shard takes a turn");
             next
         });
-        // Whoever has the turn after this one has the next number.
+        // The shard with the next turn has the next number.
         let used_up = last | (OF_A_TURN - 1);
         let other = turns.order(0);
         assert_eq!(other, used_up + 1);

@@ -271,7 +271,7 @@ mod tests {
                     prop_assert_eq!(registry.status(*id), RecordingStatus::Discarded);
                 }
                 for id in &closed {
-                    prop_assert_ne!(registry.status(*id), RecordingStatus::Open, "never taken for somebody else");
+                    prop_assert_ne!(registry.status(*id), RecordingStatus::Open, "never mistaken for another recording");
                 }
             }
         }

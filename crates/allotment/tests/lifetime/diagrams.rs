@@ -1,6 +1,6 @@
 //! The two diagrams of the article "Managing Resource Lifetimes" (Diligent Engine): a buffer is released right
-//! after the draw that uses it, by the same thread and by another one. It goes after command list N is
-//! completed, never earlier, and at most one submission later.
+//! after the draw that uses it, by the same thread or another. It is destroyed after command list N has completed,
+//! never earlier, and at most one submission later.
 
 use std::thread::scope;
 
@@ -49,7 +49,7 @@ fn released_by_another_thread_during_list_n_plus_1_it_goes_one_submission_late()
     assert_eq!(rig.dropped(), [7]);
 }
 
-/// What happens around the draw, in the order in which it does.
+/// Events around the draw, in order.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Event {
     Drawn,
@@ -58,7 +58,7 @@ enum Event {
     NextSubmitted,
 }
 
-/// The value of list N is 1, that of list N+1 is 2. Returns that whose completion lets the buffer go.
+/// The value of list N is 1, that of list N+1 is 2. Returns the value whose completion releases the buffer.
 fn goes_with(events: [Event; 4], released_after: usize, by_another_thread: bool) -> u64 {
     let rig = Rig::new(1);
     let released: ReleaseQueue<Spy> = ReleaseQueue::new(&rig.tracker);

@@ -1,4 +1,4 @@
-//! What can be observed: pending things, their bytes and age, recordings that are open for long.
+//! Statistics: pending objects, their bytes and age, and recordings that stay open for long.
 
 use core::time::Duration;
 use std::thread::sleep;

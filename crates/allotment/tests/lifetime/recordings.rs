@@ -1,4 +1,4 @@
-//! Recordings: across frames and threads, submitted late, together, again or never, and what became of them.
+//! Recordings: across frames and threads; submitted late, together, repeatedly or never; and their status.
 
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -174,7 +174,7 @@ fn statuses_are_remembered_for_a_while_and_then_forgotten_on_the_safe_side() {
     assert_eq!([id, discarded_id].map(|id| rig.tracker.status(id)), [RecordingStatus::Unknown; 2]);
     released.retire_with(id, rig.spy(1));
     rig.complete(done);
-    assert_eq!(released.reclaim(drop).count, 0, "nobody knows that this was all");
+    assert_eq!(released.reclaim(drop).count, 0, "further submissions cannot be excluded");
     rig.complete_all();
     assert_eq!(released.reclaim(drop).count, 1);
 }
@@ -223,7 +223,7 @@ fn a_submission_that_panics_counts_as_one_that_a_queue_may_have() {
 
 #[test]
 fn what_a_panic_may_have_submitted_is_not_forgotten_when_the_recording_is_used_on() {
-    /// What is tried after the panic.
+    /// The next step after the panic.
     #[derive(Clone, Copy, Debug)]
     enum Then {
         Refused,

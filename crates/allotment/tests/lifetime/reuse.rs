@@ -1,4 +1,4 @@
-//! Things that are used again, and frames that are let ahead of the GPU.
+//! Recycled objects, and frames in flight.
 
 use core::num::NonZero;
 use core::time::Duration;
@@ -91,7 +91,7 @@ fn no_more_frames_are_in_flight_than_may_be() {
     rig.complete(ends[0]);
     assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
     assert_eq!((pacer.in_flight(), pacer.slot()), (1, 0));
-    // What is submitted by the way counts to the frame that ends next.
+    // Work submitted in between counts towards the frame that ends next.
     let by_the_way = rig.run(OTHER);
     pacer.end();
     rig.complete(ends[1]);

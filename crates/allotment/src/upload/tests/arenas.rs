@@ -1,4 +1,4 @@
-//! Pages, and the arenas that use them.
+//! Upload pages, and the arenas that use them.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn pool(rig: &Rig, kept_pages: u64) -> UploadPool<SimulatedGpu> {
     UploadPool::new(&rig.allocator, &rig.tracker, desc)
 }
 
-/// Bytes of all buffers, bytes of free ones, and how many were made.
+/// Returns the bytes of all buffers, the bytes of free ones, and the number created.
 fn sums(pool: &UploadPool<SimulatedGpu>) -> (u64, u64, u64) {
     pool.check_invariants();
     let UploadPoolStatistics { bytes, free_bytes, made, .. } = pool.statistics();
@@ -247,7 +247,7 @@ fn threads_that_record_at_once_do_not_see_each_others_bytes() {
     assert!(bytes == free && bytes <= 8 * PAGE, "{bytes} bytes, {free} of them free");
 }
 
-/// An arena as maps: which bytes of its pages are taken.
+/// A model of an arena: which bytes of its pages are allocated.
 struct Model {
     pages: Vec<Vec<bool>>,
     current: Option<usize>,
@@ -255,7 +255,7 @@ struct Model {
 }
 
 impl Model {
-    /// One past the last byte that is taken.
+    /// Returns the end of the last allocated range.
     fn head(&self, page: usize) -> usize {
         self.pages[page].iter().rposition(|taken| *taken).map_or(0, |last| last + 1)
     }

@@ -1,4 +1,4 @@
-//! Arguments at the ends of their ranges: each is served or refused with an error, and nothing panics or overflows.
+//! Extreme arguments: each call succeeds or returns an error, and none panics or overflows.
 
 use core::time::Duration;
 

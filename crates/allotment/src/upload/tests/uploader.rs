@@ -37,7 +37,7 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         let panics = || {
             lane.flush_by(&memory, |device, queue, work| {
                 if given {
-                    // SAFETY: all that is in it lives until the end of the test.
+                    // SAFETY: all resources live until the end of the test.
                     unsafe { device.submit(queue, work) }.unwrap();
                 }
                 panic!("of the test");
@@ -46,7 +46,7 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert_eq!(lane.open_bytes(), 0);
         assert_eq!(lane.writes_to(&rig.tracker, id(&first)), given, "as far as the tracker knows");
-        // It is not submitted again, and not pulled from under the queue.
+        // It is not submitted again, and its memory is not reused while the queue reads it.
         lane.flush(&memory).unwrap();
         assert_eq!(rig.device.submitted(QUEUE), TimelineValue(u64::from(given)));
         lane.discard();
