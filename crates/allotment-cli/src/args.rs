@@ -234,7 +234,7 @@ pub(crate) struct CompareArgs {
 pub(crate) struct DefragmentArgs {
     /// Trace to replay: CSV, plain or gzip-compressed [default: the built-in recorded race]
     pub(crate) trace: Option<PathBuf>,
-    /// Frames to replay first; events for a trace without frames [default: up to the most unused memory]
+    /// Frames to replay first; events for a trace without frames [default: the frame with the most unused memory]
     #[arg(long, value_name = "FRAME")]
     pub(crate) at: Option<u64>,
     /// Which moves are worthwhile: `fast` (blocks that free two bytes per byte copied), `full` (every block that

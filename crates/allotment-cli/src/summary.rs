@@ -96,16 +96,16 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
     ];
     if trace.frames() != 0 {
         rows.insert(1, row("Frames", count(trace.frames() as u64)));
-        rows.push(row("… a frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
-        rows.push(row("… a steady frame, at most", count(outcome.max_calls_in_steady_frame)));
+        rows.push(row("… per frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
+        rows.push(row("… per steady frame, at most", count(outcome.max_calls_in_steady_frame)));
     }
     rows.extend([
-        row("An operation, median", nanoseconds(p50)),
-        row("An operation, p99", nanoseconds(p99)),
-        row("An operation, max", nanoseconds(max)),
+        row("Time per operation, median", nanoseconds(p50)),
+        row("Time per operation, p99", nanoseconds(p99)),
+        row("Time per operation, max", nanoseconds(max)),
         row("Bytes uploaded", bytes(outcome.bytes_uploaded)),
         row("Bytes verified", bytes(outcome.bytes_verified)),
-        row("… of those uploaded", percent(outcome.bytes_verified, outcome.bytes_uploaded)),
+        row("… of bytes uploaded", percent(outcome.bytes_verified, outcome.bytes_uploaded)),
     ]);
     rows.extend(image_rows(&outcome.images));
     rows

@@ -1,4 +1,4 @@
-//! `allotment info` as its users meet it.
+//! Runs `allotment info` as a process.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -13,14 +13,14 @@ use serde_json::Value;
 
 const USAGES: [&str; 5] = ["gpu-only", "upload", "readback", "device-upload", "transient"];
 
-/// The row of a memory usage and a resource.
+/// Returns the row of a memory usage and a resource.
 fn row<'a>(info: &'a Value, memory_usage: &str, resource: &str) -> &'a Value {
     let rows = info["memory_usages"].as_array().unwrap();
     let row = rows.iter().find(|row| row["memory_usage"] == memory_usage && row["resource"] == resource);
     row.unwrap_or_else(|| panic!("no row {memory_usage}, {resource}: {info}"))
 }
 
-/// What holds of every device.
+/// Checks the output for any device.
 fn check(info: &Value) {
     let (heaps, types) = (info["heaps"].as_array().unwrap(), info["memory_types"].as_array().unwrap());
     assert!(!heaps.is_empty() && !types.is_empty());
@@ -81,7 +81,7 @@ fn every_profile_says_what_it_has_and_what_it_would_choose() {
 #[test]
 fn where_a_resource_cannot_stand_is_the_devices_word() {
     let info = json(&allotment(&folder(), &["info", "--profile", "mobile", "--json"]));
-    // Lazily allocated memory is for attachments, and no buffer is one.
+    // Lazily allocated memory is for attachments, so no buffer can use it.
     assert_eq!(row(&info, "transient", "optimal image")["chosen"], 2);
     assert_eq!(row(&info, "transient", "buffer")["chosen"], 0);
     let lazy = &row(&info, "gpu-only", "optimal image")["types"][2];
@@ -119,7 +119,7 @@ fn a_direct3d_12_device_says_as_much() {
     let Some(d3d12) = D3D12.here("a_direct3d_12_device_says_as_much") else { return };
     let info = d3d12.info();
     check(&info);
-    // Queues only read what the CPU uploads through.
+    // Queues only read memory that the CPU uploads through.
     let upload = row(&info, "upload", "buffer")["chosen"].as_u64().unwrap();
     let properties = info["memory_types"][upload as usize]["properties"].as_array().unwrap();
     assert!(properties.contains(&"device-read-only".into()), "{properties:?}");
