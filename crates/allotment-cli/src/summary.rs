@@ -86,7 +86,7 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Algorithm", setup.algorithm.to_string()),
         row("Peak live", bytes(outcome.peak_live)),
         row("Peak reserved", bytes(peak.block_bytes)),
-        row("Waste", Waste::of(outcome).to_text()),
+        row("Waste", Waste::of(outcome).text()),
         row("Shared blocks at the peak", count(peak.blocks.into())),
         row("Dedicated blocks at the peak", count(peak.dedicated.into())),
         row("Padding at the peak", at_peak(peak.padding)),

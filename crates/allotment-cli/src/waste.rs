@@ -29,7 +29,7 @@ impl Waste {
     }
 
     /// Formats bytes and share.
-    pub(crate) fn to_text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!("{} ({})", bytes(self.wasted), self.share())
     }
 }
