@@ -125,6 +125,7 @@ impl<M: CommandAllocator> DerefMut for PooledCommandAllocator<'_, M> {
 impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
+            // Tied to its recording, since no other one uses it: other open recordings do not delay its reuse.
             self.pool.recycler.release_with(self.recording, memory);
         }
     }

@@ -262,6 +262,7 @@ impl Home {
                     return queue;
                 }
             }
+            // Pages are linked and never move, so that references to queues stay valid without a lock.
             page = page.next.get_or_init(Box::default);
         }
     }

@@ -43,6 +43,7 @@ impl Turns {
     /// other shard uses the orders of its turns.
     #[inline]
     pub(super) fn is_of_last(&self, order: u64) -> bool {
+        // An order below the turn wraps to a large number, so one comparison checks both ends.
         order.wrapping_sub(self.last.load(Relaxed)) < OF_A_TURN
     }
 
@@ -139,9 +140,9 @@ impl Places {
         let Self { spans, sources, .. } = self;
         // One thread retires in order, so the usual list is sorted already; the check is cheap, a sort is not.
         if !spans.is_sorted_by_key(|(span, _)| span.order) {
-            spans.sort_unstable_by_key(|&(span, start)| (span.order, start));
             // By index second: objects of one order keep the sequence in which they were pushed, without a stable
             // sort, which would allocate.
+            spans.sort_unstable_by_key(|&(span, start)| (span.order, start));
             sources.reserve(items.capacity());
             sources.extend(spans.iter().flat_map(|&(span, start)| start..start + span.count));
             for first in 0..sources.len() {

@@ -94,6 +94,7 @@ impl<T: Send + 'static> Recycler<T> {
     /// Moves objects that the GPU has finished with to the free list. [`acquire`](Self::acquire) does so itself
     /// when no object is free.
     pub fn collect(&self) {
+        // `keep` returns objects beyond the limit, which are dropped here without the lock.
         self.retired.reclaim_here(|item| drop(self.keep(item)));
     }
 
@@ -111,6 +112,8 @@ impl<T: Send + 'static> Recycler<T> {
     /// Drops all free objects.
     pub fn trim(&self) {
         self.collect();
+        // A new list, rather than an emptied one, gives up the capacity of a burst; destructors run without the
+        // lock.
         let room = Vec::with_capacity(self.most.min(USUAL));
         let free = core::mem::replace(&mut *locked(&self.free), room);
         drop(free);

@@ -191,6 +191,7 @@ impl Registry {
 
     /// Returns all open recordings, in no particular order.
     pub(super) fn all_open(&self) -> impl Iterator<Item = OpenRecording> {
+        // All slots rather than the list, which lacks explicit recordings.
         let open = self.slots.iter().filter(|slot| slot.status == RecordingStatus::Open);
         open.map(|slot| OpenRecording { label: slot.label, age: slot.opened.elapsed() })
     }

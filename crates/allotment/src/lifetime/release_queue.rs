@@ -432,6 +432,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
                 }
                 checked_twice = true;
             } else {
+                // All points at once: waiting for the first alone would poll once per run.
                 match self.tracker.wait_all(&points, rest) {
                     // The next reclaim finds out.
                     Ok(()) | Err(DeviceError::Lost) => {}

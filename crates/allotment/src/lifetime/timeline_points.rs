@@ -25,6 +25,7 @@ impl TimelinePoints {
     /// ignored: no [`SubmissionTracker`](super::SubmissionTracker) has such a queue.
     pub fn insert(&mut self, point: TimelinePoint) {
         if let Some(value) = self.values.get_mut(usize::from(point.queue.0)) {
+            // A queue completes its submissions in order, so the later point implies the earlier one.
             *value = (*value).max(point.value.0);
         }
     }

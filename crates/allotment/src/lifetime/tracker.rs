@@ -233,6 +233,7 @@ impl SubmissionTracker {
     }
 
     fn publish_oldest(&self, registry: &Registry) {
+        // Without an open recording everything retired so far is sealed: stamps are at most the clock.
         let oldest = registry.oldest().unwrap_or_else(|| self.shared.clock.load(Relaxed));
         self.shared.oldest_open.store(oldest, Release);
     }

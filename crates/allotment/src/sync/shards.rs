@@ -43,6 +43,7 @@ pub(crate) struct Shards<T> {
 impl<T> Shards<T> {
     /// Creates as many shards as threads can run at once, at most 16.
     pub(crate) fn new(make: impl Fn() -> T) -> Self {
+        // One shard if the parallelism is unknown: correct, and merely slower under contention.
         let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_count(threads.min(MOST_SHARDS).next_power_of_two(), make)
     }

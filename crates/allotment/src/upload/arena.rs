@@ -110,6 +110,7 @@ impl<D: Device> UploadArena<D> {
     /// [`ArenaError`]; the arena is unchanged.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<UploadSlice<'_, D>, ArenaError> {
+        // Only this case is inlined: another page is needed once a megabyte by default.
         let Some(offset) = place(self.head, self.limit, size, alignment) else {
             return self.allocate_on_another(size);
         };
@@ -186,6 +187,7 @@ impl<D: Device> UploadArena<D> {
 impl<D: Device> Drop for UploadArena<D> {
     fn drop(&mut self) {
         let pages = core::mem::take(&mut self.pages);
+        // An arena that was never used takes no lock.
         if !pages.is_empty() {
             self.pool.retire(self.recording, pages);
         }

@@ -167,6 +167,7 @@ impl<D: Device> Lane<D> {
 
     /// Refuses a write that never fits, if writes are not split.
     pub(super) fn check(&self, requested: u64) -> Result<(), UploadError> {
+        // With `Wait` a large write is split into pieces, each of which fits.
         if self.when_full == WhenFull::Refuse && requested > self.capacity {
             return Err(RingError::NeverFits { requested, capacity: self.capacity }.into());
         }

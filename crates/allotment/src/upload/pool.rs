@@ -265,6 +265,7 @@ impl<D: Device> UploadPool<D> {
             state.statistics.free_bytes -= page_size;
             return Ok(page);
         }
+        // Unlocked first: the allocator may call the driver.
         drop(state);
         self.create_page(page_size, Lifetime::Long)
     }

@@ -218,6 +218,7 @@ impl<D: Device> ReadbackRing<D> {
     pub fn point(&self, ticket: &ReadbackTicket) -> Result<Option<TimelinePoint>, ReadbackError> {
         let index = ticket.frame.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         let index = index.ok_or(ReadbackError::Stale)?;
+        // One past the last closed frame is the open one, whose point is unknown.
         let (tickets, point) = match self.frames.get(index) {
             Some(frame) => (&frame.tickets, Some(frame.point)),
             None => (&self.open, None),
@@ -270,6 +271,7 @@ struct Closing<'a, D: Device> {
 impl<D: Device> Drop for Closing<'_, D> {
     fn drop(&mut self) {
         let (ring, point) = (&mut *self.ring, self.point);
+        // A count of a freed frame is reused, so that steady frames do not allocate.
         let next = ring.spare.pop().unwrap_or_default();
         ring.frames.push_back(Frame { point, tickets: core::mem::replace(&mut ring.open, next) });
         ring.inner.ring.close(point);

@@ -64,6 +64,7 @@ impl<'a, D: Device> UploadSlice<'a, D> {
     #[inline]
     pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (size, available) = (bytes.len() as u64, self.place.size);
+        // Two comparisons instead of a sum, which could overflow.
         if at > available || size > available - at {
             return Err(AccessError::OutOfRange { offset: at, size, available });
         }

@@ -32,6 +32,7 @@ impl<D: Device> TrackedRing<D> {
 
     pub(super) fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
         let mut ring = Ring::new(buffer.size());
+        // Reserved now, so that the first frames in flight do not allocate.
         ring.expect_frames(FRAMES);
         Self { ring, buffer: Some(buffer), tracker: tracker.clone() }
     }
