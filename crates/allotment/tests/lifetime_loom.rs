@@ -12,10 +12,10 @@
 // The library's own, which are not public: each names the first as `super::checked`.
 #[path = "../src/sync/checked.rs"]
 mod checked;
+#[path = "../src/descriptor/free_slots.rs"]
+mod free_slots;
 #[path = "../src/sync/shards.rs"]
 mod shards;
-#[path = "../src/descriptor/slot_set.rs"]
-mod slot_set;
 #[path = "../src/table.rs"]
 mod table;
 #[path = "../src/sync/try_lock.rs"]
@@ -37,8 +37,8 @@ use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::thread;
 
+use free_slots::SlotSet;
 use shards::Shards;
-use slot_set::SlotSet;
 use try_lock::TryLock;
 
 const QUEUE: QueueIndex = QueueIndex(0);

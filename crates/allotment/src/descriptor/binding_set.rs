@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::binding_layout::{BindFrequency, BindingLayout};
 use super::cpu_heap::CpuDescriptorRange;
 use super::error::DescriptorError;
-use super::heap::Fill;
+use super::fill::Fill;
 use super::range::DescriptorRange;
 use super::slots::Keep;
 use super::transient::{TableLocation, TransientDescriptors};

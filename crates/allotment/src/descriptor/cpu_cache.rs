@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::DescriptorError;
-use super::slot_set::WORD;
+use super::free_slots::WORD;
 use crate::device::DescriptorDevice;
 
 /// Words that a cache keeps the free slots of; the rest goes back to the heap.

@@ -3,10 +3,10 @@
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
-use super::chunk_set::ChunkSet;
+use super::device_heap::DeviceHeap;
 use super::error::DescriptorError;
-use super::heap::DeviceHeap;
-use super::regions::Regions;
+use super::free_chunks::ChunkSet;
+use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility, ShaderVisibleHeapType};
 use crate::memory::Allocator;

@@ -12,7 +12,7 @@ use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
-use super::slot_set::SlotSet;
+use super::free_slots::SlotSet;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, VirtualBlock};
 
 use super::error::DescriptorError;
-use super::regions::Regions;
+use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 use crate::table::AppendTable;

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, Region, check_range};
+use super::fill::Fill;
 use super::generation::{Chunk, Generation};
-use super::heap::Fill;
 use super::range::DescriptorRange;
 use super::shader_visible_heap::Shared;
 use crate::device::DescriptorDevice;
@@ -228,7 +228,7 @@ impl<D: DescriptorDevice> TransientTable<'_, D> {
         self.transient.place_of(self.first, self.count)
     }
 
-    fn heap(&self) -> &super::heap::DeviceHeap<D> {
+    fn heap(&self) -> &super::device_heap::DeviceHeap<D> {
         &self.transient.generation.heap
     }
 

@@ -25,60 +25,28 @@
 //! 20 ns. A run takes a lock, and the look at each
 //! page with runs. A new page is a driver's heap.
 
+mod pages;
+
 use core::fmt;
 use core::mem;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, RwLockReadGuard};
 
-use allotment_suballoc::{Algorithm, Handle, Request, VirtualBlock};
+use self::pages::{LARGEST_PAGE, Page, PageHeap, Slot, TRIM_EVERY, Trim};
 
+use super::device_heap::DeviceHeap;
 use super::error::{DescriptorError, check_range};
-use super::heap::{DeviceHeap, Fill};
-use super::slot_set::{SlotSet, WORD};
+use super::fill::Fill;
+use super::free_slots::{SlotSet, WORD};
+use super::heap_desc::CpuDescriptorHeapDesc;
 use super::statistics::{DescriptorHeapStatistics, Usage};
-use crate::device::{DescriptorDevice, DescriptorHeapType, DescriptorHeapVisibility};
+use crate::device::{DescriptorDevice, DescriptorHeapType};
 use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
 use crate::memory::Allocator;
 use crate::sync::locked;
 use crate::table::AppendTable;
-
-/// A staging heap to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CpuDescriptorHeapDesc {
-    /// What it is of.
-    pub kind: DescriptorHeapType,
-    /// Descriptors of a page: rounded up to a power of two, at least 64.
-    pub page_size: u32,
-    /// Pages that are kept though they are empty, of each sort.
-    pub reserve: u32,
-}
-
-impl CpuDescriptorHeapDesc {
-    /// A heap of a kind, with pages of a size that engines do well with: 8,192 resources, 1,024 of the others.
-    #[must_use]
-    pub fn new(kind: DescriptorHeapType) -> Self {
-        let page_size = if kind == DescriptorHeapType::Resource { 8192 } else { 1024 };
-        Self { kind, page_size, reserve: 1 }
-    }
-
-    /// The same with pages of another size.
-    #[must_use]
-    pub fn with_page_size(mut self, page_size: u32) -> Self {
-        self.page_size = page_size;
-        self
-    }
-
-    /// The same with so many empty pages kept.
-    #[must_use]
-    pub fn with_reserve(mut self, reserve: u32) -> Self {
-        self.reserve = reserve;
-        self
-    }
-}
 
 /// A range of a staging heap. Nobody else has it; it goes back to its heap by [`CpuDescriptorHeap::free`] or
 /// [`CpuDescriptorHeap::retire`], and is missed there if it does not.
@@ -146,63 +114,6 @@ pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     reclaims: AtomicU32,
     counts: Counts,
     retired: ReleaseQueue<CpuDescriptorRange>,
-}
-
-/// The device's heap of a page, while there is one. Who has a range of the page can rely on it.
-struct PageHeap<D: DescriptorDevice>(RwLock<Option<DeviceHeap<D>>>);
-
-impl<D: DescriptorDevice> Default for PageHeap<D> {
-    fn default() -> Self {
-        Self(RwLock::new(None))
-    }
-}
-
-impl<D: DescriptorDevice> PageHeap<D> {
-    fn read(&self) -> RwLockReadGuard<'_, Option<DeviceHeap<D>>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn replace(&self, heap: Option<DeviceHeap<D>>) -> Option<DeviceHeap<D>> {
-        mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), heap)
-    }
-}
-
-/// A page, or room for one.
-#[derive(Debug)]
-struct Slot {
-    page: Page,
-    /// Of runs: it was empty when that was last looked at, and none was taken from it since.
-    idle: bool,
-}
-
-/// Runs of a page.
-#[derive(Debug)]
-struct Runs {
-    block: VirtualBlock<()>,
-    /// What the block calls them, by their first descriptor.
-    handles: HashMap<u32, Handle>,
-}
-
-/// Which pages go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trim {
-    /// Those that were empty since the last time, beyond the reserve.
-    Idle,
-    /// All that are empty.
-    Empty,
-}
-
-/// Calls of `reclaim` between two looks at which pages are empty: a page that is empty at two of them goes.
-const TRIM_EVERY: u32 = 32;
-
-/// What a page is for.
-#[derive(Debug)]
-enum Page {
-    /// There is no heap.
-    Vacant,
-    Singles,
-    /// Ranges of more than one.
-    Runs(Box<Runs>),
 }
 
 #[derive(Debug, Default)]
@@ -334,81 +245,6 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         debug_assert!(all_were_taken, "a cache has its slots for itself");
     }
 
-    /// Gets pages of single slots until `take` finds something there.
-    #[cold]
-    fn take_from_new_page<T>(&self, take: impl Fn(&SlotSet) -> Option<T>) -> Result<T, DescriptorError> {
-        loop {
-            if let Err(error) = self.add_page(self.page_size(), |page| {
-                let first = page << self.page_shift;
-                self.singles.add(first..first + self.page_size());
-                Page::Singles
-            }) {
-                self.counts.failures.fetch_add(1, Relaxed);
-                return Err(error);
-            }
-            // Others may have been faster.
-            if let Some(taken) = take(&self.singles) {
-                return Ok(taken);
-            }
-        }
-    }
-
-    /// Gets a page from the driver, with no lock held, and makes it what `make` says.
-    fn add_page(&self, size: u32, make: impl FnOnce(u32) -> Page) -> Result<u32, DescriptorError> {
-        let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.kind), size)?;
-        let mut pages = locked(&self.pages);
-        let vacant = pages.iter().position(|slot| matches!(slot.page, Page::Vacant));
-        let page = vacant.unwrap_or(pages.len()) as u32;
-        let most = u32::MAX >> self.page_shift;
-        let cell = self.heaps.get_or_make(page).filter(|_| page < most);
-        let cell = cell.ok_or(DescriptorError::NeverFits { requested: size, capacity: u32::MAX })?;
-        cell.replace(Some(heap));
-        let made = Slot { page: make(page), idle: false };
-        match vacant {
-            Some(vacant) => pages[vacant] = made,
-            None => pages.push(made),
-        }
-        Ok(page)
-    }
-
-    fn allocate_run(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
-        match count {
-            0 => return Err(DescriptorError::Empty),
-            1..=LARGEST_PAGE => {}
-            requested => return Err(DescriptorError::NeverFits { requested, capacity: LARGEST_PAGE }),
-        }
-        loop {
-            if let Some(range) = self.take_run(&mut locked(&self.pages), count) {
-                return Ok(range);
-            }
-            let size = count.max(self.page_size());
-            let block = VirtualBlock::new(u64::from(size), Algorithm::Tlsf);
-            let block =
-                block.map_err(|_| DescriptorError::NeverFits { requested: count, capacity: LARGEST_PAGE })?;
-            let runs = Box::new(Runs { block, handles: HashMap::new() });
-            self.add_page(size, |_| Page::Runs(runs))?;
-        }
-    }
-
-    /// A run in the first page that has room for it.
-    fn take_run(&self, pages: &mut [Slot], count: u32) -> Option<CpuDescriptorRange> {
-        let size = u64::from(count);
-        pages.iter_mut().enumerate().find_map(|(page, found)| {
-            let Page::Runs(runs) = &mut found.page else { return None };
-            let Runs { block, handles } = &mut **runs;
-            // A large page is for large runs, so that it goes with them.
-            let is_large = block.size() > u64::from(self.page_size());
-            if !block.may_fit(size) || is_large && count <= self.page_size() {
-                return None;
-            }
-            let run = block.allocate(Request::new(size), ()).ok()?;
-            let (page, first) = (page as u32, run.offset as u32);
-            handles.insert(first, run.handle);
-            found.idle = false;
-            Some(CpuDescriptorRange { heap: self.id, page, first, count, written: false })
-        })
-    }
-
     /// Gives a range back, to be used again at once: nobody copies from it any more. For a single slot no lock is
     /// taken.
     ///
@@ -424,21 +260,6 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         self.counts.used.fetch_sub(1, Relaxed);
         let was_taken = self.singles.give_back(slot);
         debug_assert!(was_taken, "a range exists once");
-        Ok(())
-    }
-
-    fn free_run(&self, range: &CpuDescriptorRange) -> Result<(), DescriptorError> {
-        if range.heap != self.id {
-            return Err(DescriptorError::Foreign);
-        }
-        let mut pages = locked(&self.pages);
-        let Some(Page::Runs(runs)) = pages.get_mut(range.page as usize).map(|slot| &mut slot.page) else {
-            return Err(DescriptorError::Stale);
-        };
-        let Runs { block, handles } = &mut **runs;
-        let handle = handles.remove(&range.first).ok_or(DescriptorError::Stale)?;
-        block.free(handle).map_err(|_| DescriptorError::Stale)?;
-        self.counts.used.fetch_sub(range.count, Relaxed);
         Ok(())
     }
 
@@ -475,46 +296,6 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// Gives back all pages that are empty.
     pub fn trim(&self) {
         self.trim_to(Trim::Empty);
-    }
-
-    fn trim_to(&self, which: Trim) {
-        let mut taken = Vec::new();
-        let mut kept = [0; 2];
-        let mut pages = locked(&self.pages);
-        // Pages of single slots that are not needed as long as no more is used than lately.
-        let lately = self.counts.lately.swap(self.counts.used.load(Relaxed), Relaxed);
-        let singles = pages.iter().filter(|slot| matches!(slot.page, Page::Singles)).count() as u32;
-        let mut spare = singles.saturating_sub(lately.div_ceil(self.page_size()));
-        for (at, slot) in pages.iter_mut().enumerate() {
-            let first = (at as u32) << self.page_shift;
-            let (sort, empty, is_large) = match &slot.page {
-                Page::Vacant => continue,
-                Page::Singles => (0, self.singles.free(first, self.page_size()) == self.page_size(), false),
-                Page::Runs(runs) => {
-                    (1, runs.block.is_empty(), runs.block.size() > u64::from(self.page_size()))
-                }
-            };
-            // Empty now, and nothing was taken from it since the last time.
-            let was_idle = mem::replace(&mut slot.idle, empty);
-            let stays = match which {
-                Trim::Empty => !empty,
-                Trim::Idle => {
-                    let unused = if sort == 0 { spare > 0 } else { was_idle };
-                    !empty || !unused || !is_large && kept[sort] < self.reserve
-                }
-            };
-            if stays || sort == 0 && !self.singles.take_out(first, self.page_size()) {
-                kept[sort] += u32::from(empty && !is_large);
-                continue;
-            }
-            spare = spare.saturating_sub(u32::from(sort == 0));
-            slot.page = Page::Vacant;
-            slot.idle = false;
-            taken.extend(self.heaps.get(at as u32).and_then(|cell| cell.replace(None)));
-        }
-        drop(pages);
-        // The driver's heaps go with no lock held.
-        drop(taken);
     }
 
     /// Writes the `at`-th descriptor of a range.
@@ -666,9 +447,6 @@ impl<D: DescriptorDevice> Drop for Unfilled<'_, D> {
         }
     }
 }
-
-/// The largest page, and the largest run.
-const LARGEST_PAGE: u32 = 1 << 24;
 
 impl<D: DescriptorDevice> fmt::Debug for CpuDescriptorHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,6 +9,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use super::error::{DescriptorError, check_range};
+use super::fill::Fill;
 use crate::device::{
     DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorHeapVisibility, DeviceError, MemoryProperties, Requirements,
@@ -170,17 +171,4 @@ impl<D: DescriptorDevice> fmt::Debug for DeviceHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceHeap").field("usage", &self.usage).field("capacity", &self.capacity).finish()
     }
-}
-
-/// What is in descriptors that were handed out and not written yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Fill {
-    /// What was there before. For who writes all of them.
-    Leave,
-    /// Descriptors of nothing. What shaders need that look at more of a table than was written (Direct3D 12's resource
-    /// binding tiers 1 and 2).
-    #[default]
-    Null,
-    /// Something that is noticed when a shader reads through it, as far as the device can do that. For debugging.
-    Poison,
 }

@@ -11,64 +11,8 @@
 use core::ops::Range;
 
 use super::error::DescriptorError;
-use super::heap::Fill;
-use crate::device::{ShaderVisibleHeapLimits, ShaderVisibleHeapType};
-
-/// A shader-visible heap to be made: how many descriptors each region has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ShaderVisibleHeapDesc {
-    /// What it is of.
-    pub kind: ShaderVisibleHeapType,
-    /// Single slots whose index stays: bindless resources, samplers. At most 2^24.
-    pub slots: u32,
-    /// For ranges that live long: those of binding sets.
-    pub tables: u32,
-    /// For what recordings use and forget, in chunks.
-    pub transient: u32,
-    /// Descriptors of a chunk, which a recording has for itself: no more than `transient`, rounded up to the device's
-    /// alignment of tables.
-    pub chunk: u32,
-    /// What is in tables that were handed out and not written.
-    pub fill: Fill,
-}
-
-impl ShaderVisibleHeapDesc {
-    /// A heap of resources: 131,072 slots, 16,384 in tables and 65,536 in chunks of 256.
-    #[must_use]
-    pub fn resources() -> Self {
-        let (slots, tables, transient, chunk) = (131_072, 16_384, 65_536, 256);
-        Self { kind: ShaderVisibleHeapType::Resource, slots, tables, transient, chunk, fill: Fill::default() }
-    }
-
-    /// A heap of samplers: 1,536 slots, 192 in tables and 256 in chunks of 32, so that it fits where there are 2,048.
-    #[must_use]
-    pub fn samplers() -> Self {
-        let (slots, tables, transient, chunk) = (1536, 192, 256, 32);
-        Self { kind: ShaderVisibleHeapType::Sampler, slots, tables, transient, chunk, fill: Fill::default() }
-    }
-
-    /// The same with regions of other sizes.
-    #[must_use]
-    pub fn with_regions(mut self, slots: u32, tables: u32, transient: u32) -> Self {
-        (self.slots, self.tables, self.transient) = (slots, tables, transient);
-        self
-    }
-
-    /// The same with chunks of another size.
-    #[must_use]
-    pub fn with_chunk(mut self, chunk: u32) -> Self {
-        self.chunk = chunk;
-        self
-    }
-
-    /// The same with something else in tables that were not written.
-    #[must_use]
-    pub fn with_fill(mut self, fill: Fill) -> Self {
-        self.fill = fill;
-        self
-    }
-}
+use super::heap_desc::ShaderVisibleHeapDesc;
+use crate::device::ShaderVisibleHeapLimits;
 
 /// Where regions begin and end.
 #[derive(Clone, Debug, PartialEq, Eq)]
