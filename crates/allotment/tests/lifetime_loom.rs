@@ -37,7 +37,7 @@ use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::thread;
 
-use free_slots::SlotSet;
+use free_slots::FreeSlots;
 use shards::Shards;
 use try_lock::TryLock;
 
@@ -355,7 +355,7 @@ fn a_late_owner_and_the_end_leave_nothing_behind_whichever_comes_last() {
 #[test]
 fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there() {
     model("slot set", None, || {
-        let set = Arc::new(SlotSet::new());
+        let set = Arc::new(FreeSlots::new());
         set.add(0..1);
         let slot = Arc::new(checked::UnsafeCell::new(0_u32));
         let threads: Vec<_> = (0..2)
@@ -385,7 +385,7 @@ fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there(
 #[test]
 fn a_page_that_is_given_back_and_a_slot_of_it_that_is_taken_exclude_each_other() {
     model("page of slots", None, || {
-        let set = Arc::new(SlotSet::new());
+        let set = Arc::new(FreeSlots::new());
         set.add(0..64);
         let other = Arc::clone(&set);
         let taker = thread::spawn(move || other.take());

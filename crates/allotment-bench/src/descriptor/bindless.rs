@@ -4,7 +4,9 @@
 use core::hint::black_box;
 use std::sync::Arc;
 
-use allotment::descriptor::{DescriptorSlot, Keep, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc};
+use allotment::descriptor::{
+    DescriptorSlot, KeepAlive, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc,
+};
 use allotment::device::SamplerDesc;
 
 use super::rig::{Rig, refused};
@@ -25,16 +27,16 @@ pub(super) fn racers(dimensions: &Dimensions) -> Result<Vec<Racer>, Failure> {
 }
 
 /// Fills a slot and gives another one back. Returns the new one.
-type Pair = fn(&Rig, DescriptorSlot, Option<Keep>) -> DescriptorSlot;
+type Pair = fn(&Rig, DescriptorSlot, Option<KeepAlive>) -> DescriptorSlot;
 
-fn two_calls(rig: &Rig, old: DescriptorSlot, keep: Option<Keep>) -> DescriptorSlot {
+fn two_calls(rig: &Rig, old: DescriptorSlot, keep: Option<KeepAlive>) -> DescriptorSlot {
     let Ok(new) = rig.heap.insert(&rig.descriptor(), keep) else { unreachable!("there is room") };
     let removed = rig.heap.remove(old);
     debug_assert!(removed.is_ok(), "it is removed once");
     new
 }
 
-fn one_call(rig: &Rig, old: DescriptorSlot, keep: Option<Keep>) -> DescriptorSlot {
+fn one_call(rig: &Rig, old: DescriptorSlot, keep: Option<KeepAlive>) -> DescriptorSlot {
     let Ok(new) = rig.heap.replace(old, &rig.descriptor(), keep) else { unreachable!("there is room") };
     new
 }
@@ -42,7 +44,7 @@ fn one_call(rig: &Rig, old: DescriptorSlot, keep: Option<Keep>) -> DescriptorSlo
 fn racer(
     contender: &'static str,
     dimensions: &Dimensions,
-    keep: Option<Keep>,
+    keep: Option<KeepAlive>,
     pair: Pair,
 ) -> Result<Racer, Failure> {
     let rig = Rig::new()?;

@@ -6,7 +6,7 @@ use core::hint::black_box;
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, Fill, ShaderVisibleHeap,
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorFill, ShaderVisibleHeap,
     ShaderVisibleHeapDesc, TransientDescriptors,
 };
 use allotment::device::simulated::{HostDescriptor, Profile, SimulatedGpu};
@@ -64,7 +64,7 @@ impl Rig {
         count: u32,
     ) -> Result<CpuDescriptorRange, Failure> {
         let mut range = staging.allocate(count).map_err(refused)?;
-        staging.fill(&mut range, Fill::Null).map_err(refused)?;
+        staging.fill(&mut range, DescriptorFill::Null).map_err(refused)?;
         Ok(range)
     }
 

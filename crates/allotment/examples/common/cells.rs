@@ -7,7 +7,7 @@ use core::error::Error;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use allotment::descriptor::Keep;
+use allotment::descriptor::KeepAlive;
 use allotment::device::{BufferUse, DescriptorDevice, Requirements};
 use allotment::memory::MappedBuffer;
 use allotment::{AllocationDesc, Allocator, MemoryUsage};
@@ -38,7 +38,7 @@ impl<D: DescriptorDevice> Cell<D> {
     }
 
     /// Keeps it for as long as its descriptor can be read.
-    pub(crate) fn keep(self: &Arc<Self>) -> Option<Keep> {
+    pub(crate) fn keep(self: &Arc<Self>) -> Option<KeepAlive> {
         Some(self.clone())
     }
 }

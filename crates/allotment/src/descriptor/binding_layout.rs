@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, check_range};
 use super::shader_visible_heap::ShaderVisibleHeap;
-use super::slots::Keep;
+use super::slots::KeepAlive;
 use crate::device::{DescriptorDevice, DescriptorHeapType, ShaderVisibleHeapType};
 use crate::sync::locked;
 
@@ -88,12 +88,12 @@ pub struct BindingLayout<D: DescriptorDevice> {
 
 pub(super) struct Inner<D: DescriptorDevice> {
     pub(super) heap: Arc<ShaderVisibleHeap<D>>,
-    pub(super) staging: Arc<CpuDescriptorHeap<D>>,
+    pub(super) cpu_heap: Arc<CpuDescriptorHeap<D>>,
     names: Vec<&'static str>,
     /// By binding.
     pub(super) places: Vec<BindingLocation>,
     /// Descriptors of static bindings, which come first in a set's table.
-    pub(super) fixed: u32,
+    pub(super) static_count: u32,
     /// Descriptors of a set's table.
     pub(super) table: u32,
     /// Descriptors of a draw's table.
@@ -106,7 +106,7 @@ pub(super) struct Statics {
     /// As many as there are static descriptors; `None` where there are none.
     pub(super) range: Option<CpuDescriptorRange>,
     /// By descriptor: whether it is bound, and what lives as long.
-    pub(super) bound: Vec<Option<Option<Keep>>>,
+    pub(super) bound: Vec<Option<Option<KeepAlive>>>,
 }
 
 impl<D: DescriptorDevice> BindingLayout<D> {
@@ -119,14 +119,14 @@ impl<D: DescriptorDevice> BindingLayout<D> {
     /// not of one kind, [`DescriptorError::Foreign`] where they are not of one device, [`DescriptorError::NeverFits`] for more than a heap ever has, or there is no staging memory.
     pub fn new(
         heap: &Arc<ShaderVisibleHeap<D>>,
-        staging: &Arc<CpuDescriptorHeap<D>>,
+        cpu_heap: &Arc<CpuDescriptorHeap<D>>,
         bindings: &[Binding],
     ) -> Result<Self, DescriptorError> {
-        let (expected, found) = (DescriptorHeapType::from(heap.kind()), staging.kind());
+        let (expected, found) = (DescriptorHeapType::from(heap.heap_type()), cpu_heap.heap_type());
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
-        if heap.allocator().device().id() != staging.device_id() {
+        if heap.allocator().device().id() != cpu_heap.device_id() {
             return Err(DescriptorError::Foreign);
         }
         let total: u64 = bindings.iter().map(|binding| u64::from(binding.count)).sum();
@@ -149,16 +149,16 @@ impl<D: DescriptorDevice> BindingLayout<D> {
                 }
             }
         }
-        let [fixed, mutable, dynamic] = sums;
-        let range = if fixed == 0 { None } else { Some(staging.allocate(fixed)?) };
-        let bound = (0..fixed).map(|_| None).collect();
+        let [static_count, mutable, dynamic] = sums;
+        let range = if static_count == 0 { None } else { Some(cpu_heap.allocate(static_count)?) };
+        let bound = (0..static_count).map(|_| None).collect();
         let inner = Inner {
             heap: Arc::clone(heap),
-            staging: Arc::clone(staging),
+            cpu_heap: Arc::clone(cpu_heap),
             names: bindings.iter().map(|binding| binding.name).collect(),
             places: places.into_iter().flatten().collect(),
-            fixed,
-            table: fixed + mutable,
+            static_count,
+            table: static_count + mutable,
             dynamic,
             statics: Mutex::new(Statics { range, bound }),
         };
@@ -179,8 +179,8 @@ impl<D: DescriptorDevice> BindingLayout<D> {
 
     /// What the sets are of.
     #[must_use]
-    pub fn kind(&self) -> ShaderVisibleHeapType {
-        self.inner.heap.kind()
+    pub fn heap_type(&self) -> ShaderVisibleHeapType {
+        self.inner.heap.heap_type()
     }
 
     /// Descriptors of a set's long-lived table.
@@ -206,7 +206,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         binding: usize,
         at: u32,
         descriptor: &D::Descriptor<'_>,
-        keep: Option<Keep>,
+        keep: Option<KeepAlive>,
     ) -> Result<(), DescriptorError> {
         let at = self.inner.locate(binding, at, |frequency| frequency == BindFrequency::Static)?;
         let mut statics = locked(&self.inner.statics);
@@ -216,7 +216,7 @@ impl<D: DescriptorDevice> BindingLayout<D> {
             return Err(DescriptorError::AlreadySet { binding });
         }
         let range = range.as_mut().ok_or(DescriptorError::NoSuchBinding { binding })?;
-        self.inner.staging.write(range, at, descriptor)?;
+        self.inner.cpu_heap.write(range, at, descriptor)?;
         *bound = Some(keep);
         Ok(())
     }
@@ -256,7 +256,7 @@ impl<D: DescriptorDevice> Drop for Inner<D> {
     fn drop(&mut self) {
         let Statics { range, bound } = locked(&self.statics).take();
         if let Some(range) = range {
-            let freed = self.staging.free(range);
+            let freed = self.cpu_heap.free(range);
             debug_assert!(freed.is_ok(), "it is this heap's");
         }
         self.heap.shared.retire_keeps(bound.into_iter().flatten().flatten().collect());

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use super::binding_layout::{BindFrequency, BindingLayout};
 use super::cpu_heap::CpuDescriptorRange;
 use super::error::DescriptorError;
-use super::fill::Fill;
+use super::fill::DescriptorFill;
 use super::range::DescriptorRange;
-use super::slots::Keep;
+use super::slots::KeepAlive;
 use super::transient::{TableLocation, TransientDescriptors};
 use crate::device::{BufferUse, DescriptorDevice};
 use crate::memory::OwnedBuffer;
@@ -80,7 +80,7 @@ pub struct BindingSet<D: DescriptorDevice> {
     /// Dynamic ones.
     dynamic: Option<CpuDescriptorRange>,
     /// What is bound, by descriptor: those of the table, but for static ones, which the layout has; then the others.
-    keeps: Vec<Option<Keep>>,
+    keeps: Vec<Option<KeepAlive>>,
 }
 
 impl<D: DescriptorDevice> BindingSet<D> {
@@ -94,17 +94,17 @@ impl<D: DescriptorDevice> BindingSet<D> {
         inner.check_statics()?;
         let mut table = if inner.table == 0 { None } else { Some(inner.heap.allocate(inner.table)?) };
         if let (Some(table), Some(range)) = (&mut table, &locked(&inner.statics).range) {
-            table.copy_from(0, &inner.staging, range)?;
+            table.copy_from(0, &inner.cpu_heap, range)?;
         }
         let dynamic = match inner.dynamic {
             0 => None,
             count => {
-                let mut range = inner.staging.allocate(count)?;
-                inner.staging.fill(&mut range, Fill::Null)?;
+                let mut range = inner.cpu_heap.allocate(count)?;
+                inner.cpu_heap.fill(&mut range, DescriptorFill::Null)?;
                 Some(range)
             }
         };
-        let kept = inner.table - inner.fixed + inner.dynamic;
+        let kept = inner.table - inner.static_count + inner.dynamic;
         Ok(Self { layout: layout.clone(), table, dynamic, keeps: (0..kept).map(|_| None).collect() })
     }
 
@@ -127,11 +127,11 @@ impl<D: DescriptorDevice> BindingSet<D> {
         binding: usize,
         at: u32,
         descriptor: &D::Descriptor<'_>,
-        keep: Option<Keep>,
+        keep: Option<KeepAlive>,
     ) -> Result<(), DescriptorError> {
         let inner = Arc::clone(&self.layout.inner);
         let place = inner.locate(binding, at, |frequency| frequency != BindFrequency::Static)?;
-        let (expected, found) = (inner.heap.kind().into(), D::descriptor_kind(descriptor));
+        let (expected, found) = (inner.heap.heap_type().into(), D::descriptor_kind(descriptor));
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
@@ -139,15 +139,15 @@ impl<D: DescriptorDevice> BindingSet<D> {
         let missing = || DescriptorError::NoSuchBinding { binding };
         let kept = if is_dynamic {
             let range = self.dynamic.as_mut().ok_or_else(missing)?;
-            inner.staging.write(range, place, descriptor)?;
-            inner.table - inner.fixed + place
+            inner.cpu_heap.write(range, place, descriptor)?;
+            inner.table - inner.static_count + place
         } else {
             let table = self.table.as_mut().ok_or_else(missing)?;
             if table.is_in_use() {
                 table.renew()?;
             }
             table.write(place, descriptor)?;
-            place - inner.fixed
+            place - inner.static_count
         };
         if let Some(old) = core::mem::replace(&mut self.keeps[kept as usize], keep) {
             // Draws that are on their way may read it.
@@ -193,7 +193,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
         }
         // SAFETY: the buffer lives as long as it is borrowed, and the range was checked; the rest is the caller's promise.
         let descriptor = unsafe { allocator.device().buffer_descriptor(buffer.handle(), range, usage) };
-        let keep: Keep = buffer.clone();
+        let keep: KeepAlive = buffer.clone();
         self.bind(binding, at, &descriptor, Some(keep))
     }
 
@@ -209,7 +209,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
         let dynamic = match &self.dynamic {
             Some(range) => {
                 let mut copied = transient.allocate(range.count())?;
-                copied.copy_from(0, &self.layout.inner.staging, range)?;
+                copied.copy_from(0, &self.layout.inner.cpu_heap, range)?;
                 Some(copied.place())
             }
             None => None,
@@ -224,7 +224,7 @@ impl<D: DescriptorDevice> Drop for BindingSet<D> {
         let inner = &self.layout.inner;
         if let Some(range) = self.dynamic.take() {
             // Draws have copies.
-            let freed = inner.staging.free(range);
+            let freed = inner.cpu_heap.free(range);
             debug_assert!(freed.is_ok(), "it is this heap's");
         }
         inner.heap.shared.retire_keeps(self.keeps.drain(..).flatten().collect());

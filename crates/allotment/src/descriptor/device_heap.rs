@@ -9,7 +9,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use super::error::{DescriptorError, check_range};
-use super::fill::Fill;
+use super::fill::DescriptorFill;
 use crate::device::{
     DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorHeapVisibility, DeviceError, MemoryProperties, Requirements,
@@ -66,7 +66,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         self.allocator.device()
     }
 
-    pub(super) fn kind(&self) -> DescriptorHeapType {
+    pub(super) fn heap_type(&self) -> DescriptorHeapType {
         self.usage.kind()
     }
 
@@ -79,7 +79,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     }
 
     fn check(&self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
-        let (expected, found) = (self.kind(), D::descriptor_kind(descriptor));
+        let (expected, found) = (self.heap_type(), D::descriptor_kind(descriptor));
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
@@ -109,15 +109,15 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     /// # Safety
     ///
     /// As for [`write`](Self::write), for each slot of the range.
-    pub(super) unsafe fn fill(&self, range: Range<u32>, fill: Fill) -> Result<(), DescriptorError> {
+    pub(super) unsafe fn fill(&self, range: Range<u32>, fill: DescriptorFill) -> Result<(), DescriptorError> {
         check_range(range.start, range.len() as u32, self.capacity)?;
         match fill {
-            Fill::Leave => {}
-            Fill::Null => {
+            DescriptorFill::Leave => {}
+            DescriptorFill::Null => {
                 // SAFETY: the range lies in the heap, which is live; the rest is the caller's promise.
                 unsafe { self.device().write_null_descriptors(self.raw(), range) };
             }
-            Fill::Poison => {
+            DescriptorFill::Poison => {
                 // SAFETY: as above.
                 unsafe { self.device().poison_descriptors(self.raw(), range) };
             }
@@ -141,8 +141,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     ) -> Result<(), DescriptorError> {
         check_range(from_at, count, from.capacity)?;
         check_range(at, count, self.capacity)?;
-        if from.kind() != self.kind() {
-            return Err(DescriptorError::WrongKind { expected: self.kind(), found: from.kind() });
+        if from.heap_type() != self.heap_type() {
+            return Err(DescriptorError::WrongKind { expected: self.heap_type(), found: from.heap_type() });
         }
         debug_assert!(
             matches!(from.usage, DescriptorHeapVisibility::CpuOnly(_)),

@@ -38,7 +38,7 @@ pub enum DescriptorError {
     /// There is no room now.
     Exhausted {
         /// Of what.
-        kind: DescriptorHeapType,
+        heap_type: DescriptorHeapType,
         /// Where it was looked for.
         region: Region,
         /// Descriptors asked for.
@@ -153,10 +153,10 @@ impl fmt::Display for DescriptorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("a range of no descriptors has no place"),
-            Self::Exhausted { kind, region, requested, free, largest, retiring, wait } => {
+            Self::Exhausted { heap_type, region, requested, free, largest, retiring, wait } => {
                 write!(
                     f,
-                    "no room for {requested} {kind} descriptors ({region}): {free} are free, the largest range is \
+                    "no room for {requested} {heap_type} descriptors ({region}): {free} are free, the largest range is \
                      {largest}, and {retiring} are on their way back"
                 )?;
                 wait.map_or(Ok(()), |wait| write!(f, "; {wait}"))

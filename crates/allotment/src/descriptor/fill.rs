@@ -2,7 +2,7 @@
 
 /// What is in descriptors that were handed out and not written yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Fill {
+pub enum DescriptorFill {
     /// What was there before. For who writes all of them.
     Leave,
     /// Descriptors of nothing. What shaders need that look at more of a table than was written (Direct3D 12's resource

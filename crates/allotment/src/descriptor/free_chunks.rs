@@ -14,7 +14,7 @@
 
 /// Free chunks, by index.
 #[derive(Debug)]
-pub(super) struct ChunkSet {
+pub(super) struct FreeChunks {
     /// Bits beyond the last chunk are not set.
     words: Vec<u64>,
     count: u32,
@@ -25,7 +25,7 @@ pub(super) struct ChunkSet {
 /// Chunks of a word.
 const WORD: u32 = u64::BITS;
 
-impl ChunkSet {
+impl FreeChunks {
     /// So many chunks, all free.
     pub(super) fn new(count: u32) -> Self {
         let mut set = Self { words: vec![0; count.div_ceil(WORD) as usize], count, lowest: 0 };
@@ -104,20 +104,20 @@ mod tests {
 
     #[test]
     fn the_lowest_chunks_are_taken_that_lie_in_a_row() {
-        let mut set = ChunkSet::new(130);
+        let mut set = FreeChunks::new(130);
         assert_eq!([1, 2, 60, 3].map(|count| set.take(count)), [0, 1, 3, 63].map(Some));
         set.give_back(1, 2);
         assert_eq!([3, 1, 1].map(|count| set.take(count)), [66, 1, 2].map(Some));
         assert_eq!(set.largest(), 61);
         assert_eq!((set.take(62), set.take(61), set.take(1)), (None, Some(69), None));
         assert_eq!(set.largest(), 0);
-        assert_eq!(ChunkSet::new(0).take(1), None);
+        assert_eq!(FreeChunks::new(0).take(1), None);
     }
 
     #[test]
     fn generated_operations_agree_with_a_search_one_by_one() {
         for size in [1_u32, 63, 64, 65, 200] {
-            let (mut set, mut free) = (ChunkSet::new(size), vec![true; size as usize]);
+            let (mut set, mut free) = (FreeChunks::new(size), vec![true; size as usize]);
             let (mut held, mut random) = (Vec::new(), u64::from(size));
             for _ in 0..20_000 {
                 random =

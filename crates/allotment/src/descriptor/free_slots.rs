@@ -32,7 +32,7 @@ pub(super) const WORD: u32 = u64::BITS;
 struct Word(AtomicU64);
 
 /// Free slots, by index.
-pub(super) struct SlotSet {
+pub(super) struct FreeSlots {
     words: AppendTable<Word>,
     /// Which words have a free slot, 64 of them each. A word that has one has its bit here, but for the moment in which
     /// its first one comes back, and for what two threads do there at once.
@@ -43,7 +43,7 @@ pub(super) struct SlotSet {
     first: AtomicU32,
 }
 
-impl SlotSet {
+impl FreeSlots {
     pub(super) const fn new() -> Self {
         Self {
             words: AppendTable::new(),
@@ -194,9 +194,9 @@ impl Word {
     }
 }
 
-impl core::fmt::Debug for SlotSet {
+impl core::fmt::Debug for FreeSlots {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("SlotSet").field("words", &self.count).finish_non_exhaustive()
+        f.debug_struct("FreeSlots").field("words", &self.count).finish_non_exhaustive()
     }
 }
 
@@ -206,13 +206,13 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn taken(set: &SlotSet) -> Vec<u32> {
+    fn taken(set: &FreeSlots) -> Vec<u32> {
         core::iter::from_fn(|| set.take()).collect()
     }
 
     #[test]
     fn all_slots_are_handed_out_once_and_in_order() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         assert_eq!(set.take(), None);
         set.add(0..100);
         assert_eq!(set.free(0, 100), 100);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_came_back_is_the_next_one_and_comes_back_once() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         set.add(0..70);
         set.add(70..1000);
         let all = taken(&set);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_page_is_taken_out_only_if_all_of_it_is_free() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         set.add(0..256);
         let slot = set.take().unwrap();
         assert!(!set.take_out(0, 128));
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn generated_operations_agree_with_a_set() {
-        let (set, mut free) = (SlotSet::new(), BTreeSet::new());
+        let (set, mut free) = (FreeSlots::new(), BTreeSet::new());
         let (mut held, mut size, mut random) = (Vec::new(), 0, 1_u64);
         for _ in 0..200_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn threads_never_have_the_same_slot() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         set.add(0..512);
         let owners: Vec<_> = (0..512).map(|_| AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::device_heap::DeviceHeap;
 use super::error::DescriptorError;
-use super::free_chunks::ChunkSet;
+use super::free_chunks::FreeChunks;
 use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility, ShaderVisibleHeapType};
@@ -30,7 +30,7 @@ const AT_ONCE: u32 = 64;
 #[derive(Debug)]
 struct Chunks {
     /// Of the transient region.
-    free: ChunkSet,
+    free: FreeChunks,
     usage: Usage,
 }
 
@@ -47,14 +47,14 @@ impl<D: DescriptorDevice> Generation<D> {
     /// Makes the device's heap.
     pub(super) fn new(
         allocator: &Arc<Allocator<D>>,
-        kind: ShaderVisibleHeapType,
+        heap_type: ShaderVisibleHeapType,
         number: u32,
         regions: Regions,
     ) -> Result<Self, DescriptorError> {
         let heap =
-            DeviceHeap::new(allocator, DescriptorHeapVisibility::ShaderVisible(kind), regions.capacity)?;
+            DeviceHeap::new(allocator, DescriptorHeapVisibility::ShaderVisible(heap_type), regions.capacity)?;
         // The region is a whole number of them.
-        let free = ChunkSet::new(regions.transient.len() as u32 / regions.chunk);
+        let free = FreeChunks::new(regions.transient.len() as u32 / regions.chunk);
         let most_at_once = regions.transient.len() as u32 / AT_ONCE;
         Ok(Self {
             number,

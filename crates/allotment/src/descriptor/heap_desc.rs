@@ -1,6 +1,6 @@
 //! The descriptions that descriptor heaps are created from.
 
-use super::fill::Fill;
+use super::fill::DescriptorFill;
 use crate::device::{DescriptorHeapType, ShaderVisibleHeapType};
 
 /// A shader-visible heap to be made: how many descriptors each region has.
@@ -8,7 +8,7 @@ use crate::device::{DescriptorHeapType, ShaderVisibleHeapType};
 #[non_exhaustive]
 pub struct ShaderVisibleHeapDesc {
     /// What it is of.
-    pub kind: ShaderVisibleHeapType,
+    pub heap_type: ShaderVisibleHeapType,
     /// Single slots whose index stays: bindless resources, samplers. At most 2^24.
     pub slots: u32,
     /// For ranges that live long: those of binding sets.
@@ -19,7 +19,7 @@ pub struct ShaderVisibleHeapDesc {
     /// alignment of tables.
     pub chunk: u32,
     /// What is in tables that were handed out and not written.
-    pub fill: Fill,
+    pub fill: DescriptorFill,
 }
 
 impl ShaderVisibleHeapDesc {
@@ -27,14 +27,28 @@ impl ShaderVisibleHeapDesc {
     #[must_use]
     pub fn resources() -> Self {
         let (slots, tables, transient, chunk) = (131_072, 16_384, 65_536, 256);
-        Self { kind: ShaderVisibleHeapType::Resource, slots, tables, transient, chunk, fill: Fill::default() }
+        Self {
+            heap_type: ShaderVisibleHeapType::Resource,
+            slots,
+            tables,
+            transient,
+            chunk,
+            fill: DescriptorFill::default(),
+        }
     }
 
     /// A heap of samplers: 1,536 slots, 192 in tables and 256 in chunks of 32, so that it fits where there are 2,048.
     #[must_use]
     pub fn samplers() -> Self {
         let (slots, tables, transient, chunk) = (1536, 192, 256, 32);
-        Self { kind: ShaderVisibleHeapType::Sampler, slots, tables, transient, chunk, fill: Fill::default() }
+        Self {
+            heap_type: ShaderVisibleHeapType::Sampler,
+            slots,
+            tables,
+            transient,
+            chunk,
+            fill: DescriptorFill::default(),
+        }
     }
 
     /// The same with regions of other sizes.
@@ -53,7 +67,7 @@ impl ShaderVisibleHeapDesc {
 
     /// The same with something else in tables that were not written.
     #[must_use]
-    pub fn with_fill(mut self, fill: Fill) -> Self {
+    pub fn with_fill(mut self, fill: DescriptorFill) -> Self {
         self.fill = fill;
         self
     }
@@ -64,7 +78,7 @@ impl ShaderVisibleHeapDesc {
 #[non_exhaustive]
 pub struct CpuDescriptorHeapDesc {
     /// What it is of.
-    pub kind: DescriptorHeapType,
+    pub heap_type: DescriptorHeapType,
     /// Descriptors of a page: rounded up to a power of two, at least 64.
     pub page_size: u32,
     /// Pages that are kept though they are empty, of each sort.
@@ -74,9 +88,9 @@ pub struct CpuDescriptorHeapDesc {
 impl CpuDescriptorHeapDesc {
     /// A heap of a kind, with pages of a size that engines do well with: 8,192 resources, 1,024 of the others.
     #[must_use]
-    pub fn new(kind: DescriptorHeapType) -> Self {
-        let page_size = if kind == DescriptorHeapType::Resource { 8192 } else { 1024 };
-        Self { kind, page_size, reserve: 1 }
+    pub fn new(heap_type: DescriptorHeapType) -> Self {
+        let page_size = if heap_type == DescriptorHeapType::Resource { 8192 } else { 1024 };
+        Self { heap_type, page_size, reserve: 1 }
     }
 
     /// The same with pages of another size.

@@ -78,13 +78,13 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
     pub fn copy_from(
         &mut self,
         at: u32,
-        staging: &CpuDescriptorHeap<D>,
+        cpu_heap: &CpuDescriptorHeap<D>,
         range: &CpuDescriptorRange,
     ) -> Result<(), DescriptorError> {
         let count = range.count();
         self.check_writable(at, count)?;
         let spot = Spot::Table { entry: self.entry, at };
-        staging.copied(range, |heap, first| {
+        cpu_heap.copied(range, |heap, first| {
             // SAFETY: the range is borrowed, so nobody writes it meanwhile; and this one is the caller's alone, and was
             // not shown to anybody.
             unsafe { self.shared.copy(spot, heap, first, count) }

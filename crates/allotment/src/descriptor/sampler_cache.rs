@@ -76,8 +76,8 @@ impl<D: DescriptorDevice> SamplerCache<D> {
     ///
     /// [`DescriptorError::WrongKind`] where the heap is of resources.
     pub fn new(heap: ShaderVisibleHeap<D>) -> Result<Self, DescriptorError> {
-        if heap.kind() != ShaderVisibleHeapType::Sampler {
-            let (expected, found) = (ShaderVisibleHeapType::Sampler.into(), heap.kind().into());
+        if heap.heap_type() != ShaderVisibleHeapType::Sampler {
+            let (expected, found) = (ShaderVisibleHeapType::Sampler.into(), heap.heap_type().into());
             return Err(DescriptorError::WrongKind { expected, found });
         }
         let idle = ReleaseQueue::new(heap.tracker());
@@ -196,11 +196,11 @@ impl<D: DescriptorDevice> Inner<D> {
     /// What is idle here is on its way back, which the heap does not know.
     fn what_helps(&self, error: DescriptorError) -> DescriptorError {
         match error {
-            DescriptorError::Exhausted { kind, region, requested, free, largest, retiring, wait } => {
+            DescriptorError::Exhausted { heap_type, region, requested, free, largest, retiring, wait } => {
                 let idle = locked(&self.entries).values().filter(|entry| entry.users == 0).count() as u32;
                 let wait = wait.or_else(|| if idle > 0 { self.idle.wait_for() } else { None });
                 let retiring = retiring + idle;
-                DescriptorError::Exhausted { kind, region, requested, free, largest, retiring, wait }
+                DescriptorError::Exhausted { heap_type, region, requested, free, largest, retiring, wait }
             }
             other => other,
         }

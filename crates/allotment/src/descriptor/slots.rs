@@ -12,13 +12,13 @@ use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
-use super::free_slots::SlotSet;
+use super::free_slots::FreeSlots;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 
 /// What lives as long as a descriptor that points at it may be read: an `Arc` of an
 /// [`OwnedBuffer`](crate::memory::OwnedBuffer), of a view, of a texture.
-pub type Keep = Arc<dyn Any + Send + Sync>;
+pub type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// Names a slot of a shader-visible heap. A copy is another name for the same one; all of them are stale when the slot
 /// was removed.
@@ -43,7 +43,7 @@ struct Slot {
     /// Which handle is good: the number of slots that stood here before. A live one has less than [`WORN_OUT`].
     generation: u32,
     live: bool,
-    keep: Option<Keep>,
+    keep: Option<KeepAlive>,
 }
 
 /// The generation that no handle has: a slot that comes to it is never handed out again.
@@ -52,7 +52,7 @@ const WORN_OUT: u32 = u32::MAX;
 /// The slots of a heap.
 pub(super) struct Slots {
     heap: u64,
-    free: SlotSet,
+    free: FreeSlots,
     inner: Mutex<Inner>,
 }
 
@@ -65,7 +65,7 @@ struct Inner {
 
 impl Slots {
     pub(super) fn new(heap: u64, capacity: u32) -> Self {
-        let free = SlotSet::new();
+        let free = FreeSlots::new();
         free.add(0..capacity);
         let inner = Inner { slots: Vec::new(), capacity, usage: Usage::default() };
         Self { heap, free, inner: Mutex::new(inner) }
@@ -82,7 +82,7 @@ impl Slots {
     }
 
     /// A slot that was taken is written: its handle is known from now on.
-    pub(super) fn publish(&self, index: u32, keep: Option<Keep>) -> DescriptorSlot {
+    pub(super) fn publish(&self, index: u32, keep: Option<KeepAlive>) -> DescriptorSlot {
         let mut inner = locked(&self.inner);
         if inner.slots.len() <= index as usize {
             inner.slots.resize_with(index as usize + 1, Slot::default);
@@ -105,7 +105,7 @@ impl Slots {
     }
 
     /// Ends the life of a slot: it is on its way back from now on. Returns what it kept.
-    pub(super) fn remove(&self, slot: DescriptorSlot) -> Result<Option<Keep>, DescriptorError> {
+    pub(super) fn remove(&self, slot: DescriptorSlot) -> Result<Option<KeepAlive>, DescriptorError> {
         if slot.heap != self.heap {
             return Err(DescriptorError::Foreign);
         }
@@ -144,7 +144,7 @@ impl Slots {
     }
 
     /// What all slots keep, at the end of the heap.
-    pub(super) fn take_keeps(&self) -> Vec<Keep> {
+    pub(super) fn take_keeps(&self) -> Vec<KeepAlive> {
         locked(&self.inner).slots.iter_mut().filter_map(|slot| slot.keep.take()).collect()
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, Region, check_range};
-use super::fill::Fill;
+use super::fill::DescriptorFill;
 use super::generation::{Chunk, Generation};
 use super::range::DescriptorRange;
 use super::shader_visible_heap::Shared;
@@ -79,7 +79,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
     ) -> Self {
         let base = generation.heap.address().gpu;
         let limits = generation.heap.device().descriptor_limits();
-        let stride = if base == 0 { 0 } else { limits.stride(generation.heap.kind()) };
+        let stride = if base == 0 { 0 } else { limits.stride(generation.heap.heap_type()) };
         let mask = generation.regions.alignment - 1;
         let one_thread = PhantomData;
         Self {
@@ -191,7 +191,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
         if !self.shared.is_current(&self.generation) {
             return DescriptorError::Replaced;
         }
-        self.shared.exhausted(self.shared.kind, Region::Transient, count, &self.generation.statistics())
+        self.shared.exhausted(self.shared.heap_type, Region::Transient, count, &self.generation.statistics())
     }
 }
 
@@ -252,11 +252,11 @@ impl<D: DescriptorDevice> TransientTable<'_, D> {
     pub fn copy_from(
         &mut self,
         at: u32,
-        staging: &CpuDescriptorHeap<D>,
+        cpu_heap: &CpuDescriptorHeap<D>,
         range: &CpuDescriptorRange,
     ) -> Result<(), DescriptorError> {
         check_range(at, range.count(), self.count)?;
-        staging.copied(range, |heap, first| {
+        cpu_heap.copied(range, |heap, first| {
             // SAFETY: the range is borrowed, so nobody writes it meanwhile; the table was given to this recording alone,
             // and nobody was told of it.
             unsafe { self.heap().copy_from(heap, first, self.first + at, range.count()) }
@@ -268,7 +268,7 @@ impl<D: DescriptorDevice> TransientTable<'_, D> {
     /// # Errors
     ///
     /// None that depend on the caller.
-    pub fn fill(&mut self, fill: Fill) -> Result<(), DescriptorError> {
+    pub fn fill(&mut self, fill: DescriptorFill) -> Result<(), DescriptorError> {
         // SAFETY: as in `write`.
         unsafe { self.heap().fill(self.first..self.first + self.count, fill) }
     }

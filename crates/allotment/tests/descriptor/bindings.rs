@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, BoundSet, DescriptorError, Keep, TableLocation,
+    Binding, BindingLayout, BindingSet, BoundSet, DescriptorError, KeepAlive, TableLocation,
 };
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferUse};
@@ -82,7 +82,7 @@ fn overwriting_a_binding_in_flight_yields_another_range_and_the_old_bytes_stay()
     let Scene { heap, layout, .. } = scene(&rig);
     let mut set = BindingSet::new(&layout).unwrap();
     let keep: Arc<u32> = Arc::new(0);
-    set.bind(0, 0, &rig.number(1), Some(keep.clone() as Keep)).unwrap();
+    set.bind(0, 0, &rig.number(1), Some(keep.clone() as KeepAlive)).unwrap();
     set.bind(0, 1, &rig.number(2), None).unwrap();
     rig.device.pause_queues();
     let recording = rig.record();
@@ -187,8 +187,8 @@ fn everything_comes_back_when_sets_and_layouts_go() {
     let Scene { heap, staging, layout } = scene(&rig);
     let mut sets: Vec<_> = (0..10).map(|_| BindingSet::new(&layout).unwrap()).collect();
     for set in &mut sets {
-        set.bind(0, 0, &rig.number(1), Some(keep.clone() as Keep)).unwrap();
-        set.bind(1, 0, &rig.number(1), Some(keep.clone() as Keep)).unwrap();
+        set.bind(0, 0, &rig.number(1), Some(keep.clone() as KeepAlive)).unwrap();
+        set.bind(1, 0, &rig.number(1), Some(keep.clone() as KeepAlive)).unwrap();
     }
     assert_eq!((heap.statistics().tables.used, staging.statistics().used), (30, 41));
     drop((sets, layout));

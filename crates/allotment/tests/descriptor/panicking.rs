@@ -9,7 +9,7 @@ use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 
 use allotment::descriptor::{
-    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, Keep, SamplerCache, ShaderVisibleHeap,
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, KeepAlive, SamplerCache, ShaderVisibleHeap,
     ShaderVisibleHeapDesc,
 };
 use allotment::device::simulated::{
@@ -474,7 +474,7 @@ fn a_heap_that_could_not_be_cleared_is_not_copied_and_what_it_may_name_stays() {
     let rig = Rig::new("discrete-large-bar");
     let heap = rig.heap();
     let keep: Arc<u32> = Arc::new(0);
-    let slot = heap.insert(&rig.seven(), Some(keep.clone() as Keep)).unwrap();
+    let slot = heap.insert(&rig.seven(), Some(keep.clone() as KeepAlive)).unwrap();
     heap.remove(slot).unwrap();
     rig.device.panic_at(Call::WriteNull, 1, 1);
     assert!(panics(|| heap.reclaim()));
@@ -510,7 +510,7 @@ fn a_staging_range_whose_writing_panics_is_not_copied() {
         rig.device.panic_at(Call::Write, 1, 1);
         assert!(panics(|| staging.write(&mut view, 0, &rig.seven())));
         assert_eq!(table.copy_from(0, &staging, &view), Err(DescriptorError::Unwritten));
-        staging.fill(&mut view, allotment::descriptor::Fill::Null).unwrap();
+        staging.fill(&mut view, allotment::descriptor::DescriptorFill::Null).unwrap();
         table.copy_from(0, &staging, &view).unwrap();
         staging.free(view).unwrap();
     }

@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use allotment::MemoryUsage;
-use allotment::descriptor::{DescriptorError, Keep};
+use allotment::descriptor::{DescriptorError, KeepAlive};
 use allotment::device::simulated::HostDescriptor;
 use allotment::device::{BufferUse, DescriptorDevice as _, SamplerDesc};
 
@@ -42,7 +42,7 @@ fn a_slot_and_what_it_points_at_stay_as_long_as_a_recording_that_was_open() {
     let rig = Rig::new();
     let heap = rig.resources(1, 0, 16);
     let keep: Arc<u32> = Arc::new(7);
-    let slot = heap.insert(&rig.number(5), Some(keep.clone() as Keep)).unwrap();
+    let slot = heap.insert(&rig.number(5), Some(keep.clone() as KeepAlive)).unwrap();
     let recording = rig.record();
     let transient = heap.begin(&recording).unwrap();
     heap.remove(slot).unwrap();
@@ -117,7 +117,7 @@ fn a_failing_batch(rig: &Rig, heap: &Heap, how: &str) {
     {
         // SAFETY: the buffer lives until its batch has failed, and the range lies in it.
         let of = |at| unsafe { rig.device.buffer_descriptor(keep.handle(), at..at + 4, BufferUse::ReadOnly) };
-        let good = (0..5_u32).map(|i| (of(u64::from(i) * 4), Some(keep.clone() as Keep)));
+        let good = (0..5_u32).map(|i| (of(u64::from(i) * 4), Some(keep.clone() as KeepAlive)));
         let wrong = (HostDescriptor::Sampler(&sampler), None);
         match how {
             "a descriptor of another kind" => {
@@ -199,7 +199,7 @@ fn what_a_slot_keeps_may_come_back_to_the_heap_when_it_is_dropped_three_deep() {
     let rig = Rig::new();
     let heap = Arc::new(rig.resources(8, 16, 16));
     let inner: Arc<u32> = Arc::new(0);
-    let mut keep: Keep = inner.clone();
+    let mut keep: KeepAlive = inner.clone();
     for number in 0..3 {
         let slot = heap.insert(&rig.number(number), Some(keep)).unwrap();
         let heap = Arc::downgrade(&heap);
@@ -223,7 +223,7 @@ fn a_destructor_that_panics_loses_neither_its_slot_nor_what_is_behind_it() {
     let rig = Rig::new();
     let heap = rig.resources(8, 16, 16);
     let after: Arc<u32> = Arc::new(0);
-    let bad: Keep = Arc::new(Goodbye(Box::new(|| panic!("as it should"))));
+    let bad: KeepAlive = Arc::new(Goodbye(Box::new(|| panic!("as it should"))));
     let first = heap.insert(&rig.number(1), Some(bad)).unwrap();
     let second = heap.insert(&rig.number(2), Some(after.clone())).unwrap();
     heap.remove(first).unwrap();

@@ -38,8 +38,8 @@ use self::pages::{LARGEST_PAGE, Page, PageHeap, Slot, TRIM_EVERY, Trim};
 
 use super::device_heap::DeviceHeap;
 use super::error::{DescriptorError, check_range};
-use super::fill::Fill;
-use super::free_slots::{SlotSet, WORD};
+use super::fill::DescriptorFill;
+use super::free_slots::{FreeSlots, WORD};
 use super::heap_desc::CpuDescriptorHeapDesc;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapType};
@@ -102,12 +102,12 @@ pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     /// Other than that of any other heap.
     id: u64,
-    kind: DescriptorHeapType,
+    heap_type: DescriptorHeapType,
     /// Pages of single slots have 2 to this many.
     page_shift: u32,
     reserve: u32,
     /// Free single slots. Slot `i` of page `p` has the number `(p << page_shift) + i`.
-    singles: SlotSet,
+    singles: FreeSlots,
     /// By page.
     heaps: AppendTable<PageHeap<D>>,
     pages: Mutex<Vec<Slot>>,
@@ -158,10 +158,10 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         Ok(Self {
             allocator: Arc::clone(allocator),
             id: NEXT.fetch_add(1, Relaxed),
-            kind: desc.kind,
+            heap_type: desc.heap_type,
             page_shift: desc.page_size.clamp(WORD, LARGEST_PAGE).next_power_of_two().ilog2(),
             reserve: desc.reserve,
-            singles: SlotSet::new(),
+            singles: FreeSlots::new(),
             heaps: AppendTable::new(),
             pages: Mutex::new(Vec::new()),
             reclaims: AtomicU32::new(0),
@@ -172,8 +172,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 
     /// What it is of.
     #[must_use]
-    pub fn kind(&self) -> DescriptorHeapType {
-        self.kind
+    pub fn heap_type(&self) -> DescriptorHeapType {
+        self.heap_type
     }
 
     pub(super) fn device_id(&self) -> u64 {
@@ -195,7 +195,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         if count == 1 {
             let slot = match self.singles.take() {
                 Some(slot) => slot,
-                None => self.take_from_new_page(SlotSet::take)?,
+                None => self.take_from_new_page(FreeSlots::take)?,
             };
             self.counts.take(1);
             return Ok(self.single(slot));
@@ -206,7 +206,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
                 self.counts.take(count);
                 let mut unfilled = Unfilled { heap: self, run: Some(run) };
                 // Who writes some of a run copies all of it.
-                unfilled.run.iter_mut().try_for_each(|run| self.fill(run, Fill::Null))?;
+                unfilled.run.iter_mut().try_for_each(|run| self.fill(run, DescriptorFill::Null))?;
                 unfilled.run.take().ok_or(DescriptorError::Stale)
             }
             Err(error) => {
@@ -232,7 +232,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     pub(super) fn take_word(&self) -> Result<(u32, u64), DescriptorError> {
         let (first, bits) = match self.singles.take_word() {
             Some(word) => word,
-            None => self.take_from_new_page(SlotSet::take_word)?,
+            None => self.take_from_new_page(FreeSlots::take_word)?,
         };
         self.counts.take(bits.count_ones());
         Ok((first, bits))
@@ -339,8 +339,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// # Errors
     ///
     /// [`DescriptorError::Foreign`].
-    pub fn fill(&self, range: &mut CpuDescriptorRange, fill: Fill) -> Result<(), DescriptorError> {
-        self.change(range, fill != Fill::Leave, |heap, range| {
+    pub fn fill(&self, range: &mut CpuDescriptorRange, fill: DescriptorFill) -> Result<(), DescriptorError> {
+        self.change(range, fill != DescriptorFill::Leave, |heap, range| {
             // SAFETY: as in `write`.
             unsafe { heap.fill(range, fill) }
         })
@@ -354,7 +354,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// [`DescriptorError::Foreign`].
     pub fn address(&self, range: &CpuDescriptorRange) -> Result<u64, DescriptorError> {
         self.with(range, |heap, first| {
-            let stride = heap.device().descriptor_limits().stride(self.kind);
+            let stride = heap.device().descriptor_limits().stride(self.heap_type);
             match heap.address().cpu {
                 0 => 0,
                 cpu => cpu + u64::from(first) * u64::from(stride),
@@ -451,7 +451,7 @@ impl<D: DescriptorDevice> Drop for Unfilled<'_, D> {
 impl<D: DescriptorDevice> fmt::Debug for CpuDescriptorHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CpuDescriptorHeap")
-            .field("kind", &self.kind)
+            .field("heap_type", &self.heap_type)
             .field("statistics", &self.statistics())
             .finish_non_exhaustive()
     }

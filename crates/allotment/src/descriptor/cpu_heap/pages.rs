@@ -10,7 +10,7 @@ use allotment_suballoc::{Algorithm, Handle, Request, VirtualBlock};
 use super::{CpuDescriptorHeap, CpuDescriptorRange};
 use crate::descriptor::device_heap::DeviceHeap;
 use crate::descriptor::error::DescriptorError;
-use crate::descriptor::free_slots::SlotSet;
+use crate::descriptor::free_slots::FreeSlots;
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility};
 use crate::sync::locked;
 
@@ -79,7 +79,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     #[cold]
     pub(super) fn take_from_new_page<T>(
         &self,
-        take: impl Fn(&SlotSet) -> Option<T>,
+        take: impl Fn(&FreeSlots) -> Option<T>,
     ) -> Result<T, DescriptorError> {
         loop {
             if let Err(error) = self.add_page(self.page_size(), |page| {
@@ -99,7 +99,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 
     /// Gets a page from the driver, with no lock held, and makes it what `make` says.
     fn add_page(&self, size: u32, make: impl FnOnce(u32) -> Page) -> Result<u32, DescriptorError> {
-        let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.kind), size)?;
+        let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.heap_type), size)?;
         let mut pages = locked(&self.pages);
         let vacant = pages.iter().position(|slot| matches!(slot.page, Page::Vacant));
         let page = vacant.unwrap_or(pages.len()) as u32;

@@ -5,7 +5,7 @@ use core::mem;
 use super::Shared;
 use super::mirror::Spot;
 use crate::descriptor::error::{DescriptorError, Region};
-use crate::descriptor::slots::{DescriptorSlot, Keep};
+use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::descriptor::statistics::DescriptorHeapStatistics;
 use crate::device::{DescriptorDevice, ShaderVisibleHeapType};
 
@@ -24,7 +24,7 @@ impl<D: DescriptorDevice> Taken<'_, D> {
     }
 
     /// Makes its handle.
-    pub(super) fn publish(self, keep: Option<Keep>) -> DescriptorSlot {
+    pub(super) fn publish(self, keep: Option<KeepAlive>) -> DescriptorSlot {
         let taken = mem::ManuallyDrop::new(self);
         taken.shared.slots.publish(taken.index, keep)
     }
@@ -70,7 +70,7 @@ impl<D: DescriptorDevice> Shared<D> {
         if count > statistics.capacity {
             return Err(DescriptorError::NeverFits { requested: count, capacity: statistics.capacity });
         }
-        Err(self.exhausted(self.kind, Region::Tables, count, &statistics))
+        Err(self.exhausted(self.heap_type, Region::Tables, count, &statistics))
     }
 
     fn try_take_table(&self, count: u32) -> Result<Option<u32>, DescriptorError> {
@@ -85,18 +85,26 @@ impl<D: DescriptorDevice> Shared<D> {
         if requested > statistics.capacity {
             return DescriptorError::NeverFits { requested, capacity: statistics.capacity };
         }
-        self.exhausted(self.kind, Region::Slots, requested, &statistics)
+        self.exhausted(self.heap_type, Region::Slots, requested, &statistics)
     }
 
     pub(in crate::descriptor) fn exhausted(
         &self,
-        kind: ShaderVisibleHeapType,
+        heap_type: ShaderVisibleHeapType,
         region: Region,
         requested: u32,
         statistics: &DescriptorHeapStatistics,
     ) -> DescriptorError {
         let DescriptorHeapStatistics { free, largest_free: largest, retiring, .. } = *statistics;
         let wait = if retiring > 0 { self.retired.wait_for() } else { None };
-        DescriptorError::Exhausted { kind: kind.into(), region, requested, free, largest, retiring, wait }
+        DescriptorError::Exhausted {
+            heap_type: heap_type.into(),
+            region,
+            requested,
+            free,
+            largest,
+            retiring,
+            wait,
+        }
     }
 }

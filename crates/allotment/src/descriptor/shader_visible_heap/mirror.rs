@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Live, Shared};
 use crate::descriptor::device_heap::DeviceHeap;
 use crate::descriptor::error::DescriptorError;
-use crate::descriptor::fill::Fill;
+use crate::descriptor::fill::DescriptorFill;
 use crate::descriptor::generation::Generation;
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility};
 use crate::memory::Allocator;
@@ -162,12 +162,12 @@ impl<D: DescriptorDevice> Shared<D> {
     pub(super) unsafe fn fill(&self, live: &Live<D>, entry: u32, count: u32) -> Result<(), DescriptorError> {
         let first = self.tables.place(entry, live.current.number).ok_or(DescriptorError::Stale)?;
         match live.desc.fill {
-            Fill::Leave => return Ok(()),
+            DescriptorFill::Leave => return Ok(()),
             // As it is in the mirror.
-            Fill::Null => {}
-            Fill::Poison => {
+            DescriptorFill::Null => {}
+            DescriptorFill::Poison => {
                 // SAFETY: the caller's promise.
-                unsafe { live.mirror.fill(first..first + count, Fill::Poison) }?;
+                unsafe { live.mirror.fill(first..first + count, DescriptorFill::Poison) }?;
             }
         }
         // SAFETY: the caller's promise.
@@ -182,7 +182,7 @@ impl<D: DescriptorDevice> Shared<D> {
         if let Some(first) = self.locate(spot, &live.current) {
             let clearing = Clearing(&self.unclear);
             // SAFETY: nobody has the slot or the table any more, and no GPU reads the mirror.
-            let cleared = unsafe { live.mirror.fill(first..first + count, Fill::Null) };
+            let cleared = unsafe { live.mirror.fill(first..first + count, DescriptorFill::Null) };
             mem::forget(clearing);
             debug_assert!(cleared.is_ok(), "it lies in its region");
         }
@@ -202,9 +202,10 @@ pub(super) fn new_mirror<D: DescriptorDevice>(
 ) -> Result<DeviceHeap<D>, DescriptorError> {
     // A heap of nothing but chunks has nothing to mirror, and there are no heaps of nothing.
     let kept = generation.regions.kept().max(1);
-    let mirror = DeviceHeap::new(allocator, DescriptorHeapVisibility::CpuOnly(generation.heap.kind()), kept)?;
+    let mirror =
+        DeviceHeap::new(allocator, DescriptorHeapVisibility::CpuOnly(generation.heap.heap_type()), kept)?;
     // SAFETY: nobody else knows of it.
-    unsafe { mirror.fill(0..kept, Fill::Null) }?;
+    unsafe { mirror.fill(0..kept, DescriptorFill::Null) }?;
     Ok(mirror)
 }
 

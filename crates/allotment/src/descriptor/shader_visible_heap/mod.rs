@@ -36,7 +36,7 @@ use super::generation::{Chunk, Generation};
 use super::heap_desc::ShaderVisibleHeapDesc;
 use super::heap_regions::Regions;
 use super::range::DescriptorRange;
-use super::slots::{DescriptorSlot, Keep, Slots};
+use super::slots::{DescriptorSlot, KeepAlive, Slots};
 use super::statistics::DescriptorHeapStatistics;
 use super::tables::Tables;
 use super::transient::TransientDescriptors;
@@ -107,7 +107,7 @@ pub struct ShaderVisibleStatistics {
 pub(super) struct Shared<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     pub(super) tracker: SubmissionTracker,
-    pub(super) kind: ShaderVisibleHeapType,
+    pub(super) heap_type: ShaderVisibleHeapType,
     limits: ShaderVisibleHeapLimits,
     pub(super) slots: Slots,
     pub(super) tables: Tables,
@@ -160,9 +160,9 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         if !tracker.tracks(device) {
             return Err(DescriptorError::Foreign);
         }
-        let limits = *device.descriptor_limits().shader_visible(desc.kind);
+        let limits = *device.descriptor_limits().shader_visible(desc.heap_type);
         let regions = Regions::new(&desc, &limits)?;
-        let current = Generation::new(allocator, desc.kind, 0, regions)?;
+        let current = Generation::new(allocator, desc.heap_type, 0, regions)?;
         let mirror = new_mirror(allocator, &current)?;
         copy_all(&mirror, &current)?;
         let (slots, tables) =
@@ -171,7 +171,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         let shared = Shared {
             allocator: Arc::clone(allocator),
             tracker: tracker.clone(),
-            kind: desc.kind,
+            heap_type: desc.heap_type,
             limits,
             slots,
             tables,
@@ -193,8 +193,8 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
 
     /// What it is of.
     #[must_use]
-    pub fn kind(&self) -> ShaderVisibleHeapType {
-        self.shared.kind
+    pub fn heap_type(&self) -> ShaderVisibleHeapType {
+        self.shared.heap_type
     }
 
     /// The allocator of the device.
@@ -211,7 +211,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     pub fn insert(
         &self,
         descriptor: &D::Descriptor<'_>,
-        keep: Option<Keep>,
+        keep: Option<KeepAlive>,
     ) -> Result<DescriptorSlot, DescriptorError> {
         let shared = &*self.shared;
         let mut slot = match shared.take_slot() {
@@ -233,7 +233,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
     /// where the iterator panics.
     pub fn insert_all<'d>(
         &self,
-        mut descriptors: impl ExactSizeIterator<Item = (D::Descriptor<'d>, Option<Keep>)>,
+        mut descriptors: impl ExactSizeIterator<Item = (D::Descriptor<'d>, Option<KeepAlive>)>,
     ) -> Result<Vec<DescriptorSlot>, DescriptorError> {
         let shared = &*self.shared;
         let count = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
@@ -277,7 +277,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         &self,
         slot: DescriptorSlot,
         descriptor: &D::Descriptor<'_>,
-        keep: Option<Keep>,
+        keep: Option<KeepAlive>,
     ) -> Result<DescriptorSlot, DescriptorError> {
         self.shared.slots.check(slot)?;
         let new = self.insert(descriptor, keep)?;

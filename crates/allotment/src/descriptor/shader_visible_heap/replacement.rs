@@ -41,7 +41,7 @@ impl<D: DescriptorDevice> Shared<D> {
         };
         let regions = Regions::new(&desc, &self.limits)?;
         // With no lock held that anybody waits for.
-        let new = Generation::new(&self.allocator, desc.kind, number, regions)?;
+        let new = Generation::new(&self.allocator, desc.heap_type, number, regions)?;
         let mirror = new_mirror(&self.allocator, &new)?;
 
         let mut guard = self.write_lock();

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::Shared;
 use super::mirror::Spot;
 use crate::descriptor::generation::{Chunk, Generation};
-use crate::descriptor::slots::{DescriptorSlot, Keep};
+use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::device::DescriptorDevice;
 use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
 use crate::sync::locked;
 
 /// What was given back.
 pub(super) enum Gone<D: DescriptorDevice> {
-    Slot { index: u32, keep: Option<Keep> },
+    Slot { index: u32, keep: Option<KeepAlive> },
     Table { entry: u32, count: u32 },
     Chunks { generation: Arc<Generation<D>>, chunks: Vec<Chunk> },
     Kept(Kept<D>),
@@ -22,8 +22,8 @@ pub(super) enum Gone<D: DescriptorDevice> {
 /// What lived as long as something that was given back.
 pub(super) enum Kept<D: DescriptorDevice> {
     Generation { _it: Arc<Generation<D>> },
-    Keep { _it: Keep },
-    Keeps { _them: Vec<Keep> },
+    KeepAlive { _it: KeepAlive },
+    Keeps { _them: Vec<KeepAlive> },
 }
 
 impl<D: DescriptorDevice> Shared<D> {
@@ -32,14 +32,14 @@ impl<D: DescriptorDevice> Shared<D> {
         self.retired.retire(Gone::Table { entry, count });
     }
 
-    pub(in crate::descriptor) fn retire_keeps(&self, keeps: Vec<Keep>) {
+    pub(in crate::descriptor) fn retire_keeps(&self, keeps: Vec<KeepAlive>) {
         if !keeps.is_empty() {
             self.retired.retire(Gone::Kept(Kept::Keeps { _them: keeps }));
         }
     }
 
-    pub(in crate::descriptor) fn retire_keep(&self, keep: Keep) {
-        self.retired.retire(Gone::Kept(Kept::Keep { _it: keep }));
+    pub(in crate::descriptor) fn retire_keep(&self, keep: KeepAlive) {
+        self.retired.retire(Gone::Kept(Kept::KeepAlive { _it: keep }));
     }
 
     /// Chunks of a recording that is over for who had them: they go when it is.
@@ -93,7 +93,7 @@ impl<D: DescriptorDevice> Shared<D> {
                 let keep = mem::ManuallyDrop::new(keep);
                 self.clear(Spot::Slot(index), 1);
                 self.slots.come_back(index);
-                mem::ManuallyDrop::into_inner(keep).map(|keep| Kept::Keep { _it: keep })
+                mem::ManuallyDrop::into_inner(keep).map(|keep| Kept::KeepAlive { _it: keep })
             }
             Gone::Table { entry, count } => {
                 self.clear(Spot::Table { entry, at: 0 }, count);
