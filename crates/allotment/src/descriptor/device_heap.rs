@@ -1,7 +1,8 @@
-//! A heap of the device, with the memory that it stands in: the one way from here to a device's descriptors.
+//! A descriptor heap of the device, with its backing memory: the only access of this module to the device's
+//! descriptors.
 //!
-//! Indices, kinds and lengths are checked here. Who writes what is a matter of the tokens that are made elsewhere:
-//! a slot is written through its only token.
+//! This file checks indices, heap types and lengths. Which caller may write which slot is determined by handles
+//! that other files create: a slot is written through its only handle.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -16,12 +17,12 @@ use crate::device::{
 };
 use crate::memory::{AllocationDesc, Allocator, MappedBuffer, MemoryUsage};
 
-/// A heap that is destroyed when it is dropped: no queue may use it any more then.
+/// A descriptor heap that is destroyed when it is dropped, after which no queue may use it.
 pub(super) struct DeviceHeap<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     /// Live until this is dropped.
     raw: ManuallyDrop<D::DescriptorHeap>,
-    /// Outlives it, where it stands in a buffer.
+    /// The buffer behind the heap, if the API needs one. Outlives the heap.
     _memory: Option<MappedBuffer<D>>,
     usage: DescriptorHeapVisibility,
     capacity: u32,
@@ -46,8 +47,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         let stands = memory
             .as_ref()
             .map(|buffer| DescriptorHeapBacking { buffer: buffer.handle(), address: buffer.address() });
-        // SAFETY: the buffer is there where it is wanted, of the description that was wanted and in coherent memory; it
-        // is kept beside the heap, and dropped after it.
+        // SAFETY: the buffer is present if the device wants one, was created by the description that the device
+        // returned, in coherent memory; it is stored beside the heap and dropped after it.
         let raw = unsafe { device.create_descriptor_heap(&desc, stands) }?;
         Ok(Self {
             allocator: Arc::clone(allocator),
@@ -90,8 +91,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     ///
     /// # Safety
     ///
-    /// The slot is the caller's: nobody else writes it or copies from it meanwhile, and no work that was recorded reads
-    /// what was in it.
+    /// The caller owns the slot: no other thread writes it or copies from it meanwhile, and no recorded work
+    /// reads its previous descriptor.
     pub(super) unsafe fn write(
         &self,
         at: u32,
@@ -99,12 +100,13 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     ) -> Result<(), DescriptorError> {
         check_range(at, 1, self.capacity)?;
         self.check(descriptor)?;
-        // SAFETY: the heap is live, the slot lies in it, the kind is the heap's; the rest is the caller's promise.
+        // SAFETY: the heap is live, the slot lies in it, the descriptor is of the heap's type; the rest is the
+        // caller's promise.
         unsafe { self.device().write_descriptor(self.raw(), at, descriptor) };
         Ok(())
     }
 
-    /// Fills a range as a policy wants it.
+    /// Fills a range as `fill` says.
     ///
     /// # Safety
     ///
@@ -125,12 +127,12 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         Ok(())
     }
 
-    /// Copies descriptors from a staging heap of the same device.
+    /// Copies descriptors from a CPU heap of the same device.
     ///
     /// # Safety
     ///
-    /// Each slot that is copied was written, and nobody writes it meanwhile; for those that are overwritten, as for
-    /// [`write`](Self::write).
+    /// Each slot that is copied was written, and no thread writes it meanwhile; for the slots that are
+    /// overwritten, as for [`write`](Self::write).
     #[inline]
     pub(super) unsafe fn copy_from(
         &self,
@@ -151,8 +153,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         if !core::ptr::eq(from.device(), self.device()) && from.device().id() != self.device().id() {
             return Err(DescriptorError::Foreign);
         }
-        // SAFETY: both heaps are live, of one device and of one kind, and the ranges lie in them; the rest is the
-        // caller's promise.
+        // SAFETY: both heaps are live, of one device and of one type, and the ranges lie in them; the rest is
+        // the caller's promise.
         unsafe { self.device().copy_descriptors(from.raw(), from_at, self.raw(), at, count) };
         Ok(())
     }
@@ -162,7 +164,8 @@ impl<D: DescriptorDevice> Drop for DeviceHeap<D> {
     fn drop(&mut self) {
         // SAFETY: not used after this.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // SAFETY: made by this device; queues are done with it, or it was never theirs.
+        // SAFETY: created by this device; the queues have finished with the heap, or it was never submitted to
+        // them.
         unsafe { self.device().destroy_descriptor_heap(raw) };
     }
 }

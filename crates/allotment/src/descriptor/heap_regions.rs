@@ -1,12 +1,12 @@
-//! How a shader-visible heap is divided.
+//! The regions of a shader-visible heap.
 //!
 //! ```text
 //!   0        slots            tables              transient           capacity
 //!   │ bindless slots │ long-lived tables │ chunks for recordings │ the driver's │
 //! ```
 //!
-//! Slots come first, so that they keep their indices when the heap grows. Tables may move then, and chunks are of one
-//! heap only.
+//! Slots come first, so that they keep their indices when the heap grows. Tables may move then, and a chunk
+//! belongs to one heap of the device only.
 
 use core::ops::Range;
 
@@ -14,7 +14,7 @@ use super::error::DescriptorError;
 use super::heap_desc::ShaderVisibleHeapDesc;
 use crate::device::ShaderVisibleHeapLimits;
 
-/// Where regions begin and end.
+/// The bounds of the regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Regions {
     pub(super) slots: u32,
@@ -25,14 +25,15 @@ pub(super) struct Regions {
     /// A multiple of the alignment; at least 1.
     pub(super) chunk: u32,
     pub(super) alignment: u32,
-    /// Of the heap, what is the driver's included.
+    /// The size of the heap, including the descriptors that the driver reserves.
     pub(super) capacity: u32,
 }
 
-/// The most slots of a heap.
+/// The maximum number of slots of a heap.
 const MOST_SLOTS: u32 = 1 << 24;
 
-/// The most descriptors of a heap, whatever the device says, so that no sum of two counts overflows.
+/// The maximum number of descriptors of a heap, whatever the device's limit, so that no sum of two counts
+/// overflows.
 const MOST: u32 = 1 << 30;
 
 impl Regions {
@@ -42,8 +43,8 @@ impl Regions {
     ) -> Result<Self, DescriptorError> {
         let alignment = u64::from(limits.table_alignment.max(1));
         let up = |value: u64| value.next_multiple_of(alignment);
-        // Sums of numbers of 32 bits.
-        // No larger than the region, so that it is at most the limit as well.
+        // The operands have 32 bits, so no sum of 64 bits overflows.
+        // A chunk is no larger than its region: the limit then bounds the rounded chunk as well.
         let chunk = up(desc.chunk.min(desc.transient).max(1).into());
         let tables = up(desc.slots.into());
         let transient = up(tables + u64::from(desc.tables));
@@ -57,7 +58,7 @@ impl Regions {
         if end == 0 {
             return Err(DescriptorError::Empty);
         }
-        // All are at most the limit.
+        // All of these are at most `limit`, so they fit into 32 bits.
         Ok(Self {
             slots: desc.slots,
             tables: tables as u32..tables as u32 + desc.tables,
@@ -68,7 +69,7 @@ impl Regions {
         })
     }
 
-    /// What comes before the chunks: what is kept a copy of.
+    /// Returns the number of descriptors before the chunks: those that the mirror contains.
     pub(super) fn kept(&self) -> u32 {
         self.tables.end
     }

@@ -122,7 +122,7 @@ impl Slots {
     }
 
     /// A slot that was removed may be used again.
-    pub(super) fn come_back(&self, index: u32) {
+    pub(super) fn make_reusable(&self, index: u32) {
         let mut inner = locked(&self.inner);
         inner.usage.retiring -= 1;
         let found = inner.slots.get(index as usize);
@@ -176,13 +176,13 @@ mod tests {
         let hand_out = || slots.take().map(|index| slots.publish(index, None));
         let stale = hand_out().unwrap();
         slots.remove(stale).unwrap();
-        slots.come_back(stale.index());
+        slots.make_reusable(stale.index());
         // As after four thousand million more.
         locked(&slots.inner).slots[0].generation = WORN_OUT - 1;
         let last = hand_out().unwrap();
         assert_eq!((last.index(), last.generation), (0, WORN_OUT - 1));
         assert!(slots.remove(last).unwrap().is_none());
-        slots.come_back(last.index());
+        slots.make_reusable(last.index());
         let other = hand_out().unwrap();
         assert_eq!(other.index(), 1, "the first is worn out");
         assert!(hand_out().is_none());

@@ -127,7 +127,7 @@ impl Tables {
     }
 
     /// A range that was given back may be used again.
-    pub(super) fn come_back(&self, entry: u32) {
+    pub(super) fn make_reusable(&self, entry: u32) {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
         let Some((handle, count)) = inner.entries[entry as usize].take() else { return };

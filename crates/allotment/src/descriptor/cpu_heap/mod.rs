@@ -1,29 +1,31 @@
-//! Descriptors that the CPU keeps to copy from: views of resources, made when the resource is made.
+//! CPU descriptors: views of resources, created with the resource, from which shader-visible descriptors are
+//! copied.
 //!
 //! ```text
-//!   page 0  single slots  ▓▓▓▓▓▓░▓▓░░░░░░░     a bit each: see `slot_set`
+//!   page 0  single slots  ▓▓▓▓▓▓░▓▓░░░░░░░     a bit each: see `free_slots`
 //!   page 1  runs          ▓▓▓▓ ▓▓░░▓▓▓ ░░░     ranges of more than one: a `VirtualBlock`
-//!   page 2  ─                                  given back when it was empty; its number is used again
-//!   page 3  a large run   ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓  of its own, and gone with it
+//!   page 2  ─                                  destroyed when it was empty; its number is reused
+//!   page 3  a large run   ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓  a page of its size, destroyed with it
 //! ```
 //!
-//! A request goes to the first page that can serve it; whether one can is a number that is looked at, so no page is
-//! tried in vain. A page that stays empty for some tens of [`reclaim`](CpuDescriptorHeap::reclaim)s is given back, but for
-//! [a few](CpuDescriptorHeapDesc::reserve). A request that is larger than a page gets one of its own size, which is for such
-//! requests alone, and the size of other pages stays what it is.
+//! A request is served by the first page with room for it; a counter per page tells whether it has room, so no
+//! page is searched in vain. A page that stays empty for some tens of [`reclaim`](CpuDescriptorHeap::reclaim)s
+//! is destroyed, except for [a reserve](CpuDescriptorHeapDesc::reserve). A request that is larger than a page
+//! gets a page of its own size, which serves only such requests; the size of other pages does not change.
 //!
-//! # When may a slot be used again?
+//! # When a slot can be reused
 //!
-//! At once, mostly: the GPU never reads here, and what is copied, or drawn to, is read when the call is made. So
-//! [`free`](CpuDescriptorHeap::free) is for who has done all the copying that it wanted, and [`retire`](CpuDescriptorHeap::retire)
-//! for who cannot know: for engines that record commands of their own first and translate them later.
+//! Mostly at once: the GPU never reads these heaps, and copies and render targets are read when the call is
+//! made. So [`free`](CpuDescriptorHeap::free) a range after the last copy from it.
+//! [`retire`](CpuDescriptorHeap::retire) is for engines that record commands of their own and translate them
+//! later, and so do not know when the last copy is made.
 //!
 //! # Cost
 //!
-//! A slot is two atomic operations to take and two to give back, and some more where it comes back to a word that had
-//! none: 35 to 90 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which a thread has for itself, 7 to
-//! 20 ns. A run takes a lock, and the look at each
-//! page with runs. A new page is a driver's heap.
+//! Allocating a slot takes two atomic operations and freeing it two, and one more if its word had no free slot:
+//! 35 to 90 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which belongs to one
+//! thread, 7 to 20 ns. A run takes a lock, and a look at each page with runs. A new page is a heap of the
+//! driver.
 
 mod pages;
 
@@ -48,30 +50,30 @@ use crate::memory::Allocator;
 use crate::sync::locked;
 use crate::table::AppendTable;
 
-/// A range of a staging heap. Nobody else has it; it goes back to its heap by [`CpuDescriptorHeap::free`] or
-/// [`CpuDescriptorHeap::retire`], and is missed there if it does not.
+/// An owned range of a CPU heap. Return it with [`CpuDescriptorHeap::free`] or [`CpuDescriptorHeap::retire`]; a
+/// range that is dropped is leaked.
 #[derive(Debug)]
 #[must_use = "a range is given back to its heap"]
 pub struct CpuDescriptorRange {
-    /// Whose.
+    /// The number of its heap.
     heap: u64,
     page: u32,
     first: u32,
-    /// 1 for a single slot, which has a bit; more for a run.
+    /// 1 for a single slot, which has a bit in `singles`; more for a run.
     count: u32,
-    /// Whether all of it holds what its owner put there. What was there before may point at what is gone.
+    /// Whether its owner has written all of it. The previous contents may refer to destroyed resources.
     written: bool,
 }
 
 impl CpuDescriptorRange {
-    /// Descriptors.
+    /// Returns the number of descriptors.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 }
 
-/// Descriptors of one kind that the CPU copies from. Grows by pages.
+/// A heap of CPU descriptors of one type. Grows by pages.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -100,15 +102,15 @@ impl CpuDescriptorRange {
 /// ```
 pub struct CpuDescriptorHeap<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
-    /// Other than that of any other heap.
+    /// A number that no other heap has.
     id: u64,
     heap_type: DescriptorHeapType,
-    /// Pages of single slots have 2 to this many.
+    /// The binary logarithm of the size of pages with single slots.
     page_shift: u32,
     reserve: u32,
     /// Free single slots. Slot `i` of page `p` has the number `(p << page_shift) + i`.
     singles: FreeSlots,
-    /// By page.
+    /// The device's heaps, by page.
     heaps: AppendTable<PageHeap<D>>,
     pages: Mutex<Vec<Slot>>,
     reclaims: AtomicU32,
@@ -120,7 +122,7 @@ pub struct CpuDescriptorHeap<D: DescriptorDevice> {
 struct Counts {
     used: AtomicU32,
     peak: AtomicU32,
-    /// The most since pages were last given back.
+    /// The maximum in use since pages were last trimmed.
     lately: AtomicU32,
     retiring: AtomicU32,
     failures: AtomicU32,
@@ -130,7 +132,7 @@ impl Counts {
     #[inline]
     fn take(&self, count: u32) {
         let used = self.used.fetch_add(count, Relaxed) + count;
-        // What was used lately is at most what was used ever.
+        // The recent maximum is at most the overall one, so one comparison decides about both.
         if used > self.lately.load(Relaxed) {
             self.lately.fetch_max(used, Relaxed);
             self.peak.fetch_max(used, Relaxed);
@@ -138,15 +140,15 @@ impl Counts {
     }
 }
 
-/// Numbers heaps. With 64 bits there is no end to them.
+/// The number of the next heap. 64 bits do not run out.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
-    /// A heap with no page yet.
+    /// Creates a heap without pages.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] where the tracker is another device's.
+    /// [`DescriptorError::Foreign`] if the tracker belongs to another device.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
@@ -170,7 +172,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         })
     }
 
-    /// What it is of.
+    /// Returns the type of the heap.
     #[must_use]
     pub fn heap_type(&self) -> DescriptorHeapType {
         self.heap_type
@@ -184,12 +186,13 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         1 << self.page_shift
     }
 
-    /// `count` descriptors in a row: of nothing, but for a single one, which has to be written before it is copied. Grows
-    /// where there is no room.
+    /// Allocates `count` adjacent descriptors: null descriptors, except that a single one has to be written
+    /// before it is copied. Adds a page if no page has room.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`] beyond 2^24, or the device refuses a new page.
+    /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`] beyond 2^24, or the device's error for a new
+    /// page.
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
         if count == 1 {
@@ -205,7 +208,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             Ok(run) => {
                 self.counts.take(count);
                 let mut unfilled = Unfilled { heap: self, run: Some(run) };
-                // Who writes some of a run copies all of it.
+                // A caller that writes only a part of a run may copy all of it, so all of it is filled.
                 unfilled.run.iter_mut().try_for_each(|run| self.fill(run, DescriptorFill::Null))?;
                 unfilled.run.take().ok_or(DescriptorError::Stale)
             }
@@ -222,13 +225,13 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         CpuDescriptorRange { heap: self.id, page, first, count: 1, written: false }
     }
 
-    /// The number of a range that is a single slot of this heap.
+    /// Returns the number of a single slot of this heap.
     #[inline]
     pub(super) fn slot_of(&self, range: &CpuDescriptorRange) -> Option<u32> {
         (range.count == 1 && range.heap == self.id).then_some((range.page << self.page_shift) + range.first)
     }
 
-    /// For a cache: the free slots of one word, whose first slot has this number.
+    /// Takes the free slots of one word, for a cache: the number of the first slot and a bit mask.
     pub(super) fn take_word(&self) -> Result<(u32, u64), DescriptorError> {
         let (first, bits) = match self.singles.take_word() {
             Some(word) => word,
@@ -238,19 +241,18 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         Ok((first, bits))
     }
 
-    /// Slots of one word come back from a cache.
+    /// Returns slots of one word from a cache.
     pub(super) fn give_back_some(&self, first: u32, bits: u64) {
         self.counts.used.fetch_sub(bits.count_ones(), Relaxed);
         let all_were_taken = self.singles.give_back_some(first, bits);
         debug_assert!(all_were_taken, "a cache has its slots for itself");
     }
 
-    /// Gives a range back, to be used again at once: nobody copies from it any more. For a single slot no lock is
-    /// taken.
+    /// Frees a range, to be reused at once: no copy from it may follow. Takes no lock for a single slot.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] for a range of another heap, which is lost then.
+    /// [`DescriptorError::Foreign`] for a range of another heap, which is leaked then.
     #[inline]
     pub fn free(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.count > 1 {
@@ -263,12 +265,12 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         Ok(())
     }
 
-    /// Gives a range back when the recordings that are open now, and what they are submitted as, are over. See the
-    /// [module](super) for who needs that.
+    /// Frees a range once all recordings that are open now, and their submissions, have completed. See the
+    /// [module](super) for when that is needed.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] for a range of another heap, which is lost then.
+    /// [`DescriptorError::Foreign`] for a range of another heap, which is leaked then.
     pub fn retire(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.heap != self.id {
             return Err(DescriptorError::Foreign);
@@ -278,22 +280,22 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         Ok(())
     }
 
-    /// Takes back what was retired and is done with, and now and then gives back pages that have been empty for long,
-    /// but for the reserve. Once a frame, say.
+    /// Frees retired ranges that the GPU has finished with, and from time to time destroys pages that have long
+    /// been empty, except for the reserve. Call it once per frame.
     pub fn reclaim(&self) -> Reclaimed {
         let reclaimed = self.retired.reclaim_here(|range| {
             self.counts.retiring.fetch_sub(range.count, Relaxed);
             let freed = self.free(range);
             debug_assert!(freed.is_ok(), "only what is ours was retired");
         });
-        // Not each time, so that what comes and goes with each frame stays.
+        // Not in every call, so that pages which each frame fills and empties stay.
         if self.reclaims.fetch_add(1, Relaxed) % TRIM_EVERY == TRIM_EVERY - 1 {
             self.trim_to(Trim::Idle);
         }
         reclaimed
     }
 
-    /// Gives back all pages that are empty.
+    /// Destroys all empty pages.
     pub fn trim(&self) {
         self.trim_to(Trim::Empty);
     }
@@ -302,7 +304,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError`]: the range is another heap's, it has no such descriptor, or the descriptor is of another kind.
+    /// [`DescriptorError`] if the range belongs to another heap or has no such descriptor, or if the descriptor
+    /// is of another type.
     pub fn write(
         &self,
         range: &mut CpuDescriptorRange,
@@ -312,13 +315,14 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         check_range(at, 1, range.count)?;
         let all = range.count == 1;
         self.change(range, all, |heap, range| {
-            // SAFETY: the range is borrowed mutably, and there is only one of it; no GPU reads staging heaps.
+            // SAFETY: the range is borrowed mutably and exists once, so no other thread writes it; no GPU reads
+            // CPU heaps.
             unsafe { heap.write(range.start + at, descriptor) }
         })
     }
 
-    /// Does something that changes what a range holds, all of it perhaps. Should the device panic meanwhile, the range
-    /// counts as not written, so that nothing is copied of which the caller thinks that it was not written.
+    /// Runs a write to a range, to all of it if `all`. If the device panics meanwhile, the range counts as not
+    /// written, so that no descriptor is copied that the caller believes was not written.
     fn change(
         &self,
         range: &mut CpuDescriptorRange,
@@ -334,7 +338,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         changed
     }
 
-    /// Makes all descriptors of a range what `fill` says.
+    /// Fills all descriptors of a range.
     ///
     /// # Errors
     ///
@@ -346,8 +350,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         })
     }
 
-    /// Where the first descriptor of a range is, to the CPU: what an API's calls for render targets want. 0 where the
-    /// device has no addresses.
+    /// Returns the CPU address of the first descriptor of a range, as an API's calls for render targets take
+    /// it. 0 if the device has no such addresses.
     ///
     /// # Errors
     ///
@@ -362,7 +366,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         })
     }
 
-    /// The device's heap that a range is in, and its place there: for calls of the API itself.
+    /// Calls `f` with the device's heap of a range and the index of its first descriptor in it, for calls of
+    /// the API itself.
     ///
     /// # Errors
     ///
@@ -375,7 +380,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         self.with(range, |heap, first| f(heap.raw(), first))
     }
 
-    /// The same, for who copies from there: all of it is written.
+    /// Calls `f` with the heap and index of a range to copy from, all of which is written.
     pub(super) fn copied<R>(
         &self,
         range: &CpuDescriptorRange,
@@ -393,7 +398,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         heap.as_ref().map(|heap| f(heap, range.first)).ok_or(DescriptorError::Stale)
     }
 
-    /// There as long as the range is.
+    /// Locks the device's heap of a range. The heap exists as long as the range does.
     fn heap_of(
         &self,
         range: &CpuDescriptorRange,
@@ -402,7 +407,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         cell.map(PageHeap::read).ok_or(DescriptorError::Foreign)
     }
 
-    /// How full it is. Walks the pages.
+    /// Returns how full the heap is. Walks the pages.
     #[must_use]
     pub fn statistics(&self) -> DescriptorHeapStatistics {
         let (mut capacity, mut largest, mut count) = (0, 0, 0);
@@ -432,10 +437,10 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     }
 }
 
-/// A run that nobody has yet, which goes back where it cannot be filled.
+/// A new run that is freed again if it cannot be filled.
 struct Unfilled<'a, D: DescriptorDevice> {
     heap: &'a CpuDescriptorHeap<D>,
-    /// Taken out once it is filled.
+    /// `None` once the run is filled.
     run: Option<CpuDescriptorRange>,
 }
 

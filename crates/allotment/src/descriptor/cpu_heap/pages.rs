@@ -1,4 +1,4 @@
-//! The pages of a CPU descriptor heap.
+//! The pages of a CPU descriptor heap: creation on demand, runs within a page, and destruction of empty pages.
 
 use core::mem;
 use core::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::descriptor::free_slots::FreeSlots;
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility};
 use crate::sync::locked;
 
-/// The device's heap of a page, while there is one. Who has a range of the page can rely on it.
+/// The device's heap of a page, if there is one. It exists as long as there is a range of the page.
 pub(super) struct PageHeap<D: DescriptorDevice>(RwLock<Option<DeviceHeap<D>>>);
 
 impl<D: DescriptorDevice> Default for PageHeap<D> {
@@ -33,49 +33,49 @@ impl<D: DescriptorDevice> PageHeap<D> {
     }
 }
 
-/// A page, or room for one.
+/// An entry of the page table.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) page: Page,
-    /// Of runs: it was empty when that was last looked at, and none was taken from it since.
+    /// For a page with runs: it was empty at the last trim, and nothing was allocated from it since.
     idle: bool,
 }
 
-/// Runs of a page.
+/// The runs of a page.
 #[derive(Debug)]
 pub(super) struct Runs {
     pub(super) block: VirtualBlock<()>,
-    /// What the block calls them, by their first descriptor.
+    /// The block's handles, by their first descriptor.
     handles: HashMap<u32, Handle>,
 }
 
-/// What a page is for.
+/// The use of a page.
 #[derive(Debug)]
 pub(super) enum Page {
-    /// There is no heap.
+    /// No page; its number is reused.
     Vacant,
     Singles,
-    /// Ranges of more than one.
+    /// Ranges of more than one descriptor.
     Runs(Box<Runs>),
 }
 
-/// Which pages go.
+/// The pages to destroy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trim {
-    /// Those that were empty since the last time, beyond the reserve.
+    /// Pages that have been empty since the last trim, beyond the reserve.
     Idle,
-    /// All that are empty.
+    /// All empty pages.
     Empty,
 }
 
-/// Calls of `reclaim` between two looks at which pages are empty: a page that is empty at two of them goes.
+/// The number of calls of `reclaim` between two trims: a page that is empty at two of them is destroyed.
 pub(super) const TRIM_EVERY: u32 = 32;
 
-/// The largest page, and the largest run.
+/// The size of the largest page, and of the largest run.
 pub(super) const LARGEST_PAGE: u32 = 1 << 24;
 
 impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
-    /// Gets pages of single slots until `take` finds something there.
+    /// Adds pages of single slots until `take` succeeds.
     #[cold]
     pub(super) fn take_from_new_page<T>(
         &self,
@@ -90,14 +90,14 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
                 self.counts.failures.fetch_add(1, Relaxed);
                 return Err(error);
             }
-            // Others may have been faster.
+            // Other threads may have taken all of its slots by now; then the loop adds another page.
             if let Some(taken) = take(&self.singles) {
                 return Ok(taken);
             }
         }
     }
 
-    /// Gets a page from the driver, with no lock held, and makes it what `make` says.
+    /// Creates a page without a lock, and then initializes its entry by `make`.
     fn add_page(&self, size: u32, make: impl FnOnce(u32) -> Page) -> Result<u32, DescriptorError> {
         let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.heap_type), size)?;
         let mut pages = locked(&self.pages);
@@ -134,13 +134,13 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         }
     }
 
-    /// A run in the first page that has room for it.
+    /// Allocates a run from the first page that has room for it.
     fn take_run(&self, pages: &mut [Slot], count: u32) -> Option<CpuDescriptorRange> {
         let size = u64::from(count);
         pages.iter_mut().enumerate().find_map(|(page, found)| {
             let Page::Runs(runs) = &mut found.page else { return None };
             let Runs { block, handles } = &mut **runs;
-            // A large page is for large runs, so that it goes with them.
+            // A large page serves large runs only, so that it can be destroyed with them.
             let is_large = block.size() > u64::from(self.page_size());
             if !block.may_fit(size) || is_large && count <= self.page_size() {
                 return None;
@@ -172,7 +172,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         let mut taken = Vec::new();
         let mut kept = [0; 2];
         let mut pages = locked(&self.pages);
-        // Pages of single slots that are not needed as long as no more is used than lately.
+        // The number of pages with single slots beyond what the recent maximum needs.
         let lately = self.counts.lately.swap(self.counts.used.load(Relaxed), Relaxed);
         let singles = pages.iter().filter(|slot| matches!(slot.page, Page::Singles)).count() as u32;
         let mut spare = singles.saturating_sub(lately.div_ceil(self.page_size()));
@@ -185,7 +185,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
                     (1, runs.block.is_empty(), runs.block.size() > u64::from(self.page_size()))
                 }
             };
-            // Empty now, and nothing was taken from it since the last time.
+            // Empty now, and nothing was allocated from it since the last trim.
             let was_idle = mem::replace(&mut slot.idle, empty);
             let stays = match which {
                 Trim::Empty => !empty,
@@ -204,7 +204,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             taken.extend(self.heaps.get(at as u32).and_then(|cell| cell.replace(None)));
         }
         drop(pages);
-        // The driver's heaps go with no lock held.
+        // The driver's heaps are destroyed without the lock, since that takes driver calls.
         drop(taken);
     }
 }

@@ -1,4 +1,4 @@
-//! Slots and tables that are taken before anybody can name them.
+//! Allocation of slots and tables, and the errors when there are none.
 
 use core::mem;
 
@@ -9,29 +9,32 @@ use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
 use crate::descriptor::statistics::DescriptorHeapStatistics;
 use crate::device::{DescriptorDevice, ShaderVisibleHeapType};
 
-/// A slot that was taken and whose handle nobody has yet. When this is dropped it goes back, and is cleared before where
-/// it was written: the next heap is a copy of the mirror, and must not get a descriptor of what its owner destroys.
-pub(super) struct Taken<'a, D: DescriptorDevice> {
+/// A slot that was taken and has no handle yet. Dropping it returns the slot, and clears it first if it was
+/// written: the next heap is a copy of the mirror, and must not contain a descriptor of a resource that its
+/// owner may destroy.
+pub(super) struct UnpublishedSlot<'a, D: DescriptorDevice> {
     shared: &'a Shared<D>,
     index: u32,
     written: bool,
 }
 
-impl<D: DescriptorDevice> Taken<'_, D> {
+impl<D: DescriptorDevice> UnpublishedSlot<'_, D> {
     pub(super) fn write(&mut self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
+        // Set before the write: a write that fails half way leaves something to clear.
         self.written = true;
         self.shared.write(Spot::Slot(self.index), descriptor)
     }
 
-    /// Makes its handle.
+    /// Creates the handle of the slot.
     pub(super) fn publish(self, keep: Option<KeepAlive>) -> DescriptorSlot {
         let taken = mem::ManuallyDrop::new(self);
         taken.shared.slots.publish(taken.index, keep)
     }
 }
 
-impl<D: DescriptorDevice> Drop for Taken<'_, D> {
+impl<D: DescriptorDevice> Drop for UnpublishedSlot<'_, D> {
     fn drop(&mut self) {
+        // A slot that cannot be cleared is never returned, so no shader is given its index.
         if !self.written || self.shared.clear_after_failure(Spot::Slot(self.index), 1) {
             self.shared.slots.put_back(self.index);
         }
@@ -39,21 +42,27 @@ impl<D: DescriptorDevice> Drop for Taken<'_, D> {
 }
 
 impl<D: DescriptorDevice> Shared<D> {
-    pub(super) fn take_slot(&self) -> Option<Taken<'_, D>> {
-        self.slots.take().map(|index| Taken { shared: self, index, written: false })
+    pub(super) fn take_slot(&self) -> Option<UnpublishedSlot<'_, D>> {
+        self.slots.take().map(|index| UnpublishedSlot { shared: self, index, written: false })
     }
 
-    /// As many slots as are wanted, or none.
-    pub(super) fn take_slots(&self, count: u32) -> Option<Vec<Taken<'_, D>>> {
-        // Looked at before, so that what others want is not taken for nothing.
+    /// Takes `count` slots, or none.
+    pub(super) fn take_slots(&self, count: u32) -> Option<Vec<UnpublishedSlot<'_, D>>> {
+        // Checked first, so that a request that fails does not take slots which another thread needs meanwhile.
         if count > self.slots.statistics().free {
             return None;
         }
         let taken: Vec<_> = core::iter::from_fn(|| self.take_slot()).take(count as usize).collect();
+        // Too few slots are returned here: the vector of unwritten slots is dropped.
         (taken.len() == count as usize).then_some(taken)
     }
 
-    /// Does something that writes a spot. Should the device panic meanwhile, the spot is cleared: whoever wrote it thinks
+    /// Takes a table, by its entry. Reclaims once if no range is free.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`], [`DescriptorError::Exhausted`],
+    /// [`DescriptorError::HeapGone`].
     pub(in crate::descriptor) fn take_table(&self, count: u32) -> Result<u32, DescriptorError> {
         if count == 0 {
             return Err(DescriptorError::Empty);
@@ -61,12 +70,15 @@ impl<D: DescriptorDevice> Shared<D> {
         if let Some(entry) = self.try_take_table(count)? {
             return Ok(entry);
         }
+        // Only now: reclaiming asks the device for the state of its queues, which a request that finds a range
+        // need not pay for.
         self.reclaim();
         if let Some(entry) = self.try_take_table(count)? {
             return Ok(entry);
         }
         self.tables.count_failure();
         let statistics = self.tables.statistics();
+        // After the attempt and not before: a region may have grown meanwhile.
         if count > statistics.capacity {
             return Err(DescriptorError::NeverFits { requested: count, capacity: statistics.capacity });
         }
@@ -75,7 +87,7 @@ impl<D: DescriptorDevice> Shared<D> {
 
     fn try_take_table(&self, count: u32) -> Result<Option<u32>, DescriptorError> {
         let live = self.live()?;
-        // The heap is not replaced between the look at its generation and the taking.
+        // The guard keeps the heap from being replaced between the read of its generation and the allocation.
         Ok(live.as_ref().and_then(|live| self.tables.take(count, live.current.number)))
     }
 
@@ -96,6 +108,7 @@ impl<D: DescriptorDevice> Shared<D> {
         statistics: &DescriptorHeapStatistics,
     ) -> DescriptorError {
         let DescriptorHeapStatistics { free, largest_free: largest, retiring, .. } = *statistics;
+        // Asking for the event costs a look at the queue of releases, and there is none if nothing is pending.
         let wait = if retiring > 0 { self.retired.wait_for() } else { None };
         DescriptorError::Exhausted {
             heap_type: heap_type.into(),

@@ -1,4 +1,8 @@
-//! The copy of slots and tables that the CPU keeps, and what writes it.
+//! The mirror: the CPU's copy of slots and tables, and every write to it.
+//!
+//! Shader-visible heaps are write-combined or in video memory, which the CPU does not read. So each write goes
+//! to the mirror first and is copied from there to the heaps that recordings use ([`Shared::publish`]); a
+//! replacement of the heap copies the mirror.
 
 use core::mem;
 use core::panic::AssertUnwindSafe;
@@ -15,7 +19,7 @@ use crate::descriptor::generation::Generation;
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility};
 use crate::memory::Allocator;
 
-/// Clears descriptors whose writing panics, once the locks are given back.
+/// Clears the descriptors of a write that panics, after the locks are released.
 struct Writing<'a, D: DescriptorDevice> {
     shared: &'a Shared<D>,
     spot: Spot,
@@ -28,7 +32,7 @@ impl<D: DescriptorDevice> Drop for Writing<'_, D> {
     }
 }
 
-/// Notes that the mirror may hold descriptors of what is gone, unless it is forgotten.
+/// Marks the mirror as possibly holding descriptors of destroyed resources, unless it is forgotten.
 struct Clearing<'a>(&'a AtomicBool);
 
 impl Drop for Clearing<'_> {
@@ -37,7 +41,7 @@ impl Drop for Clearing<'_> {
     }
 }
 
-/// A place that is written.
+/// The target of a write.
 #[derive(Clone, Copy)]
 pub(in crate::descriptor) enum Spot {
     Slot(u32),
@@ -49,7 +53,8 @@ pub(in crate::descriptor) enum Spot {
 }
 
 impl<D: DescriptorDevice> Shared<D> {
-    /// that nothing was written, and may destroy what the descriptor is of.
+    /// Runs a write to a spot. If the device panics meanwhile, the spot is cleared: the caller assumes that
+    /// nothing was written, and may destroy the descriptor's resource.
     fn writing(
         &self,
         (spot, count): (Spot, u32),
@@ -57,12 +62,12 @@ impl<D: DescriptorDevice> Shared<D> {
     ) -> Result<(), DescriptorError> {
         let writing = Writing { shared: self, spot, count };
         let written = write();
-        // What is refused is refused before a byte is written.
+        // An error is returned before any byte is written, so only a panic leaves something to clear.
         mem::forget(writing);
         written
     }
 
-    /// Writes a descriptor that nobody reads yet, wherever the spot is.
+    /// Writes a descriptor that no shader reads yet.
     pub(in crate::descriptor) fn write(
         &self,
         spot: Spot,
@@ -75,19 +80,19 @@ impl<D: DescriptorDevice> Shared<D> {
         let guard = self.live()?;
         let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
         let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
-        // SAFETY: slots and tables are written by whoever has their only token, before anybody is told of them; the
-        // heap is not replaced as long as the guard lives.
+        // SAFETY: slots and tables are written only through their one handle, before any recording is given
+        // their location; the heap is not replaced as long as the guard lives.
         unsafe { live.mirror.write(at, descriptor) }?;
         // SAFETY: as above.
         unsafe { self.publish(live, spot, 1) }
     }
 
-    /// Copies staging descriptors to a spot.
+    /// Copies CPU descriptors to a spot.
     ///
     /// # Safety
     ///
-    /// The spot's descriptors are the caller's, and nobody was told of them yet; those that are copied were written, and
-    /// nobody writes them meanwhile.
+    /// The spot's descriptors belong to the caller, and no recording was given their location yet; those that
+    /// are copied were written, and no thread writes them meanwhile.
     pub(in crate::descriptor) unsafe fn copy(
         &self,
         spot: Spot,
@@ -106,7 +111,7 @@ impl<D: DescriptorDevice> Shared<D> {
         })
     }
 
-    /// Copies a table to another one, which nobody was told of.
+    /// Copies a table to another one, whose location no recording was given.
     pub(in crate::descriptor) fn copy_table(
         &self,
         from: u32,
@@ -117,17 +122,17 @@ impl<D: DescriptorDevice> Shared<D> {
         let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
         let place = |entry| self.tables.place(entry, live.current.number).ok_or(DescriptorError::Stale);
         let (from, at) = (place(from)?, place(to)?);
-        // SAFETY: all of the mirror is written; both tables have their only owner here, who lends them.
+        // SAFETY: all of the mirror is written; the only owner of both tables borrows them for this call.
         unsafe { live.mirror.copy_from(&live.mirror, from, at, count) }?;
         // SAFETY: as above.
         unsafe { self.publish(live, Spot::Table { entry: to, at: 0 }, count) }
     }
 
-    /// Copies what the mirror has to the heaps that recordings see.
+    /// Copies descriptors from the mirror to the heaps that recordings use.
     ///
     /// # Safety
     ///
-    /// The descriptors are the caller's, and nobody was told of them yet.
+    /// The descriptors belong to the caller, and no recording was given their location yet.
     pub(super) unsafe fn publish(
         &self,
         live: &Live<D>,
@@ -135,18 +140,18 @@ impl<D: DescriptorDevice> Shared<D> {
         count: u32,
     ) -> Result<(), DescriptorError> {
         let from = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
-        // SAFETY: the mirror is written, all of it; the rest is the caller's promise.
+        // SAFETY: all of the mirror is written; the rest is the caller's promise.
         unsafe { live.current.heap.copy_from(&live.mirror, from, from, count) }?;
         if let Some(previous) = live.previous.upgrade() {
             if let Some(to) = self.locate(spot, &previous) {
-                // SAFETY: as above; this heap is live since it is held.
+                // SAFETY: as above; the reference keeps this heap live.
                 unsafe { previous.heap.copy_from(&live.mirror, from, to, count) }?;
             }
         }
         Ok(())
     }
 
-    /// Where a spot is in a generation that is alive. `None` where it came later.
+    /// Returns the index of a spot in a live generation. `None` if the spot was allocated in a later one.
     pub(super) fn locate(&self, spot: Spot, generation: &Generation<D>) -> Option<u32> {
         match spot {
             Spot::Slot(index) => (index < generation.regions.slots).then_some(index),
@@ -154,16 +159,16 @@ impl<D: DescriptorDevice> Shared<D> {
         }
     }
 
-    /// Makes a new table what the heap's description says.
+    /// Fills a new table as the heap's description says.
     ///
     /// # Safety
     ///
-    /// The table is the caller's, and nobody was told of it yet.
+    /// The table belongs to the caller, and no recording was given its location yet.
     pub(super) unsafe fn fill(&self, live: &Live<D>, entry: u32, count: u32) -> Result<(), DescriptorError> {
         let first = self.tables.place(entry, live.current.number).ok_or(DescriptorError::Stale)?;
         match live.desc.fill {
             DescriptorFill::Leave => return Ok(()),
-            // As it is in the mirror.
+            // The mirror already holds null descriptors there.
             DescriptorFill::Null => {}
             DescriptorFill::Poison => {
                 // SAFETY: the caller's promise.
@@ -174,42 +179,42 @@ impl<D: DescriptorDevice> Shared<D> {
         unsafe { self.publish(live, Spot::Table { entry, at: 0 }, count) }
     }
 
-    /// Makes the mirror's descriptors of what came back those of nothing, before what they point at goes. Where the device
-    /// panics, the mirror is not copied any more.
+    /// Overwrites released descriptors of the mirror with null descriptors, before their resources are
+    /// destroyed. If the device panics, the mirror is not copied any more.
     pub(super) fn clear(&self, spot: Spot, count: u32) {
         let guard = self.read();
         let Some(live) = &*guard else { return };
         if let Some(first) = self.locate(spot, &live.current) {
-            let clearing = Clearing(&self.unclear);
-            // SAFETY: nobody has the slot or the table any more, and no GPU reads the mirror.
+            let clearing = Clearing(&self.poisoned);
+            // SAFETY: no handle of the slot or the table exists any more, and no GPU reads the mirror.
             let cleared = unsafe { live.mirror.fill(first..first + count, DescriptorFill::Null) };
             mem::forget(clearing);
             debug_assert!(cleared.is_ok(), "it lies in its region");
         }
     }
 
-    /// The same after something else failed or panicked: a device that panics again here does not end the process.
-    /// Returns whether the spot is cleared.
+    /// Clears descriptors after something else failed or panicked: if the device panics again here, the process
+    /// does not abort. Returns whether the spot is cleared.
     pub(super) fn clear_after_failure(&self, spot: Spot, count: u32) -> bool {
         catch_unwind(AssertUnwindSafe(|| self.clear(spot, count))).is_ok()
     }
 }
 
-/// A staging heap for what is in slots and tables, all of it written.
+/// Creates the CPU heap that mirrors slots and tables, with all descriptors written.
 pub(super) fn new_mirror<D: DescriptorDevice>(
     allocator: &Arc<Allocator<D>>,
     generation: &Generation<D>,
 ) -> Result<DeviceHeap<D>, DescriptorError> {
-    // A heap of nothing but chunks has nothing to mirror, and there are no heaps of nothing.
+    // A heap with chunks only has nothing to mirror, and a heap has at least one descriptor.
     let kept = generation.regions.kept().max(1);
     let mirror =
         DeviceHeap::new(allocator, DescriptorHeapVisibility::CpuOnly(generation.heap.heap_type()), kept)?;
-    // SAFETY: nobody else knows of it.
+    // SAFETY: no other code has access to the new heap.
     unsafe { mirror.fill(0..kept, DescriptorFill::Null) }?;
     Ok(mirror)
 }
 
-/// Copies the mirror to a heap that nobody else knows of.
+/// Copies the mirror to a heap that no other code has access to.
 pub(super) fn copy_all<D: DescriptorDevice>(
     mirror: &DeviceHeap<D>,
     generation: &Generation<D>,
@@ -217,6 +222,6 @@ pub(super) fn copy_all<D: DescriptorDevice>(
     if generation.regions.kept() == 0 {
         return Ok(());
     }
-    // SAFETY: the mirror is written, all of it, and nobody writes there meanwhile; nobody reads the other.
+    // SAFETY: all of the mirror is written, and no thread writes it meanwhile; no one reads the other heap.
     unsafe { generation.heap.copy_from(mirror, 0, 0, generation.regions.kept()) }
 }

@@ -1,20 +1,24 @@
-//! The heap that shaders see: bindless slots, long-lived tables and chunks for recordings, in one heap of the device.
+//! The shader-visible heap: bindless slots, long-lived tables and chunks for recordings, in one heap of the
+//! device.
 //!
 //! ```text
 //!   ShaderVisibleHeap
 //!   ├── slots       one descriptor each, at an index that never changes
-//!   ├── tables      ranges that are whose `DescriptorRange` they are
-//!   ├── generation  the device's heap now, with chunks for recordings   ◄── recordings hold the one they began with
-//!   ├── mirror      a staging heap: what is in slots and tables
-//!   └── retired     what was given back, until the GPU is done with it
+//!   ├── tables      ranges, each owned by a `DescriptorRange`
+//!   ├── generation  the device's present heap, with chunks for recordings   ◄── recordings hold the one they began with
+//!   ├── mirror      a CPU heap: a copy of slots and tables
+//!   └── retired     released slots, tables and chunks, until the GPU has finished with them
 //! ```
 //!
-//! An API binds one heap of a kind at a time, and to change it is expensive, so there is one. It has the size that it
-//! was asked for; when it is full, that is an error which says how full, and what to wait for. To
-//! [grow](ShaderVisibleHeap::grow) or to [compact](ShaderVisibleHeap::compact) it is to make another heap of the device
-//! and to copy the mirror there, in bulk, since a heap that the GPU sees is not read by the CPU. Recordings that are
-//! open go on with the heap that they began with, where everything stays where it was; it is destroyed when the last
-//! of them is over. What is written meanwhile goes to both.
+//! An API binds one heap of a type at a time, and changing it is expensive, so there is one. It has the
+//! requested size; when it is full, requests return an error that says how full, and which event to wait for.
+//! [Growing](ShaderVisibleHeap::grow) or [compacting](ShaderVisibleHeap::compact) it creates another heap of
+//! the device and copies the mirror to it, in bulk, since the CPU does not read a heap that the GPU sees. Open
+//! recordings continue with the heap that they began with, in which nothing moves; it is destroyed when the
+//! last of them completes. Writes meanwhile go to both heaps.
+//!
+//! Each file has one concern: [`allocation`] takes slots and tables, [`mirror`] writes them, [`retirement`]
+//! makes them reusable, [`replacement`] grows and compacts.
 
 mod allocation;
 mod mirror;
@@ -29,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 pub(super) use self::mirror::Spot;
 use self::mirror::{copy_all, new_mirror};
-use self::retirement::{Gone, Kept, Last};
+use self::retirement::{Kept, RetireOnDrop, Retired};
 use super::device_heap::DeviceHeap;
 use super::error::DescriptorError;
 use super::generation::{Chunk, Generation};
@@ -45,7 +49,7 @@ use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, Sub
 use crate::memory::Allocator;
 use crate::sync::locked;
 
-/// Descriptors that shaders see. `Send + Sync`; everything takes `&self`.
+/// A descriptor heap that shaders access. `Send + Sync`; every method takes `&self`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -87,7 +91,7 @@ pub struct ShaderVisibleHeap<D: DescriptorDevice> {
     pub(super) shared: Arc<Shared<D>>,
 }
 
-/// How full a shader-visible heap is.
+/// Statistics of a shader-visible heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShaderVisibleStatistics {
@@ -97,13 +101,14 @@ pub struct ShaderVisibleStatistics {
     pub tables: DescriptorHeapStatistics,
     /// Chunks of recordings, in the heap that recordings begin with now.
     pub transient: DescriptorHeapStatistics,
-    /// How often the heap was replaced.
+    /// The number of replacements of the heap.
     pub generation: u32,
-    /// Descriptors of the device's heap: regions, what keeps them aligned, and what the driver keeps for itself.
+    /// The size of the device's heap in descriptors: the regions, their alignment, and those that the driver
+    /// reserves.
     pub capacity: u32,
 }
 
-/// What the heap, its ranges and the recordings that use it share.
+/// State shared by the heap, its ranges and its recordings.
 pub(super) struct Shared<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     pub(super) tracker: SubmissionTracker,
@@ -111,46 +116,48 @@ pub(super) struct Shared<D: DescriptorDevice> {
     limits: ShaderVisibleHeapLimits,
     pub(super) slots: Slots,
     pub(super) tables: Tables,
-    /// Nothing once the heap is gone. Read by who writes descriptors, written when the heap is replaced.
+    /// `None` after the heap was dropped. Locked for reading to write descriptors, for writing to replace the
+    /// heap.
     live: RwLock<Option<Live<D>>>,
-    /// Had by who replaces the heap.
+    /// Locked during a replacement of the heap.
     replacing: Mutex<()>,
-    retired: ReleaseQueue<Gone<D>>,
-    /// Room for what goes with what comes back.
+    retired: ReleaseQueue<Retired<D>>,
+    /// An empty vector to reuse, for the objects to drop in a reclaim.
     kept: Mutex<Vec<Kept<D>>>,
-    /// Lists of chunks, empty, to be used again.
+    /// Empty lists of chunks to reuse.
     lists: Mutex<Vec<Vec<Chunk>>>,
-    /// The device panicked when the mirror was cleared: it may name what is gone, and is not copied any more.
-    unclear: AtomicBool,
+    /// The device panicked while the mirror was cleared: it may refer to destroyed resources, and is not copied
+    /// any more.
+    poisoned: AtomicBool,
 }
 
-/// The heap as it is now.
+/// The present heap.
 pub(super) struct Live<D: DescriptorDevice> {
     pub(super) desc: ShaderVisibleHeapDesc,
     pub(super) current: Arc<Generation<D>>,
-    /// The one before, as long as recordings use it.
+    /// The previous heap, as long as recordings use it.
     previous: Weak<Generation<D>>,
-    /// Slots and tables, where they are in `current`. All of it is written: what is nobody's, with descriptors of
-    /// nothing, so that nothing is ever copied that points at what is gone.
+    /// A copy of slots and tables, at their locations in `current`. All of it is written: unused descriptors
+    /// are null, so that no descriptor of a destroyed resource is ever copied.
     pub(super) mirror: DeviceHeap<D>,
 }
 
-/// Room from the start, so that a steady program costs the heap nothing when its frames are late for once: what goes
-/// with a frame that comes back, recordings on their way, and chunks of each.
+/// Capacities reserved from the start, so that a steady program allocates nothing when a frame is late: objects
+/// dropped per reclaim, recordings in flight, and chunks per recording.
 const KEPT: usize = 256;
 const LISTS: usize = 16;
 const CHUNKS: usize = 32;
 
-/// Numbers heaps. With 64 bits there is no end to them.
+/// The number of the next heap. 64 bits do not run out.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
-    /// A heap with regions as described. All its descriptors are of nothing.
+    /// Creates a heap with the described regions. All its descriptors are null.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::OverLimit`] beyond what the device can have, [`DescriptorError::Foreign`] where the tracker is
-    /// another device's, or the device refuses.
+    /// [`DescriptorError::OverLimit`] beyond the device's limit, [`DescriptorError::Foreign`] if the tracker
+    /// belongs to another device, or the device's error.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
@@ -180,34 +187,34 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             retired: ReleaseQueue::new(tracker),
             kept: Mutex::new(Vec::with_capacity(KEPT)),
             lists: Mutex::new((0..LISTS).map(|_| Vec::with_capacity(CHUNKS)).collect()),
-            unclear: AtomicBool::new(false),
+            poisoned: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The tracker that says when something may be used again.
+    /// Returns the tracker whose submissions keep descriptors in use.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
         &self.shared.tracker
     }
 
-    /// What it is of.
+    /// Returns the type of the heap.
     #[must_use]
     pub fn heap_type(&self) -> ShaderVisibleHeapType {
         self.shared.heap_type
     }
 
-    /// The allocator of the device.
+    /// Returns the allocator of the device.
     #[must_use]
     pub fn allocator(&self) -> &Arc<Allocator<D>> {
         &self.shared.allocator
     }
 
-    /// Writes a descriptor into a slot of its own, which keeps `keep` for as long as it can be read.
+    /// Writes a descriptor into a new slot, which keeps `keep` alive as long as the descriptor can be read.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Exhausted`], or the descriptor is of another kind.
+    /// [`DescriptorError::Exhausted`], or [`DescriptorError::WrongKind`] for a descriptor of another type.
     pub fn insert(
         &self,
         descriptor: &D::Descriptor<'_>,
@@ -225,19 +232,21 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         Ok(slot.publish(keep))
     }
 
-    /// The same for many, all or none: the slots, in the order of the descriptors.
+    /// Writes several descriptors into new slots, all or none, and returns the slots in the order of the
+    /// descriptors.
     ///
     /// # Errors
     ///
-    /// As for [`insert`](Self::insert); no slot was taken then, and no descriptor is left in the heap. The same holds
-    /// where the iterator panics.
+    /// Those of [`insert`](Self::insert); then no slot is taken and no descriptor is left in the heap. The same
+    /// holds if the iterator panics.
     pub fn insert_all<'d>(
         &self,
         mut descriptors: impl ExactSizeIterator<Item = (D::Descriptor<'d>, Option<KeepAlive>)>,
     ) -> Result<Vec<DescriptorSlot>, DescriptorError> {
         let shared = &*self.shared;
         let count = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
-        // Before the slots, so that on failure what was kept goes after the slots are cleared, as does the iterator.
+        // Declared before the slots, so that on failure these objects and the iterator are dropped after the
+        // slots are cleared.
         let mut keeps = Vec::new();
         let mut taken = match shared.take_slots(count) {
             Some(taken) => taken,
@@ -251,47 +260,51 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
             keeps.push(keep);
             slot.write(&descriptor)?;
         }
-        // An iterator that says it has more than it has leaves some unwritten, which go back.
+        // An iterator that yields fewer than its length leaves slots unwritten, which are returned.
         taken.truncate(keeps.len());
         Ok(taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish(keep)).collect())
     }
 
-    /// Gives a slot back. What it points at, and its index, come back when all recordings that are open now are over.
+    /// Removes a slot. Its resource is released, and its index reused, once all recordings that are open now
+    /// have completed.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Stale`] where it was removed before, [`DescriptorError::Foreign`] where it is another heap's.
+    /// [`DescriptorError::Stale`] if it was removed before, [`DescriptorError::Foreign`] if it belongs to
+    /// another heap.
     pub fn remove(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
         let keep = self.shared.slots.remove(slot)?;
-        self.shared.retired.retire(Gone::Slot { index: slot.index(), keep });
+        self.shared.retired.retire(Retired::Slot { index: slot.index(), keep });
         Ok(())
     }
 
-    /// Gives a slot back and puts a descriptor into another one, or does neither. What is in flight goes on reading the
-    /// old one.
+    /// Removes a slot and writes a descriptor into a new one, or does neither. Work in flight continues to read
+    /// the old one.
     ///
     /// # Errors
     ///
-    /// As for [`insert`](Self::insert) and [`remove`](Self::remove).
+    /// Those of [`insert`](Self::insert) and [`remove`](Self::remove).
     pub fn replace(
         &self,
         slot: DescriptorSlot,
         descriptor: &D::Descriptor<'_>,
         keep: Option<KeepAlive>,
     ) -> Result<DescriptorSlot, DescriptorError> {
+        // Checked first, so that the common error writes no descriptor.
         self.shared.slots.check(slot)?;
         let new = self.insert(descriptor, keep)?;
         match self.remove(slot) {
             Ok(()) => Ok(new),
             Err(error) => {
-                // Somebody else was faster, just now. Nobody knows the new one.
+                // Another thread removed the slot since the check. The new one is unknown to the caller.
                 self.remove(new)?;
                 Err(error)
             }
         }
     }
 
-    /// A table of `count` descriptors in a row, filled as [the heap's description](ShaderVisibleHeapDesc::fill) says.
+    /// Allocates a table of `count` adjacent descriptors, filled as [the heap's
+    /// description](ShaderVisibleHeapDesc::fill) says.
     ///
     /// # Errors
     ///
@@ -301,19 +314,20 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         let range = DescriptorRange::new(Arc::clone(&self.shared), entry, count);
         let live = self.shared.live()?;
         if let Some(live) = &*live {
-            // SAFETY: the range was taken just now, so it is nobody else's, and nobody was told of it.
+            // SAFETY: the range was allocated just now, so no other code owns it, and no recording was given
+            // its location.
             unsafe { self.shared.fill(live, entry, count) }?;
         }
         Ok(range)
     }
 
-    /// What a recording sees of the heap: the device's heap to bind, where things are in it, and room of its own. It
-    /// takes chunks when they are needed, so it costs next to nothing to have one.
+    /// Creates a recording's view of the heap: the device's heap to bind, the locations of tables in it, and
+    /// transient tables. The view takes chunks on demand, so an unused one costs next to nothing.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Foreign`] where the recording is another tracker's, [`DescriptorError::Owning`] where nothing
-    /// that is given back waits for it.
+    /// [`DescriptorError::Foreign`] if the recording belongs to another tracker, [`DescriptorError::Owning`] if
+    /// it is explicit, so that released descriptors do not wait for it.
     pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
         if !recording.tracker().ptr_eq(&self.shared.tracker) {
             return Err(DescriptorError::Foreign);
@@ -327,19 +341,19 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         Ok(TransientDescriptors::new(Arc::clone(&self.shared), current, recording.id(), chunks))
     }
 
-    /// Takes back what the GPU is done with. Once a frame, say; requests that find no room do so by themselves.
+    /// Makes released objects reusable once the GPU has finished with them. Call it once per frame; requests
+    /// that find nothing free call it too.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim()
     }
 
-    /// Replaces the heap by one with larger regions. Slots keep their index, tables move next to each other.
+    /// Replaces the heap by one with larger regions. Slots keep their index, tables are packed side by side.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::NeverFits`] where a region would be smaller, [`DescriptorError::OverLimit`],
-    /// [`DescriptorError::StillReplacing`] where the heap before this one is still used,
-    /// [`DescriptorError::Poisoned`], [`DescriptorError::TooManyReplacements`], or the device refuses. All is as it was
-    /// then.
+    /// [`DescriptorError::NeverFits`] if a region would be smaller, [`DescriptorError::OverLimit`],
+    /// [`DescriptorError::StillReplacing`] if the previous heap is still in use, [`DescriptorError::Poisoned`],
+    /// [`DescriptorError::TooManyReplacements`], or the device's error. Nothing has changed then.
     pub fn grow(&self, slots: u32, tables: u32, transient: u32) -> Result<(), DescriptorError> {
         self.shared.replace_heap(|desc| {
             let regions = [(desc.slots, slots), (desc.tables, tables), (desc.transient, transient)];
@@ -350,18 +364,18 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         })
     }
 
-    /// Replaces the heap by one where tables stand side by side, so that all that is free of their region is one range.
+    /// Replaces the heap by one with its tables packed side by side, so that the free part of their region is
+    /// one range.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::StillReplacing`] where the heap before this one is still used,
-    /// [`DescriptorError::Poisoned`], [`DescriptorError::TooManyReplacements`], or the device refuses. All is as it was
-    /// then.
+    /// [`DescriptorError::StillReplacing`] if the previous heap is still in use, [`DescriptorError::Poisoned`],
+    /// [`DescriptorError::TooManyReplacements`], or the device's error. Nothing has changed then.
     pub fn compact(&self) -> Result<(), DescriptorError> {
         self.shared.replace_heap(Ok)
     }
 
-    /// How full it is.
+    /// Returns how full the heap is.
     #[must_use]
     pub fn statistics(&self) -> ShaderVisibleStatistics {
         let live = self.shared.read();
@@ -375,17 +389,17 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         }
     }
 
-    /// What is on its way back: how many things, and since when.
+    /// Returns the number of released objects that are not reusable yet, and since when.
     #[must_use]
     pub fn retiring(&self) -> ReleaseStatistics {
         self.shared.retired.statistics()
     }
 
-    /// Waits until everything that was given back is back, at most for `timeout`, or until what is left waits for a
-    /// recording that is open.
+    /// Waits at most for `timeout` until all released objects are reusable, or until the remaining ones wait
+    /// for an open recording.
     pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         let shared = &self.shared;
-        shared.retired.drain(timeout, |gone| drop(shared.come_back(gone)))
+        shared.retired.drain(timeout, |retired| drop(shared.make_reusable(retired)))
     }
 }
 
@@ -398,7 +412,7 @@ impl<D: DescriptorDevice> Shared<D> {
         self.live.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The heap as it is, which stays so as long as the guard lives.
+    /// Locks the present heap, which is not replaced as long as the guard lives.
     pub(super) fn live(&self) -> Result<RwLockReadGuard<'_, Option<Live<D>>>, DescriptorError> {
         let live = self.read();
         if live.is_some() { Ok(live) } else { Err(DescriptorError::HeapGone) }
@@ -406,15 +420,17 @@ impl<D: DescriptorDevice> Shared<D> {
 }
 
 impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
-    /// The device's heap goes when no recording that is open, and no queue, can use it. Ranges that are left are of no
-    /// more use.
+    /// The device's heap is destroyed once no open recording and no queue can use it. Remaining ranges become
+    /// unusable.
     fn drop(&mut self) {
         let live = self.shared.write_lock().take();
-        // With the lock given back: the mirror goes now, the device's heap with what it points at later, also where the
-        // device panics when the mirror goes.
+        // After the lock is released: the mirror is dropped now, the device's heap and the resources of its
+        // slots later, even if the device panics while the mirror is dropped.
         let (current, mirror) = live.map(|live| (live.current, live.mirror)).unzip();
-        let last =
-            Last { tracker: &self.shared.tracker, what: Some((current, self.shared.slots.take_keeps())) };
+        let last = RetireOnDrop {
+            tracker: &self.shared.tracker,
+            what: Some((current, self.shared.slots.take_keeps())),
+        };
         drop(mirror);
         drop(last);
         self.shared.reclaim();

@@ -1,4 +1,8 @@
-//! The replacement of the device's heap by another one: growth and compaction.
+//! Replacement of the device's heap: growth and compaction.
+//!
+//! The new heap and its mirror are created without a lock. Then, under the lock that all writers share, the
+//! tables are packed side by side, slots and tables are copied from the old mirror to the new one, and from
+//! there to the new heap. The old heap is retired; recordings that began with it keep it until they complete.
 
 use core::mem;
 use core::sync::atomic::Ordering::Relaxed;
@@ -6,7 +10,7 @@ use std::sync::{Arc, TryLockError};
 
 use super::Shared;
 use super::mirror::{copy_all, new_mirror};
-use super::retirement::{Gone, Kept};
+use super::retirement::{Kept, Retired};
 use crate::descriptor::error::DescriptorError;
 use crate::descriptor::generation::Generation;
 use crate::descriptor::heap_desc::ShaderVisibleHeapDesc;
@@ -14,25 +18,29 @@ use crate::descriptor::heap_regions::Regions;
 use crate::device::DescriptorDevice;
 
 impl<D: DescriptorDevice> Shared<D> {
-    /// Whether recordings that begin now see this one.
+    /// Returns whether recordings that begin now use this generation.
     pub(in crate::descriptor) fn is_current(&self, generation: &Generation<D>) -> bool {
         self.read().as_ref().is_some_and(|live| live.current.number == generation.number)
     }
 
-    /// Makes another heap of the device and copies everything there.
+    /// Creates another heap of the device and copies all descriptors to it.
     pub(super) fn replace_heap(
         &self,
         change: impl FnOnce(ShaderVisibleHeapDesc) -> Result<ShaderVisibleHeapDesc, DescriptorError>,
     ) -> Result<(), DescriptorError> {
+        // A second thread gets an error instead of waiting: after the first one's replacement, its own description
+        // would be outdated.
         let _one_at_a_time = match self.replacing.try_lock() {
             Ok(guard) => guard,
             Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(DescriptorError::StillReplacing { wait: None }),
         };
+        // Recordings that have completed release the previous heap, which has to be gone below.
         self.reclaim();
         let (desc, number) = {
             let live = self.live()?;
             let live = live.as_ref().ok_or(DescriptorError::HeapGone)?;
+            // Two heaps at most: a table stores two locations, and a write goes to both heaps.
             if live.previous.strong_count() > 0 {
                 return Err(DescriptorError::StillReplacing { wait: self.retired.wait_for() });
             }
@@ -40,14 +48,15 @@ impl<D: DescriptorDevice> Shared<D> {
             (change(live.desc)?, number)
         };
         let regions = Regions::new(&desc, &self.limits)?;
-        // With no lock held that anybody waits for.
+        // Without a lock that writers wait for: creating a heap takes a driver call.
         let new = Generation::new(&self.allocator, desc.heap_type, number, regions)?;
         let mirror = new_mirror(&self.allocator, &new)?;
 
         let mut guard = self.write_lock();
         let live = guard.as_mut().ok_or(DescriptorError::HeapGone)?;
-        // Whoever clears has the lock for reading, so this is the last word.
-        if self.unclear.load(Relaxed) {
+        // Threads that clear descriptors hold the lock for reading, so the flag does not change after this
+        // read.
+        if self.poisoned.load(Relaxed) {
             return Err(DescriptorError::Poisoned);
         }
         let mut tables = self.tables.lock();
@@ -55,8 +64,8 @@ impl<D: DescriptorDevice> Shared<D> {
         let slots = (0, 0, live.desc.slots);
         let moved = packed.moves.iter().map(|table| (table.from, table.to, table.count));
         for (from, to, count) in core::iter::once(slots).chain(moved).filter(|&(_, _, count)| count > 0) {
-            // SAFETY: the mirrors are written, all of them, and nobody else writes them while the lock is held; the new
-            // one is nobody else's.
+            // SAFETY: all of both mirrors is written, and no other thread writes them while the lock is held;
+            // no other code has access to the new one.
             unsafe { mirror.copy_from(&live.mirror, from, to, count) }?;
         }
         copy_all(&mirror, &new)?;
@@ -69,7 +78,7 @@ impl<D: DescriptorDevice> Shared<D> {
         live.desc = desc;
         let old_mirror = mem::replace(&mut live.mirror, mirror);
         drop(guard);
-        self.retired.retire(Gone::Kept(Kept::Generation { _it: old }));
+        self.retired.retire(Retired::Kept(Kept::Generation { _it: old }));
         drop(old_mirror);
         Ok(())
     }
