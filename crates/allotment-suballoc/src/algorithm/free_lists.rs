@@ -102,7 +102,7 @@ impl FreeLists {
         if next == NONE {
             let group = list / LISTS_PER_GROUP;
             self.lists[group] &= !(1 << (list % LISTS_PER_GROUP));
-            // The group's bit stands for all of its lists, so it is cleared with the last of them only.
+            // The group's bit covers all of its lists, so it is cleared with the last of them only.
             if self.lists[group] == 0 {
                 self.groups &= !(1 << group);
             }

@@ -103,7 +103,7 @@ impl Tlsf {
     /// Returns any region of the first class in which every region is sure to hold the aligned range.
     fn find_surely(&self, chain: &Chain, size: u64, alignment: Alignment) -> Option<u32> {
         // The worst case is an offset of 1 past a multiple of the alignment: `alignment - 1` units are
-        // skipped. A region that is so much larger fits at any offset, so its offset need not be read.
+        // skipped. A region larger by that number fits at any offset, so its offset need not be read.
         let class = self.lists.first_from(class_that_surely_fits(size + alignment.get() - 1))?;
         self.lists.iter(chain, class).next()
     }

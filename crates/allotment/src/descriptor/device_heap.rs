@@ -37,9 +37,11 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         let desc = DescriptorHeapDesc { usage, capacity };
         let device = allocator.device();
         let memory = device.descriptor_heap_buffer(&desc).map(|info| {
+            // `DeviceUpload`: the GPU reads descriptors with every draw, and the CPU writes them in place.
             let mut wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload)
                 .with_name("descriptor heap")
                 .with_category("descriptors");
+            // Coherent, since descriptors are written one by one, which would need a flush each.
             wanted.required |= MemoryProperties::HOST_COHERENT;
             MappedBuffer::new(allocator, &info, &wanted).map_err(DescriptorError::Memory)
         });
@@ -84,6 +86,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
+        // The device may not support the descriptor's use although the type is right; it says so before
+        // anything is written.
         if self.device().can_write(descriptor) { Ok(()) } else { Err(DeviceError::Unsupported.into()) }
     }
 

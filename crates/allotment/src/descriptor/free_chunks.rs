@@ -53,7 +53,11 @@ impl FreeChunks {
 
     /// Returns `count` chunks that were taken.
     pub(super) fn give_back(&mut self, first: u32, count: u32) {
-        debug_assert_eq!(self.next(first, true).min(first + count), first + count, "given back once");
+        debug_assert_eq!(
+            self.next(first, true).min(first + count),
+            first + count,
+            "chunks are returned once"
+        );
         self.flip(first, count);
         self.lowest = self.lowest.min(first);
     }

@@ -42,11 +42,6 @@
 //! a destroyed resource is ever copied. Whether submitted work reads valid descriptors is up to the caller that
 //! submits it, which is `unsafe` for this reason.
 //!
-//! To write, copy and move descriptors is safe: whoever makes an API's descriptor promises that what it names lives until
-//! no heap holds the descriptor any more, and to keep it alive is what slots and sets are for. What came back is cleared
-//! before what it pointed at goes, so that nothing is copied that points at what is gone. That work which reads through
-//! descriptors is right is a matter of who submits it, which is `unsafe` for this reason.
-//!
 //! # Cost
 //!
 //! | | |

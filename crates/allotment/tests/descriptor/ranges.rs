@@ -166,7 +166,7 @@ fn a_table_of_poison_is_noticed_by_who_reads_what_was_not_written() {
     let rig = Rig::new();
     let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_fill(DescriptorFill::Poison);
     let heap = rig.heap(desc);
-    // Also where somebody else's descriptors were before.
+    // Also where another table's descriptors were before.
     for round in 0..2 {
         let mut table = heap.allocate(16).unwrap();
         table.write(1, &rig.number(8)).unwrap();

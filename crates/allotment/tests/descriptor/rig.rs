@@ -1,4 +1,4 @@
-//! What the tests share: a simulated device, a buffer of known numbers to point at, and queues that read.
+//! Shared by the tests: a simulated device, a buffer of known numbers to refer to, and queues that read.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) struct Rig {
     numbers: MappedBuffer<SimulatedGpu>,
 }
 
-/// What a descriptor of the number reads.
+/// Returns what a shader reads through a descriptor of the number.
 pub(crate) fn value(number: u32) -> u32 {
     number * 7 + 100
 }
@@ -127,7 +127,7 @@ impl Rig {
         }
     }
 
-    /// What work reads now through these descriptors of the heap.
+    /// Reads through these descriptors of the heap, as work on the GPU does.
     pub(crate) fn read(&self, heap: &Heap, indices: &[u32]) -> Vec<u32> {
         let recording = self.record();
         let transient = heap.begin(&recording).unwrap();
@@ -147,7 +147,7 @@ impl Rig {
     }
 }
 
-/// Work on its way.
+/// Work in flight.
 pub(crate) struct Reading {
     pub(crate) point: TimelinePoint,
     count: usize,
@@ -157,7 +157,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What it read.
+    /// Returns what the work has read.
     pub(crate) fn wait(self) -> Vec<u32> {
         use allotment::device::Device as _;
         assert_eq!(self.device.wait(self.point, PATIENCE), Ok(()));
@@ -176,7 +176,7 @@ pub(crate) fn mapped(
     MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
 }
 
-/// What a refusal for want of room says: requested, free, largest, retiring.
+/// The counts of an `Exhausted` error: requested, free, largest, retiring.
 pub(crate) fn numbers_of<T: core::fmt::Debug>(refused: Result<T, DescriptorError>) -> [u32; 4] {
     match refused {
         Err(DescriptorError::Exhausted { requested, free, largest, retiring, .. }) => {

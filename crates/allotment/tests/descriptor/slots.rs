@@ -152,7 +152,7 @@ fn a_batch_that_fails_or_panics_leaves_no_descriptor_that_a_later_heap_would_get
             replace(&heap).unwrap();
             let recording = rig.record();
             let view = heap.begin(&recording).unwrap();
-            // Nobody has these slots, so nobody reads them; a test may.
+            // No shader reads these slots, which have no handle; a test may.
             let found = rig.submit_reads(recording, view.heap(), &[0, 1, 2, 3, 4, 5, 6, 7]).wait();
             assert_eq!(found, [value(1), 0, 0, 0, 0, 0, 0, 0], "{how}");
         }
@@ -185,7 +185,7 @@ fn a_batch_that_has_fewer_descriptors_than_it_says_takes_as_many_slots() {
     assert_eq!(heap.insert_all((0..5).map(|i| (rig.number(i), None))).unwrap().len(), 5);
 }
 
-/// What a slot keeps, and what happens when it goes.
+/// The object that a slot keeps alive, with an action when it is dropped.
 struct Goodbye(Box<dyn FnMut() + Send + Sync>);
 
 impl Drop for Goodbye {
@@ -243,7 +243,7 @@ fn nothing_is_copied_that_points_at_what_is_gone() {
     heap.remove(slot).unwrap();
     heap.reclaim();
     heap.compact().unwrap();
-    // Nobody has the slot, so nobody reads it; a test may.
+    // No shader reads the slot, which has no handle; a test may.
     assert_eq!(rig.read(&heap, &[slot.index(), stays.index()]), [0, value(2)]);
     rig.assert_no_complaints();
 }

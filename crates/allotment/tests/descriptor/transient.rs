@@ -41,7 +41,7 @@ fn a_request_larger_than_a_chunk_is_served_and_the_current_chunk_stays() {
     let recording = rig.record();
     let mut view = heap.begin(&recording).unwrap();
     let first = view.allocate(4).unwrap().place().first;
-    // Somebody else's chunk behind it, so that it cannot just go on.
+    // Another recording's chunk behind it, so that it cannot be extended.
     let other = rig.record();
     let mut others = heap.begin(&other).unwrap();
     others.allocate(1).unwrap();

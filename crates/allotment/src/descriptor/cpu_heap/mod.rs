@@ -161,6 +161,8 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             allocator: Arc::clone(allocator),
             id: NEXT.fetch_add(1, Relaxed),
             heap_type: desc.heap_type,
+            // Whole words of the free slots, and a power of two: a slot number splits into page and index by a
+            // shift and a mask.
             page_shift: desc.page_size.clamp(WORD, LARGEST_PAGE).next_power_of_two().ilog2(),
             reserve: desc.reserve,
             singles: FreeSlots::new(),
@@ -195,6 +197,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// page.
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
+        // Single slots, the common request, take no lock.
         if count == 1 {
             let slot = match self.singles.take() {
                 Some(slot) => slot,
@@ -207,6 +210,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         match run {
             Ok(run) => {
                 self.counts.take(count);
+                // Filled last, with the run owned by a guard: should the device panic, the run is freed.
                 let mut unfilled = Unfilled { heap: self, run: Some(run) };
                 // A caller that writes only a part of a run may copy all of it, so all of it is filled.
                 unfilled.run.iter_mut().try_for_each(|run| self.fill(run, DescriptorFill::Null))?;
@@ -243,9 +247,11 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
 
     /// Returns slots of one word from a cache.
     pub(super) fn give_back_some(&self, first: u32, bits: u64) {
+        // Counted down first: a thread that takes one of these slots would otherwise count it twice and raise the
+        // peak.
         self.counts.used.fetch_sub(bits.count_ones(), Relaxed);
         let all_were_taken = self.singles.give_back_some(first, bits);
-        debug_assert!(all_were_taken, "a cache has its slots for itself");
+        debug_assert!(all_were_taken, "a cache owns its slots");
     }
 
     /// Frees a range, to be reused at once: no copy from it may follow. Takes no lock for a single slot.
@@ -334,6 +340,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             let heap = heap.as_ref().ok_or(DescriptorError::Stale)?;
             change(heap, range.first..range.first + range.count)
         });
+        // A range that was all written stays so after a partial write.
         range.written = before || all && changed.is_ok();
         changed
     }
@@ -386,6 +393,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         range: &CpuDescriptorRange,
         f: impl FnOnce(&DeviceHeap<D>, u32) -> R,
     ) -> Result<R, DescriptorError> {
+        // An unwritten descriptor may be that of a resource which is destroyed by now.
         if range.written { self.with(range, f) } else { Err(DescriptorError::Unwritten) }
     }
 
@@ -428,6 +436,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             count += 1;
         }
         let usage = Usage {
+            // Slots may be taken between the two reads.
             used: self.counts.used.load(Relaxed).min(capacity),
             peak: self.counts.peak.load(Relaxed),
             retiring: self.counts.retiring.load(Relaxed),
@@ -448,7 +457,7 @@ impl<D: DescriptorDevice> Drop for Unfilled<'_, D> {
     fn drop(&mut self) {
         if let Some(run) = self.run.take() {
             let freed = self.heap.free(run);
-            debug_assert!(freed.is_ok(), "it is this heap's");
+            debug_assert!(freed.is_ok(), "the run belongs to this heap");
         }
     }
 }

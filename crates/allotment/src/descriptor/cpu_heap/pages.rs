@@ -100,12 +100,15 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
     /// Creates a page without a lock, and then initializes its entry by `make`.
     fn add_page(&self, size: u32, make: impl FnOnce(u32) -> Page) -> Result<u32, DescriptorError> {
         let heap = DeviceHeap::new(&self.allocator, DescriptorHeapVisibility::CpuOnly(self.heap_type), size)?;
+        // A vacant entry is reused, so that the table does not grow as pages come and go.
         let mut pages = locked(&self.pages);
         let vacant = pages.iter().position(|slot| matches!(slot.page, Page::Vacant));
         let page = vacant.unwrap_or(pages.len()) as u32;
+        // Slot numbers have 32 bits, and the all-ones number is no slot (a cache uses it for an empty word).
         let most = u32::MAX >> self.page_shift;
         let cell = self.heaps.get_or_make(page).filter(|_| page < most);
         let cell = cell.ok_or(DescriptorError::NeverFits { requested: size, capacity: u32::MAX })?;
+        // Before `make`, which publishes the slots: a thread that takes one finds its heap.
         cell.replace(Some(heap));
         let made = Slot { page: make(page), idle: false };
         match vacant {
@@ -115,6 +118,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         Ok(page)
     }
 
+    /// Allocates a run, from a new page if no page has room for it.
     pub(super) fn allocate_run(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
         match count {
             0 => return Err(DescriptorError::Empty),
@@ -122,9 +126,12 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             requested => return Err(DescriptorError::NeverFits { requested, capacity: LARGEST_PAGE }),
         }
         loop {
+            // The lock is released before a page is created, which takes a driver call.
             if let Some(range) = self.take_run(&mut locked(&self.pages), count) {
                 return Ok(range);
             }
+            // A page of the normal size serves later runs as well; one of the run's own size could serve only
+            // runs that large.
             let size = count.max(self.page_size());
             let block = VirtualBlock::new(u64::from(size), Algorithm::Tlsf);
             let block =
@@ -142,6 +149,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             let Runs { block, handles } = &mut **runs;
             // A large page serves large runs only, so that it can be destroyed with them.
             let is_large = block.size() > u64::from(self.page_size());
+            // The O(1) bound first, so that a full page costs a comparison and no search.
             if !block.may_fit(size) || is_large && count <= self.page_size() {
                 return None;
             }
@@ -153,6 +161,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         })
     }
 
+    /// Frees a run.
     pub(super) fn free_run(&self, range: &CpuDescriptorRange) -> Result<(), DescriptorError> {
         if range.heap != self.id {
             return Err(DescriptorError::Foreign);
@@ -168,6 +177,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
         Ok(())
     }
 
+    /// Destroys empty pages.
     pub(super) fn trim_to(&self, which: Trim) {
         let mut taken = Vec::new();
         let mut kept = [0; 2];
@@ -180,6 +190,7 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             let first = (at as u32) << self.page_shift;
             let (sort, empty, is_large) = match &slot.page {
                 Page::Vacant => continue,
+                // Counted and not stored: single slots are taken without the lock that guards `idle`.
                 Page::Singles => (0, self.singles.free(first, self.page_size()) == self.page_size(), false),
                 Page::Runs(runs) => {
                     (1, runs.block.is_empty(), runs.block.size() > u64::from(self.page_size()))
@@ -190,10 +201,14 @@ impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
             let stays = match which {
                 Trim::Empty => !empty,
                 Trim::Idle => {
+                    // Single slots are taken from the first pages, so the recent maximum says how many pages were needed;
+                    // a page with runs records its own use.
                     let unused = if sort == 0 { spare > 0 } else { was_idle };
                     !empty || !unused || !is_large && kept[sort] < self.reserve
                 }
             };
+            // Taking the slots out fails if another thread has taken one since they were counted; then the page
+            // stays.
             if stays || sort == 0 && !self.singles.take_out(first, self.page_size()) {
                 kept[sort] += u32::from(empty && !is_large);
                 continue;

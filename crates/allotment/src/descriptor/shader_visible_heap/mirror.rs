@@ -79,6 +79,7 @@ impl<D: DescriptorDevice> Shared<D> {
     fn write_unguarded(&self, spot: Spot, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         let guard = self.live()?;
         let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
+        // The mirror has the layout of the current heap, so one index serves both.
         let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
         // SAFETY: slots and tables are written only through their one handle, before any recording is given
         // their location; the heap is not replaced as long as the guard lives.
@@ -142,7 +143,10 @@ impl<D: DescriptorDevice> Shared<D> {
         let from = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
         // SAFETY: all of the mirror is written; the rest is the caller's promise.
         unsafe { live.current.heap.copy_from(&live.mirror, from, from, count) }?;
+        // Recordings that are still open began with the previous heap, and may be given the location later.
         if let Some(previous) = live.previous.upgrade() {
+            // A table allocated after the replacement has no location there; a recording
+            // that asks for it gets `DescriptorError::Replaced`.
             if let Some(to) = self.locate(spot, &previous) {
                 // SAFETY: as above; the reference keeps this heap live.
                 unsafe { previous.heap.copy_from(&live.mirror, from, to, count) }?;
@@ -185,11 +189,13 @@ impl<D: DescriptorDevice> Shared<D> {
         let guard = self.read();
         let Some(live) = &*guard else { return };
         if let Some(first) = self.locate(spot, &live.current) {
+            // On a panic, the mirror may still name what is about to be destroyed. The flag keeps it from being
+            // copied, and is set by the guard since the panic leaves this function.
             let clearing = Clearing(&self.poisoned);
             // SAFETY: no handle of the slot or the table exists any more, and no GPU reads the mirror.
             let cleared = unsafe { live.mirror.fill(first..first + count, DescriptorFill::Null) };
             mem::forget(clearing);
-            debug_assert!(cleared.is_ok(), "it lies in its region");
+            debug_assert!(cleared.is_ok(), "the spot lies in its region");
         }
     }
 

@@ -171,6 +171,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         let regions = Regions::new(&desc, &limits)?;
         let current = Generation::new(allocator, desc.heap_type, 0, regions)?;
         let mirror = new_mirror(allocator, &current)?;
+        // The new heap's contents are undefined: the mirror's null descriptors define them.
         copy_all(&mirror, &current)?;
         let (slots, tables) =
             (Slots::new(NEXT.fetch_add(1, Relaxed), desc.slots), Tables::new(&current.regions));
@@ -224,6 +225,7 @@ impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
         let mut slot = match shared.take_slot() {
             Some(slot) => slot,
             None => {
+                // Reclaiming asks the queues for their state, so it is done only when no slot is free.
                 shared.reclaim();
                 shared.take_slot().ok_or_else(|| shared.no_slots(1))?
             }
