@@ -32,6 +32,7 @@ impl Alignment {
     /// [`AlignmentError`] unless `value` is a power of two from 1 to [`MAX_SIZE`].
     pub const fn new(value: u64) -> Result<Self, AlignmentError> {
         if value.is_power_of_two() && value <= MAX_SIZE {
+            // At most 48, so it fits.
             Ok(Self { log2: value.trailing_zeros() as u8 })
         } else {
             Err(AlignmentError { value })
@@ -53,6 +54,8 @@ impl Alignment {
     /// Returns the lowest multiple of this alignment that is at least `offset` (at most 2^63).
     #[must_use]
     pub const fn align_up(self, offset: u64) -> u64 {
+        // Adding the mask carries into the next multiple unless `offset` is one already. The sum is at most
+        // 2^63 + 2^48, so it does not overflow.
         let mask = self.get() - 1;
         (offset + mask) & !mask
     }

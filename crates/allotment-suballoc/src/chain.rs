@@ -218,6 +218,7 @@ impl Chain {
 
     /// Returns `true` if the indices could run out during one more operation.
     pub(crate) fn is_full(&self) -> bool {
+        // Checked before an operation, so that none fails half way: an operation adds a bounded number of nodes.
         self.nodes.len() > NONE as usize - MOST_NEW_NODES
     }
 
@@ -317,6 +318,7 @@ impl Chain {
         if size == current {
             return Ok(Resize::Unchanged);
         }
+        // Units after a used or padding region cannot be reached, so one neighbour decides.
         let (more, room) = (size - current, self.free_after(index));
         if more <= room { Ok(Resize::Grow { more, room }) } else { Err(current + room) }
     }

@@ -115,9 +115,11 @@ impl Cursor {
         if self.below == 0 {
             return None;
         }
+        // Down from the end: the highest ranges keep the free space apart from the end of the block.
         let mut index = self.start(chain);
         while index != NONE {
             let node = chain.node(index);
+            // Ranges that are newer than the run are left alone, or a run would move its own destinations for ever.
             let known = node.state() == State::Used && node.serial() <= self.newest;
             if known && node.offset < self.below && node.link[1] != MOVING {
                 (self.below, self.at) = (node.offset, index);

@@ -111,6 +111,7 @@ impl<W: Write + ?Sized> Array<'_, W> {
 
 /// Writes `value` between quotes and escapes quotes, backslashes and control characters.
 fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
+    // An adapter of the output, so that a value is escaped while it is formatted and no string is allocated.
     struct Escape<'a, W: Write + ?Sized>(&'a mut W);
 
     impl<W: Write + ?Sized> Write for Escape<'_, W> {
@@ -121,6 +122,7 @@ fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
                         self.0.write_char('\\')?;
                         self.0.write_char(char)?;
                     }
+                    // The form that RFC 8259 allows for every control character.
                     control if control < ' ' => write!(self.0, "\\u{:04x}", u32::from(control))?,
                     char => self.0.write_char(char)?,
                 }

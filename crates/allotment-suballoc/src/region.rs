@@ -65,6 +65,7 @@ impl<'a, T> Iterator for Regions<'a, T> {
                     RegionKind::Used { handle, data: self.block.data_at(index)? }
                 }
                 State::Padding => RegionKind::Padding,
+                // The chain links no vacant node; the match has to name the state nevertheless.
                 State::Free | State::Vacant => RegionKind::Free,
             };
             return Some(Region { offset: node.offset, size: node.size, kind });

@@ -163,6 +163,7 @@ impl<T> VirtualBlock<T> {
     /// would fail. Tells which of several blocks fits a request best. Costs as much as the search.
     #[must_use]
     pub fn room_for(&self, request: &Request) -> Option<u64> {
+        // The checks of `allocate`, without the cost of an error.
         if request.size == 0 || request.size > MAX_SIZE || self.chain.is_full() {
             return None;
         }
@@ -199,6 +200,7 @@ impl<T> VirtualBlock<T> {
         match request.size {
             0 => Err(AllocateError::ZeroSize),
             size if size > MAX_SIZE => Err(AllocateError::TooLarge { size }),
+            // For every algorithm alike, even where this request would add no node: the bound stays simple.
             _ if self.chain.is_full() => Err(AllocateError::TooManyRegions),
             _ => Ok(()),
         }
@@ -410,6 +412,7 @@ impl<T> VirtualBlock<T> {
             largest_free: self.largest_free(),
             ..DetailedStatistics::default()
         };
+        // From the regions and not from counters: extremes cannot be kept up to date in O(1) when ranges are freed.
         for region in self.regions() {
             let range = match region.kind {
                 RegionKind::Used { .. } => &mut detailed.allocation_size,

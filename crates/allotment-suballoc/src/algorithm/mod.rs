@@ -100,6 +100,8 @@ impl Engine {
     }
 }
 
+// Static dispatch: each algorithm's code is inlined into its branch, where a trait object would need a call
+// through a table for operations that take few instructions.
 macro_rules! each {
     ($engine:expr, $policy:ident => $call:expr) => {
         match $engine {

@@ -59,6 +59,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
     /// The device's error for a new page.
     #[inline]
     pub fn allocate(&mut self) -> Result<CpuDescriptorRange, DescriptorError> {
+        // Slots are taken from one word until it is empty, so that what a thread allocates in a row is adjacent.
         if self.words[self.last].1 == 0 {
             self.find_some()?;
         }
@@ -92,6 +93,7 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
     pub fn free(&mut self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         let Some(slot) = self.heap.slot_of(&range) else { return self.heap.free(range) };
         let (word, bit) = (slot / WORD * WORD, slot % WORD);
+        // A mask covers one word, so the slot needs the entry of its own.
         if self.words[self.last].0 != word {
             self.last = self.room_for(word);
         }

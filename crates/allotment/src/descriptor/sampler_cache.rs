@@ -101,6 +101,7 @@ impl<D: DescriptorDevice> SamplerCache<D> {
         if !desc.is_valid() {
             return Err(DescriptorError::InvalidSampler);
         }
+        // The common case: programs have few distinct samplers.
         if let Some(found) = self.inner.find(desc) {
             return Ok(found);
         }
@@ -190,6 +191,7 @@ impl<D: DescriptorDevice> Inner<D> {
         // or will.
         let idle = entries.get(desc).is_some_and(|entry| entry.users == 0 && entry.round == round);
         let gone = if idle { entries.remove(desc) } else { None };
+        // The driver call and the heap's lock come without this one.
         drop(entries);
         if let Some(Entry { slot, sampler, .. }) = gone {
             self.heap.shared.remove_unused(slot);
@@ -204,6 +206,7 @@ impl<D: DescriptorDevice> Inner<D> {
         match error {
             DescriptorError::Exhausted { heap_type, region, requested, free, largest, retiring, wait } => {
                 let idle = locked(&self.entries).values().filter(|entry| entry.users == 0).count() as u32;
+                // Either event frees a slot, so the heap's own is as good.
                 let wait = wait.or_else(|| if idle > 0 { self.idle.wait_for() } else { None });
                 let retiring = retiring + idle;
                 DescriptorError::Exhausted { heap_type, region, requested, free, largest, retiring, wait }
@@ -295,6 +298,8 @@ impl<D: DescriptorDevice> Drop for CachedSampler<D> {
         entry.users -= 1;
         let (idle, round) = (entry.users == 0, entry.round);
         drop(entries);
+        // With the lock released, which retiring does not need. A new user meanwhile begins another round, so `evict`
+        // then keeps the sampler.
         if idle {
             self.inner.idle.retire((self.desc, round));
         }

@@ -89,6 +89,7 @@ impl Slots {
         if inner.slots.len() <= index as usize {
             inner.slots.resize_with(index as usize + 1, Slot::default);
         }
+        // Counted here and not when it was taken: a slot whose write failed was never in use.
         inner.usage.take(1);
         let slot = &mut inner.slots[index as usize];
         slot.live = true;
@@ -135,6 +136,7 @@ impl Slots {
             return;
         }
         inner.usage.give_back(1);
+        // Last: from here on another thread can take it.
         drop(inner);
         self.free.give_back(index);
     }

@@ -166,6 +166,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
         let chunk = match self.generation.take_chunk(count, taken) {
             Some(chunk) => chunk,
             None => {
+                // Other recordings may have completed; asking for it costs a query of the queues.
                 self.shared.reclaim();
                 self.generation.take_chunk(count, taken).ok_or_else(|| self.refusal(count))?
             }
