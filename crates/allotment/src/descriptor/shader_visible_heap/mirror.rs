@@ -81,8 +81,8 @@ impl<D: DescriptorDevice> Shared<D> {
         let live = guard.as_ref().ok_or(DescriptorError::HeapGone)?;
         // The mirror has the layout of the current heap, so one index serves both.
         let at = self.locate(spot, &live.current).ok_or(DescriptorError::Stale)?;
-        // SAFETY: slots and tables are written only through their one handle, before any recording is given
-        // their location; the heap is not replaced as long as the guard lives.
+        // SAFETY: only the one owner of a slot or table writes it, before any recording is given its location; the
+        // heap is not replaced as long as the guard lives.
         unsafe { live.mirror.write(at, descriptor) }?;
         // SAFETY: as above.
         unsafe { self.publish(live, spot, 1) }
@@ -228,6 +228,7 @@ pub(super) fn copy_all<D: DescriptorDevice>(
     if generation.regions.kept() == 0 {
         return Ok(());
     }
-    // SAFETY: all of the mirror is written, and no thread writes it meanwhile; no one reads the other heap.
+    // SAFETY: all of the mirror is written, and no thread writes it meanwhile; no work reads the other heap, which
+    // no recording was given.
     unsafe { generation.heap.copy_from(mirror, 0, 0, generation.regions.kept()) }
 }
