@@ -17,6 +17,7 @@
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod budget;
 mod bytes;
+mod command_device;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod command_pools;
 mod commands;
@@ -46,6 +47,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
+pub use command_device::CommandDevice;
 pub use commands::CommandAllocator;
 pub use copy::{BufferCopy, CopyDirection, FullImageCopy, ImageCopy, TexelBlock, TransferUsage};
 pub use description::{DescriptionError, DescriptionLimit};

@@ -72,12 +72,22 @@ impl<M: CommandAllocator> CommandAllocatorPool<M> {
         recording: &Recording,
         make: impl FnOnce() -> Result<M, E>,
     ) -> Result<PooledCommandAllocator<'_, M>, E> {
-        let free = self.recycler.take().and_then(|mut memory| memory.reset().is_ok().then_some(memory));
-        let memory = match free {
-            Some(memory) => memory,
-            None => make()?,
-        };
+        let memory = self.acquire(make)?;
         Ok(PooledCommandAllocator { pool: self, recording: recording.id(), memory: Some(memory) })
+    }
+
+    /// Does the same for a caller that gives it back by [`release_with`](Self::release_with).
+    pub(crate) fn acquire<E>(&self, make: impl FnOnce() -> Result<M, E>) -> Result<M, E> {
+        let free = self.recycler.take().and_then(|mut memory| memory.reset().is_ok().then_some(memory));
+        match free {
+            Some(memory) => Ok(memory),
+            None => make(),
+        }
+    }
+
+    /// Gives back what one recording uses. The recording may be closed already.
+    pub(crate) fn release_with(&self, recording: RecordingId, memory: M) {
+        self.recycler.put_with(recording, memory);
     }
 
     /// Looks what has become free. [`begin`](Self::begin) does so by itself when nothing else is left.
@@ -120,7 +130,7 @@ impl<M: CommandAllocator> DerefMut for PooledCommandAllocator<'_, M> {
 impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            self.pool.recycler.put_with(self.recording, memory);
+            self.pool.release_with(self.recording, memory);
         }
     }
 }

@@ -72,6 +72,19 @@ impl FramesInFlight {
         self.frame += 1;
     }
 
+    /// Returns what has to be completed before another frame can begin; `None` where one can begin now. For a caller
+    /// that waits by itself, with no lock held.
+    pub(crate) fn oldest_to_wait_for(&self) -> Option<TimelinePoints> {
+        if self.in_flight.len() >= self.most.get() { self.in_flight.front().copied() } else { None }
+    }
+
+    /// Forgets completed frames until another one can begin, or until one is found that is not completed.
+    pub(crate) fn forget_completed(&mut self) {
+        while self.oldest_to_wait_for().is_some_and(|oldest| self.tracker.are_reached(&oldest)) {
+            self.in_flight.pop_front();
+        }
+    }
+
     /// The number of the frame that is made now, from 0.
     #[must_use]
     pub fn frame(&self) -> u64 {

@@ -24,6 +24,7 @@
 //! assert_eq!(device.usage().memory_objects, 1);
 //! ```
 
+mod commands;
 mod descriptors;
 mod faults;
 mod images;
@@ -47,6 +48,7 @@ use super::{
 };
 use crate::sync::locked;
 
+pub use commands::CommandAllocator;
 pub use descriptors::{HostDescriptor, HostDescriptorHeap, HostImageUse, HostSampler};
 use faults::Faults;
 use images::Shape;
