@@ -28,6 +28,7 @@
 //! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics |
 //! | descriptors | [`descriptor`] | heaps of descriptors, binding sets, samplers |
 //! | frame | [`upload`] | rings and arenas for bytes that go to the device and come back from it |
+//! | front | [`gpu`] | [`Gpu`] and [`Frame`]: one object that owns the layers, one loop that drives them |
 //!
 //! # Rules that hold everywhere
 //!
@@ -38,6 +39,7 @@
 
 pub mod descriptor;
 pub mod device;
+pub mod gpu;
 pub mod lifetime;
 pub mod memory;
 mod sync;
@@ -46,6 +48,7 @@ pub mod upload;
 
 pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strategy};
 pub use device::{Device, Requirements, ResourceKind};
+pub use gpu::{Frame, Gpu, GpuDesc};
 pub use memory::{
     Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
 };
