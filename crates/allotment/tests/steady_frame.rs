@@ -13,8 +13,8 @@ use std::sync::Arc;
 use allotment::device::simulated::{HostRead, Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, Device as _, MemoryTypeIndex, QueueIndex, ShaderVisibleHeapType, TimelinePoint,
-    TimelineValue,
+    DescriptorHeapVisibility, Device as _, MemoryTypeIndex, QueueIndex, ShaderVisibleHeapType, Submission,
+    TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::{
@@ -24,8 +24,8 @@ use allotment::upload::{
     ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc,
 };
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
-    Requirements, ResourceKind,
+    Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, Gpu, GpuDesc, MemoryUsage,
+    Pool, PoolDesc, Requirements, ResourceKind,
 };
 
 const KIB: u64 = 1 << 10;
@@ -276,6 +276,44 @@ fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host
     assert_eq!(pool.statistics().made, made);
     assert_eq!((ring.statistics().failures, results.statistics().failures), (0, 0));
     timelines.complete_all(QUEUE);
+}
+
+/// Uploads to a buffer and to the frame's own memory, a resource that is freed, and a submission: three frames are in
+/// flight.
+#[test]
+fn a_steady_frame_of_a_gpu_makes_no_memory_call_and_allocates_no_host_memory() {
+    const QUEUE: QueueIndex = QueueIndex(0);
+    let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+    let buffer = || gpu.create_buffer(&BufferDesc::new(4096), &desc).unwrap();
+    let lasting = buffer();
+    let frame = || {
+        let frame = gpu.begin_frame().unwrap();
+        let freed = buffer();
+        gpu.uploads().update_buffer(&lasting, 0, &[7; 64]).unwrap();
+        gpu.uploads().write_buffer(&freed, 0, &[8; 64]).unwrap();
+        for i in 0..100 {
+            frame.upload(&[i; 100][..]).unwrap();
+        }
+        drop(frame.command_allocator(QUEUE).unwrap());
+        let submit = |queue, waits: &[_]| {
+            // SAFETY: there is nothing in it.
+            unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        };
+        frame.submit(QUEUE, submit).unwrap();
+        drop(freed);
+        frame.end().unwrap();
+    };
+    (0..200).for_each(|_| frame());
+    let (calls, allocations) = (gpu.allocator().device_calls(), counting::of_this_thread());
+    (0..FRAMES).for_each(|_| frame());
+    assert_eq!(counting::of_this_thread(), allocations);
+    assert_eq!(gpu.allocator().device_calls().memory(), calls.memory());
+    drop(lasting);
+    gpu.wait_idle().unwrap();
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
 }
 
 /// Things of which there is one for each submission in flight, at most of them.
