@@ -99,7 +99,7 @@ impl<D: DescriptorDevice> Frame<D> {
     ///
     /// # Errors
     ///
-    /// As for [`Gpu::descriptors`] and [`ShaderVisibleHeap::begin`].
+    /// [`DescriptorError`] where the heaps cannot be created, or where the heap has no room for another recording.
     pub fn transient_descriptors(&self) -> Result<TransientDescriptors<D>, DescriptorError> {
         self.gpu().descriptors()?.resources().begin(self.recording())
     }

@@ -1,4 +1,4 @@
-//! What the calls of a [`Gpu`](super::Gpu) and a [`Frame`](super::Frame) fail with.
+//! Errors of a [`Gpu`](super::Gpu) and a [`Frame`](super::Frame), one type per group of calls.
 
 use core::error::Error;
 use core::fmt;

@@ -59,7 +59,7 @@ pub struct Frame<D: Device> {
     submissions: Mutex<Submissions>,
 }
 
-/// What was submitted.
+/// The submissions of a frame.
 #[derive(Default)]
 struct Submissions {
     /// The last submission on each queue.
@@ -82,13 +82,13 @@ pub struct FrameUpload<D: Device> {
     pub size: u64,
 }
 
-/// What the end of a frame did.
+/// The work that the end of a frame did.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct FrameReport {
     /// The number of the frame that ended, counted from 0.
     pub number: u64,
-    /// What was reclaimed.
+    /// Objects that were reclaimed, in all layers.
     pub reclaimed: Reclaimed,
     /// The step of defragmentation; `None` where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for
     /// none, or where a recording was open that may write to what would move.
@@ -135,7 +135,6 @@ impl<D: Device> Frame<D> {
     }
 
     /// Returns the recording that everything in this frame belongs to, for layers that ask for one.
-    #[must_use]
     pub fn recording(&self) -> &Recording {
         match &self.recording {
             Some(recording) => recording,
@@ -163,7 +162,7 @@ impl<D: Device> Frame<D> {
     ///
     /// # Errors
     ///
-    /// As for [`upload`](Self::upload).
+    /// [`ArenaError::ZeroSize`], or [`ArenaError::Page`] where there is no memory for another page.
     pub fn upload_aligned(
         &self,
         bytes: impl AsRef<[u8]>,
@@ -222,7 +221,7 @@ impl<D: Device> Frame<D> {
     ///
     /// # Errors
     ///
-    /// As for [`submit`](Self::submit).
+    /// [`SubmitError`], with the consequences that [`submit`](Self::submit) describes.
     pub fn submit_after<E>(
         &self,
         queue: QueueIndex,

@@ -38,7 +38,7 @@ impl Part {
                 let reclaim = |layer: &(dyn Any + Send + Sync)| {
                     layer.downcast_ref::<L>().map_or_else(Reclaimed::default, L::reclaim)
                 };
-                // Nobody else sets it while the lock is held.
+                // No other thread sets it while the lock is held.
                 let _ = self.made.set(Made { layer, reclaim });
             }
         }

@@ -26,8 +26,9 @@ impl<D: Device> Gpu<D> {
         recording: Recording,
         queue: QueueIndex,
         submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
-    ) -> Result<TimelinePoint, Refused<SubmitError<E>>> {
-        recording.submit(queue, |queue| self.submit_after(queue, &[], submit))
+    ) -> Result<TimelinePoint, Box<Refused<SubmitError<E>>>> {
+        // Boxed, since a recording is large, and only a failure pays for it.
+        recording.submit(queue, |queue| self.submit_after(queue, &[], submit)).map_err(Box::new)
     }
 
     /// Submits pending uploads, then the commands, which wait for the uploads and for `waits`.

@@ -35,7 +35,8 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// # Errors
     ///
-    /// As for [`Uploader::initialize`].
+    /// [`UploadError`]: the buffer belongs to another `Gpu`, the range exceeds it, staging memory stays full for longer than
+    /// the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
     pub fn write_buffer(&self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         locked(self.uploader).initialize(to, offset, bytes)
     }
@@ -43,11 +44,12 @@ impl<'a, D: Device> Uploads<'a, D> {
     /// Writes bytes of a buffer that submitted work may still use: the copy waits for everything that any queue was
     /// given before this call.
     ///
-    /// An [`Uploader`] of one's own can wait for less: [`Uploader::wait_for`].
+    /// A separate [`Uploader`] can wait for less: [`Uploader::wait_for`].
     ///
     /// # Errors
     ///
-    /// As for [`Uploader::update`].
+    /// The errors of [`write_buffer`](Self::write_buffer), and [`UploadError::ReadOnly`] where queues cannot write to the
+    /// buffer's memory.
     pub fn update_buffer(&self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         let mut uploader = locked(self.uploader);
         // The queue that copies may be another one than those that read, and queues run side by side.
@@ -61,11 +63,13 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// # Errors
     ///
-    /// As for [`Uploader::write_image`].
+    /// [`UploadError::Size`] where the box has more or fewer bytes, and the errors of
+    /// [`write_buffer`](Self::write_buffer).
     ///
     /// # Safety
     ///
-    /// As for [`Uploader::write_image`]; the image queue is that of [`GpuDesc::uploader`](super::GpuDesc::uploader).
+    /// The conditions of [`Uploader::write_image`] hold; the image queue is that of
+    /// [`GpuDesc::uploader`](super::GpuDesc::uploader).
     pub unsafe fn write_image(
         &self,
         to: &OwnedImage<D>,
@@ -81,7 +85,8 @@ impl<'a, D: Device> Uploads<'a, D> {
     ///
     /// # Errors
     ///
-    /// As for [`Uploader::submit`].
+    /// [`UploadError::Device`]. Staged bytes stay staged, and a later submission takes them; after
+    /// [`DeviceError::Lost`](crate::device::DeviceError::Lost) they are gone.
     pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
         locked(self.uploader).submit()
     }

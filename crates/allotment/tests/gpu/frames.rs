@@ -1,8 +1,9 @@
 //! Frames from begin to end, and frames that do not come to their end.
 
 use core::cell::RefCell;
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
 use allotment::AllocatorDesc;
 use allotment::device::simulated::SimulatedGpu;

@@ -1,4 +1,4 @@
-//! What the tests share: a `Gpu` over a simulated device, and a frame that copies bytes to a readback range.
+//! The tests' shared set-up: a `Gpu` over a simulated device, and a frame that copies bytes to a readback range.
 
 use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint};

@@ -95,11 +95,11 @@ impl SimulatedGpu {
     ///
     /// # Errors
     ///
-    /// As for [`submit`](Device::submit).
+    /// The errors of [`submit`](Device::submit); nothing was submitted then.
     ///
     /// # Safety
     ///
-    /// As for [`submit`](Device::submit); and the commands are neither reset nor dropped before the returned value is
+    /// The conditions of [`submit`](Device::submit) hold for the recorded copies; and the commands are neither reset nor dropped before the returned value is
     /// reached.
     pub unsafe fn submit_commands(
         &self,
