@@ -1,12 +1,12 @@
-//! Time: of a thread, which is not told of preemption, and of the wall, which is.
+//! Time: of a thread, which excludes preemption, and of the wall clock, which includes it.
 
 use core::mem::MaybeUninit;
 use core::time::Duration;
 
-/// What the calling thread has had of a processor so far. Zero where the system does not tell.
+/// Returns the processor time of the calling thread. Zero if the system does not report it.
 pub(crate) fn thread_cpu_time() -> Duration {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: the pointer is to a `timespec` of our own, which the call may write.
+    // SAFETY: the pointer is to a local `timespec`, which the call may write.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) };
     // SAFETY: every bit pattern is a `timespec`, zeros too.
     let time = unsafe { time.assume_init() };

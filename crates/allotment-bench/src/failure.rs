@@ -1,4 +1,4 @@
-//! Why a command did not succeed, in one line.
+//! Failures of commands, in one line each.
 
 use core::fmt;
 
@@ -8,20 +8,20 @@ use ash::vk;
 
 use crate::contender::Refusal;
 
-/// A command's failure.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// There is no Vulkan loader on this machine, or it has no device like the one that was asked for.
+    /// There is no Vulkan loader, or no such device.
     NoDevice(String),
     /// A Vulkan call failed.
     Vulkan { call: &'static str, result: vk::Result },
-    /// A contender refused what the workload cannot do without.
+    /// A contender refused a request that the workload needs.
     Refused { contender: &'static str, refusal: Refusal },
-    /// A contender could not be made.
+    /// A contender could not be created.
     Setup { contender: &'static str, error: String },
     /// A trace cannot be read.
     Trace(TraceError),
-    /// Bytes came back other than they were sent.
+    /// Verification failed: bytes differ from those sent.
     Corrupt { memory_type: usize },
     /// A thread of the benchmark panicked.
     Thread,
@@ -32,7 +32,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// What turns the result of a Vulkan call into a failure.
+    /// Returns a function that turns the result of a Vulkan call into a failure.
     pub(crate) fn vulkan(call: &'static str) -> impl FnOnce(vk::Result) -> Self {
         move |result| Self::Vulkan { call, result }
     }
@@ -47,7 +47,7 @@ impl fmt::Display for Failure {
             Self::Setup { contender, error } => write!(f, "{contender} could not be set up: {error}"),
             Self::Trace(error) => error.fmt(f),
             Self::Corrupt { memory_type } => {
-                write!(f, "bytes copied from memory type {memory_type} came back changed")
+                write!(f, "bytes copied from memory type {memory_type} differ from those written")
             }
             Self::Thread => f.write_str("a thread of the benchmark panicked"),
             Self::Json(error) => error.fmt(f),

@@ -1,7 +1,7 @@
-//! The host's heap, counted: how often each thread has allocated.
+//! Counts the host allocations of each thread.
 //!
-//! A counter of the thread's own, so the others pay an addition for it and nothing else. What C++ allocates
-//! does not come by here.
+//! The counter is thread-local, so the contenders pay an addition for it and nothing else. Allocations by C++ are
+//! not counted.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
@@ -14,21 +14,21 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Allocations and reallocations of the calling thread so far.
+/// Returns the number of allocations and reallocations of the calling thread.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// Counts the allocations of each thread and passes them on.
+/// Counts the allocations of each thread and forwards them.
 struct Counting;
 
 #[inline]
 fn count() {
-    // A thread that is ending has no counter any more, and nobody who reads it.
+    // The thread-local is gone while its thread ends.
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: everything is passed on to the system's allocator, with the arguments that came in.
+// SAFETY: every call is forwarded to the system's allocator with its arguments.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,23 +1,23 @@
-//! Whole GPU memory allocators side by side: the same work, on the same Vulkan device, in one process.
-//! `README.md` beside this says what is measured and what is not equal.
+//! Compares whole GPU memory allocators: the same work, on the same Vulkan device, in one process. `README.md`
+//! beside this explains what is measured and which conditions are not equal.
 //!
 //! ```text
-//!   args         what can be asked for
-//!   vulkan/      the device; meters that count what each contender gets from its driver
-//!   contender/   one allocator a file, behind one trait
-//!   device/      time an operation: warm blocks, random traffic, one and two threads
+//!   args         command-line arguments
+//!   vulkan/      the device; meters that count the memory that each contender allocates from the driver
+//!   contender/   one allocator per file, behind one trait
+//!   device/      time of an operation: warm blocks, random traffic, one and two threads
 //!   traces/      recorded traffic: how much memory each contender reserves for it
-//!   steady       driver calls of frames that all do the same
-//!   bandwidth/   how fast this machine moves bytes at best, and how near the library comes
-//!   streaming/   how long the frames of a streamed scene wait, by who gets memory from the driver
+//!   steady       driver calls of identical frames
+//!   bandwidth/   the machine's best transfer rates, and the library's share of them
+//!   streaming/   how long the frames of a streamed scene wait, by the thread that allocates blocks
 //!   measure/     the device, its budgets, and all of the above in one text
-//!   lifetime/    what it costs to keep things until the GPU is done with them, without a GPU
-//!   descriptor/  what it costs to hand out descriptors and to copy them, without a GPU
-//!   defrag/      what defragmentation gains and copies, and how long it keeps others waiting
-//!   race/        contenders in turns, and a row for each
-//!   team, gate   threads that do what they are told, and start together
-//!   host_heap    counts what each thread allocates on the host
-//!   clock, rng, units, output    small things
+//!   lifetime/    the cost of deferred destruction, without a GPU
+//!   descriptor/  the cost of allocating, copying and binding descriptors, without a GPU
+//!   defrag/      gain and cost of defragmentation, and the time for which it holds the lock
+//!   race/        runs contenders in turns, and prints a row for each
+//!   team, start_barrier   threads that execute jobs, and start together
+//!   host_heap    counts the host allocations of each thread
+//!   clock, rng, units, output    helpers
 //! ```
 
 #[macro_use]
@@ -31,12 +31,12 @@ mod defrag;
 mod descriptor;
 mod device;
 mod failure;
-mod gate;
 mod host_heap;
 mod lifetime;
 mod measure;
 mod race;
 mod rng;
+mod start_barrier;
 mod steady;
 mod streaming;
 mod team;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) if error.use_stderr() => error.exit(),
-        // `--help`, whose writes are checked like any other.
+        // `--help`: its writes are checked like all others.
         Err(error) => {
             output::check(|| error.print().and_then(|()| stdout().flush()));
             return end(Ok(()));
@@ -75,14 +75,14 @@ fn main() -> ExitCode {
     })
 }
 
-/// The exit code, when a failure has been told.
+/// Prints a failure, and returns the exit code.
 fn end(done: Result<(), Failure>) -> ExitCode {
     let done = match (done, output::finish()) {
         (Ok(()), Some(error)) => Err(Failure::Output(error)),
         (done, _) => done,
     };
     let Err(failure) = done else { return ExitCode::SUCCESS };
-    // Not by `eprintln!`, which panics where it cannot be written either; the code tells it still.
+    // Not `eprintln!`, which panics if standard error cannot be written; the exit code still reports the failure.
     let _ = writeln!(stderr(), "allotment-bench: {failure}");
     ExitCode::FAILURE
 }

@@ -1,8 +1,8 @@
-//! Standard output, of which every write is checked.
+//! Standard output with checked writes.
 //!
-//! `say!` keeps the first error and writes nothing after it; `main` asks [`finish`] before it succeeds. So a full disk
-//! is a failure, whichever line it met, and no print can be forgotten. A pipe that its reader closed is no failure:
-//! `allotment-bench … | head` has read what it wanted.
+//! `say!` keeps the first error and writes nothing after it; `main` calls [`finish`] before it reports success. So
+//! a full disk is a failure, whichever line it hits, and no print can be missed. A pipe closed by its reader is not
+//! a failure: `allotment-bench … | head` has read what it needs.
 
 use core::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -17,23 +17,23 @@ macro_rules! say {
     ($($what:tt)*) => { $crate::output::line(format_args!($($what)*)) };
 }
 
-/// Prints a line, unless an earlier one could not be written.
+/// Prints a line, unless an earlier line failed.
 pub(crate) fn line(line: fmt::Arguments<'_>) {
     check(|| writeln!(io::stdout(), "{line}"));
 }
 
-/// Writes something to standard output, unless an earlier write failed.
+/// Runs a write to standard output, unless an earlier write failed.
 pub(crate) fn check(write: impl FnOnce() -> io::Result<()>) {
     if ERROR.get().is_some() {
         return;
     }
     if let Err(error) = write() {
-        // Whichever thread comes first: both errors are about the same output.
+        // Any thread may come first: all errors concern the same output.
         let _ = ERROR.set(error);
     }
 }
 
-/// Why standard output does not hold everything that was printed; nothing where it does, or where its reader closed it.
+/// Returns the first error of standard output, except for a pipe closed by its reader.
 pub(crate) fn finish() -> Option<&'static io::Error> {
     check(|| io::stdout().flush());
     ERROR.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)

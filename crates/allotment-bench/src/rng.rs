@@ -1,4 +1,4 @@
-//! Random numbers that are the same in every run.
+//! Deterministic random numbers.
 
 /// `SplitMix64` (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]
@@ -17,12 +17,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which is not 0.
     pub(crate) fn below(&mut self, limit: u32) -> u32 {
         (((self.next() >> 32) * u64::from(limit)) >> 32) as u32
     }
 
-    /// A number from 0 up to but not including 1.
+    /// Returns a number in the range 0..1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -1,4 +1,4 @@
-//! `steady`: frames that all do the same should not need the driver once they have seen each other.
+//! `steady`: identical frames should not call the driver after the first ones.
 
 use serde::Serialize;
 
@@ -8,11 +8,11 @@ use crate::failure::Failure;
 use crate::units::bytes;
 use crate::vulkan::{Gpu, Reading};
 
-/// Bytes of each allocation of a frame.
+/// Size of each allocation of a frame in bytes.
 const SIZE: u64 = 512 << 10;
-/// Allocations of a frame.
+/// Number of allocations of a frame.
 const COUNT: usize = 6;
-/// Bytes of a block: two allocations fit.
+/// Block size in bytes: two allocations fit.
 const BLOCK: u64 = 1 << 20;
 
 #[derive(Serialize)]
@@ -31,9 +31,9 @@ struct Row {
     contender: &'static str,
     driver_allocate_calls: u64,
     driver_free_calls: u64,
-    /// Both kinds, after the first frame.
+    /// Allocations and frees after the first frame.
     calls_after_first_frame: u64,
-    /// When most was reserved.
+    /// The peak of reserved bytes.
     peak_reserved_bytes: u64,
 }
 
@@ -94,7 +94,7 @@ impl Report {
         self.notes.iter().for_each(|note| say!("note: {note}"));
         say!();
         say!(
-            "{} frames, each with {} allocations of {}; blocks of {} asked for",
+            "{} frames, each with {} allocations of {}; requested block size {}",
             self.frames,
             self.allocations_per_frame,
             bytes(self.allocation_bytes),

@@ -1,6 +1,6 @@
-//! Threads that do what they are told, all at once.
+//! Threads that execute jobs, all at once.
 //!
-//! They live as long as their contender, as those of a program would. Between jobs they sleep.
+//! They live as long as their contender, like those of a program. Between jobs they sleep.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use std::time::Instant;
 
 use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
-use crate::gate::Gate;
 use crate::host_heap;
+use crate::start_barrier::StartBarrier;
 
-/// Threads with jobs of one type. A job fails as an `E` says.
+/// Threads with jobs of one type. A job can fail with an `E`.
 pub(crate) struct Team<J, E> {
     members: Vec<Member<J, E>>,
 }
 
-/// When a thread was at it, and what it took.
+/// The time span of a thread's job and its cost.
 pub(crate) struct Span {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
-    /// How much of a processor it had.
+    /// Processor time.
     pub(crate) cpu: Duration,
     pub(crate) heap_allocations: u64,
-    /// By its own word.
+    /// The number of operations that the job reports.
     pub(crate) operations: u64,
 }
 
-/// The time from the first start to the last end.
+/// Returns the time from the first start to the last end.
 pub(crate) fn wall(spans: &[Span]) -> Duration {
     let start = spans.iter().map(|span| span.start).min();
     let end = spans.iter().map(|span| span.end).max();
@@ -41,7 +41,7 @@ where
     J: Copy + Send + 'static,
     E: Send + 'static,
 {
-    /// A thread for each of these, which does jobs and says how many operations each took.
+    /// Creates a thread for each function; a function executes a job and returns the number of operations.
     pub(crate) fn new<W>(works: impl IntoIterator<Item = W>) -> Self
     where
         W: FnMut(J) -> Result<u64, E> + Send + 'static,
@@ -53,9 +53,9 @@ where
         self.members.len()
     }
 
-    /// All do a job, each its part of it, and start together.
+    /// Executes a job on all threads, each with its part, started together.
     pub(crate) fn work(&self, job: J) -> Result<Result<Vec<Span>, E>, Failure> {
-        let gate = Arc::new(Gate::of(self.members.len()));
+        let gate = Arc::new(StartBarrier::of(self.members.len()));
         for (i, member) in self.members.iter().enumerate() {
             let order = Order { job, gate: Arc::clone(&gate), leads: i == 0 };
             if member.orders.send(order).is_err() {
@@ -71,18 +71,18 @@ where
     }
 }
 
-/// A thread, as who gives it orders sees it.
+/// A thread of the team.
 struct Member<J, E> {
     orders: SyncSender<Order<J>>,
     answers: Receiver<Result<Span, E>>,
-    /// Taken when dropped.
+    /// `None` only while being dropped.
     thread: Option<JoinHandle<()>>,
 }
 
 struct Order<J> {
     job: J,
-    gate: Arc<Gate>,
-    /// Which thread does at the gate.
+    gate: Arc<StartBarrier>,
+    /// Whether the thread leads at the barrier.
     leads: bool,
 }
 
@@ -91,7 +91,7 @@ impl<J: Send + 'static, E: Send + 'static> Member<J, E> {
         let (orders, ordered) = sync_channel::<Order<J>>(1);
         let (answer, answers) = sync_channel(1);
         let thread = thread::spawn(move || {
-            // Until there is nobody to order anything.
+            // Until the team is dropped.
             while let Ok(Order { job, gate, leads }) = ordered.recv() {
                 gate.pass(leads);
                 if answer.send(timed(|| work(job))).is_err() {
@@ -105,10 +105,10 @@ impl<J: Send + 'static, E: Send + 'static> Member<J, E> {
 
 impl<J, E> Drop for Member<J, E> {
     fn drop(&mut self) {
-        // Without a sender, the thread ends.
+        // The thread ends when its sender is dropped.
         self.orders = sync_channel(0).0;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, whoever waited for its answer knows.
+            // If it panicked, the caller that waited for its answer has already reported that.
             let _ = thread.join();
         }
     }
@@ -149,7 +149,7 @@ mod tests {
     fn a_thread_that_panics_is_a_failure_and_not_a_wait_without_end() {
         let team = Team::new((0..2).map(|i| {
             move |()| -> Result<u64, ()> {
-                assert_ne!(i, 1, "as this test wants it");
+                assert_ne!(i, 1, "the panic of this test");
                 Ok(0)
             }
         }));

@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Number formatting.
 
-/// Bytes in the largest unit that leaves at least one before the point.
+/// Formats bytes in the largest unit with at least one whole digit.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -15,12 +15,12 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// Bytes a second, in the 10^9 that data sheets count in.
+/// Formats bytes per second in units of 10^9, as data sheets do.
 pub(crate) fn rate(bytes_per_second: f64) -> String {
     format!("{:.2} GB/s", bytes_per_second / 1e9)
 }
 
-/// The middle of some numbers, the lower of two middles; 0 of none.
+/// Returns the median, the lower one of two; 0 without numbers.
 pub(crate) fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = numbers.into_iter().collect();
     sorted.sort_unstable_by(f64::total_cmp);

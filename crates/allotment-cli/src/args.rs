@@ -1,4 +1,4 @@
-//! What can be asked for on the command line.
+//! The command-line arguments.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,10 +16,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::failure::Failure;
 use crate::waste;
 
-/// GPU memory, seen: replays recorded traffic through the Allotment library.
+/// Replays recorded GPU memory traffic through the Allotment library and shows where the memory went.
 ///
-/// Without a command it replays a recorded race of SuperTuxKart on the simulated device, uploads and
-/// verifies every byte, and writes allotment-report.html.
+/// Without a command it replays a recorded race of SuperTuxKart on the simulated GPU, uploads and verifies every
+/// byte, and writes allotment-report.html.
 #[derive(Debug, Parser)]
 #[command(name = "allotment", version)]
 pub(crate) struct Args {
@@ -29,58 +29,58 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Replay a recorded trace, with every byte uploaded and verified
+    /// Replay a recorded trace; upload and verify every byte
     Replay(ReplayArgs),
-    /// Replay a trace under every algorithm and several block sizes
+    /// Replay a trace with every algorithm and several block sizes
     Compare(CompareArgs),
-    /// Replay a trace up to a frame, defragment what is there with real bytes in it, and show before, moves and after
+    /// Replay a trace up to a frame, then defragment real data: before, moves, after
     Defragment(DefragmentArgs),
-    /// Show a device's heaps, memory types and limits, and what would be chosen for each memory usage and why
+    /// Show a device's heaps, memory types and limits, and rank the memory types for each memory usage
     Info(InfoArgs),
-    /// List the machines that the simulated device can be
+    /// List the profiles of the simulated GPU
     Profiles(ProfilesArgs),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DeviceKind {
-    /// The simulated device that every machine has
+    /// The simulated GPU, available on every machine
     #[default]
     Host,
-    /// A real driver through Vulkan, where there is one
+    /// A real driver through Vulkan
     Vulkan,
     /// A real driver through Direct3D 12, on Windows
     D3d12,
 }
 
-/// Which device.
+/// The device to run on.
 #[derive(Clone, Debug, Default, Parser)]
 pub(crate) struct DeviceArgs {
     /// The device to run on
     #[arg(long, value_enum, default_value_t)]
     device: DeviceKind,
-    /// The machine that the simulated device shall be (see `allotment profiles`) [default: discrete-large-bar]
+    /// Profile of the simulated GPU (see `allotment profiles`) [default: discrete-large-bar]
     #[arg(long)]
     profile: Option<String>,
-    /// The real device to take: part of its name [default: the first that is a GPU, else the first]
+    /// Real device to use: a part of its name [default: the first GPU, or else the first device]
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
 }
 
-/// A device that was chosen and not yet opened.
+/// A chosen device, not opened yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Chosen {
     Host(Profile),
     Driver(Wanted),
 }
 
-/// Through what a real driver is reached.
+/// The graphics API of a real driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Api {
     Vulkan,
     Direct3D12,
 }
 
-/// What is asked of a real driver.
+/// A request for a real driver.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     not(any(feature = "vulkan", all(feature = "d3d12", windows))),
@@ -90,12 +90,12 @@ pub(crate) struct Wanted {
     pub(crate) api: Api,
     /// Part of the device's name.
     pub(crate) gpu: Option<String>,
-    /// Whether the API's own checks shall watch.
+    /// Whether to enable the validation layer or the debug layer.
     pub(crate) validate: bool,
 }
 
 impl DeviceArgs {
-    /// The device that is meant, or a failure where what is said of it makes no sense.
+    /// Returns the requested device, or a usage error if its options contradict each other.
     pub(crate) fn chosen(&self, validate: bool) -> Result<Chosen, Failure> {
         let driver = |api| {
             only(self.profile.is_none(), "--profile", "--device host")?;
@@ -115,7 +115,7 @@ impl DeviceArgs {
 
 const DRIVERS: &str = "--device vulkan and --device d3d12";
 
-/// A failure unless `right`: `option` is for `device`.
+/// Returns a usage error unless `right`: `option` is valid only with `device`.
 fn only(right: bool, option: &str, device: &str) -> Result<(), Failure> {
     if right { Ok(()) } else { Err(Failure::Usage(format!("{option} is for {device} only"))) }
 }
@@ -125,7 +125,7 @@ pub(crate) enum AlgorithmArg {
     /// Two-level segregated fit
     #[default]
     Tlsf,
-    /// Cells of powers of two
+    /// Blocks of powers of two
     Buddy,
     /// Stack or ring
     Linear,
@@ -141,25 +141,25 @@ impl From<AlgorithmArg> for Algorithm {
     }
 }
 
-/// How much of each resource is filled with bytes that are verified before it is freed.
+/// The part of each resource that is filled and verified before it is freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Bytes {
-    /// All of it
+    /// The whole resource
     #[default]
     All,
-    /// Up to 64 KiB at its start and at its end: for traces that move hundreds of gigabytes
+    /// Up to 64 KiB at its start and at its end: for traces of hundreds of gigabytes
     Ends,
-    /// Nothing: only the allocator runs
+    /// Nothing: the allocator alone runs
     None,
 }
 
-/// How the allocator works.
+/// Options of the allocator.
 #[derive(Clone, Debug, Default, Parser)]
 struct BlockArgs {
-    /// How blocks find room
+    /// Suballocation algorithm of the blocks
     #[arg(long, value_enum, default_value_t)]
     algorithm: AlgorithmArg,
-    /// Bytes of every block, a power of two, with an optional K, M or G [default: blocks grow with use]
+    /// Fixed block size, a power of two, with an optional K, M or G [default: blocks grow with use]
     #[arg(long, value_parser = parse_size)]
     block_size: Option<u64>,
 }
@@ -174,25 +174,25 @@ impl BlockArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = waste::HELP)]
 pub(crate) struct ReplayArgs {
-    /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
+    /// Trace to replay: CSV, plain or gzip-compressed [default: the built-in recorded race]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// Run under Vulkan's validation layer or Direct3D 12's debug layer, and fail at any warning or error
+    /// Run under Vulkan's validation layer or Direct3D 12's debug layer; fail on any warning or error
     #[arg(long)]
     pub(crate) validate: bool,
     #[command(flatten)]
     blocks: BlockArgs,
-    /// How much of each resource is filled and verified
+    /// Part of each resource that is filled and verified
     #[arg(long, value_enum, default_value_t)]
     pub(crate) bytes: Bytes,
-    /// Where to write the report
+    /// Path of the HTML report
     #[arg(long, default_value = DEFAULT_REPORT)]
     pub(crate) report: PathBuf,
-    /// Also write the state at the peak as JSON in the schema that VMA's viewers read
+    /// Also write the state at the peak as JSON, in the schema of VMA's viewers
     #[arg(long, value_name = "FILE")]
     pub(crate) dump: Option<PathBuf>,
-    /// Print one JSON object on standard output and nothing else
+    /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -218,59 +218,58 @@ impl Default for ReplayArgs {
 #[derive(Debug, Parser)]
 #[command(after_help = waste::HELP)]
 pub(crate) struct CompareArgs {
-    /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
+    /// Trace to replay: CSV, plain or gzip-compressed [default: the built-in recorded race]
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Compare ways to grow blocks instead, all with TLSF
+    /// Compare block growth policies instead, all with TLSF
     #[arg(long)]
     pub(crate) growth: bool,
-    /// Print one JSON object on standard output and nothing else
+    /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Parser)]
 pub(crate) struct DefragmentArgs {
-    /// The trace: CSV, gzip-compressed or plain [default: the recorded race that is built in]
+    /// Trace to replay: CSV, plain or gzip-compressed [default: the built-in recorded race]
     pub(crate) trace: Option<PathBuf>,
-    /// Replay so many frames first; of a trace without frames, so many events [default: those after which most memory
-    /// lies idle]
+    /// Frames to replay first; events for a trace without frames [default: the frame with the most unused memory]
     #[arg(long, value_name = "FRAME")]
     pub(crate) at: Option<u64>,
-    /// What is worth moving: `fast` (blocks that give back two bytes for one that is copied), `full` (all that can be
-    /// emptied), or `bytes=N` (the best for so many bytes)
+    /// Which moves are worthwhile: `fast` (blocks that free two bytes per byte copied), `full` (every block that
+    /// can be emptied), or `bytes=N` (the best moves within N copied bytes)
     #[arg(long, default_value = "fast")]
     pub(crate) strategy: StrategyArg,
     #[command(flatten)]
     device: DeviceArgs,
     #[command(flatten)]
     blocks: BlockArgs,
-    /// Bytes that a pass moves at most, with an optional K, M or G [default: 64M]
+    /// Most bytes moved per pass, with an optional K, M or G [default: 64M]
     #[arg(long, value_name = "N", value_parser = parse_bytes)]
     pass_bytes: Option<u64>,
-    /// Allocations that a pass moves at most [default: 256]
+    /// Most allocations moved per pass [default: 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pass_moves: Option<u32>,
-    /// Microseconds for which a pass is looked for at most [default: 500]
+    /// Longest planning time per pass, in microseconds [default: 500]
     #[arg(long, value_name = "N")]
     pass_time_us: Option<u64>,
-    /// Where to write the report
+    /// Path of the HTML report
     #[arg(long, default_value = "allotment-defragmentation.html")]
     pub(crate) report: PathBuf,
-    /// Print one JSON object on standard output and nothing else
+    /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl DefragmentArgs {
-    /// The machine that the simulated device shall be.
+    /// Returns the profile of the simulated GPU; a real driver is a usage error.
     pub(crate) fn profile(&self) -> Result<Profile, Failure> {
         match self.device.chosen(false)? {
             Chosen::Host(profile) => Ok(profile),
             Chosen::Driver(_) => Err(Failure::Usage(
-                "defragment runs on the simulated device only, as it moves memory without the buffers and images that \
-                 a real driver would have in it: use --device host, or leave out --device"
+                "defragment runs on the simulated GPU only, since it moves memory without the buffers and images that a real \
+                 driver would have bound to it: use --device host, or omit --device"
                     .to_owned(),
             )),
         }
@@ -290,7 +289,7 @@ impl DefragmentArgs {
     }
 }
 
-/// A strategy as it is written on the command line.
+/// A defragmentation strategy as written on the command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StrategyArg(pub(crate) DefragmentationStrategy);
 
@@ -302,7 +301,7 @@ impl FromStr for StrategyArg {
             ("fast", _) => Ok(Self(DefragmentationStrategy::Fast)),
             ("full", _) => Ok(Self(DefragmentationStrategy::Full)),
             (_, Some(bytes)) => parse_bytes(bytes).map(DefragmentationStrategy::WithinBytes).map(Self),
-            _ => Err("there are fast, full and bytes=N".to_owned()),
+            _ => Err("expected fast, full or bytes=N".to_owned()),
         }
     }
 }
@@ -321,19 +320,19 @@ impl fmt::Display for StrategyArg {
 pub(crate) struct InfoArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Print one JSON object on standard output and nothing else
+    /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Parser)]
 pub(crate) struct ProfilesArgs {
-    /// Print one JSON object on standard output and nothing else
+    /// Print a single JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// How a trace is replayed.
+/// The allocator's options for a replay.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) algorithm: Algorithm,
@@ -342,7 +341,7 @@ pub(crate) struct Setup {
 }
 
 impl ReplayArgs {
-    /// The device to replay on.
+    /// Returns the device to replay on.
     pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
         self.device.chosen(self.validate)
     }
@@ -355,7 +354,7 @@ impl ReplayArgs {
 impl Setup {
     pub(crate) fn allocator(&self) -> AllocatorDesc {
         let mut desc = AllocatorDesc::default();
-        // A replay comes out the same on fast machines and on slow ones.
+        // Manual time: a replay gives the same result on fast and on slow machines.
         desc.time = TimeSource::Manual(ManualTime::new());
         desc.algorithm = self.algorithm;
         (desc.block_sizes, desc.empty_blocks) = (self.block_sizes, self.empty_blocks);
@@ -363,24 +362,24 @@ impl Setup {
     }
 }
 
-/// The profile of this name, or a failure that lists those that there are.
+/// Returns the profile of this name, or a usage error that lists all names.
 fn profile(name: &str) -> Result<Profile, Failure> {
     Profile::named(name).ok_or_else(|| {
         let names: Vec<_> = Profile::all().iter().map(|profile| profile.name).collect();
-        Failure::Usage(format!("there is no profile \"{name}\", only {}", names.join(", ")))
+        Failure::Usage(format!("unknown profile \"{name}\"; the profiles are {}", names.join(", ")))
     })
 }
 
-/// A power of two, as in `33554432`, `32M` or `32MiB`.
+/// Parses a power of two, such as `33554432`, `32M` or `32MiB`.
 fn parse_size(text: &str) -> Result<u64, String> {
     let size = parse_bytes(text)?;
     if size > 1 << 48 {
-        return Err("a block has at most 2^48 bytes".to_owned());
+        return Err("a block can have at most 2^48 bytes".to_owned());
     }
-    if size.is_power_of_two() { Ok(size) } else { Err(format!("{size} is no power of two")) }
+    if size.is_power_of_two() { Ok(size) } else { Err(format!("{size} is not a power of two")) }
 }
 
-/// A number of bytes, as in `1000`, `32M` or `32MiB`.
+/// Parses a number of bytes, such as `1000`, `32M` or `32MiB`.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let shift = match &text[digits.len()..] {
@@ -388,8 +387,8 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         "K" | "KiB" => 10,
         "M" | "MiB" => 20,
         "G" | "GiB" => 30,
-        unit => return Err(format!("\"{unit}\" is none of K, M and G")),
+        unit => return Err(format!("unknown unit \"{unit}\": expected K, M or G")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("\"{digits}\" is no whole number"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than there is"))
+    let number: u64 = digits.parse().map_err(|_| format!("\"{digits}\" is not a whole number"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is out of range"))
 }

@@ -1,5 +1,5 @@
-//! `allotment compare`: one trace under every algorithm and several block sizes, a row each; or under
-//! several ways to grow blocks, which is how the library's defaults were chosen.
+//! `allotment compare`: replays one trace with every algorithm and several block sizes, one row each; or with
+//! several block growth policies, which is how the library's defaults were chosen.
 
 use allotment::Algorithm;
 use allotment::memory::{BlockSizes, EmptyBlockPolicy};
@@ -16,16 +16,16 @@ use crate::waste::Waste;
 
 const MIB: u64 = 1 << 20;
 
-/// Sizes for blocks that are all alike, beside blocks that grow with use.
+/// Fixed block sizes, compared with growing blocks.
 const FIXED: [u64; 3] = [32 * MIB, 64 * MIB, 256 * MIB];
 
 #[derive(Serialize)]
 struct Comparison {
     trace: String,
     device: &'static str,
-    /// What the device calls itself.
+    /// The name that the device reports.
     device_name: String,
-    /// Of the simulated device, as what it was made.
+    /// The profile of the simulated GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'static str>,
     rows: Vec<Row>,
@@ -34,11 +34,11 @@ struct Comparison {
 #[derive(Serialize)]
 struct Row {
     algorithm: String,
-    /// `growing`, `fixed`, or in which way they grow.
+    /// `growing`, `fixed`, or the growth policy.
     sizing: String,
-    /// Bytes of the largest block that there may be.
+    /// Size of the largest block in bytes.
     block_size: u64,
-    /// `kept` by the default rules, or `given back` at once.
+    /// `kept` by the default policy, or `freed` at once.
     empty_blocks: &'static str,
     peak_live_bytes: u64,
     peak_reserved_bytes: u64,
@@ -51,7 +51,7 @@ struct Row {
     ns_per_op: Percentiles,
 }
 
-/// Where the bytes of a trace are put.
+/// A block size policy to compare.
 #[derive(Clone)]
 struct Way {
     sizing: String,
@@ -59,8 +59,8 @@ struct Way {
     empty_blocks: EmptyBlockPolicy,
 }
 
-/// Blocks as they are by default; then, with empty blocks given back at once so that what is compared is
-/// packing, blocks that grow and blocks that are all alike.
+/// Returns the default policy; then, with empty blocks freed at once so that only packing is compared, growing and
+/// fixed block sizes.
 fn usual_ways() -> impl Iterator<Item = Way> {
     let growing =
         |empty_blocks| Way { sizing: "growing".to_owned(), block_sizes: BlockSizes::default(), empty_blocks };
@@ -72,13 +72,13 @@ fn usual_ways() -> impl Iterator<Item = Way> {
     [growing(EmptyBlockPolicy::default()), growing(EmptyBlockPolicy::NONE)].into_iter().chain(fixed)
 }
 
-/// Blocks that grow by different parts of what is in use, and leave different parts of it to themselves.
+/// Returns policies that differ in growth per block and in the threshold for dedicated memory.
 fn ways_to_grow() -> impl Iterator<Item = Way> {
     [8, 16, 32].into_iter().flat_map(|growth| {
-        [1, 2, 4, 8].into_iter().map(move |own| {
+        [1, 2, 4, 8].into_iter().map(move |dedicated| {
             let mut block_sizes = BlockSizes::default();
-            (block_sizes.growth_divisor, block_sizes.dedicated_threshold_divisor) = (growth, own);
-            let sizing = format!("1/{growth}, own above 1/{own}");
+            (block_sizes.growth_divisor, block_sizes.dedicated_threshold_divisor) = (growth, dedicated);
+            let sizing = format!("1/{growth}, dedicated above 1/{dedicated}");
             Way { sizing, block_sizes, empty_blocks: EmptyBlockPolicy::default() }
         })
     })
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
         usual_ways().flat_map(|way| Algorithm::ALL.map(|algorithm| (way.clone(), algorithm))).collect()
     };
     let work = progress::work(&source.trace, |_| 0);
-    let mut progress = Progress::new(format!("comparing with {}", source.title), work * ways.len() as u64);
+    let mut progress = Progress::new(format!("comparing {}", source.title), work * ways.len() as u64);
     let mut before = 0;
     let (mut rows, mut machine) = (Vec::new(), None);
     for (Way { sizing, block_sizes, empty_blocks }, algorithm) in ways {
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
             algorithm: algorithm.to_string(),
             sizing,
             block_size: block_sizes.largest,
-            empty_blocks: if empty_blocks == EmptyBlockPolicy::NONE { "given back" } else { "kept" },
+            empty_blocks: if empty_blocks == EmptyBlockPolicy::NONE { "freed" } else { "kept" },
             peak_live_bytes: outcome.peak_live,
             peak_reserved_bytes: outcome.peak.block_bytes,
             waste_bytes: waste.wasted,
@@ -134,11 +134,11 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One way and one algorithm, on a device that is opened for them.
+/// A replay with one policy and one algorithm, on a newly opened device.
 struct Trial<'a, F> {
     source: &'a Source,
     setup: &'a Setup,
-    /// Told how much of the work is done.
+    /// Receives the finished work.
     advance: F,
 }
 
@@ -157,10 +157,11 @@ fn print_table(title: &str, machine: &str, rows: &[Row]) {
     say!("{title} on {machine}");
     say!();
     say!(
-        "  {:9} {:>26} {:>10} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
+        // One column per figure of `Row`; widths fit the longest policy name.
+        "  {:9} {:>36} {:>12} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
         "algorithm",
-        "blocks, at most",
-        "empty ones",
+        "blocks, largest",
+        "empty blocks",
         "peak live",
         "peak reserved",
         "waste",
@@ -171,7 +172,7 @@ fn print_table(title: &str, machine: &str, rows: &[Row]) {
     );
     for row in rows {
         say!(
-            "  {:9} {:>26} {:>10} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
+            "  {:9} {:>36} {:>12} {:>10} {:>14} {:>8} {:>7} {:>7} {:>9} {:>9}",
             row.algorithm,
             format!("{}, {}", row.sizing, bytes(row.block_size)),
             row.empty_blocks,

@@ -1,4 +1,4 @@
-//! Why a command did not succeed, in one line, and the exit code that goes with it.
+//! Failures of commands: one line of text, and an exit code.
 
 use core::fmt;
 use std::io::ErrorKind;
@@ -9,30 +9,30 @@ use allotment::memory::{CreateAllocatorError, ResourceError, TransferError};
 use allotment::{AlignmentError, AllocationError};
 use allotment_trace::TraceError;
 
-/// A command's failure.
+/// The failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked for makes no sense.
+    /// The arguments are invalid.
     Usage(String),
     /// The trace cannot be read.
     Trace(TraceError),
     /// An allocation of the trace was refused.
     Allocation { line: u64, id: u64, error: AllocationError },
-    /// A resource of the trace could not be made.
+    /// A resource of the trace could not be created.
     Resource { line: u64, id: u64, error: ResourceError },
-    /// Bytes could not be moved.
+    /// Data could not be transferred.
     Transfer { id: u64, error: TransferError },
-    /// Bytes came back other than they were written.
+    /// Verification failed: a byte differs from the one written.
     Corrupt { id: u64, offset: u64 },
-    /// The device's own checks found something wrong, whether or not the command failed for it.
-    Complaints { complaints: Vec<String>, failure: Option<Box<Self>> },
-    /// There is no such device here.
+    /// The device's validation found errors, whether or not the command failed because of them.
+    Validation { messages: Vec<String>, failure: Option<Box<Self>> },
+    /// No such device was found.
     NoDevice(String),
     /// A file could not be written.
     Write { path: PathBuf, error: std::io::Error },
     /// Standard output could not be written.
     Output(&'static std::io::Error),
-    /// Something that the library refuses where nothing can go wrong.
+    /// An error of the library that cannot occur in a correct program.
     Unexpected(String),
 }
 
@@ -56,14 +56,14 @@ impl fmt::Display for Failure {
             Self::Resource { line, id, error } => write!(f, "line {line}: resource {id}: {error}"),
             Self::Transfer { id, error } => write!(f, "resource {id}: {error}"),
             Self::Corrupt { id, offset } => {
-                write!(f, "resource {id}: byte {offset} came back other than it was written")
+                write!(f, "resource {id}: byte {offset} differs from the byte written")
             }
-            Self::Complaints { complaints, failure } => {
-                match complaints.as_slice() {
-                    [complaint] => write!(f, "the device complains: {complaint}")?,
+            Self::Validation { messages, failure } => {
+                match messages.as_slice() {
+                    [message] => write!(f, "validation error: {message}")?,
                     _ => {
-                        write!(f, "the device complains of {} things:", complaints.len())?;
-                        complaints.iter().try_for_each(|complaint| write!(f, "\n  {complaint}"))?;
+                        write!(f, "{} validation errors:", messages.len())?;
+                        messages.iter().try_for_each(|message| write!(f, "\n  {message}"))?;
                     }
                 }
                 failure.iter().try_for_each(|failure| write!(f, "\nallotment: {failure}"))
@@ -72,7 +72,7 @@ impl fmt::Display for Failure {
             Self::Write { path, error } => {
                 write!(f, "cannot write {}: ", path.display())?;
                 match error.kind() {
-                    ErrorKind::IsADirectory => f.write_str("it is a folder, not a file"),
+                    ErrorKind::IsADirectory => f.write_str("it is a directory, not a file"),
                     _ => error.fmt(f),
                 }
             }

@@ -1,21 +1,21 @@
-//! The `allotment` command: replays recorded GPU memory traffic through the library and shows where the
-//! bytes went. `allotment --help` lists what it does.
+//! The `allotment` command: replays recorded GPU memory traffic through the library and shows where the memory
+//! went. `allotment --help` lists its commands.
 //!
 //! ```text
-//!   args         what can be asked for
-//!   target/      the devices, and what a recorded resource becomes on each
-//!   source       which trace: the one that is built in, or a file
-//!   replay/      a trace through an allocator, with every byte uploaded and verified
-//!   report/      what was seen, as one page that opens in any browser
-//!   summary      what was seen, as a table and as JSON
-//!   compare      one trace under every algorithm and several block sizes
-//!   defragment/  what a defragmentation does at one moment of a trace
-//!   info/        what a device has, and what would be chosen for each memory usage
-//!   profiles     the machines that the simulated device can be
-//!   output       standard output, checked
-//!   progress     how far a command is, where somebody sees it
-//!   waste        what is reserved beyond what is needed, defined once
-//!   output_file  files, written whole or not at all
+//!   args         command-line arguments
+//!   target/      the devices, and the resources that each creates for a recorded one
+//!   source       the trace: built in, or a file
+//!   replay/      replays a trace through an allocator, with every byte uploaded and verified
+//!   report/      the HTML reports
+//!   summary      the replay command: its table and its JSON
+//!   compare      the compare command: one trace with every algorithm and several block sizes
+//!   defragment/  the defragment command: a defragmentation at one frame of a trace
+//!   info/        the info command: a device's properties, and the memory types for each memory usage
+//!   profiles     the profiles command: the profiles of the simulated GPU
+//!   output       standard output with checked writes
+//!   progress     the progress bar
+//!   waste        the definition of waste
+//!   output_file  files, written completely or not at all
 //! ```
 
 #[macro_use]
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) if error.use_stderr() => error.exit(),
-        // `--help` and `--version`, whose writes are checked like any other.
+        // `--help` and `--version`: their writes are checked like all others.
         Err(error) => {
             output::check(|| error.print().and_then(|()| stdout().flush()));
             return end(Ok(()));
@@ -65,14 +65,14 @@ fn main() -> ExitCode {
     })
 }
 
-/// The exit code, when a failure has been told.
+/// Prints a failure, and returns the exit code.
 fn end(done: Result<(), Failure>) -> ExitCode {
     let done = match (done, output::finish()) {
         (Ok(()), Some(error)) => Err(Failure::Output(error)),
         (done, _) => done,
     };
     let Err(failure) = done else { return ExitCode::SUCCESS };
-    // Not by `eprintln!`, which panics where it cannot be written either; the code tells it still.
+    // Not `eprintln!`, which panics if standard error cannot be written; the exit code still reports the failure.
     let _ = writeln!(stderr(), "allotment: {failure}");
     failure.exit_code()
 }

@@ -1,11 +1,11 @@
-//! Files that the command writes: each is whole or not there at all.
+//! Files that a command writes: each is written completely or not at all.
 //!
 //! ```text
-//!   page.html  ── resolve symbolic links ──►  /there/page.html        kept as it is until …
-//!                                             /there/.allotment-…     written, synced, and then renamed to it
+//!   page.html  ── resolve symbolic links ──►  /there/page.html        unchanged until …
+//!                                             /there/.allotment-…     written, synced, then renamed to it
 //! ```
 //!
-//! What is no regular file (a device, a fifo, `/dev/stdout`, `/dev/fd/3`) cannot be replaced and is written directly.
+//! A special file (a device, a FIFO, `/dev/stdout`, `/dev/fd/3`) cannot be replaced and is written directly.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -14,37 +14,38 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 use crate::output;
 
-/// As many as Linux follows.
+/// The limit of Linux.
 const MOST_LINKS: usize = 40;
 
-/// Of a file, on Windows and on nearly all file systems.
+/// The limit of Windows and of nearly all file systems.
 const LONGEST_NAME: usize = 255;
 
-/// A file that is to be written later, and that could be written when this was made.
+/// A file to be written later; it was found writable when this was created.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    /// As it was given.
+    /// The path as the user gave it.
     path: PathBuf,
     target: Target,
 }
 
 #[derive(Debug)]
 enum Target {
-    /// What a temporary file is renamed to: the given path with its symbolic links followed.
+    /// Replaced by renaming a temporary file: the path with its symbolic links resolved.
     Replaced(PathBuf),
-    /// What is written directly.
+    /// Written directly.
     Direct(PathBuf),
     StandardOutput,
 }
 
 impl OutputFile {
-    /// Finds out whether the file can be written, and changes nothing: an hour's replay shall not end with a folder that
-    /// is not there. A temporary file is made beside it and removed, so that a command that is killed leaves none.
+    /// Checks that the file can be written, without changing it, so that a replay of an hour does not end with a
+    /// missing directory. A temporary file is created beside it and removed at once, so that a killed command
+    /// leaves none.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let failure = |error| Failure::write(path, error);
         let target = resolve(path).map_err(failure)?;
         if let Target::Replaced(to) = &target {
-            // Not truncated, and not made: a file that may not be written is not replaced either.
+            // Neither truncated nor created: a file without write permission must not be replaced either.
             match OpenOptions::new().write(true).open(to) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(failure(error)),
                 _ => {}
@@ -54,7 +55,7 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), target })
     }
 
-    /// Whether both are the same file.
+    /// Returns whether both are the same file.
     pub(crate) fn is(&self, other: &Path) -> bool {
         match (&self.target, resolve(other)) {
             (Target::Replaced(this), Ok(Target::Replaced(other))) => *this == other,
@@ -62,12 +63,12 @@ impl OutputFile {
         }
     }
 
-    /// Writes the file. An older one is replaced when the new one is safe on the disk, and stays as it was where that
+    /// Writes the file. An older file is replaced once the new one is safe on disk, and stays unchanged if that
     /// fails.
     pub(crate) fn write(&self, contents: &[u8]) -> Result<(), Failure> {
         let written = match &self.target {
             Target::Replaced(to) => replace(to, contents),
-            // Appended, as what is behind `/dev/fd/3` may be a file with something in it.
+            // Appended: `/dev/fd/3` may refer to a file that already has contents.
             Target::Direct(to) => OpenOptions::new().append(true).open(to).and_then(|mut file| {
                 file.write_all(contents)?;
                 file.flush()
@@ -81,7 +82,7 @@ impl OutputFile {
     }
 }
 
-/// What a path leads to.
+/// Follows symbolic links, and returns how the file is written.
 fn resolve(path: &Path) -> io::Result<Target> {
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -107,10 +108,10 @@ fn resolve(path: &Path) -> io::Result<Target> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("too many symbolic links, one after the other"))
+    Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// Devices, and the process's own open files, which are links to what they are and yet not to be replaced.
+/// Returns whether a path is a device or one of the process's open files: links that must not be replaced.
 fn is_special(path: &Path) -> bool {
     if cfg!(windows) {
         let name = path.file_name().unwrap_or_default();
@@ -126,16 +127,17 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The same file, with the links in the way to its folder followed.
+/// Resolves the symbolic links of the path's directory.
 fn in_its_folder(path: &Path) -> io::Result<PathBuf> {
     let folder = folder_of(path).canonicalize().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => io::Error::new(ErrorKind::NotFound, "its folder does not exist"),
+        ErrorKind::NotFound => io::Error::new(ErrorKind::NotFound, "its directory does not exist"),
         _ => error,
     })?;
     let ends_in_a_separator =
         path.as_os_str().as_encoded_bytes().last().is_some_and(|&last| std::path::is_separator(last.into()));
     match path.file_name() {
-        // Where names are shorter the system says so. Not so on Windows: it calls a file of such a name one that is not there.
+        // Checked here, since Windows reports a name that is too long as a missing file. Other systems report
+        // shorter limits themselves.
         Some(name) if name.to_string_lossy().encode_utf16().count() > LONGEST_NAME => Err(io::Error::new(
             ErrorKind::InvalidInput,
             format!("its name has more than {LONGEST_NAME} characters"),
@@ -151,14 +153,14 @@ fn replace(target: &Path, contents: &[u8]) -> io::Result<()> {
         temporary.file.set_permissions(old.permissions())?;
     }
     temporary.file.write_all(contents)?;
-    // Before the rename: otherwise a machine that stops in between could be left with neither.
+    // Before the rename: otherwise a power loss could leave neither file.
     temporary.file.sync_all()?;
     fs::rename(&temporary.path, target)?;
     temporary.renamed = true;
     Ok(())
 }
 
-/// A file that is removed again, unless it was renamed.
+/// A file that is removed when dropped, unless it was renamed.
 #[derive(Debug)]
 struct Temporary {
     file: File,
@@ -167,8 +169,8 @@ struct Temporary {
 }
 
 impl Temporary {
-    /// In the same folder, as a file is only renamed within a file system. The name does not depend on the target's,
-    /// which may be as long as names can be.
+    /// Creates it in the same directory, since a rename works only within a file system. Its name is independent of
+    /// the target's, which may already have the greatest length.
     fn beside(target: &Path) -> io::Result<Self> {
         let folder = folder_of(target);
         let mut number = 0;
@@ -176,7 +178,7 @@ impl Temporary {
             let path = folder.join(format!(".allotment-{}-{number}.tmp", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok(Self { file, path, renamed: false }),
-                // Left by a process of the same number that was killed.
+                // Left behind by a killed process with the same id.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 100 => number += 1,
                 Err(error) => return Err(error),
             }
@@ -187,7 +189,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.renamed {
-            // There is nothing to be done about one that cannot be removed.
+            // A failure to remove it cannot be handled here.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! `allotment profiles`: the machines that the simulated device can be.
+//! `allotment profiles`: the profiles of the simulated GPU.
 
 use allotment::device::simulated::Profile;
 use serde::Serialize;

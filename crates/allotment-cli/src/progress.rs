@@ -1,7 +1,7 @@
-//! How far a command is, on standard error where that is a terminal, and nothing where it is not.
+//! The progress bar: on standard error if that is a terminal, otherwise hidden.
 //!
-//! Progress is counted in work, which is mostly bytes: the events of a trace differ too much to be counted. What is left
-//! is only told while the work goes on evenly: when both halves of the recent past were about as fast.
+//! Progress is counted in work, mostly bytes: the events of a trace differ too much in cost. The remaining time is
+//! shown only while the rate is steady: when both halves of the recent past were about equally fast.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,19 +10,19 @@ use std::time::Instant;
 use allotment_trace::{Op, Resource, Trace};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The work of an event itself, in bytes that are filled or verified meanwhile.
+/// The work of an event itself, expressed in bytes filled or verified in the same time.
 pub(crate) const EVENT: u64 = 2 << 10;
 
-/// How long the recent past is at least, of which the rate is taken. It is a quarter of the time so far, if that is more.
+/// Minimum length of the recent past from which the rate is computed. It is at least a quarter of the elapsed time.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How much of it must be known before anything is said.
+/// Time that must be covered before an estimate is shown.
 const LEAST: Duration = Duration::from_secs(3);
 
-/// How often the rate is looked at.
+/// Interval between two samples of the rate.
 const STEP: Duration = Duration::from_millis(250);
 
-/// A bar while there is something to wait for.
+/// A progress bar; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -31,7 +31,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Shows a bar for so much work, where somebody sees it.
+    /// Shows a bar for `work` units.
     pub(crate) fn new(what: String, work: u64) -> Self {
         let bar = ProgressBar::new(work);
         if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] {percent} %{prefix}") {
@@ -41,7 +41,7 @@ impl Progress {
         Self { bar, started: Instant::now(), rate: Rate::default() }
     }
 
-    /// Notes how much of the work is done.
+    /// Sets the finished work.
     pub(crate) fn reach(&mut self, done: u64) {
         if self.bar.is_hidden() {
             return;
@@ -50,7 +50,8 @@ impl Progress {
         let total = self.bar.length().unwrap_or(done);
         if self.rate.note(self.started.elapsed(), done) {
             let left = self.rate.left(total);
-            self.bar.set_prefix(left.map_or_else(String::new, |left| format!(", about {} left", told(left))));
+            self.bar
+                .set_prefix(left.map_or_else(String::new, |left| format!(", about {} left", rounded(left))));
         }
     }
 }
@@ -61,7 +62,7 @@ impl Drop for Progress {
     }
 }
 
-/// The work of a trace of which each resource is filled and verified as far as `part` says.
+/// Returns the work of a trace; `part` is the number of bytes of a resource that are filled and verified.
 pub(crate) fn work(trace: &Trace, part: impl Fn(&Resource) -> u64) -> u64 {
     let of = |index| part(trace.resource(index));
     let events = trace.events().iter().map(|event| match event.op {
@@ -72,15 +73,15 @@ pub(crate) fn work(trace: &Trace, part: impl Fn(&Resource) -> u64) -> u64 {
     events.chain(verified_at_end).fold(0, u64::saturating_add)
 }
 
-/// How fast the work goes.
+/// The rate of progress.
 #[derive(Debug, Default)]
 struct Rate {
-    /// When how much was done, of the recent past.
+    /// Recent samples: elapsed time and finished work.
     recent: VecDeque<(Duration, u64)>,
 }
 
 impl Rate {
-    /// Notes how much is done after so long. True when it is time to say something.
+    /// Adds a sample. Returns true if the display is due.
     fn note(&mut self, after: Duration, done: u64) -> bool {
         if self.recent.back().is_some_and(|&(last, _)| after < last + STEP) {
             return false;
@@ -93,7 +94,7 @@ impl Rate {
         true
     }
 
-    /// How long the rest takes at the recent rate; nothing where there is no such rate.
+    /// Returns the remaining time at the recent rate; `None` while the rate is not steady.
     fn left(&self, total: u64) -> Option<Duration> {
         let (&(from, before), &(to, done)) = (self.recent.front()?, self.recent.back()?);
         if to - from < LEAST {
@@ -111,8 +112,8 @@ impl Rate {
     }
 }
 
-/// No more exactly than it is known.
-fn told(left: Duration) -> String {
+/// Formats a duration, rounded up to the precision of the estimate.
+fn rounded(left: Duration) -> String {
     match left.as_secs() {
         0..10 => "10 s".to_owned(),
         seconds @ 10..90 => format!("{} s", seconds.next_multiple_of(10)),
@@ -125,7 +126,7 @@ fn told(left: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// What is said while each of the pieces takes its time, beside what was really left; at every tick.
+    /// The estimates shown while pieces of work proceed, with the time that was really left; one per tick.
     fn said(pieces: &[(u64, Duration)]) -> Vec<(Duration, Duration)> {
         let total = pieces.iter().map(|piece| piece.0).sum();
         let end: Duration = pieces.iter().map(|piece| piece.1).sum();
@@ -169,13 +170,13 @@ mod tests {
         let said = said(&[fast, slow].concat());
         let after = |at: &&(Duration, Duration)| at.1 < Duration::from_secs(215);
         let late: Vec<_> = said.iter().filter(after).copied().collect();
-        assert!(!late.is_empty(), "when it has been even for long enough, it is told again");
+        assert!(!late.is_empty(), "after a steady period the estimate is shown again");
         assert_close(&late, 1.5);
     }
 
     #[test]
     fn times_are_told_no_more_exactly_than_they_are_known() {
-        let text = |seconds| told(Duration::from_secs(seconds));
+        let text = |seconds| rounded(Duration::from_secs(seconds));
         assert_eq!([text(3), text(41), text(295), text(9000)], ["10 s", "50 s", "5 min", "3 h"]);
     }
 

@@ -1,4 +1,4 @@
-//! Which trace is meant.
+//! The trace that a command replays.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use allotment_trace::Trace;
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 
-/// A recorded race of SuperTuxKart, built in so that the command shows something real wherever it runs.
+/// A recorded race of SuperTuxKart, built in, so that the command has real data on every machine.
 const BUILT_IN: &[u8] = include_bytes!("../../../traces/supertuxkart-race.csv.gz");
 
-/// A trace and what to call it.
+/// A trace and its title.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) title: String,
@@ -30,14 +30,14 @@ impl Source {
     }
 }
 
-/// Refuses to write a file over the trace.
+/// Returns a usage error if an output file is the trace itself.
 pub(crate) fn keep<'a>(
     trace: Option<&Path>,
     outputs: impl IntoIterator<Item = Option<&'a OutputFile>>,
 ) -> Result<(), Failure> {
     match trace {
         Some(trace) if outputs.into_iter().flatten().any(|output| output.is(trace)) => {
-            Err(Failure::Usage(format!("{} is the trace: it would be overwritten", trace.display())))
+            Err(Failure::Usage(format!("{} is the trace and would be overwritten", trace.display())))
         }
         _ => Ok(()),
     }

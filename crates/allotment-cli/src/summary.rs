@@ -1,4 +1,4 @@
-//! `allotment replay`: a trace replayed, told as a table or as JSON, and shown as a page.
+//! `allotment replay`: replays a trace; prints a table or JSON, and writes the HTML report.
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     on_device(chosen, Replay { args, report, dump })
 }
 
-/// What is to be done, and where it is written.
+/// A replay and its output files.
 struct Replay<'a> {
     args: &'a ReplayArgs,
     report: OutputFile,
@@ -70,11 +70,11 @@ fn run_on(target: impl Target, Replay { args, report, dump }: Replay<'_>) -> Res
         say!("  {label:width$}  {value}");
     }
     say!();
-    say!("The report is in {}: open it in a browser.", args.report.display());
+    say!("Report: {} (open it in a browser)", args.report.display());
     Ok(())
 }
 
-/// The figures for people: on the terminal and at the top of the report.
+/// Returns the figures of the table, also shown at the top of the report.
 fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, String)> {
     let trace = &source.trace;
     let peak = &outcome.peak;
@@ -86,9 +86,9 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
         row("Algorithm", setup.algorithm.to_string()),
         row("Peak live", bytes(outcome.peak_live)),
         row("Peak reserved", bytes(peak.block_bytes)),
-        row("Waste", Waste::of(outcome).told()),
+        row("Waste", Waste::of(outcome).text()),
         row("Shared blocks at the peak", count(peak.blocks.into())),
-        row("Dedicated at the peak", count(peak.dedicated.into())),
+        row("Dedicated blocks at the peak", count(peak.dedicated.into())),
         row("Padding at the peak", at_peak(peak.padding)),
         row("Rounding at the peak", at_peak(peak.rounding)),
         row("Free at the peak", at_peak(peak.free())),
@@ -96,47 +96,47 @@ fn rows(source: &Source, setup: &Setup, outcome: &Outcome) -> Vec<(String, Strin
     ];
     if trace.frames() != 0 {
         rows.insert(1, row("Frames", count(trace.frames() as u64)));
-        rows.push(row("… a frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
-        rows.push(row("… a steady frame, at most", count(outcome.max_calls_in_steady_frame)));
+        rows.push(row("… per frame", format!("{:.3}", outcome.device_calls as f64 / trace.frames() as f64)));
+        rows.push(row("… per steady frame, at most", count(outcome.max_calls_in_steady_frame)));
     }
     rows.extend([
-        row("An operation, median", nanoseconds(p50)),
-        row("An operation, p99", nanoseconds(p99)),
-        row("An operation, max", nanoseconds(max)),
+        row("Time per operation, median", nanoseconds(p50)),
+        row("Time per operation, p99", nanoseconds(p99)),
+        row("Time per operation, max", nanoseconds(max)),
         row("Bytes uploaded", bytes(outcome.bytes_uploaded)),
         row("Bytes verified", bytes(outcome.bytes_verified)),
-        row("… of those uploaded", percent(outcome.bytes_verified, outcome.bytes_uploaded)),
+        row("… of bytes uploaded", percent(outcome.bytes_verified, outcome.bytes_uploaded)),
     ]);
     rows.extend(image_rows(&outcome.images));
     rows
 }
 
-/// What became of images, where the device knows of any.
+/// Returns the figures about images, if the device created any.
 fn image_rows(images: &Images) -> Vec<(String, String)> {
     let Images { made, as_buffers, verified, bytes_not_verified } = *images;
     let mut rows = Vec::new();
     let mut row = |label: &str, value: String| rows.push((label.to_owned(), value));
     if made != 0 {
-        row("Images made", count(made));
+        row("Images created", count(made));
         row("… and verified", count(verified));
     }
     if bytes_not_verified != 0 {
         row("… bytes not verified", bytes(bytes_not_verified));
     }
     if as_buffers != 0 {
-        row("Images that had to be buffers", count(as_buffers));
+        row("Images replaced by buffers", count(as_buffers));
     }
     rows
 }
 
-/// The figures for machines.
+/// The JSON output.
 #[derive(Serialize)]
 struct Summary<'a> {
     trace: &'a str,
     device: &'static str,
-    /// What the device calls itself.
+    /// The name that the device reports.
     device_name: &'a str,
-    /// Of the simulated device, as what it was made.
+    /// The profile of the simulated GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'static str>,
     algorithm: String,
@@ -163,7 +163,7 @@ struct Blocks {
     dedicated: u32,
 }
 
-/// Bytes that are reserved and not live when most is reserved.
+/// Reserved bytes that are not live, when most bytes are reserved.
 #[derive(Serialize)]
 struct AtPeak {
     padding: u64,
@@ -171,7 +171,7 @@ struct AtPeak {
     free: u64,
 }
 
-/// Driver calls that got memory or gave it back.
+/// Driver calls that allocate or free memory.
 #[derive(Serialize)]
 struct Calls {
     total: u64,

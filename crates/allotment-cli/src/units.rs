@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Number formatting.
 
-/// Bytes in the largest unit that leaves at least one before the point.
+/// Formats bytes in the largest unit with at least one whole digit.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
@@ -15,7 +15,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A whole number with its thousands set apart.
+/// Formats a whole number with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -28,7 +28,7 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// A time in the unit that leaves at least one before the point.
+/// Formats a time in the largest unit with at least one whole digit.
 pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
     match nanoseconds {
         0..1_000 => format!("{nanoseconds} ns"),
@@ -37,7 +37,7 @@ pub(crate) fn nanoseconds(nanoseconds: u64) -> String {
     }
 }
 
-/// A part of a whole.
+/// Formats a fraction in percent.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
 }

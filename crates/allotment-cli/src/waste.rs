@@ -1,12 +1,12 @@
-//! Waste, as every command means it: the most that is reserved less the most that is live, as a share of the former.
+//! Waste, as all commands define it: peak reserved bytes less peak live bytes, as a share of the former.
 //!
-//! Both are peaks, and need not be of one moment: so it says how much smaller the memory of a program could be that
-//! never reserved more than it needs. What is lost at a moment, and to what, are padding, rounding and free bytes.
+//! The two peaks need not coincide: waste tells how much smaller a program's memory could be if it never reserved
+//! more than it needed. Padding, rounding and free bytes break down the loss at one moment.
 
 use crate::replay::Outcome;
 use crate::units::{bytes, percent};
 
-/// What the help says of it.
+/// The definition in the help text.
 pub(crate) const HELP: &str = "Waste is peak reserved less peak live bytes, as a share of peak reserved.";
 
 /// The waste of a replay.
@@ -23,13 +23,13 @@ impl Waste {
         Self { wasted: reserved.saturating_sub(outcome.peak_live), reserved }
     }
 
-    /// As a share.
+    /// Returns the share of peak reserved.
     pub(crate) fn share(&self) -> String {
         percent(self.wasted, self.reserved)
     }
 
-    /// In bytes and as a share.
-    pub(crate) fn told(&self) -> String {
+    /// Formats bytes and share.
+    pub(crate) fn text(&self) -> String {
         format!("{} ({})", bytes(self.wasted), self.share())
     }
 }

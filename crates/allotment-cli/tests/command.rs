@@ -1,4 +1,4 @@
-//! The command as its users meet it: a process, its output and its exit code.
+//! Runs the command as a process, and checks its output and exit code.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -28,7 +28,7 @@ fn without_arguments_it_replays_the_race_verifies_every_byte_and_writes_a_report
     };
     assert_eq!((value("Allocations"), value("Frames")), ("858", "3,460"));
     assert_eq!(value("Bytes verified"), value("Bytes uploaded"));
-    assert_eq!(value("… of those uploaded"), "100.0 %");
+    assert_eq!(value("… of bytes uploaded"), "100.0 %");
     let page = std::fs::read_to_string(folder.path().join("allotment-report.html")).unwrap();
     assert!(page.contains("supertuxkart-race"));
     assert!(!page.contains("/*ALLOTMENT_REPORT_DATA*/null<"), "the data is in the page");
@@ -42,7 +42,7 @@ fn the_replay_tells_machines_what_it_tells_people() {
     assert_eq!(summary["frames"], 3460);
     assert_eq!(summary["allocations"], 858);
     assert_eq!(summary["frees"], 587);
-    // The sum of the sizes in the trace, counted by another program.
+    // The sum of the sizes in the trace, computed by another program.
     assert_eq!(summary["bytes_uploaded"], 194_314_512);
     assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"]);
     assert_eq!(summary["peak_live_bytes"], 83_018_652);
@@ -91,7 +91,7 @@ fn the_dump_is_the_state_at_the_peak() {
     let summary = json(&allotment(&folder, &["replay", "--json", "--dump", "dump.json"]));
     let dump: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("dump.json")).unwrap()).unwrap();
-    // The two staging buffers of the replay itself are in the dump and not in the summary.
+    // The dump includes the two staging buffers of the replay, the summary does not.
     let staging = 2 * (8 << 20);
     let reserved = summary["peak_reserved_bytes"].as_u64().unwrap();
     assert_eq!(dump["Total"]["BlockBytes"].as_u64().unwrap(), reserved + staging);
@@ -286,7 +286,7 @@ fn a_file_that_is_no_trace_is_told_by_what_it_seems_to_be() {
     for command in ["replay", "compare", "defragment"] {
         let line = complaint(&allotment(&folder, &[command, &path]));
         assert!(
-            line.contains("this seems to be JSON; a trace is csv") && line.contains("op,id,size"),
+            line.contains("this looks like JSON; a trace is csv") && line.contains("op,id,size"),
             "{line}"
         );
     }

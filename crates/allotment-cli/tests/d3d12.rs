@@ -1,4 +1,4 @@
-//! The command on Direct3D 12: `common/drivers.rs` says how it is chosen.
+//! The command on Direct3D 12; `common/drivers.rs` documents the choice of the device.
 
 #![cfg(all(feature = "d3d12", windows))]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -13,7 +13,7 @@ fn the_race_is_replayed_with_real_buffers_and_textures_and_every_byte_verified()
     let test = "the_race_is_replayed_with_real_buffers_and_textures_and_every_byte_verified";
     let Some(d3d12) = D3D12.here(test) else { return };
     let images = &d3d12.race()["images"];
-    // Every device has all formats of the race, and none is of a shape that Direct3D 12 does not have.
+    // Every device supports all formats of the race, and Direct3D 12 supports all shapes in it.
     assert_eq!(number(&images["made"]), 307);
     assert!(number(&images["verified"]) > 0);
 }

@@ -1,4 +1,4 @@
-//! `allotment defragment` as its users meet it.
+//! Runs `allotment defragment` as a process.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -8,7 +8,7 @@ use common::{allotment, complaint, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Early in the race, when little is loaded and much of it lies in half-empty blocks.
+/// Early in the race, when little is loaded, most of it in half-empty blocks.
 const EARLY: &str = "25";
 
 fn defragmented(folder: &TempDir, args: &[&str]) -> Value {
@@ -45,7 +45,7 @@ fn every_strategy_verifies_all_live_bytes_and_its_figures_agree() {
         assert!(number("block_bytes_after") <= number("block_bytes_before"), "{summary}");
         assert!(number("bytes_moved") <= number("live_bytes") && number("moves") <= number("allocations"));
         assert!(number("passes") <= number("moves"), "{summary}");
-        assert_eq!(number("blocks_kept"), 0, "nobody else was there to change anything: {summary}");
+        assert_eq!(number("blocks_kept"), 0, "no concurrent change kept a block: {summary}");
         assert!(summary["longest_pass_us"].as_f64().unwrap() > 0.0 && summary["plan_us"].is_f64());
         let ratio = number("bytes_moved") as f64 / number("lower_bound_bytes") as f64;
         assert!((summary["ratio"].as_f64().unwrap() - ratio).abs() < 1e-9, "{summary}");
@@ -155,11 +155,14 @@ fn it_says_plainly_that_nothing_can_be_gained() {
         let output = allotment(&folder, args);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.contains("Nothing can be gained: there are as few blocks as can hold this."), "{text}");
+        assert!(
+            text.contains("Nothing to gain: the number of blocks is already the lowest possible."),
+            "{text}"
+        );
     }
     let output = allotment(&folder, &["defragment", "--at", EARLY, "--strategy", "bytes=0"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("Nothing is gained") && text.contains("--strategy full would give back"), "{text}");
+    assert!(text.contains("Nothing gained") && text.contains("--strategy full would free"), "{text}");
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn the_report_is_one_page_with_everything_in_it() {
     let (before, after) = (&data["allocations"]["block"], &data["allocations"]["to_block"]);
     let passes = data["allocations"]["pass"].as_array().unwrap();
     let moved = passes.iter().enumerate().filter(|(_, pass)| pass.as_i64() != Some(-1));
-    // Whole blocks are emptied, so what moves is in another one.
+    // Whole blocks are emptied, so a moved allocation is in another block.
     assert!(moved.clone().count() > 0 && moved.clone().all(|(i, _)| before[i] != after[i]));
     let stays = |block: &Value| data["blocks"][block.as_u64().unwrap() as usize]["stays"] == true;
     assert!(after.as_array().unwrap().iter().all(stays), "nothing lies in a block that was given back");
@@ -237,7 +240,7 @@ fn the_device_is_the_simulated_one_and_others_are_refused_with_the_reason() {
     assert_eq!(json(&allotment(&folder, &args))["profile"], "mobile");
     let line = complaint(&allotment(&folder, &["defragment", "--device", "vulkan"]));
     assert!(
-        line.contains("defragment runs on the simulated device only") && line.contains("--device host"),
+        line.contains("defragment runs on the simulated GPU only") && line.contains("--device host"),
         "{line}"
     );
 }

@@ -1,4 +1,4 @@
-//! `allotment info` as its users meet it.
+//! Runs `allotment info` as a process.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -11,16 +11,16 @@ use common::drivers::VULKAN;
 use common::{allotment, folder, json};
 use serde_json::Value;
 
-const INTENTS: [&str; 5] = ["gpu-only", "upload", "readback", "device-upload", "transient"];
+const USAGES: [&str; 5] = ["gpu-only", "upload", "readback", "device-upload", "transient"];
 
-/// The row of an memory usage and a resource.
+/// Returns the row of a memory usage and a resource.
 fn row<'a>(info: &'a Value, memory_usage: &str, resource: &str) -> &'a Value {
-    let rows = info["memory usages"].as_array().unwrap();
+    let rows = info["memory_usages"].as_array().unwrap();
     let row = rows.iter().find(|row| row["memory_usage"] == memory_usage && row["resource"] == resource);
     row.unwrap_or_else(|| panic!("no row {memory_usage}, {resource}: {info}"))
 }
 
-/// What holds of every device.
+/// Checks the output for any device.
 fn check(info: &Value) {
     let (heaps, types) = (info["heaps"].as_array().unwrap(), info["memory_types"].as_array().unwrap());
     assert!(!heaps.is_empty() && !types.is_empty());
@@ -40,14 +40,18 @@ fn check(info: &Value) {
         assert!(info["limits"][limit].as_u64().unwrap() >= 1, "{limit}");
     }
     assert!(!info["queues"].as_array().unwrap().is_empty());
-    for memory_usage in INTENTS {
+    for memory_usage in USAGES {
         for resource in ["buffer", "optimal image"] {
             let row = row(info, memory_usage, resource);
-            let choices = row["types"].as_array().unwrap();
-            assert_eq!(choices.len(), types.len(), "every type is judged");
-            assert!(choices.iter().all(|choice| !choice["why"].as_str().unwrap().is_empty()));
-            let tried: Vec<&Value> = choices.iter().take_while(|choice| choice["suits"] == true).collect();
-            assert!(choices[tried.len()..].iter().all(|choice| choice["suits"] == false), "tried ones first");
+            let candidates = row["types"].as_array().unwrap();
+            assert_eq!(candidates.len(), types.len(), "every type is judged");
+            assert!(candidates.iter().all(|candidate| !candidate["why"].as_str().unwrap().is_empty()));
+            let tried: Vec<&Value> =
+                candidates.iter().take_while(|candidate| candidate["suits"] == true).collect();
+            assert!(
+                candidates[tried.len()..].iter().all(|candidate| candidate["suits"] == false),
+                "tried ones first"
+            );
             assert!(
                 tried.windows(2).all(|pair| pair[0]["cost"].as_u64() <= pair[1]["cost"].as_u64()),
                 "cheapest first"
@@ -77,12 +81,12 @@ fn every_profile_says_what_it_has_and_what_it_would_choose() {
 #[test]
 fn where_a_resource_cannot_stand_is_the_devices_word() {
     let info = json(&allotment(&folder(), &["info", "--profile", "mobile", "--json"]));
-    // Lazily allocated memory is for attachments, and no buffer is one.
+    // Lazily allocated memory is for attachments, so no buffer can use it.
     assert_eq!(row(&info, "transient", "optimal image")["chosen"], 2);
     assert_eq!(row(&info, "transient", "buffer")["chosen"], 0);
     let lazy = &row(&info, "gpu-only", "optimal image")["types"][2];
     assert_eq!((&lazy["memory_type"], &lazy["suits"]), (&2.into(), &false.into()));
-    assert_eq!(lazy["why"], "is lazily-allocated, which must be asked for by name");
+    assert_eq!(lazy["why"], "is lazily-allocated, which a request must require explicitly");
 }
 
 #[test]
@@ -93,9 +97,9 @@ fn a_person_is_told_the_same_in_words() {
     for line in [
         "  heap 0      8.0 GiB device-local, budget 7.2 GiB, 0 B (0.0 %) in use",
         "  type 3   heap 0: device-local, host-visible, host-coherent",
-        "  memory objects, at most            4,096",
-        "  device with host writes",
-        "      1.  type 3: exactly what is wanted",
+        "  max memory allocations             4,096",
+        "  device-upload",
+        "      1.  type 3: suitable",
         "      –   type 0: must be host-visible and is not",
     ] {
         assert!(text.lines().any(|other| other == line), "no line \"{line}\":\n{text}");
@@ -115,7 +119,7 @@ fn a_direct3d_12_device_says_as_much() {
     let Some(d3d12) = D3D12.here("a_direct3d_12_device_says_as_much") else { return };
     let info = d3d12.info();
     check(&info);
-    // Queues only read what the CPU uploads through.
+    // Queues only read memory that the CPU uploads through.
     let upload = row(&info, "upload", "buffer")["chosen"].as_u64().unwrap();
     let properties = info["memory_types"][upload as usize]["properties"].as_array().unwrap();
     assert!(properties.contains(&"device-read-only".into()), "{properties:?}");

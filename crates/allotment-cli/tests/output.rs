@@ -1,4 +1,4 @@
-//! What the command writes is there when it succeeds, and what was there before stays where it does not.
+//! On success all output was written; on failure older files are unchanged.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -12,14 +12,14 @@ use common::recorded;
 use common::{allotment, complaint, folder, json};
 use tempfile::TempDir;
 
-/// A trace that is replayed in no time.
+/// A trace whose replay takes no time.
 fn small(folder: &TempDir) -> String {
     let path = folder.path().join("small.csv");
     fs::write(&path, "op,id,size,alignment,kind,name\na,1,4096,16,buffer,128\nf,1,,,,\n").unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-/// The names in the folder.
+/// Returns the names in the directory.
 fn names(folder: &TempDir) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<_> =
@@ -92,7 +92,7 @@ fn an_older_file_survives_a_write_that_fails() {
     let trace = small(&folder);
     for (command, option) in [("replay", "--report"), ("replay", "--dump"), ("defragment", "--report")] {
         fs::write(folder.path().join("old"), "what was there").unwrap();
-        // No file may grow beyond a block or so, which is told to the writer as an error.
+        // Files cannot grow beyond about one block; the writer gets an error.
         let limited = r#"trap "" XFSZ; ulimit -f 1; exec "$0" "$@""#;
         let mut args = vec![command, &trace, option, "old"];
         if option == "--dump" {
@@ -127,10 +127,10 @@ fn a_path_that_cannot_be_written_is_told_before_the_trace_is_read() {
     fs::write(folder.path().join("file"), "").unwrap();
     let long = "x".repeat(300);
     for (path, expected) in [
-        ("no/such/folder/page.html", "cannot write no/such/folder/page.html: its folder does not exist"),
-        ("folder", "cannot write folder: it is a folder, not a file"),
-        ("new/", "cannot write new/: it is a folder, not a file"),
-        (".", "cannot write .: it is a folder, not a file"),
+        ("no/such/folder/page.html", "cannot write no/such/folder/page.html: its directory does not exist"),
+        ("folder", "cannot write folder: it is a directory, not a file"),
+        ("new/", "cannot write new/: it is a directory, not a file"),
+        (".", "cannot write .: it is a directory, not a file"),
         ("file/page.html", "cannot write file/page.html: "),
         (&long, "cannot write xxx"),
     ] {
@@ -144,7 +144,7 @@ fn a_path_that_cannot_be_written_is_told_before_the_trace_is_read() {
     }
     assert_eq!(names(&folder), ["file", "folder"]);
     if cfg!(target_os = "linux") {
-        // A folder in which not even root may make files.
+        // A directory in which even root cannot create files.
         refused(
             &allotment(&folder, &["replay", "nowhere.csv", "--report", "/sys/page.html"]),
             "cannot write /sys/",
@@ -219,7 +219,7 @@ fn what_is_no_regular_file_is_written_directly() {
     let page = fs::read_to_string(folder.path().join("fifo")).unwrap();
     assert!(child.wait().unwrap().success() && page.contains("</html>"));
     assert_eq!(names(&folder), ["fifo", "small.csv"]);
-    // What stands in a file that standard output goes to is not written over.
+    // A file that standard output is redirected to is not overwritten.
     let file = fs::File::create(folder.path().join("both")).unwrap();
     let args =
         ["replay", recorded("supertuxkart-race").to_str().unwrap(), "--bytes", "none"].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The command on Vulkan: `common/drivers.rs` says how it is chosen.
+//! The command on Vulkan; `common/drivers.rs` documents the choice of the device.
 
 #![cfg(feature = "vulkan")]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -14,19 +14,19 @@ fn the_race_is_replayed_with_real_buffers_and_images_and_every_byte_verified() {
     let test = "the_race_is_replayed_with_real_buffers_and_images_and_every_byte_verified";
     let Some(vulkan) = VULKAN.here(test) else { return };
     let summary = vulkan.race();
-    // What the CPU can reach is verified whatever it is, and lavapipe has nothing else.
+    // All host-visible memory is verified, and lavapipe has no other.
     if summary["device_name"].as_str().unwrap().contains("llvmpipe") {
         let images = &summary["images"];
         assert_eq!((number(&images["made"]), number(&images["verified"])), (307, 307));
         assert_eq!(number(&images["bytes_not_verified"]), 0);
-        // It is where the sizes were recorded. Other versions of it may round images otherwise.
+        // The sizes were recorded on this driver version. Other versions may round images differently.
         assert!(number(&summary["bytes_verified"]).abs_diff(194_314_512) < 307 * 4096);
     }
 }
 
 common::drivers::suite!(VULKAN);
 
-// On Windows drivers are in the registry, and not every loader heeds the environment.
+// On Windows drivers are registered in the registry, and not every loader reads the environment.
 #[cfg(not(windows))]
 #[test]
 fn without_a_driver_the_command_says_what_to_install() {
@@ -34,7 +34,7 @@ fn without_a_driver_the_command_says_what_to_install() {
     for command in ["replay", "info", "compare"] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_allotment"))
             .args([command, "--device", "vulkan"])
-            // Where the loader looks for drivers, by the name of today and of before.
+            // The loader's search path for drivers, under its current and its former name.
             .env("VK_DRIVER_FILES", "nowhere.json")
             .env("VK_ICD_FILENAMES", "nowhere.json")
             .current_dir(&folder)

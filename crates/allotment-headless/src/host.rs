@@ -1,20 +1,20 @@
-//! What work sees through descriptors on the simulated device, which reads through them itself.
+//! Reads through descriptors on the simulated GPU, which executes them itself.
 
 use allotment::device::simulated::{HostRead, SimulatedGpu};
 use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 
 use crate::{DescriptorReader, Read};
 
-/// Reads that are submitted together without a list on the heap, so that frames can be seen to take nothing from there.
+/// Reads that are submitted together without a heap allocation, so that tests can show that a frame makes none.
 const FEW: usize = 4;
 
-/// Reads through descriptors of the simulated device.
+/// Reads through descriptors of the simulated GPU.
 #[derive(Debug)]
-pub struct HostReader {
+pub struct SimulatedReader {
     device: SimulatedGpu,
 }
 
-impl DescriptorReader<SimulatedGpu> for HostReader {
+impl DescriptorReader<SimulatedGpu> for SimulatedReader {
     fn new(device: &SimulatedGpu, _: u32) -> Result<Self, DeviceError> {
         Ok(Self { device: device.clone() })
     }
@@ -30,7 +30,7 @@ impl DescriptorReader<SimulatedGpu> for HostReader {
         reads: &[Read<'_, SimulatedGpu>],
     ) -> Result<TimelineValue, DeviceError> {
         let [first, ..] = reads else {
-            // SAFETY: there is nothing in it.
+            // SAFETY: there are no reads.
             return unsafe { self.device.submit_reads(queue, waits, &[]) };
         };
         if reads.len() > FEW {

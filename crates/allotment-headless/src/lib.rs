@@ -1,9 +1,9 @@
-//! Graphics devices without a window: for tests, tools, examples and benchmarks.
+//! Opens graphics devices without a window: for tests, tools, examples and benchmarks.
 //!
-//! - [`vulkan`]: on every machine that has a loader.
+//! - [`vulkan`]: on every machine with a Vulkan loader.
 //! - `d3d12`: on Windows.
 //!
-//! With [`Validation::On`], everything that a validation layer says is kept and can be read.
+//! With [`Validation::On`], all messages of the validation layer are recorded.
 
 #[cfg(windows)]
 pub mod d3d12;
@@ -12,14 +12,14 @@ mod messages;
 mod reader;
 pub mod vulkan;
 
-pub use host::HostReader;
+pub use host::SimulatedReader;
 pub use messages::{Message, Messages, Severity};
 pub use reader::{DescriptorReader, Read};
 
-/// Whether what is done wrong is found.
+/// Whether a validation layer is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validation {
-    /// No layer.
+    /// No validation layer.
     #[default]
     Off,
     /// On Vulkan `VK_LAYER_KHRONOS_validation`, with synchronization validation and best practices; on
@@ -27,20 +27,20 @@ pub enum Validation {
     On,
 }
 
-/// Which physical device.
+/// Which physical device to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// The first that is a real GPU, else the first.
+    /// The first that is a real GPU, otherwise the first device.
     #[default]
     Best,
-    /// By its place in the system's order, from 0.
+    /// By its index in the system's order, from 0.
     Index(usize),
-    /// The first whose name contains this, in whatever case.
+    /// The first whose name contains this text, ignoring case.
     Named(String),
 }
 
 impl DeviceChoice {
-    /// The chosen one of some devices, by its place among them, where it is there.
+    /// Returns the index of the chosen device among `devices`, or `None`.
     pub(crate) fn among<T>(
         &self,
         devices: &[T],

@@ -1,26 +1,26 @@
-//! What a validation layer says.
+//! Messages of validation layers.
 
 use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How bad it is.
+/// The severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Bad for speed, or likely a mistake.
+    /// A performance problem, or a likely mistake.
     Warning,
-    /// Against the rules.
+    /// An invalid use of the API.
     Error,
 }
 
-/// One thing that was said.
+/// A message of a validation layer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Message {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Which rule it is about: `VUID-…`, `SYNC-HAZARD-…`, `UNASSIGNED-BestPractices-…`; on Direct3D 12 a number.
+    /// The rule's identifier: `VUID-…`, `SYNC-HAZARD-…`, `UNASSIGNED-BestPractices-…`; in Direct3D 12 a number.
     pub id: String,
-    /// The whole text.
+    /// The full text.
     pub text: String,
 }
 
@@ -30,30 +30,30 @@ impl fmt::Display for Message {
     }
 }
 
-/// What was said of rules and speed so far. What the loader says of itself is not kept.
+/// The validation and performance messages so far. General messages of the loader are not recorded.
 #[derive(Debug, Default)]
 pub struct Messages(Mutex<Vec<Message>>);
 
 impl Messages {
     fn locked(&self) -> MutexGuard<'_, Vec<Message>> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All messages, in the order in which they were said.
+    /// Returns all messages in their order.
     #[must_use]
     pub fn all(&self) -> Vec<Message> {
         self.locked().clone()
     }
 
-    /// All messages, which are forgotten.
+    /// Returns all messages and removes them.
     #[must_use]
     pub fn take(&self) -> Vec<Message> {
         core::mem::take(&mut *self.locked())
     }
 
-    /// Keeps what was said.
-    pub(crate) fn say(&self, message: Message) {
+    /// Records a message.
+    pub(crate) fn add(&self, message: Message) {
         self.locked().push(message);
     }
 }

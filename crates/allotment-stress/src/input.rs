@@ -1,10 +1,11 @@
-//! Where choices come from.
+//! The source of all choices.
 
-/// Bytes of a call and of what it chooses: so that one more or less of a call does not make others of those behind it.
+/// Bytes of a call with its arguments. Fixed, so that a call that takes more bytes does not change the calls after
+/// it.
 pub(crate) const CHUNK: usize = 24;
 
-/// A source of choices: random ones from a seed, which never end, or a fuzzer's bytes, which do. Of bytes, each call has
-/// a chunk for itself; after the last of its chunk, everything that is chosen is the first of what there is.
+/// A source of choices: random ones from a seed, which never end, or a fuzzer's bytes. Each call has its own chunk
+/// of the bytes; after the end of a chunk, every choice is the first option.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     source: Source<'a>,
@@ -14,19 +15,19 @@ pub struct Input<'a> {
 enum Source<'a> {
     /// The state of an xorshift64*, never 0.
     Seed(u64),
-    /// What is left of the chunk, and the chunks behind it.
+    /// The rest of the chunk, and the chunks after it.
     Bytes(&'a [u8], &'a [u8]),
 }
 
 impl<'a> Input<'a> {
-    /// Random choices, the same ones for the same seed.
+    /// Creates a source of random choices, the same for the same seed.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
-        // Seeds that are close to each other must not have much in common.
+        // Mixed, so that similar seeds give unrelated choices.
         Self { source: Source::Seed(mixed(seed).max(1)) }
     }
 
-    /// The choices that these bytes are.
+    /// Creates a source that reads choices from bytes.
     #[must_use]
     pub fn of_bytes(bytes: &'a [u8]) -> Self {
         let mut input = Self { source: Source::Bytes(&[], bytes) };
@@ -34,20 +35,20 @@ impl<'a> Input<'a> {
         input
     }
 
-    /// Goes on with the next chunk, where the source has chunks.
+    /// Advances to the next chunk, if the source has chunks.
     pub fn next_chunk(&mut self) {
         if let Source::Bytes(chunk, rest) = &mut self.source {
             (*chunk, *rest) = rest.split_at(CHUNK.min(rest.len()));
         }
     }
 
-    /// Whether there are no more chunks. Never so of a seed.
+    /// Returns whether no chunk is left. Never true for a seed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.source, Source::Bytes(_, []))
     }
 
-    /// A number below `n`, or 0. Takes as many bytes as such numbers have: one up to 256, then two, then eight.
+    /// Returns a number below `n`, or 0. Takes as many bytes as `n` needs: one up to 256, then two, then eight.
     pub fn below(&mut self, n: u64) -> u64 {
         match &mut self.source {
             Source::Seed(state) => {
@@ -71,23 +72,23 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// One of so many, by its index.
+    /// Returns an index below `count`.
     pub fn index(&mut self, count: usize) -> usize {
         self.below(count as u64) as usize
     }
 
-    /// True once in `n` times, and never of bytes that have ended.
+    /// Returns true once in `n` times, and never after the end of the bytes.
     pub fn once_in(&mut self, n: u64) -> bool {
         self.below(n) == n - 1
     }
 
-    /// One of these.
+    /// Returns one of these values.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.index(of.len())]
     }
 }
 
-/// A number that has nothing in common with those of the numbers beside it (splitmix64's last step).
+/// Returns a hash of the number (the last step of splitmix64), so that neighbours are unrelated.
 pub(crate) fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,27 +1,27 @@
-//! What differs between kinds of devices.
+//! Differences between kinds of devices.
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, DescriptorDevice, DeviceError, TransferUsage};
 
 use crate::Input;
 
-/// A device that calls are made on.
+/// A device under test.
 pub trait Stressed: DescriptorDevice + Clone {
-    /// A format of four bytes a texel.
+    /// A format with four bytes per texel.
     const IMAGE_FORMAT: u32;
-    /// The usage of buffers that descriptors name.
+    /// The usage of buffers with descriptors.
     const DESCRIPTOR_USAGE: u64;
 
-    /// The description of a buffer that can be copied in these ways and in no others.
+    /// Returns the description of a buffer with exactly these transfer usages.
     fn buffer_info(size: u64, copies: TransferUsage) -> Self::BufferInfo<'static>;
 
-    /// What memory may be told beside its type.
+    /// Returns random memory options of the API.
     fn memory_options(input: &mut Input<'_>) -> Self::MemoryOptions;
 
-    /// Makes one of the next calls of the device fail, where it can be made to.
+    /// Makes one of the next calls fail, if the device supports failure injection.
     fn disturb(&self, input: &mut Input<'_>);
 
-    /// Ends that.
+    /// Stops failure injection.
     fn calm(&self);
 }
 
@@ -49,9 +49,9 @@ impl Stressed for SimulatedGpu {
     }
 }
 
-/// What is wrong with a simulated device that nothing should be left of: its complaints, and what was left.
+/// Returns the findings of a simulated GPU without any remaining resource: validation errors and leaks.
 #[must_use]
-pub fn host_findings(device: &SimulatedGpu) -> Vec<String> {
+pub fn simulated_findings(device: &SimulatedGpu) -> Vec<String> {
     let mut findings: Vec<_> =
         device.validation_errors().into_iter().map(|it| format!("complaint: {it}")).collect();
     let usage = device.usage();
@@ -103,17 +103,17 @@ mod of_vulkan {
         fn calm(&self) {}
     }
 
-    /// An open device, under validation with synchronization validation.
+    /// An open device with the validation layer and synchronization validation.
     #[derive(Debug)]
     pub struct Watched {
         headless: Headless,
     }
 
-    /// Opens the device of this name, or the best, under the validation layer.
+    /// Opens the device with this name, or the best one, with the validation layer.
     ///
     /// # Errors
     ///
-    /// [`OpenError`], also where the layer is not installed.
+    /// [`OpenError`], also if the layer is not installed.
     pub fn watched(name: Option<&str>) -> Result<Watched, OpenError> {
         let choice = name.map_or(DeviceChoice::Best, |name| DeviceChoice::Named(name.to_owned()));
         let headless = Headless::open(&HeadlessDesc::default().with_validation().with_device(choice))?;
@@ -121,19 +121,20 @@ mod of_vulkan {
     }
 
     impl Watched {
-        /// The device.
+        /// Returns the device.
         #[must_use]
         pub fn device(&self) -> &Device {
             self.headless.device()
         }
 
-        /// The physical device's name.
+        /// Returns the name of the physical device.
         #[must_use]
         pub fn name(&self) -> &str {
             self.headless.name()
         }
 
-        /// What the layer said since the last time, and what is left of a device that nothing should be left of.
+        /// Returns the validation messages since the last call, and the leaks of a device without any remaining
+        /// resource.
         #[must_use]
         pub fn findings(&self) -> Vec<String> {
             let messages = self.headless.messages().take();
@@ -147,7 +148,7 @@ mod of_vulkan {
             findings
         }
 
-        /// Closes the device, and says what the layer has to say of its end.
+        /// Closes the device, and returns the validation messages of its destruction.
         #[must_use]
         pub fn close(self) -> Vec<String> {
             let messages = self.headless.messages().clone();
@@ -156,8 +157,9 @@ mod of_vulkan {
         }
     }
 
-    /// Advice on speed is not what this is about: the calls are random. Nor is what older layers say of resources that
-    /// a manual pass has left behind, whose memory goes before they do: Vulkan allows it, as long as nothing uses them.
+    /// Performance advice is ignored: the calls are random. So are messages of older layers about resources of a
+    /// manual pass whose memory is freed before they are destroyed: Vulkan allows that as long as nothing uses
+    /// them.
     fn is_wrong(message: &&Message) -> bool {
         let is_advice = message.id.contains("BestPractices");
         let is_left_behind = message.text.contains("still has a reference to mem obj");

@@ -1,18 +1,18 @@
-//! Random safe calls over one shared world, from several threads, with every byte checked.
+//! Makes random safe calls over one shared world, from several threads, and checks every byte.
 //!
 //! ```text
-//!   Input      where choices come from: a seed, or a fuzzer's bytes
-//!   World      the allocator, the heaps, the queues, and the resources that threads exchange
-//!   Player     one thread: makes a Call, looks at what came of it, makes the next
-//!   Tally      how many calls succeeded and were refused, and what was found
+//!   Input      the source of choices: a seed, or a fuzzer's bytes
+//!   World      the allocator, the descriptor heaps, the queues, and the resources that threads exchange
+//!   Player     one thread: makes one Call after another and checks its outcome
+//!   Tally      the number of calls and errors, and the findings
 //! ```
 //!
-//! A buffer's bytes are a pattern that no other buffer has. They are written by mapped memory, by transfers and by
-//! uploads, read back by others of these, after moves too, and compared. An error is a refusal and counted; wrong bytes,
-//! a panic, a lost device, a leak and whatever a validation layer says are findings.
+//! Each buffer holds a pattern that no other buffer has. Patterns are written through mapped memory, transfers and
+//! uploads, read back through another of these, also after moves, and compared. An error is counted as a refusal.
+//! Wrong bytes, panics, a lost device, leaks and validation messages are findings.
 //!
-//! `unsafe` stands in the module `raw` alone, for what no safe program could do: submitting work, making descriptors,
-//! copying for a manual pass.
+//! `unsafe` code is confined to the module `raw`: submitting work, creating descriptors, and copying for a manual
+//! pass, which safe code cannot do.
 #![deny(unsafe_code)]
 
 mod calls;
@@ -26,7 +26,7 @@ mod world;
 
 pub use calls::{Call, Player};
 pub use input::Input;
-pub use kinds::{Stressed, host_findings};
+pub use kinds::{Stressed, simulated_findings};
 #[cfg(feature = "vulkan")]
 pub use kinds::{Watched, watched};
 pub use seeds::{Seed, seeds};
@@ -40,30 +40,30 @@ use std::time::Instant;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 
-/// How a run is made.
+/// The options of a run.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RunDesc {
-    /// Threads that make calls.
+    /// Number of threads that make calls.
     pub threads: u32,
-    /// How long they do.
+    /// Duration of the run.
     pub time: Duration,
-    /// What all choices come from; with one thread, a run with the same seed makes the same calls.
+    /// The seed of all choices; on one thread, runs with the same seed make the same calls.
     pub seed: u64,
-    /// Calls after which the world is torn down and another one is made.
+    /// Number of calls after which the world is torn down and a new one is created.
     pub calls_a_world: u64,
 }
 
 impl RunDesc {
-    /// A run of so many threads.
+    /// Returns the default options for a number of threads.
     #[must_use]
     pub const fn new(threads: u32, time: Duration, seed: u64) -> Self {
         Self { threads, time, seed, calls_a_world: 20_000 }
     }
 }
 
-/// Makes calls over one world after the other on a device until the time is up. `check` says what the device found wrong
-/// after each of them.
+/// Makes calls over one world after another on a device until the time is up. After each world, `check` returns the
+/// device's findings.
 pub fn run<D: Stressed>(device: &D, desc: &RunDesc, check: impl Fn() -> Vec<String>) -> Tally {
     let end = Instant::now() + desc.time;
     let mut tally = Tally::default();
@@ -100,7 +100,7 @@ fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -
         let mut player = Player::new(&world, input);
         let played = catch_unwind(AssertUnwindSafe(|| {
             for made in 0..calls {
-                // To ask for the time costs more than some calls.
+                // Reading the clock costs more than some calls.
                 if made % 64 == 0 && Instant::now() >= end {
                     break;
                 }
@@ -118,7 +118,7 @@ fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -
         for thread in threads {
             match thread.join() {
                 Ok(of_thread) => tally.add(of_thread),
-                Err(_) => tally.find("a thread panicked while it put its things away".to_owned()),
+                Err(_) => tally.find("a thread panicked while it was cleaning up".to_owned()),
             }
         }
     });
@@ -129,8 +129,8 @@ fn run_world<D: Stressed>(device: &D, seed: u64, desc: &RunDesc, end: Instant) -
     tally
 }
 
-/// Plays a fuzzer's bytes over a world on a simulated device, by one thread, and says what came of it. The first bytes
-/// choose the machine and the allocator, each call takes one and its arguments what they need.
+/// Plays a fuzzer's bytes over a world on a simulated GPU, on one thread, and returns the tally. The first bytes
+/// choose the profile and the allocator; each call takes one byte, and as many as its arguments need.
 #[must_use]
 pub fn play_bytes(bytes: &[u8]) -> Tally {
     let mut input = Input::of_bytes(bytes);
@@ -150,6 +150,6 @@ pub fn play_bytes(bytes: &[u8]) -> Tally {
         }
         Err(error) => tally.find(format!("no world: {error}")),
     }
-    host_findings(&device).into_iter().for_each(|finding| tally.find(finding));
+    simulated_findings(&device).into_iter().for_each(|finding| tally.find(finding));
     tally
 }

@@ -1,8 +1,8 @@
-//! Makes random safe calls for a while, and says what came of them. The exit code is 1 where anything was found.
+//! Makes random safe calls for a while and prints the tally. The exit code is 1 if anything was found.
 //!
 //! ```text
 //! allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] [--profile NAME]
-//! allotment-stress --write-seeds FOLDER     write the fuzz target's first inputs
+//! allotment-stress --write-seeds FOLDER     write the initial corpus of the fuzz target
 //! allotment-stress --play FILE              play an input of the fuzz target
 //! ```
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment_stress::{RunDesc, Tally, host_findings, play_bytes, run, seeds};
+use allotment_stress::{RunDesc, Tally, play_bytes, run, seeds, simulated_findings};
 
 const USAGE: &str = "usage: allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] \
                      [--calls-a-world N] [--profile NAME, or part of a Vulkan device's]\n       \
@@ -63,9 +63,9 @@ fn main() -> ExitCode {
         (Some(file), _) => {
             std::fs::read(file).map(|bytes| play_bytes(&bytes)).map_err(|error| format!("{file}: {error}"))
         }
-        (None, "host") => on_host(&args),
+        (None, "host") => on_simulated_gpu(&args),
         (None, "vulkan") => on_vulkan(&args),
-        (None, other) => Err(format!("there is no device {other}")),
+        (None, other) => Err(format!("unknown device {other}")),
     };
     let tally = match tally {
         Ok(tally) => tally,
@@ -79,8 +79,8 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!tally.findings().is_empty()))
 }
 
-/// On one machine, or on all of them in turn, each for its part of the time.
-fn on_host(args: &Args) -> Result<Tally, String> {
+/// Runs on one profile, or on all of them in turn, with an equal share of the time each.
+fn on_simulated_gpu(args: &Args) -> Result<Tally, String> {
     let mut profiles = Profile::all();
     if let Some(name) = &args.profile {
         profiles.retain(|profile| profile.name == *name);
@@ -92,14 +92,14 @@ fn on_host(args: &Args) -> Result<Tally, String> {
         let device = SimulatedGpu::new(profile);
         let mut desc = args.run;
         desc.time = args.run.time / parts;
-        let of_profile = run(&device, &desc, || host_findings(&device));
+        let of_profile = run(&device, &desc, || simulated_findings(&device));
         if !of_profile.findings().is_empty() {
-            println!("found on {name}");
+            println!("findings on {name}");
         }
         tally.add(of_profile);
     }
     if parts == 0 || tally.worlds == 0 {
-        return Err("there is no such profile".to_owned());
+        return Err("unknown profile".to_owned());
     }
     Ok(tally)
 }
@@ -115,7 +115,7 @@ fn on_vulkan(args: &Args) -> Result<Tally, String> {
 
 #[cfg(not(feature = "vulkan"))]
 fn on_vulkan(_: &Args) -> Result<Tally, String> {
-    Err("this was built without Vulkan".to_owned())
+    Err("built without Vulkan".to_owned())
 }
 
 fn write_seeds(folder: &Path) -> ExitCode {

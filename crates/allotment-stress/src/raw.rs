@@ -1,4 +1,5 @@
-//! All that is `unsafe` here: what no safe program can do, and without which there would be nothing to check.
+//! All `unsafe` code of this crate: operations that safe code cannot do, and without which there would be nothing
+//! to test.
 #![expect(unsafe_code, reason = "the one place where it stands")]
 
 use core::ops::Range;
@@ -7,15 +8,15 @@ use allotment::device::{
     BufferUse, DescriptorDevice, Device, DeviceError, MemoryProperties, QueueIndex, Submission,
     TimelinePoint, TimelineValue,
 };
-use allotment::memory::{Move, OwnedBuffer};
+use allotment::memory::{Buffer, Move};
 
-/// Submits work that copies nothing.
+/// Submits work without commands.
 pub(crate) fn submit_nothing<D: Device>(
     device: &D,
     queue: QueueIndex,
     waits: &[TimelinePoint],
 ) -> Result<TimelineValue, DeviceError> {
-    // SAFETY: there is nothing in it.
+    // SAFETY: the submission is empty.
     unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
 }
 
@@ -31,18 +32,19 @@ pub(crate) fn destroy_new_image<D: Device>(device: &D, image: D::Image) {
     unsafe { device.destroy_image(image) };
 }
 
-/// A descriptor of a buffer that was created with [`Stressed::DESCRIPTOR_USAGE`](crate::Stressed::DESCRIPTOR_USAGE).
-/// Whoever writes it to a slot gives the buffer to be kept; to tables and chunks goes what outlives all heaps.
+/// Returns the descriptor of a buffer created with
+/// [`Stressed::DESCRIPTOR_USAGE`](crate::Stressed::DESCRIPTOR_USAGE). A caller that writes it to a slot must keep
+/// the buffer alive through the slot; tables and chunks get a buffer that outlives all heaps.
 pub(crate) fn buffer_descriptor<'a, D: DescriptorDevice>(
     device: &D,
-    buffer: &'a OwnedBuffer<D>,
+    buffer: &'a Buffer<D>,
     range: Range<u64>,
 ) -> D::Descriptor<'a> {
     // SAFETY: the buffer is live, its range is one of 256 bytes that it has, and it lives as said above.
     unsafe { device.buffer_descriptor(buffer.handle(), range, BufferUse::ReadOnly) }
 }
 
-/// A sampler's descriptor, which is written to no heap: each heap that gets it refuses it as one of another kind.
+/// Returns a sampler's descriptor. It is never written: each heap refuses it as a descriptor of another type.
 pub(crate) fn sampler_descriptor<'a, D: DescriptorDevice>(
     device: &D,
     sampler: &'a D::Sampler,
@@ -51,38 +53,39 @@ pub(crate) fn sampler_descriptor<'a, D: DescriptorDevice>(
     unsafe { device.sampler_descriptor(sampler) }
 }
 
-/// Destroys a sampler that no heap has a descriptor of.
+/// Destroys a sampler without a descriptor in any heap.
 pub(crate) fn destroy_sampler<D: DescriptorDevice>(device: &D, sampler: D::Sampler) {
     // SAFETY: as said above, nothing was ever written that names it.
     unsafe { device.destroy_sampler(sampler) };
 }
 
-/// Copies the bytes of a move of a default pool, which nobody can reset, where the CPU can. False where it cannot.
+/// Copies the bytes of a move of a default pool, which cannot be reset, with the CPU. Returns false if the memory
+/// is not host-visible.
 pub(crate) fn carry<D: Device>(device: &D, moved: &Move<D>) -> bool {
     let properties = device.properties().memory_type(moved.to().memory_type).map(|found| found.properties);
     let is_coherent = properties.is_some_and(|found| found.contains(MemoryProperties::HOST_COHERENT));
-    let (Some(from), Some(to)) = (moved.from().address, moved.to().address) else { return false };
+    let (Some(from), Some(to)) = (moved.from().mapped_ptr, moved.to().mapped_ptr) else { return false };
     if is_coherent {
-        // SAFETY: both places are mapped and reserved as long as the pass is open; what is written to the old one by its
-        // token meanwhile is refused, and nobody else knows of the new one.
+        // SAFETY: both locations are mapped and reserved while the pass is open; writes to the old one through its
+        // allocation are refused meanwhile, and no other code knows of the new one.
         unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };
     }
     is_coherent
 }
 
-/// Binds 256 bytes of a buffer that was created with the usage for descriptors.
+/// Binds 256 bytes of a buffer created with the usage for descriptors.
 pub(crate) fn bind_buffer<D: DescriptorDevice>(
     set: &mut allotment::descriptor::BindingSet<D>,
     binding: usize,
     at: u32,
-    buffer: &std::sync::Arc<OwnedBuffer<D>>,
+    buffer: &std::sync::Arc<Buffer<D>>,
     range: Range<u64>,
 ) -> Result<(), allotment::descriptor::DescriptorError> {
-    // SAFETY: the buffer was made to be used so.
+    // SAFETY: the buffer was created for this use.
     unsafe { set.bind_buffer(binding, at, buffer, range, BufferUse::ReadOnly) }
 }
 
-/// A description of a buffer that the API itself has words for: with these usages and no others.
+/// Returns a description of a buffer in the API's own terms, with exactly these usages.
 #[cfg(feature = "vulkan")]
 pub(crate) fn vulkan_buffer(
     size: u64,

@@ -1,25 +1,26 @@
-//! Short inputs that a fuzzer begins with: sequences that once found a fault, said as bytes.
+//! The initial corpus of the fuzzer: sequences of calls that once found a bug.
 //!
-//! `allotment-stress --write-seeds fuzz/corpus/safe_calls` writes them. They are said in calls and arguments, so that
-//! they follow where a call gets another number; where one takes other arguments, its seeds change with it.
+//! `allotment-stress --write-seeds fuzz/corpus/safe_calls` writes them. They are written in terms of calls and
+//! arguments, so that they stay valid when calls are renumbered; if a call takes other arguments, its seeds must
+//! change with it.
 
 use crate::Call;
 use crate::input::CHUNK;
 
-/// An input, and what it does.
+/// An input and its description.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Seed {
     /// The name of its file.
     pub name: &'static str,
-    /// What it does.
+    /// Its description.
     pub about: &'static str,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The machine whose CPU reaches no device memory, and an allocator of blocks of 16 KiB that keeps no empty one: which
-/// profile, block size, shards, algorithm, empty-block policy, descriptors, no failures.
+/// The profile without host-visible device memory, and an allocator with blocks of 16 KiB that keeps no empty
+/// block: the choices of profile, block size, shards, algorithm, empty-block policy, descriptors, no failures.
 const SMALL_BLOCKS: [u8; 7] = [2, 0, 0, 0, 0, 0, 0];
 
 /// Builds an input.
@@ -51,14 +52,14 @@ impl Script {
     }
 }
 
-/// A buffer of 4 KiB in movable device memory: its size, that it is described in no API's words, no alignment, the
-/// device's memory, its movability, no options.
+/// A buffer of 4 KiB in movable device memory: its size, no description of the API, no alignment, device-local
+/// memory, its movability, no options.
 const MOVABLE_4_KIB: [u8; 8] = [40, 0, 15, 0, 0, 1, 0, 0];
 
-/// A pass that ends, of everything that can be moved: the strategy, limits, no plan, one pass, nothing within.
+/// A complete pass over everything movable: the strategy, limits, no plan, one pass, no calls within.
 const WHOLE_PASS: [u8; 5] = [2, 0, 0, 5, 0];
 
-/// All of them.
+/// Returns all seeds.
 #[must_use]
 pub fn seeds() -> Vec<Seed> {
     use Call::{

@@ -1,37 +1,37 @@
-//! What a buffer's bytes should be.
+//! The expected bytes of a buffer.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::input::mixed;
 
-/// The bytes that a buffer should hold, or that nobody knows what it holds.
+/// The bytes that a buffer should hold, or unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow(Option<Vec<u8>>);
 
 impl Shadow {
-    /// What it should hold, where that is known.
+    /// Returns the expected bytes, if known.
     pub(crate) fn expected(&self) -> Option<&[u8]> {
         self.0.as_deref()
     }
 
-    /// Nobody knows its bytes any more.
+    /// Marks the bytes as unknown.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
     }
 
-    /// It was written to.
+    /// Records a write.
     pub(crate) fn write(&mut self, size: u64, offset: u64, bytes: &[u8]) {
         let offset = offset as usize;
         match &mut self.0 {
             Some(expected) => expected[offset..offset + bytes.len()].copy_from_slice(bytes),
-            // Only all of it makes what was unknown known.
+            // Unknown bytes become known only by writing all of them.
             None if bytes.len() as u64 == size => self.0 = Some(bytes.to_vec()),
             None => {}
         }
     }
 }
 
-/// Bytes that no other call of this process has.
+/// Returns bytes that no other call of this process gets.
 pub(crate) fn pattern(len: u64) -> Vec<u8> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let id = NEXT.fetch_add(1, Relaxed);
@@ -39,7 +39,7 @@ pub(crate) fn pattern(len: u64) -> Vec<u8> {
     words.take(len as usize).collect()
 }
 
-/// Where two are different first, and in how many bytes.
+/// Returns the first difference and the number of different bytes.
 pub(crate) fn difference(expected: &[u8], found: &[u8]) -> Option<String> {
     let wrong = || expected.iter().zip(found).enumerate().filter(|(_, (expected, found))| expected != found);
     let (first, (expected_byte, found_byte)) = wrong().next()?;

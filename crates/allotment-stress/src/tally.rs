@@ -1,4 +1,4 @@
-//! What came of the calls.
+//! Statistics of the calls.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 
 use crate::Call;
 
-/// Findings that are kept; one is enough, and a fault may show in each call after it.
+/// Most findings that are kept; one is enough, and a bug may show in every call after it.
 const MOST_FINDINGS: usize = 40;
 
-/// How many calls there were, how many were refused and why, and what was found.
+/// The number of calls, the number of refusals by error, and the findings.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Worlds that were made and torn down.
+    /// Worlds created and torn down.
     pub worlds: u64,
-    /// Bytes that were read back and compared.
+    /// Bytes read back and compared.
     pub bytes_checked: u64,
-    /// Allocations and resources that passes and steps moved.
+    /// Allocations and resources moved by passes and steps.
     pub moves: u64,
-    /// Which calls took longest, and how long.
+    /// The longest duration of each kind of call.
     longest: BTreeMap<Call, Duration>,
     made: BTreeMap<Call, u64>,
     refused: BTreeMap<(Call, String), u64>,
@@ -27,18 +27,18 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a call that did what it was asked.
+    /// Counts a successful call.
     pub(crate) fn made(&mut self, call: Call) {
         *self.made.entry(call).or_default() += 1;
     }
 
-    /// Notes how long a call took, those within it included.
+    /// Records the duration of a call, including the calls within it.
     pub(crate) fn took(&mut self, call: Call, time: Duration) {
         let longest = self.longest.entry(call).or_default();
         *longest = time.max(*longest);
     }
 
-    /// Counts a call that was refused. A device that is lost, or refuses in its own words, is a finding.
+    /// Counts a refused call. A lost device or a driver-specific error is a finding.
     pub(crate) fn refused(&mut self, call: Call, error: &dyn fmt::Debug) {
         let all = format!("{error:?}");
         if all.contains("Lost") || all.contains("Other {") {
@@ -48,7 +48,7 @@ impl Tally {
         *self.refused.entry((call, why)).or_default() += 1;
     }
 
-    /// Notes what must not be, of which more than a few are only counted.
+    /// Adds a finding. Beyond a limit findings are only counted.
     pub fn find(&mut self, finding: String) {
         if self.findings.len() < MOST_FINDINGS {
             self.findings.push(finding);
@@ -57,38 +57,38 @@ impl Tally {
         }
     }
 
-    /// What must not have been: wrong bytes, panics, leaks, messages.
+    /// Returns the findings: wrong bytes, panics, leaks, messages.
     #[must_use]
     pub fn findings(&self) -> &[String] {
         &self.findings
     }
 
-    /// Calls that did what they were asked.
+    /// Returns the number of successful calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.made.values().sum()
     }
 
-    /// Calls of one kind that did what they were asked.
+    /// Returns the number of successful calls of one kind.
     #[must_use]
     pub fn calls_of(&self, call: Call) -> u64 {
         self.made.get(&call).copied().unwrap_or_default()
     }
 
-    /// Calls that were refused.
+    /// Returns the number of refused calls.
     #[must_use]
     pub fn refusals(&self) -> u64 {
         self.refused.values().sum()
     }
 
-    /// Refusals of one kind of call, by the first word of their error.
+    /// Returns the refusals of one kind of call, by the first word of their error.
     #[must_use]
     pub fn refusals_of(&self, call: Call) -> Vec<(&str, u64)> {
         let of_call = self.refused.iter().filter(|((found, _), _)| *found == call);
         of_call.map(|((_, why), count)| (why.as_str(), *count)).collect()
     }
 
-    /// Adds what another thread or world came to.
+    /// Adds the tally of another thread or world.
     pub fn add(&mut self, other: Self) {
         self.worlds += other.worlds;
         self.bytes_checked += other.bytes_checked;

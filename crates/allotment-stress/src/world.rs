@@ -1,4 +1,4 @@
-//! What all threads share, and how it is torn down.
+//! The state that all threads share, and its teardown.
 
 use core::error::Error;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,40 +14,38 @@ use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc, TimelinePoi
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
     BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Image, LeakHandler,
-    MappedBuffer, MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwnedBuffer, OwnedImage,
-    OwningAllocator, PassLimits,
+    MappedBuffer, MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwningAllocator, PassLimits,
+    RawBuffer, RawImage,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
-use allotment::{
-    Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, Requirements,
-};
+use allotment::{Algorithm, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool};
 
 use crate::shadow::Shadow;
 use crate::{Input, Stressed, Tally, raw};
 
-/// Things of a kind that wait for a thread to do something with them; more are put back by being let go.
+/// Most objects of a kind that are available to threads; further ones are dropped.
 const SHELF: usize = 64;
 
-/// How a world is made.
+/// The options of a world.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WorldDesc {
-    /// Bytes of a block of the allocator.
+    /// Block size of the allocator in bytes.
     pub block_size: u64,
-    /// Into how many copies default pools may split.
+    /// Most shards of a default pool.
     pub shards: u32,
-    /// How default pools find room.
+    /// Algorithm of the default pools.
     pub algorithm: Algorithm,
-    /// Whether empty blocks are given back at once.
+    /// Whether empty blocks are freed at once.
     pub keeps_nothing: bool,
-    /// The descriptors of each region of the heap that shaders see.
+    /// Descriptors of each region of the shader-visible heap.
     pub descriptors: u32,
-    /// Whether the device is made to fail now and then, where it can be.
+    /// Whether device failures are injected, if the device supports it.
     pub disturbed: bool,
 }
 
 impl WorldDesc {
-    /// Some world or other.
+    /// Returns random options.
     #[must_use]
     pub fn random(input: &mut Input<'_>) -> Self {
         Self {
@@ -61,7 +59,7 @@ impl WorldDesc {
     }
 }
 
-/// Something with bytes, and what these should be.
+/// An object with bytes, and their expected values.
 #[derive(Debug)]
 pub(crate) struct Marked<T> {
     pub(crate) it: T,
@@ -74,7 +72,7 @@ impl<T> Marked<T> {
     }
 }
 
-/// Things that threads exchange: who works with one has taken it.
+/// Objects that threads exchange: a thread takes one while it uses it.
 pub(crate) struct Shelf<T>(Mutex<Vec<T>>);
 
 impl<T> Default for Shelf<T> {
@@ -88,14 +86,14 @@ impl<T> Shelf<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one out.
+    /// Takes a random object.
     pub(crate) fn take(&self, input: &mut Input<'_>) -> Option<T> {
         let mut all = self.all();
         let index = if all.is_empty() { return None } else { input.index(all.len()) };
         Some(all.swap_remove(index))
     }
 
-    /// Puts one there. What there is no room for comes back, to be let go.
+    /// Adds an object. Returns it if the shelf is full, to be dropped.
     pub(crate) fn put(&self, thing: T) -> Option<T> {
         let mut all = self.all();
         if all.len() < SHELF {
@@ -106,7 +104,7 @@ impl<T> Shelf<T> {
     }
 }
 
-/// What descriptors live in, where the device has any.
+/// The descriptor heaps and sets, if the device has descriptors.
 pub(crate) struct Descriptors<D: Stressed> {
     pub(crate) heap: Arc<ShaderVisibleHeap<D>>,
     pub(crate) staging: Arc<CpuDescriptorHeap<D>>,
@@ -117,50 +115,50 @@ pub(crate) struct Descriptors<D: Stressed> {
     pub(crate) sets: Shelf<BindingSet<D>>,
 }
 
-/// All that threads share. Made over a device that others may use as well.
+/// The state that all threads share. Other worlds may use the same device.
 pub struct World<D: Stressed> {
     pub(crate) device: D,
     pub(crate) disturbed: AtomicBool,
     pub(crate) tracker: SubmissionTracker,
     pub(crate) allocator: Arc<Allocator<D>>,
-    /// One whose tokens the first one refuses.
+    /// Another allocator, whose allocations the first one must refuse.
     pub(crate) other: Arc<Allocator<D>>,
     pub(crate) memory: OwningAllocator<D>,
     pub(crate) set: Arc<MovableSet<D>>,
-    /// Unique for reading while a movable buffer's upload is recorded and not submitted; for writing by a step. A step
-    /// that does not hold it loses such writes, and nothing else.
+    /// Read-locked while a movable buffer's upload is recorded and not submitted; write-locked by a step. A step
+    /// without the lock may lose such writes, and nothing else.
     pub(crate) steps: RwLock<()>,
-    /// Where the last step's copies are over; earlier ones are then, too.
+    /// The point of the last step's copies; earlier copies are complete by then, too.
     pub(crate) copied: Mutex<Option<TimelinePoint>>,
     pub(crate) pages: UploadPool<D>,
     pub(crate) recycler: Recycler<Vec<u8>>,
-    pub(crate) retired: ReleaseQueue<OwnedBuffer<D>>,
+    pub(crate) retired: ReleaseQueue<Buffer<D>>,
     pub(crate) descriptors: Option<Descriptors<D>>,
     pub(crate) samplers: Option<Arc<SamplerCache<D>>>,
-    /// A sampler that no heap holds.
+    /// A sampler without a descriptor in any heap.
     pub(crate) odd_sampler: Option<D::Sampler>,
     /// What descriptors name that nobody keeps. Goes after all heaps.
-    pub(crate) named: Option<Arc<OwnedBuffer<D>>>,
+    pub(crate) named: Option<Arc<Buffer<D>>>,
     /// Allocations that a manual pass moved without their bytes.
     pub(crate) lost: Mutex<HashSet<allotment::memory::AllocationId>>,
     pub(crate) leaks: Arc<AtomicU64>,
     pub(crate) tokens: Shelf<Marked<Allocation>>,
-    pub(crate) buffers: Shelf<Marked<Buffer<D>>>,
-    pub(crate) images: Shelf<Image<D>>,
+    pub(crate) buffers: Shelf<Marked<RawBuffer<D>>>,
+    pub(crate) images: Shelf<RawImage<D>>,
     pub(crate) mapped: Shelf<Marked<MappedBuffer<D>>>,
-    pub(crate) owned: Shelf<Marked<OwnedBuffer<D>>>,
-    pub(crate) owned_images: Shelf<OwnedImage<D>>,
+    pub(crate) owned: Shelf<Marked<Buffer<D>>>,
+    pub(crate) owned_images: Shelf<Image<D>>,
     pub(crate) owned_memory: Shelf<OwnedAllocation<D>>,
     pub(crate) movables: Shelf<Marked<MovableBuffer<D>>>,
     pub(crate) pools: Shelf<Arc<Pool>>,
 }
 
 impl<D: Stressed> World<D> {
-    /// A world with nothing in it.
+    /// Creates an empty world.
     ///
     /// # Errors
     ///
-    /// What the device refuses to begin with.
+    /// Returns the device's errors.
     pub fn new(device: &D, desc: &WorldDesc) -> Result<Self, Box<dyn Error>> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let leaks = Arc::new(AtomicU64::new(0));
@@ -250,13 +248,13 @@ impl<D: Stressed> World<D> {
         Ok(())
     }
 
-    /// A buffer that descriptors can name.
+    /// Returns the description of a buffer that can have descriptors.
     pub(crate) fn describable(&self) -> D::BufferInfo<'static> {
         BufferDesc::new(512).with_usage(D::DESCRIPTOR_USAGE).into()
     }
 
-    /// Makes one of the device's next calls fail, unless somebody is done already: what is given up while a wait is
-    /// refused is leaked rather than pulled from under a queue.
+    /// Makes one of the device's next calls fail, unless a thread has finished already: objects that are dropped
+    /// while waits fail are leaked, since a queue may still use them.
     pub(crate) fn disturb(&self, input: &mut Input<'_>) -> bool {
         if !self.disturbed.load(Relaxed) {
             return false;
@@ -268,19 +266,19 @@ impl<D: Stressed> World<D> {
         true
     }
 
-    /// Ends that.
+    /// Stops failure injection.
     pub(crate) fn calm(&self) {
         self.disturbed.store(false, Relaxed);
         self.device.calm();
     }
 
-    /// Tears it down, in any order, and says what was left behind.
+    /// Tears the world down in a random order. Returns the findings, such as leaks.
     #[must_use]
     pub fn finish(self, input: &mut Input<'_>) -> Tally {
         self.calm();
         let Self { device, tracker, allocator, other, memory, leaks, .. } = self;
         let mut ends: Vec<Box<dyn FnOnce()>> = Vec::new();
-        // Tokens have no destructor: whoever has one gives it back.
+        // Allocations and buffers have no destructor: they must be freed explicitly.
         let (freeing, destroying, images_of) =
             (Arc::clone(&allocator), Arc::clone(&allocator), Arc::clone(&allocator));
         let (tokens, buffers, images) = (self.tokens, self.buffers, self.images);
@@ -309,7 +307,7 @@ impl<D: Stressed> World<D> {
         ends.push(Box::new(move || drop(allocator)));
         ends.push(Box::new(move || drop(other)));
         ends.push(Box::new(move || drop(tracker)));
-        // The buffer that unkept descriptors name outlives the heaps.
+        // The buffer of descriptors without keep-alive outlives the heaps.
         let named = self.named;
         if let Some(Descriptors { heap, staging, layout, slots, ranges, staged, sets }) = self.descriptors {
             let named = named.clone();
@@ -336,7 +334,8 @@ impl<D: Stressed> World<D> {
         ends.push(Box::new(move || {
             odd_sampler.into_iter().for_each(|sampler| raw::destroy_sampler(&device, sampler));
         }));
-        // Where nothing is retired any more by then, what waits goes at once; else with the last queue.
+        // If nothing is retired afterwards, the pending objects are released at once; otherwise with the last
+        // queue.
         ends.push(Box::new(move || drop(memory)));
         while !ends.is_empty() {
             ends.swap_remove(input.index(ends.len()))();
@@ -344,7 +343,7 @@ impl<D: Stressed> World<D> {
         let mut tally = Tally::default();
         let leaked = leaks.load(Relaxed);
         if leaked > 0 {
-            tally.find(format!("{leaked} allocations were live when their allocator went"));
+            tally.find(format!("{leaked} allocations were live when their allocator was dropped"));
         }
         tally
     }
@@ -357,6 +356,6 @@ impl<D: Stressed> core::fmt::Debug for World<D> {
 }
 
 /// A resource in device memory, described by nothing else.
-pub(crate) fn device_local() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly)
+pub(crate) fn device_local() -> AllocationOptions {
+    AllocationOptions::new(MemoryUsage::GpuOnly)
 }

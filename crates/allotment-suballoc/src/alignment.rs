@@ -1,4 +1,4 @@
-//! A power of two that offsets are multiples of.
+//! Power-of-two alignments of offsets.
 
 use core::fmt;
 
@@ -17,53 +17,56 @@ use crate::MAX_SIZE;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Alignment {
-    /// The exponent: a byte that is always right is cheaper to keep than eight that must be checked.
+    /// The exponent. One byte that is valid by construction is smaller than a `u64` and needs no check on use.
     log2: u8,
 }
 
 impl Alignment {
-    /// No alignment at all: every offset is a multiple of 1.
+    /// No alignment constraint: every offset is a multiple of 1.
     pub const ONE: Self = Self { log2: 0 };
 
-    /// The alignment of `value` units.
+    /// Creates an alignment of `value` units.
     ///
     /// # Errors
     ///
     /// [`AlignmentError`] unless `value` is a power of two from 1 to [`MAX_SIZE`].
     pub const fn new(value: u64) -> Result<Self, AlignmentError> {
         if value.is_power_of_two() && value <= MAX_SIZE {
+            // At most 48, so it fits.
             Ok(Self { log2: value.trailing_zeros() as u8 })
         } else {
             Err(AlignmentError { value })
         }
     }
 
-    /// The alignment as a number of units.
+    /// Returns the alignment in units.
     #[must_use]
     pub const fn get(self) -> u64 {
         1 << self.log2
     }
 
-    /// The exponent: `self.get() == 1 << self.log2()`.
+    /// Returns the exponent: `self.get() == 1 << self.log2()`.
     #[must_use]
     pub const fn log2(self) -> u32 {
         self.log2 as u32
     }
 
-    /// The lowest multiple of this alignment that is not below `offset` (at most 2^63).
+    /// Returns the lowest multiple of this alignment that is at least `offset` (at most 2^63).
     #[must_use]
     pub const fn align_up(self, offset: u64) -> u64 {
+        // Adding the mask carries into the next multiple unless `offset` is one already. The sum is at most
+        // 2^63 + 2^48, so it does not overflow.
         let mask = self.get() - 1;
         (offset + mask) & !mask
     }
 
-    /// The highest multiple of this alignment that is not above `offset`.
+    /// Returns the highest multiple of this alignment that is at most `offset`.
     #[must_use]
     pub const fn align_down(self, offset: u64) -> u64 {
         offset & !(self.get() - 1)
     }
 
-    /// True when `offset` is a multiple of this alignment.
+    /// Returns `true` if `offset` is a multiple of this alignment.
     #[must_use]
     pub const fn is_aligned(self, offset: u64) -> bool {
         offset & (self.get() - 1) == 0
@@ -96,10 +99,10 @@ impl fmt::Display for Alignment {
     }
 }
 
-/// A number that is no alignment.
+/// The error for a number that is not a valid alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlignmentError {
-    /// The number that was given.
+    /// The rejected number.
     pub value: u64,
 }
 

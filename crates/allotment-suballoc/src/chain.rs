@@ -1,4 +1,4 @@
-//! The chain: every region of a block in address order, whatever the algorithm.
+//! The chain: every region of a block in address order, shared by all algorithms.
 //!
 //! ```text
 //!   first                                                        last
@@ -10,42 +10,47 @@
 //!   0                                                             size
 //! ```
 //!
-//! Nodes live in one vector and name each other by index; a vacant node is kept for the next split, so
-//! that a block that has seen its peak allocates no more host memory.
+//! Nodes live in one vector and link to each other by index. A vacant node is kept for the next split, so a
+//! block that has reached its peak allocates no more host memory.
 //!
 //! # Invariants
 //!
-//! 1. The regions tile `0..size`: the first begins at 0, each next one where the one before ends.
-//! 2. A padding region has an owner, a used region, which names it back ([`Node::link`]).
-//! 3. The [`Tally`] equals what a walk over the chain would count.
-//! 4. No used or padding region is empty. An empty free region exists only as the linear gap.
+//! 1. The regions tile `0..size`: the first begins at 0, and each following region begins where the one before
+//!    it ends.
+//! 2. A padding region has an owner, a used region, and the two link to each other ([`Node::link`]).
+//! 3. The [`Tally`] equals the result of a walk over the chain.
+//! 4. No used or padding region is empty. The only free region that may be empty is the gap of the linear
+//!    algorithm.
+//!
+//! Debug builds check 1 for the regions around each link and unlink, in O(1) ([`Chain::debug_assert_linked`]),
+//! and the state of each region that changes. Tests and fuzzers check all of it, in O(regions).
 //!
 //! # Cost
 //!
-//! Every operation is O(1) but for the walk of the invariants. A node takes 40 bytes.
+//! Every operation is O(1) except the walk that checks the invariants. A node takes 40 bytes.
 
 use alloc::vec::Vec;
 
-/// The index that names no node.
+/// The index of no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// `link[1]` of a used node of which a move is open: what moves, and the place that is reserved for it. The
-/// algorithms whose ranges move have no mark of their own.
+/// The mark in `link[1]` of a used node while a move of it is open: on the source and on its reserved
+/// destination. The algorithms that support moves do not use `link[1]` themselves.
 pub(crate) const MOVING: u32 = 0;
 
-/// The most nodes that one operation of any algorithm can add: a buddy block that grows gets up to two
-/// cells an order.
+/// The maximum number of nodes that one operation of any algorithm adds: growing a buddy block adds up to two
+/// cells per order.
 const MOST_NEW_NODES: usize = 128;
 
-/// What a region is.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// No region: a node that waits for the next split.
+    /// No region: the node is kept for the next split.
     Vacant = 0,
     Free = 1,
     Used = 2,
-    /// Lost to alignment or rounding while its owner lives.
+    /// Lost to alignment or rounding until its owner is freed.
     Padding = 3,
 }
 
@@ -57,10 +62,10 @@ pub(crate) struct Node {
     pub(crate) before: u32,
     /// The neighbour at the higher address, or [`NONE`].
     pub(crate) after: u32,
-    /// Free: neighbours in the algorithm's free list. Used: its padding, and a mark of the algorithm or
+    /// Free: the neighbours in the algorithm's free list. Used: its padding, and a mark of the algorithm or
     /// [`MOVING`]. Padding: its owner. Vacant: the next vacant node.
     pub(crate) link: [u32; 2],
-    /// The serial number of the node's latest use, shifted up by two bits, and its [`State`].
+    /// The serial number of the node's latest allocation, shifted left by two bits, and its [`State`].
     tag: u64,
 }
 
@@ -87,11 +92,11 @@ impl Node {
     }
 }
 
-/// What the regions of each state sum up to; kept by every change of state.
+/// The number and size of the regions in each state, updated by every change of state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) used_count: u32,
-    /// Free regions, the empty gap of the linear algorithm not counted.
+    /// Free regions, without the empty gap of the linear algorithm.
     pub(crate) free_count: u32,
     pub(crate) used: u64,
     pub(crate) padding: u64,
@@ -130,12 +135,22 @@ impl Tally {
     }
 }
 
+/// How a region is resized in place; see [`Chain::begin_resize`].
+pub(crate) enum Resize {
+    /// The region has the requested size already.
+    Unchanged,
+    /// The region was cut short. `rest` is a new free region that no free list contains yet.
+    Shrunk { rest: u32 },
+    /// The region needs `more` units of the `room` units in the free region directly after it.
+    Grow { more: u64, room: u64 },
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
     nodes: Vec<Node>,
     first: u32,
     last: u32,
-    /// Head of the list of vacant nodes, linked by `link[0]`.
+    /// The first vacant node. Vacant nodes are linked by `link[0]`.
     vacant: u32,
     size: u64,
     /// The serial number of the latest allocation.
@@ -144,7 +159,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// A chain of one free region, which is node 0.
+    /// Creates a chain of one free region, which is node 0.
     pub(crate) fn new(size: u64) -> Self {
         let mut chain = Self {
             nodes: Vec::new(),
@@ -167,8 +182,10 @@ impl Chain {
         &mut self.nodes[index as usize]
     }
 
-    /// The node at `index` as long as it stands for the use that `serial` means.
+    /// Returns the node at `index` if it is used and its latest allocation has this serial number.
     pub(crate) fn used(&self, index: u32, serial: u64) -> Option<&Node> {
+        // Serial number and state share one word, so one comparison covers both: the hot path of every handle
+        // check.
         let wanted = (serial << 2) | State::Used as u64;
         self.nodes.get(index as usize).filter(|node| node.tag == wanted)
     }
@@ -185,7 +202,7 @@ impl Chain {
         self.size
     }
 
-    /// The serial number of the latest allocation.
+    /// Returns the serial number of the latest allocation.
     pub(crate) fn serial(&self) -> u64 {
         self.serial
     }
@@ -194,13 +211,14 @@ impl Chain {
         &self.tally
     }
 
-    /// How many nodes there are, vacant ones counted: an upper bound of every index.
+    /// Returns the number of nodes including vacant ones: an upper bound of every index.
     pub(crate) fn capacity(&self) -> usize {
         self.nodes.len()
     }
 
-    /// True when the indices would not last for one more operation.
+    /// Returns `true` if the indices could run out during one more operation.
     pub(crate) fn is_full(&self) -> bool {
+        // Checked before an operation, so that none fails half way: an operation adds a bounded number of nodes.
         self.nodes.len() > NONE as usize - MOST_NEW_NODES
     }
 
@@ -208,20 +226,21 @@ impl Chain {
         self.node_mut(index).link[which] = to;
     }
 
-    /// Units of the free region right behind `index`; 0 where it is not free.
+    /// Returns the size of the free region directly after `index`, or 0 if that region is not free.
     pub(crate) fn free_after(&self, index: u32) -> u64 {
         let after = self.node(index).after;
         if after != NONE && self.node(after).is_free() { self.node(after).size } else { 0 }
     }
 
-    /// Makes the region at `index` used and gives it a new serial number.
+    /// Marks the free region at `index` as used and gives it a new serial number.
     pub(crate) fn mark_used(&mut self, index: u32) {
+        debug_assert_eq!(self.node(index).state(), State::Free, "only a free region is allocated");
         self.serial += 1;
         let tag = (self.serial << 2) | State::Used as u64;
         self.change_state(index, tag, [NONE, NONE]);
     }
 
-    /// Makes the region at `index` used, and the region beside it its padding, where there is one.
+    /// Marks the free region at `index` as used, and the region beside it, if any, as its padding.
     pub(crate) fn mark_used_with(&mut self, index: u32, padding: Option<u32>) {
         self.mark_used(index);
         if let Some(padding) = padding {
@@ -230,12 +249,20 @@ impl Chain {
     }
 
     pub(crate) fn mark_free(&mut self, index: u32) {
+        debug_assert!(
+            matches!(self.node(index).state(), State::Used | State::Padding),
+            "only an allocated region is freed"
+        );
+        // The serial number stays: a stale handle then still differs in the state bits, and the next allocation
+        // of the node takes a new number.
         let tag = (self.node(index).serial() << 2) | State::Free as u64;
         self.change_state(index, tag, [NONE, NONE]);
     }
 
-    /// Makes the region at `index` the padding of the used region `owner`.
+    /// Marks the free region at `index` as the padding of the used region `owner`.
     pub(crate) fn mark_padding(&mut self, index: u32, owner: u32) {
+        debug_assert_eq!(self.node(index).state(), State::Free, "padding is cut from free space");
+        debug_assert_eq!(self.node(owner).state(), State::Used, "padding belongs to a used region");
         let tag = (self.node(index).serial() << 2) | State::Padding as u64;
         self.change_state(index, tag, [owner, NONE]);
         self.set_link(owner, 0, index);
@@ -243,21 +270,27 @@ impl Chain {
 
     fn change_state(&mut self, index: u32, tag: u64, link: [u32; 2]) {
         let node = &mut self.nodes[index as usize];
+        // The tally counts by state and size, so the node is removed under its old state and added under its
+        // new one.
         self.tally.remove(node.state(), node.size);
         node.tag = tag;
         node.link = link;
         self.tally.add(node.state(), node.size);
     }
 
-    /// Cuts the first `size` units of the free region `index` off into a new free region before it.
+    /// Splits the first `size` units off the free region `index`, as a new free region before it.
     pub(crate) fn split_front(&mut self, index: u32, size: u64) -> u32 {
+        debug_assert!(0 < size && size <= self.node(index).size, "a part is cut from within its region");
         let Node { offset, before, .. } = *self.node(index);
+        // `index` keeps the rest: the caller holds it (as the linear gap, for one), and the node of a region
+        // that is already linked need not move.
         self.move_start(index, offset + size);
         self.take_node(offset, size, before, index)
     }
 
-    /// Cuts the last `size` units of the free or used region `index` off into a new free region after it.
+    /// Splits the last `size` units off the free or used region `index`, as a new free region after it.
     pub(crate) fn split_back(&mut self, index: u32, size: u64) -> u32 {
+        debug_assert!(0 < size && size <= self.node(index).size, "a part is cut from within its region");
         let Node { after, .. } = *self.node(index);
         let end = self.node(index).end();
         self.move_end(index, end - size);
@@ -271,31 +304,59 @@ impl Chain {
         self.take_node(offset, size, self.last, NONE)
     }
 
-    /// Joins the region after `index`, of whatever state, to `index`; its node becomes vacant.
-    pub(crate) fn absorb_after(&mut self, index: u32) {
-        let after = self.node(index).after;
-        let end = self.node(after).end();
-        self.release_node(after);
-        self.move_end(index, end);
+    /// Resizes the used region `index` in place as far as that needs no free list: shrinks it, or returns the free
+    /// space into which it can grow. For the algorithms whose ranges border directly on the free space behind them.
+    ///
+    /// # Errors
+    ///
+    /// The largest size that the region can have in place, if that is less than `size`.
+    pub(crate) fn begin_resize(&mut self, index: u32, size: u64) -> Result<Resize, u64> {
+        let current = self.node(index).size;
+        if size < current {
+            return Ok(Resize::Shrunk { rest: self.split_back(index, current - size) });
+        }
+        if size == current {
+            return Ok(Resize::Unchanged);
+        }
+        // Units after a used or padding region cannot be reached, so one neighbour decides.
+        let (more, room) = (size - current, self.free_after(index));
+        if more <= room { Ok(Resize::Grow { more, room }) } else { Err(current + room) }
     }
 
-    /// Joins the region before `index`, of whatever state, to `index`; its node becomes vacant.
+    /// Merges the region after `index`, whatever its state, into `index`; its node becomes vacant.
+    pub(crate) fn absorb_after(&mut self, index: u32) {
+        debug_assert_ne!(self.node(index).after, NONE, "there is a region to absorb");
+        let after = self.node(index).after;
+        let end = self.node(after).end();
+        // The neighbour is unlinked before the border moves, so the tally never counts a unit twice.
+        self.release_node(after);
+        self.move_end(index, end);
+        self.debug_assert_linked(index);
+    }
+
+    /// Merges the region before `index`, whatever its state, into `index`; its node becomes vacant.
     pub(crate) fn absorb_before(&mut self, index: u32) {
+        debug_assert_ne!(self.node(index).before, NONE, "there is a region to absorb");
         let before = self.node(index).before;
         let start = self.node(before).offset;
         self.release_node(before);
         self.move_start(index, start);
+        self.debug_assert_linked(index);
     }
 
-    /// Moves the border between `index` and the region after it up by `size` units.
+    /// Moves the border between `index` and the free region after it up by `size` units.
     pub(crate) fn push_border(&mut self, index: u32, size: u64) {
         let border = self.node(index).end() + size;
         let after = self.node(index).after;
+        debug_assert!(after != NONE && self.node(after).is_free(), "only free space is given away");
+        debug_assert!(size <= self.node(after).size, "the border stays within the region after it");
+        // Cheaper than a split and a merge: both nodes stay, and no list changes unless the caller's does.
         self.move_start(after, border);
         self.move_end(index, border);
+        self.debug_assert_linked(index);
     }
 
-    /// Takes an empty region out of the chain; its node becomes vacant.
+    /// Removes an empty region from the chain; its node becomes vacant.
     pub(crate) fn remove_empty(&mut self, index: u32) {
         debug_assert_eq!(self.node(index).size, 0, "only an empty region leaves no hole behind");
         self.release_node(index);
@@ -316,18 +377,23 @@ impl Chain {
         self.tally.add(node.state(), node.size);
     }
 
-    /// Links a free region between two neighbours, in a vacant node where there is one.
+    /// Links a free region between two neighbours, reusing a vacant node if there is one.
     fn take_node(&mut self, offset: u64, size: u64, before: u32, after: u32) -> u32 {
+        debug_assert!(before == NONE || self.node(before).after == after, "the neighbours are adjacent");
+        debug_assert!(after == NONE || self.node(after).before == before, "the neighbours are adjacent");
         let index = if self.vacant == NONE {
-            // `is_full` was asked at the door, so the length fits.
+            // `is_full` was checked before the operation, so the length fits into 32 bits.
             let index = self.nodes.len() as u32;
             let tag = State::Free as u64;
             self.nodes.push(Node { offset, size, before, after, link: [NONE, NONE], tag });
             index
         } else {
+            // The node released last is reused first: its cache line is the most likely to be warm.
             let index = self.vacant;
             let node = &mut self.nodes[index as usize];
+            debug_assert_eq!(node.state(), State::Vacant, "only vacant nodes are reused");
             self.vacant = node.link[0];
+            // The serial number of the old allocation stays until `mark_used` replaces it.
             let tag = (node.serial() << 2) | State::Free as u64;
             *node = Node { offset, size, before, after, link: [NONE, NONE], tag };
             index
@@ -341,10 +407,14 @@ impl Chain {
             NONE => self.last = index,
             after => self.node_mut(after).before = index,
         }
+        self.debug_assert_linked(index);
         index
     }
-
+    /// Unlinks a node from its neighbours and adds it to the vacant nodes. The caller closes the hole that the region
+    /// leaves in `0..size`.
     fn release_node(&mut self, index: u32) {
+        self.debug_assert_linked(index);
+        debug_assert_ne!(self.node(index).state(), State::Vacant, "a node is released once");
         let Node { before, after, .. } = *self.node(index);
         match before {
             NONE => self.first = after,
@@ -354,9 +424,33 @@ impl Chain {
             NONE => self.last = before,
             after => self.node_mut(after).before = before,
         }
+        // A vacant node keeps its serial number for the same reason as a free one, and `used` rejects it by its
+        // state.
         let tag = (self.node(index).serial() << 2) | State::Vacant as u64;
         self.change_state(index, tag, [self.vacant, NONE]);
         self.vacant = index;
+    }
+    /// Panics, in debug builds only, unless both neighbours of `index` link back to it and touch it: the condition
+    /// before each unlink and after each link. O(1).
+    fn debug_assert_linked(&self, index: u32) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let node = self.node(index);
+        if node.before == NONE {
+            debug_assert_eq!((self.first, node.offset), (index, 0), "the first region begins the block");
+        } else {
+            let before = self.node(node.before);
+            debug_assert_eq!(before.after, index, "the region before links back");
+            debug_assert_eq!(before.end(), node.offset, "the region before ends where this one begins");
+        }
+        if node.after == NONE {
+            debug_assert_eq!((self.last, node.end()), (index, self.size), "the last region ends the block");
+        } else {
+            let after = self.node(node.after);
+            debug_assert_eq!(after.before, index, "the region after links back");
+            debug_assert_eq!(after.offset, node.end(), "the region after begins where this one ends");
+        }
     }
 
     /// Panics unless the invariants at the top of this file hold. O(regions).
@@ -371,7 +465,7 @@ impl Chain {
             assert_eq!(node.before, before, "the links go both ways");
             counted.add(node.state(), node.size);
             match node.state() {
-                State::Vacant => panic!("a vacant node stands in the chain"),
+                State::Vacant => panic!("the chain links a vacant node"),
                 State::Free => {}
                 State::Used => {
                     assert_ne!(node.size, 0, "a used region is not empty");
@@ -401,5 +495,28 @@ impl Chain {
             vacant = self.node(vacant).link[0];
         }
         assert_eq!(linked, self.nodes.len(), "no node is lost");
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "the region before links back")]
+    fn a_broken_link_is_caught_when_its_region_is_unlinked() {
+        let mut chain = Chain::new(100);
+        let front = chain.split_front(0, 40);
+        chain.node_mut(0).before = 0;
+        chain.absorb_after(front);
+    }
+
+    #[test]
+    #[should_panic(expected = "the region before ends where this one begins")]
+    fn a_hole_between_two_regions_is_caught_when_one_is_unlinked() {
+        let mut chain = Chain::new(100);
+        let front = chain.split_front(0, 40);
+        chain.node_mut(front).size = 39;
+        chain.absorb_after(front);
     }
 }

@@ -1,41 +1,40 @@
-//! Moves live ranges towards the start of their block, so that the free space becomes one region.
+//! Compaction: moves live ranges towards the start of their block, so that the free space becomes one region.
 //!
 //! ```text
 //!   before    │ A │░░░│ B │░░░│ C │░░░│ D │░░░│
-//!   run             ◄─────────────────── D        the highest range first, to the lowest place that holds
+//!   run             ◄─────────────────── D        the highest range first, to the lowest free range that holds
 //!                           ◄──── C               it and ends below it; then the next lower one
 //!   after     │ A │ D │ B │ C │░░░░░░░░░░░░░░░│
 //! ```
 //!
-//! A block moves no bytes. [`next_move`](VirtualBlock::next_move) reserves a place, the caller copies,
-//! and [`finish_move`](VirtualBlock::finish_move) frees the old range. In between both are used and never
-//! overlap, so a copy may take as long as it likes, on a GPU too, and any number of moves may be open.
+//! A block copies no bytes. [`next_move`](VirtualBlock::next_move) reserves a destination, the caller copies,
+//! and [`finish_move`](VirtualBlock::finish_move) frees the source. Until then both are allocated and never
+//! overlap, so a copy may take any time, on a GPU too, and any number of moves may be open.
 //!
-//! # What a run comes to
+//! # The result of a run
 //!
-//! A run looks once at each range that was live when it began. What it moves leaves a hole that may serve
-//! a range that it has passed already, so one run need not be the end of it. A run that gives no move says
-//! that no range it was allowed to move could go lower; each move brings a range lower, so runs in a row
-//! come to that, where nobody else allocates or frees meanwhile. Then every free region is smaller than
-//! every movable range above it (TLSF, alignment 1). Where all ranges have one size and alignment, one run
-//! is enough. What keeps free space in pieces is what was pinned, and what could only slide into a place
-//! that overlaps its own.
+//! A run looks once at each range that was live when it began. Each move leaves a hole that may fit a range
+//! that the run has passed already, so one run may not be enough. A run that returns no move has found that no
+//! range that it may move can move lower. Each move brings a range lower, so repeated runs reach that state if
+//! no ranges are allocated or freed meanwhile. Then every free region is smaller than every movable range above
+//! it (TLSF, alignment 1). If all ranges have one size and alignment, one run is enough. Pinned ranges keep the
+//! free space fragmented, and so do ranges whose only lower destination would overlap their source.
 //!
 //! # Invariants
 //!
-//! 1. A range and the place that is reserved for it carry [`MOVING`] while their move is open, and neither
-//!    is given as a source meanwhile, by no run.
-//! 2. What begins at or above a run's `below` was looked at, or was handed out after the run began.
+//! 1. The source and the destination of an open move both carry [`MOVING`], and no run returns either as a
+//!    source meanwhile.
+//! 2. Every range at or above a run's `below` was looked at, or was allocated after the run began.
 //!
 //! # Cost
 //!
-//! A run takes 32 bytes and a move 56, both kept by the caller. A step of the cursor is O(1). A range that is
-//! looked at costs a search of the free regions that are large enough for it, as
-//! [`allocate_below`](VirtualBlock::allocate_below) does. `next_move` goes on until it has found a range
-//! that can move, so the call that finds none has looked at all ranges that are left: let `alignment_of`
-//! pin what is not worth a move, the small ranges for one. The cursor goes on from the region it looked at
-//! last as long as that stands in the chain, and otherwise walks down from the end of the block, in
-//! O(regions) without a search. `finish_move` and `cancel_move` cost what a free costs.
+//! A run takes 32 bytes and a move 56, both stored by the caller. A step of the cursor is O(1). Each range that
+//! the cursor reaches costs a search of the free regions that are large enough for it, as
+//! [`allocate_below`](VirtualBlock::allocate_below) does. `next_move` continues until it has found a range that
+//! can move, so a call that finds none has looked at all remaining ranges: let `alignment_of` pin ranges that
+//! are not worth a move, such as small ones. The cursor continues from the region it looked at last while that
+//! is part of the chain, and otherwise walks down from the end of the block, in O(regions) without a search.
+//! `finish_move` and `cancel_move` cost as much as a free.
 
 use core::mem;
 
@@ -44,10 +43,10 @@ use crate::chain::{Chain, MOVING, NONE, State};
 use crate::handle::BlockId;
 use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, Unfinished, VirtualBlock};
 
-/// One run of moves through a block, from its end to its start: how far it has got.
+/// One run of moves through a block, from its end to its start.
 ///
-/// A run stays good while ranges are allocated, freed and resized between its moves; what was handed out
-/// after it began it leaves alone. It holds nothing of the block and may be dropped at any time.
+/// A run stays valid while ranges are allocated, freed and resized between its moves; it does not move ranges
+/// allocated after it began. It holds no resources of the block and may be dropped at any time.
 ///
 /// ```
 /// use allotment_suballoc::{Algorithm, Alignment, Compaction, Request, VirtualBlock};
@@ -60,7 +59,7 @@ use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, U
 ///     bytes[range.offset as usize..][..10].fill(letter);
 ///     ranges.push(range.handle);
 /// }
-/// // Every second range goes: half of the block is free, in pieces.
+/// // Every second range is freed: half of the block is free, in pieces.
 /// for handle in ranges.into_iter().step_by(2) {
 ///     block.free(handle)?;
 /// }
@@ -71,7 +70,7 @@ use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, U
 /// while let Some(step) = block.next_move(&mut compaction, |_| Some(Alignment::ONE))? {
 ///     let from = step.from_offset() as usize;
 ///     bytes.copy_within(from..from + step.size() as usize, step.to_offset() as usize);
-///     // From here on the range has another handle and another place.
+///     // From here on the range has another handle and another offset.
 ///     let handle = block.finish_move(step)?;
 ///     let range = block.get(handle)?;
 ///     assert_eq!(bytes[range.offset as usize], *range.data);
@@ -82,12 +81,12 @@ use crate::{Algorithm, Alignment, CompactionError, Handle, MoveError, Request, U
 /// ```
 #[derive(Debug, Default)]
 pub struct Compaction {
-    /// Of the block that it is used with first; `None` before that.
+    /// Set by the block that the run is used with first; `None` before that.
     cursor: Option<Cursor>,
 }
 
 impl Compaction {
-    /// A run that begins at the end of the block it is used with first.
+    /// Creates a run that begins at the end of the block it is used with first.
     #[must_use]
     pub const fn new() -> Self {
         Self { cursor: None }
@@ -97,12 +96,12 @@ impl Compaction {
 #[derive(Debug)]
 struct Cursor {
     block: BlockId,
-    /// The serial number of the latest allocation when the run began. What is newer is left alone: the
-    /// places of the run's own moves are among it.
+    /// The serial number of the latest allocation when the run began. Newer ranges are not moved: the
+    /// destinations of the run's own moves are among them.
     newest: u64,
-    /// Where the range that was looked at last begins: only what begins lower is still looked at.
+    /// The offset of the range that was looked at last: the remaining ranges begin below it.
     below: u64,
-    /// The node that was looked at last, or [`NONE`]: a hint, since it may have become anything.
+    /// The node that was looked at last, or [`NONE`]. A hint only: the node may have been reused since.
     at: u32,
 }
 
@@ -111,14 +110,16 @@ impl Cursor {
         Self { block: block.id, newest: block.chain.serial(), below: u64::MAX, at: NONE }
     }
 
-    /// Steps to the next lower range that may be a source.
+    /// Moves to the next lower range that may be a source.
     fn step(&mut self, chain: &Chain) -> Option<u32> {
         if self.below == 0 {
             return None;
         }
+        // Down from the end: the highest ranges keep the free space apart from the end of the block.
         let mut index = self.start(chain);
         while index != NONE {
             let node = chain.node(index);
+            // Ranges that are newer than the run are left alone, or a run would move its own destinations for ever.
             let known = node.state() == State::Used && node.serial() <= self.newest;
             if known && node.offset < self.below && node.link[1] != MOVING {
                 (self.below, self.at) = (node.offset, index);
@@ -130,24 +131,24 @@ impl Cursor {
         None
     }
 
-    /// A region from which a walk down meets all that begins below the cursor.
+    /// Returns a region from which a walk down meets every range that begins below the cursor.
     fn start(&self, chain: &Chain) -> u32 {
         if self.at == NONE {
             return chain.last();
         }
-        // A freed region joins its neighbours, so it may begin lower now. Where it reaches up to the
-        // cursor, nothing that is still to be looked at lies above it.
+        // A freed region is merged with its neighbours, so it may begin lower now. If it reaches up to the
+        // cursor, no remaining range lies above it.
         let node = chain.node(self.at);
         let reaches = node.state() != State::Vacant && node.end() >= self.below;
         if reaches { self.at } else { chain.last() }
     }
 }
 
-/// A range on its way to a lower place: the old and the new one are both in use until the move is
+/// A move of a range to a lower offset. Source and destination are both allocated until the move is
 /// [finished](VirtualBlock::finish_move) or [cancelled](VirtualBlock::cancel_move).
 ///
-/// Dropping it does neither: its place stays in use, and its range is not moved again, until they are
-/// freed by their handles or the block is [cleared](VirtualBlock::clear).
+/// Dropping the move does neither: its destination stays allocated, and its source is not moved again, until
+/// they are freed by their handles or the block is [cleared](VirtualBlock::clear).
 #[must_use = "a move that is neither finished nor cancelled keeps its place in use"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Move {
@@ -159,31 +160,33 @@ pub struct Move {
 }
 
 impl Move {
-    /// The range that moves.
+    /// Returns the handle of the source.
     #[must_use]
     pub fn from(&self) -> Handle {
         self.from
     }
 
-    /// The place that is reserved for it; what names the range once the move is finished.
+    /// Returns the handle of the reserved destination, which becomes the range's handle when the move is
+    /// finished.
     #[must_use]
     pub fn to(&self) -> Handle {
         self.to
     }
 
-    /// Where the range begins, in units.
+    /// Returns the offset of the source, in units.
     #[must_use]
     pub fn from_offset(&self) -> u64 {
         self.from_offset
     }
 
-    /// Where its place begins, in units. The place ends at or below [`from_offset`](Self::from_offset).
+    /// Returns the offset of the destination, in units. The destination ends at or below
+    /// [`from_offset`](Self::from_offset).
     #[must_use]
     pub fn to_offset(&self) -> u64 {
         self.to_offset
     }
 
-    /// How long both were when the move began, in units.
+    /// Returns the size of both when the move began, in units.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -191,21 +194,21 @@ impl Move {
 }
 
 impl<T> VirtualBlock<T> {
-    /// The next lower range that can go to a lower place, which is reserved for it: the lowest that holds
-    /// it and does not overlap it. `None` when no range is left that can.
+    /// Returns a move of the next lower range that fits at a lower offset, and reserves the destination: the
+    /// lowest free range that holds the source and does not overlap it. `None` if no such range is left.
     ///
-    /// `alignment_of` says what the offset of a range must be a multiple of, from what is kept with it,
-    /// since a block does not keep that; `None` where the range must stay. It is asked once a run about
-    /// each range that was live when the run began, unless a move of it is open.
+    /// `alignment_of` returns the alignment of a range from the data stored with it, since a block does not
+    /// store alignments; `None` pins the range. It is called once per run for each range that was live when the
+    /// run began, unless a move of the range is open.
     ///
-    /// The place is a range as any other, with a clone of what is kept with the one that moves. That one
-    /// stays its owner's, to be freed too; a move of a range that was freed or resized meanwhile cannot be
-    /// finished, only cancelled.
+    /// The destination is an ordinary range, with a clone of the source's data. The source still belongs to its
+    /// owner, who may free it; a move whose source was freed or resized meanwhile cannot be finished, only
+    /// cancelled.
     ///
     /// # Errors
     ///
-    /// [`CompactionError`] when the block is linear, when the run was begun on another block, or when the
-    /// block has no room for another region. Nothing has changed.
+    /// [`CompactionError`] if the block is linear, if the run was begun on another block, or if the block
+    /// cannot have another region. Nothing has changed.
     pub fn next_move(
         &mut self,
         compaction: &mut Compaction,
@@ -222,26 +225,32 @@ impl<T> VirtualBlock<T> {
         }
         let cursor = compaction.cursor.get_or_insert_with(|| Cursor::at_the_end_of(self));
         if cursor.block != self.id {
-            return Err(CompactionError::Foreign);
+            return Err(CompactionError::WrongBlock);
         }
         while let Some(source) = cursor.step(&self.chain) {
             let Some(data) = self.data_at(source) else { continue };
             let Some(alignment) = alignment_of(data) else { continue };
             let node = self.chain.node(source);
             let request = Request::new(node.size).aligned(alignment);
-            let Some(place) = self.engine.find_below(&self.chain, &request, node.offset) else { continue };
-            // A clone may panic, so it is made before anything has changed.
+            // The limit is the source's own offset, so the destination never overlaps it: a copy on a GPU has no defined
+            // order, and an overlapping one would read bytes that it has overwritten.
+            let Some(destination) = self.engine.find_below(&self.chain, &request, node.offset) else {
+                continue;
+            };
+            // A clone may panic, so it is made before anything changes.
             let data = data.clone();
-            return Ok(Some(self.begin_move(source, place, &request, data)));
+            return Ok(Some(self.begin_move(source, destination, &request, data)));
         }
         Ok(None)
     }
 
-    fn begin_move(&mut self, source: u32, place: u32, request: &Request, data: T) -> Move {
-        let place = self.engine.take(&mut self.chain, place, request);
-        let to = self.keep(place, data);
+    fn begin_move(&mut self, source: u32, destination: u32, request: &Request, data: T) -> Move {
+        let destination = self.engine.take(&mut self.chain, destination, request);
+        let to = self.store(destination, data);
+        debug_assert_ne!(self.chain.node(source).link[1], MOVING, "a range has one open move at most");
+        // Both are marked: neither may become the source of another move before this one ends.
         self.chain.set_link(source, 1, MOVING);
-        self.chain.set_link(place, 1, MOVING);
+        self.chain.set_link(destination, 1, MOVING);
         Move {
             from: self.handle_at(source),
             to: to.handle,
@@ -251,65 +260,67 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// The units are copied: frees the old range and returns the handle that names the range from now on.
-    /// What is kept with the old range goes along, as it is now.
+    /// Finishes a move whose units the caller has copied: frees the source and returns the range's new handle.
+    /// The data stored with the source, in its present state, moves to the destination.
     ///
     /// # Errors
     ///
-    /// [`Unfinished`] when either range was freed or resized since the move began, or when the move belongs
-    /// to another block. It gives the move back, for [`cancel_move`](Self::cancel_move). Nothing has
-    /// changed.
+    /// [`Unfinished`] if either range was freed or resized since the move began, or if the move belongs to
+    /// another block. It returns the move, for [`cancel_move`](Self::cancel_move). Nothing has changed.
     pub fn finish_move(&mut self, moved: Move) -> Result<Handle, Unfinished> {
         if let Err(error) = self.check_move(&moved) {
             return Err(Unfinished { error, moved });
         }
         let Move { from, to, .. } = moved;
         let data = self.data[from.index as usize].take();
+        // The data as it is now, and not the clone of `next_move`: the owner may have changed it during the copy.
         let copy = mem::replace(&mut self.data[to.index as usize], data);
         self.engine.free(&mut self.chain, from.index);
         self.chain.set_link(to.index, 1, NONE);
-        // It is the caller's and may panic, so it goes last.
+        // The caller's destructor may panic, so it runs after every change.
         drop(copy);
         Ok(to)
     }
 
     fn check_move(&self, moved: &Move) -> Result<(), MoveError> {
         if moved.from.block != self.id {
-            return Err(MoveError::Foreign);
+            return Err(MoveError::WrongBlock);
         }
         let from = self.node(moved.from).map_err(|_| MoveError::SourceFreed)?.size;
         let to = self.node(moved.to).map_err(|_| MoveError::PlaceFreed)?.size;
         if from == to { Ok(()) } else { Err(MoveError::Resized { from, to }) }
     }
 
-    /// Frees the place that was reserved. The range stays where it is, unless it was freed, and keeps its
+    /// Cancels a move: frees the destination. The source, unless it was freed, stays where it is and keeps its
     /// handle.
     ///
     /// # Errors
     ///
-    /// [`Unfinished`] when the move belongs to another block. It gives the move back.
+    /// [`Unfinished`] if the move belongs to another block. It returns the move.
     pub fn cancel_move(&mut self, moved: Move) -> Result<(), Unfinished> {
         if moved.from.block != self.id {
-            return Err(Unfinished { error: MoveError::Foreign, moved });
+            return Err(Unfinished { error: MoveError::WrongBlock, moved });
         }
+        // The source may be another range by now, whose mark is not this move's to clear.
         if self.node(moved.from).is_ok() {
             self.chain.set_link(moved.from.index, 1, NONE);
         }
-        // The place may be gone already: freed by its handle, or with the whole block.
+        // The destination may have been freed already, by its handle or with the whole block.
         let _ = self.free(moved.to);
         Ok(())
     }
 
-    /// What [`largest_free`](Self::largest_free) could become at best if all ranges were moved together. Of
-    /// a linear block, what it is. O(1).
+    /// Returns an upper bound of [`largest_free`](Self::largest_free) after all ranges were moved together. For
+    /// a linear block, the present value. O(1).
     ///
-    /// A bound and no promise: ranges that must stay keep it from being reached, and so do ranges that only
-    /// a place overlapping theirs would serve.
+    /// Pinned ranges may keep it from being reached, and so may ranges whose only destination would overlap
+    /// them.
     #[must_use]
     pub fn largest_free_at_best(&self) -> u64 {
         let free = self.chain.tally().free;
         match self.algorithm() {
             Algorithm::Tlsf => free,
+            // The largest cell that the free units can form.
             Algorithm::Buddy => free.checked_ilog2().map_or(0, |order| 1 << order),
             Algorithm::Linear => self.largest_free(),
         }

@@ -1,23 +1,23 @@
-//! Every refusal as a value that says what was asked, what there is, and what helps.
+//! Errors. Each contains what was requested, what is available, and what helps.
 
 use core::error::Error;
 use core::fmt;
 
 use crate::{Algorithm, Alignment, MAX_SIZE, Move};
 
-/// Why a block was not created.
+/// The reason why a block was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// A block of no units can hold nothing. Ask for at least one.
+    /// The size is 0. A block has at least one unit.
     ZeroSize,
     /// The size is above [`MAX_SIZE`].
     TooLarge {
-        /// The size that was asked for.
+        /// The requested size.
         size: u64,
     },
-    /// The process has created 2^32 - 1 blocks, and a number that tells a block's handles from others' is never used
-    /// again. [Clear](crate::VirtualBlock::clear) a block and use it again rather than create another.
+    /// The process has created 2^32 - 1 blocks, and the number that identifies a block is never used again.
+    /// [Clear](crate::VirtualBlock::clear) a block and reuse it instead of creating another.
     TooManyBlocks,
 }
 
@@ -25,99 +25,106 @@ impl fmt::Display for CreateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyBlocks => {
-                write!(f, "the process has created as many blocks as 32 bits can number, reuse one")
+                write!(f, "the process has created 2^32 - 1 blocks, clear and reuse one")
             }
-            Self::ZeroSize => write!(f, "a block of size 0 can hold nothing"),
-            Self::TooLarge { size } => write!(f, "block size {size} is above the limit of {MAX_SIZE}"),
+            Self::ZeroSize => write!(f, "block size is zero"),
+            Self::TooLarge { size } => write!(f, "block size {size} exceeds the limit of {MAX_SIZE}"),
         }
     }
 }
 
 impl Error for CreateError {}
 
-/// Why a range was not handed out. The block is as it was before.
+/// The reason why an allocation failed. The block is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocateError {
-    /// A range of no units has no place. Ask for at least one.
+    /// The size is 0. A range has at least one unit.
     ZeroSize,
     /// The size is above [`MAX_SIZE`]; no block can hold it.
     TooLarge {
-        /// The size that was asked for.
+        /// The requested size.
         size: u64,
     },
-    /// No free region is large enough at this alignment. When `free` would do but `largest_free` does
-    /// not, the block is fragmented; when neither does, [grow](crate::VirtualBlock::grow) it or free
-    /// something.
+    /// No free region is large enough at this alignment. If `free` would be enough but `largest_free` is not,
+    /// the block is fragmented; if neither is, [grow](crate::VirtualBlock::grow) it or free ranges.
     NoSpace {
-        /// The size that was asked for, in units.
+        /// The requested size, in units.
         size: u64,
-        /// The alignment that was asked for.
+        /// The requested alignment.
         alignment: Alignment,
         /// All free units of the block.
         free: u64,
-        /// The largest range that could be handed out now, at alignment 1 and on the lower side.
+        /// The largest size that can be allocated now, at alignment 1 and on the lower side.
         largest_free: u64,
     },
-    /// No free region that ends early enough is large enough at this alignment; above the limit there
-    /// may be one. Only from [`allocate_below`](crate::VirtualBlock::allocate_below).
+    /// No free region is large enough at this alignment and ends at or below the limit; there may be one above
+    /// the limit. Returned by [`allocate_below`](crate::VirtualBlock::allocate_below) only.
     NoSpaceBelow {
-        /// The size that was asked for, in units.
+        /// The requested size, in units.
         size: u64,
-        /// The alignment that was asked for.
+        /// The requested alignment.
         alignment: Alignment,
-        /// Where the range would have had to end.
+        /// The offset at or below which the range had to end.
         limit: u64,
     },
-    /// A place below a limit was asked of a linear block, whose ranges come and go in order and have no
-    /// choice of places. Only from [`allocate_below`](crate::VirtualBlock::allocate_below).
+    /// The block is linear: ranges are allocated in order, with no choice of offsets. Returned by
+    /// [`allocate_below`](crate::VirtualBlock::allocate_below) only.
     InOrder,
-    /// [`Side::Upper`](crate::Side::Upper) was asked of an algorithm that has only one side.
+    /// The request is for [`Side::Upper`](crate::Side::Upper), and the block's algorithm has one side only.
     OneSided {
         /// The algorithm of the block.
         algorithm: Algorithm,
     },
-    /// [`Side::Upper`](crate::Side::Upper) was asked while the linear block is used as a ring: it has
+    /// The request is for [`Side::Upper`](crate::Side::Upper), and the linear block is used as a ring: it has
     /// wrapped, so the space before its end is not one stack. Free the ring first.
     RingInUse,
-    /// The block already has as many regions as 32 bits can name. Free something.
+    /// The block already has as many regions as 32-bit indices can address. Free ranges first.
     TooManyRegions,
 }
 
 impl fmt::Display for AllocateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => write!(f, "a range of size 0 has no place"),
-            Self::TooLarge { size } => write!(f, "size {size} is above the limit of {MAX_SIZE}"),
+            Self::ZeroSize => write!(f, "allocation size is zero"),
+            Self::TooLarge { size } => write!(f, "allocation size {size} exceeds the limit of {MAX_SIZE}"),
             Self::NoSpace { size, alignment, free, largest_free } => write!(
                 f,
-                "no room for {size} units at alignment {alignment}: {free} are free, the largest range is {largest_free}"
+                "no free range of {size} units at alignment {alignment}: {free} units are free, the largest range has {largest_free}"
             ),
             Self::NoSpaceBelow { size, alignment, limit } => {
-                write!(f, "no room for {size} units at alignment {alignment} that ends at or below {limit}")
+                write!(
+                    f,
+                    "no free range of {size} units at alignment {alignment} that ends at or below {limit}"
+                )
             }
-            Self::InOrder => write!(f, "the ranges of a linear block come and go in order"),
+            Self::InOrder => {
+                write!(f, "a linear block has no choice of offsets, its ranges are allocated in order")
+            }
             Self::OneSided { algorithm } => {
-                write!(f, "the {algorithm} algorithm has no upper side, only linear has")
+                write!(f, "the {algorithm} algorithm has no upper side, only the linear one has")
             }
             Self::RingInUse => {
-                write!(f, "the block is used as a ring, so its upper side is taken until the ring is empty")
+                write!(
+                    f,
+                    "the linear block is used as a ring, its upper side is unavailable until the ring is empty"
+                )
             }
-            Self::TooManyRegions => write!(f, "the block has as many regions as 32 bits can name"),
+            Self::TooManyRegions => write!(f, "the block has as many regions as 32-bit indices can address"),
         }
     }
 }
 
 impl Error for AllocateError {}
 
-/// A refused allocation together with the user data that came with it, so that nothing is lost.
+/// A failed allocation, with the user data passed to it, so that the caller gets the data back.
 ///
-/// Turns into the [`AllocateError`] by itself where a `?` asks for one.
+/// Converts into the [`AllocateError`] with `?`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused<T> {
-    /// Why.
+    /// The reason.
     pub error: AllocateError,
-    /// What was to be kept with the range.
+    /// The user data of the request.
     pub data: T,
 }
 
@@ -141,48 +148,48 @@ impl<T> From<Refused<T>> for AllocateError {
     }
 }
 
-/// Why a handle means nothing here. Nothing was changed.
+/// The reason why a handle is invalid. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandleError {
-    /// The range was freed, or the block cleared, since the handle was made.
+    /// The range was freed, or the block cleared, since the handle was returned.
     Stale,
     /// The handle belongs to another block.
-    Foreign,
+    WrongBlock,
 }
 
 impl fmt::Display for HandleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale => write!(f, "the handle is stale: its range was freed before"),
-            Self::Foreign => write!(f, "the handle belongs to another block"),
+            Self::WrongBlock => write!(f, "the handle belongs to another block"),
         }
     }
 }
 
 impl Error for HandleError {}
 
-/// Why a range was not resized in place. It is as it was before.
+/// The reason why a range was not resized in place. The range is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResizeError {
-    /// The handle means nothing here.
+    /// The handle is invalid.
     Handle(HandleError),
-    /// A range of no units has no place. Free it instead.
+    /// The size is 0. Free the range instead.
     ZeroSize,
     /// The size is above [`MAX_SIZE`].
     TooLarge {
-        /// The size that was asked for.
+        /// The requested size.
         size: u64,
     },
-    /// What lies behind the range is in use. Allocate a new range and move.
+    /// The units behind the range are in use. Allocate a new range and copy the contents.
     NoRoom {
-        /// The size that was asked for, in units.
+        /// The requested size, in units.
         size: u64,
-        /// The largest size that the range could take now without moving.
+        /// The largest size that the range can have now at its offset.
         largest: u64,
     },
-    /// The block already has as many regions as 32 bits can name. Free something.
+    /// The block already has as many regions as 32-bit indices can address. Free ranges first.
     TooManyRegions,
 }
 
@@ -190,12 +197,12 @@ impl fmt::Display for ResizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Handle(error) => error.fmt(f),
-            Self::ZeroSize => write!(f, "a range cannot shrink to size 0, free it instead"),
-            Self::TooLarge { size } => write!(f, "size {size} is above the limit of {MAX_SIZE}"),
+            Self::ZeroSize => write!(f, "the new size is zero, free the range instead"),
+            Self::TooLarge { size } => write!(f, "size {size} exceeds the limit of {MAX_SIZE}"),
             Self::NoRoom { size, largest } => {
-                write!(f, "no room for {size} units without moving: at most {largest} fit here")
+                write!(f, "cannot resize to {size} units in place: at most {largest} fit")
             }
-            Self::TooManyRegions => write!(f, "the block has as many regions as 32 bits can name"),
+            Self::TooManyRegions => write!(f, "the block has as many regions as 32-bit indices can address"),
         }
     }
 }
@@ -215,29 +222,29 @@ impl From<HandleError> for ResizeError {
     }
 }
 
-/// Why a block was not grown. It is as it was before.
+/// The reason why a block was not grown. The block is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrowError {
     /// The new size is below the present one. A block never shrinks.
     Smaller {
-        /// The size that was asked for.
+        /// The requested size.
         size: u64,
         /// The size of the block.
         current: u64,
     },
     /// The size is above [`MAX_SIZE`].
     TooLarge {
-        /// The size that was asked for.
+        /// The requested size.
         size: u64,
     },
-    /// Ranges on the upper side hold on to the end of the linear block, so space behind them could not
-    /// be reached. Free them first.
+    /// Ranges on the upper side occupy the end of the linear block, so units behind them could not be
+    /// allocated. Free these ranges first.
     UpperInUse {
-        /// How many there are.
+        /// The number of these ranges.
         ranges: u32,
     },
-    /// The block already has as many regions as 32 bits can name. Free something.
+    /// The block already has as many regions as 32-bit indices can address. Free ranges first.
     TooManyRegions,
 }
 
@@ -247,25 +254,25 @@ impl fmt::Display for GrowError {
             Self::Smaller { size, current } => {
                 write!(f, "a block of size {current} cannot shrink to {size}")
             }
-            Self::TooLarge { size } => write!(f, "block size {size} is above the limit of {MAX_SIZE}"),
+            Self::TooLarge { size } => write!(f, "block size {size} exceeds the limit of {MAX_SIZE}"),
             Self::UpperInUse { ranges } => {
-                write!(f, "{ranges} ranges on the upper side hold the end of the block in place")
+                write!(f, "{ranges} ranges on the upper side occupy the end of the block")
             }
-            Self::TooManyRegions => write!(f, "the block has as many regions as 32 bits can name"),
+            Self::TooManyRegions => write!(f, "the block has as many regions as 32-bit indices can address"),
         }
     }
 }
 
 impl Error for GrowError {}
 
-/// Why a run of moves does not go on. Nothing has changed.
+/// The reason why a compaction does not continue. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompactionError {
-    /// The block is linear: its ranges come and go in order, so none can take another's place.
+    /// The block is linear: its ranges are allocated in order, so none can move.
     InOrder,
     /// The [`Compaction`](crate::Compaction) was begun on another block. Begin one for each.
-    Foreign,
+    WrongBlock,
     /// The block already has as many regions as 32 bits can name. Free something.
     TooManyRegions,
 }
@@ -274,7 +281,7 @@ impl fmt::Display for CompactionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InOrder => write!(f, "the ranges of a linear block come and go in order, so none can move"),
-            Self::Foreign => write!(f, "the compaction was begun on another block"),
+            Self::WrongBlock => write!(f, "the compaction was begun on another block"),
             Self::TooManyRegions => write!(f, "the block has as many regions as 32 bits can name"),
         }
     }
@@ -282,23 +289,23 @@ impl fmt::Display for CompactionError {
 
 impl Error for CompactionError {}
 
-/// Why a move was not brought to its end.
+/// The reason why a move was not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveError {
     /// The move belongs to another block.
-    Foreign,
+    WrongBlock,
     /// The range was freed while it moved: there is nothing left to move. Cancel the move, which frees the
     /// place.
     SourceFreed,
-    /// The place was freed, by its handle, while it was reserved. The range is where it was; cancel the
-    /// move, so that it can be moved again.
+    /// The reserved destination was freed by its handle. The range is at its old offset; cancel the move, so
+    /// that the range can be moved again.
     PlaceFreed,
-    /// The range and its place no longer have the same size: one was resized. Cancel the move.
+    /// The source and the destination no longer have the same size: one of them was resized. Cancel the move.
     Resized {
-        /// The size of the range, in units.
+        /// The size of the source, in units.
         from: u64,
-        /// The size of the place, in units.
+        /// The size of the destination, in units.
         to: u64,
     },
 }
@@ -306,11 +313,11 @@ pub enum MoveError {
 impl fmt::Display for MoveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => write!(f, "the move belongs to another block"),
+            Self::WrongBlock => write!(f, "the move belongs to another block"),
             Self::SourceFreed => write!(f, "the range was freed while it moved"),
             Self::PlaceFreed => write!(f, "the place that was reserved for the range was freed"),
             Self::Resized { from, to } => {
-                write!(f, "the range has {from} units now, the place that was reserved for it {to}")
+                write!(f, "the source has {from} units and the reserved destination {to}")
             }
         }
     }
@@ -318,15 +325,14 @@ impl fmt::Display for MoveError {
 
 impl Error for MoveError {}
 
-/// A move that was not brought to its end, and why. Nothing has changed, and the move is still open.
+/// A move that was not finished, and the reason. Nothing has changed, and the move is still open.
 ///
-/// Turns into the [`MoveError`] by itself where a `?` asks for one; the move is lost then, and its place
-/// stays in use.
+/// Converts into the [`MoveError`] with `?`; that drops the move, and its destination stays allocated.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Why.
+    /// The reason.
     pub error: MoveError,
-    /// To be given to [`cancel_move`](crate::VirtualBlock::cancel_move) of the block it belongs to.
+    /// The move, for [`cancel_move`](crate::VirtualBlock::cancel_move) of the block it belongs to.
     pub moved: Move,
 }
 

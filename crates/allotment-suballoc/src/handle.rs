@@ -1,15 +1,14 @@
-//! The name of a live range.
+//! Handles of live ranges.
 
 use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Names one live range of one [`VirtualBlock`](crate::VirtualBlock). 16 bytes, as is `Option<Handle>`.
+/// A handle of one live range of one [`VirtualBlock`](crate::VirtualBlock). 16 bytes, as is `Option<Handle>`.
 ///
-/// A handle says which block it belongs to and which use of the slot it means. When the range has been
-/// freed the handle is stale, and every call that is given it answers with
-/// [`HandleError`](crate::HandleError), even after the space was handed out again. Serial numbers are
-/// 62 bits wide and do not wrap in practice. A block's number is never used again: after 2^32 - 1 blocks,
-/// [`VirtualBlock::new`](crate::VirtualBlock::new) refuses.
+/// A handle identifies its block and one allocation of it. When the range has been freed the handle is stale:
+/// every call that receives it returns [`HandleError`](crate::HandleError), even after the space was allocated
+/// again. Serial numbers are 62 bits wide and do not wrap in practice. The number of a block is never used
+/// again: after 2^32 - 1 blocks, [`VirtualBlock::new`](crate::VirtualBlock::new) returns an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle {
     /// Counts the allocations of the block from 1; the node at `index` carries the same number.
@@ -18,15 +17,15 @@ pub struct Handle {
     pub(crate) block: BlockId,
 }
 
-/// Tells the blocks of a process apart, so that a handle given to the wrong one is noticed.
+/// The number of a block, unique within the process, so that a handle passed to the wrong block is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct BlockId(u32);
 
 impl BlockId {
-    /// Of all blocks whose handles nobody gives to another block.
+    /// Shared by all blocks that were created without a number of their own.
     pub(crate) const UNNUMBERED: Self = Self(u32::MAX);
 
-    /// A number that no other block of the process has or had; `None` when there are no more.
+    /// Returns a number that no other block of the process has or had; `None` if all are used up.
     pub(crate) fn unique() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self::next_of(&NEXT)
@@ -34,7 +33,7 @@ impl BlockId {
 
     fn next_of(next: &AtomicU32) -> Option<Self> {
         let another = |number| (number != Self::UNNUMBERED.0).then(|| number + 1);
-        // Only the number itself matters, so no other memory has to be ordered with it.
+        // The number alone matters and no other memory is published with it, so no ordering is needed.
         next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, another).ok().map(Self)
     }
 }

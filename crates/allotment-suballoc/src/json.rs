@@ -1,6 +1,7 @@
-//! A JSON writer of one screen: enough for the dumps of this crate and of the layers above it.
+//! A minimal JSON writer for the dumps of this crate and of the crates built on it.
 //!
-//! Commas, colons and escapes are its business; the caller's closures say what stands inside.
+//! The writer adds commas, colons and escapes; the caller's closures write the members. Hidden from the
+//! documentation, and not part of the stable interface.
 //!
 //! ```
 //! use allotment_suballoc::json::object;
@@ -17,11 +18,11 @@
 
 use core::fmt::{self, Display, Write};
 
-/// Writes `{`, what `fill` writes, and `}`.
+/// Writes `{`, the members that `fill` writes, and `}`.
 ///
 /// # Errors
 ///
-/// Only those of `out`.
+/// Errors of `out` only.
 pub fn object<W: Write + ?Sized>(
     out: &mut W,
     fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result,
@@ -31,7 +32,7 @@ pub fn object<W: Write + ?Sized>(
     out.write_char('}')
 }
 
-/// What has been written of an object or an array, up to a comma.
+/// The members written so far: whether the next one needs a comma before it.
 struct Members<'a, W: Write + ?Sized> {
     out: &'a mut W,
     first: bool,
@@ -53,33 +54,32 @@ impl<W: Write + ?Sized> Members<'_, W> {
     }
 }
 
-/// An object that is being written. Every method's errors are those of the output.
+/// An object being written. All methods return errors of the output only.
 #[expect(missing_debug_implementations, reason = "a borrow of the caller's output for one closure")]
 pub struct Object<'a, W: Write + ?Sized>(Members<'a, W>);
 
-#[expect(clippy::missing_errors_doc, reason = "said once, on the type")]
 impl<W: Write + ?Sized> Object<'_, W> {
-    /// A member that is a whole number.
+    /// Writes a member with an integer value.
     pub fn number(&mut self, key: &str, value: u64) -> fmt::Result {
         write!(self.0.key(key)?, "{value}")
     }
 
-    /// A member that is a string.
+    /// Writes a member with a string value.
     pub fn text(&mut self, key: &str, value: impl Display) -> fmt::Result {
         string(self.0.key(key)?, value)
     }
 
-    /// A member whose value is JSON already.
+    /// Writes a member whose value is JSON text already.
     pub fn raw(&mut self, key: &str, json: &str) -> fmt::Result {
         self.0.key(key)?.write_str(json)
     }
 
-    /// A member that is an object.
+    /// Writes a member with an object as its value.
     pub fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result) -> fmt::Result {
         object(self.0.key(key)?, fill)
     }
 
-    /// A member that is an array.
+    /// Writes a member with an array as its value.
     pub fn array(&mut self, key: &str, fill: impl FnOnce(&mut Array<'_, W>) -> fmt::Result) -> fmt::Result {
         let out = self.0.key(key)?;
         out.write_char('[')?;
@@ -88,30 +88,30 @@ impl<W: Write + ?Sized> Object<'_, W> {
     }
 }
 
-/// An array that is being written. Every method's errors are those of the output.
+/// An array being written. All methods return errors of the output only.
 #[expect(missing_debug_implementations, reason = "a borrow of the caller's output for one closure")]
 pub struct Array<'a, W: Write + ?Sized>(Members<'a, W>);
 
-#[expect(clippy::missing_errors_doc, reason = "said once, on the type")]
 impl<W: Write + ?Sized> Array<'_, W> {
-    /// An element that is an object.
+    /// Writes an object element.
     pub fn object(&mut self, fill: impl FnOnce(&mut Object<'_, W>) -> fmt::Result) -> fmt::Result {
         object(self.0.next()?, fill)
     }
 
-    /// An element that is JSON already.
+    /// Writes an element that is JSON text already.
     pub fn raw(&mut self, json: &str) -> fmt::Result {
         self.0.next()?.write_str(json)
     }
 
-    /// An element that is a string.
+    /// Writes a string element.
     pub fn text(&mut self, value: impl Display) -> fmt::Result {
         string(self.0.next()?, value)
     }
 }
 
-/// Writes `value` between quotes, with quotes, backslashes and control characters escaped.
+/// Writes `value` between quotes and escapes quotes, backslashes and control characters.
 fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
+    // An adapter of the output, so that a value is escaped while it is formatted and no string is allocated.
     struct Escape<'a, W: Write + ?Sized>(&'a mut W);
 
     impl<W: Write + ?Sized> Write for Escape<'_, W> {
@@ -122,6 +122,7 @@ fn string<W: Write + ?Sized>(out: &mut W, value: impl Display) -> fmt::Result {
                         self.0.write_char('\\')?;
                         self.0.write_char(char)?;
                     }
+                    // The form that RFC 8259 allows for every control character.
                     control if control < ' ' => write!(self.0, "\\u{:04x}", u32::from(control))?,
                     char => self.0.write_char(char)?,
                 }

@@ -1,8 +1,8 @@
-//! Hands out ranges of an integer space.
+//! Sub-allocation of ranges within an integer space: TLSF, buddy and linear algorithms behind one type.
 //!
-//! A [`VirtualBlock`] manages the numbers `0..size`. It gives out ranges of them and takes them back,
-//! and never touches what they stand for: bytes of a memory block, elements of one large buffer,
-//! descriptors of a heap, rows of an atlas. There is no `unsafe` code, no dependency and no `std` here.
+//! A [`VirtualBlock`] manages the numbers `0..size`. It allocates ranges of them and frees ranges again, and
+//! never accesses the memory behind them: bytes of a memory block, elements of one large buffer, descriptors of
+//! a heap, rows of an atlas. The crate has no `unsafe` code, no dependency and does not use `std`.
 //!
 //! ```
 //! use allotment_suballoc::{Algorithm, Alignment, Request, VirtualBlock};
@@ -13,7 +13,7 @@
 //! assert_eq!(*block.get(mesh.handle)?.data, "mesh");
 //!
 //! block.free(mesh.handle)?;
-//! assert!(block.free(mesh.handle).is_err(), "a stale handle is an error, never somebody else's range");
+//! assert!(block.free(mesh.handle).is_err(), "a stale handle is an error, never another range");
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
@@ -27,25 +27,25 @@
 //! | lost inside a range | nothing | up to half of it (a third on average) | alignment only |
 //! | host memory per live range | 40 bytes + `T` | 80 bytes + `T` | 40–80 bytes + `T` |
 //!
-//! TLSF ("two-level segregated fit": Masmano, Ripoll, Crespo and Real, 2004) is the default of the
-//! layers above. Buddy (Knowlton, 1965) loses a third of the space to rounding on sizes that are not
-//! powers of two; it is here because some hardware wants it and to be measured against. Linear is what
-//! an upload ring or a per-frame stack is made of.
+//! TLSF ("two-level segregated fit": Masmano, Ripoll, Crespo and Real, 2004) is the default of the crates built
+//! on this one. Buddy (Knowlton, 1965) loses a third of the space to rounding on sizes that are not powers of
+//! two; it exists for hardware that requires power-of-two cells, and as a baseline for measurements. Linear
+//! serves upload rings and per-frame stacks.
 //!
-//! A block in which ranges have come and gone in any order has its free space in pieces. A [`Compaction`]
-//! says which range can move to which lower place, and the caller copies.
+//! Ranges freed in arbitrary order leave the free space of a block fragmented. A [`Compaction`] names the
+//! ranges that can move to a lower offset; the caller copies their contents.
 //!
 //! # How it is built
 //!
-//! All three algorithms share one structure, the *chain*: every region of the block, used, free
-//! or padding, linked in address order. Handles, statistics, the region iterator and the JSON dump are
-//! written once, over the chain. An algorithm is only the answer to "which free region next?".
+//! All three algorithms share one structure, the *chain*: every region of the block (used, free or padding),
+//! linked in address order. Handles, statistics, the region iterator and the JSON dump are implemented once,
+//! over the chain. An algorithm only decides which free region serves a request.
 //!
 //! # Sizes
 //!
-//! Every size and offset is at most [`MAX_SIZE`] and every alignment a power of two no larger than that.
-//! This is checked once, at the door. Past it, the sum of any three such numbers fits into a `u64`, so
-//! no sum in this crate can overflow.
+//! Every size and offset is at most [`MAX_SIZE`] and every alignment a power of two no larger than that. The
+//! public methods check this once. After the check, the sum of any three such numbers fits into a `u64`, so no
+//! sum in this crate can overflow.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -57,6 +57,7 @@ mod chain;
 mod compaction;
 mod error;
 mod handle;
+#[doc(hidden)]
 pub mod json;
 mod region;
 mod request;
@@ -76,8 +77,8 @@ pub use request::{Request, Side, Strategy};
 pub use statistics::{DetailedStatistics, SizeRange, Statistics};
 pub use virtual_block::{Allocation, AllocationInfo, VirtualBlock};
 
-/// The largest size of a block, and so of everything in it: 2^48 units (256 TiB, where a unit is a byte).
+/// The largest size of a block, and of every range in it: 2^48 units (256 TiB, if a unit is a byte).
 ///
-/// The graphics APIs of today address at most 2^47 bytes. The bound leaves 16 bits of headroom in a
-/// `u64`, which is what makes every sum in this crate safe.
+/// Current graphics APIs address at most 2^47 bytes. The bound leaves 16 bits of headroom in a `u64`, so that
+/// no sum in this crate can overflow.
 pub const MAX_SIZE: u64 = 1 << 48;

@@ -1,4 +1,4 @@
-//! A view of the block, region by region.
+//! The regions of a block, in address order.
 
 use core::iter::FusedIterator;
 
@@ -8,15 +8,15 @@ use crate::{Handle, VirtualBlock};
 /// One region of a block: `size` units from `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region<'a, T> {
-    /// Where the region begins, in units.
+    /// The offset, in units.
     pub offset: u64,
-    /// How long it is, in units; never 0.
+    /// The size, in units; never 0.
     pub size: u64,
-    /// What it is.
+    /// The state of the region.
     pub kind: RegionKind<'a, T>,
 }
 
-/// What a region of a block is.
+/// The state of a region of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegionKind<'a, T> {
@@ -24,18 +24,18 @@ pub enum RegionKind<'a, T> {
     Used {
         /// Its handle.
         handle: Handle,
-        /// What its owner keeps with it.
+        /// The user data stored with it.
         data: &'a T,
     },
     /// Lost to alignment (linear) or to rounding (buddy) until the live range beside it is freed.
     Padding,
-    /// Handed out to nobody.
+    /// Not allocated.
     Free,
 }
 
-/// All regions of a block in address order; they tile it without a gap.
+/// An iterator over all regions of a block in address order. The regions tile the block without a gap.
 ///
-/// Made by [`VirtualBlock::regions`].
+/// Returned by [`VirtualBlock::regions`].
 pub struct Regions<'a, T> {
     block: &'a VirtualBlock<T>,
     next: u32,
@@ -56,7 +56,7 @@ impl<'a, T> Iterator for Regions<'a, T> {
             let node = self.block.chain.node(index);
             self.next = node.after;
             if node.size == 0 {
-                // The linear algorithm's gap, where the block is full.
+                // The gap of the linear algorithm in a full block: a position, not a region.
                 continue;
             }
             let kind = match node.state() {
@@ -65,6 +65,7 @@ impl<'a, T> Iterator for Regions<'a, T> {
                     RegionKind::Used { handle, data: self.block.data_at(index)? }
                 }
                 State::Padding => RegionKind::Padding,
+                // The chain links no vacant node; the match has to name the state nevertheless.
                 State::Free | State::Vacant => RegionKind::Free,
             };
             return Some(Region { offset: node.offset, size: node.size, kind });

@@ -1,8 +1,8 @@
-//! What a caller asks for.
+//! Allocation requests.
 
 use crate::Alignment;
 
-/// A range that is wanted.
+/// A request for a range.
 ///
 /// ```
 /// use allotment_suballoc::{Alignment, Request, Strategy};
@@ -13,67 +13,67 @@ use crate::Alignment;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How many units, 1 to [`MAX_SIZE`](crate::MAX_SIZE).
+    /// The size in units, 1 to [`MAX_SIZE`](crate::MAX_SIZE).
     pub size: u64,
-    /// What the offset must be a multiple of.
+    /// The offset is a multiple of this.
     pub alignment: Alignment,
-    /// Which free region to prefer where several would do. Only TLSF has a choice.
+    /// Which free region to prefer if several fit. Only TLSF has a choice.
     pub strategy: Strategy,
-    /// From which end of the free space. Only the linear algorithm has a choice.
+    /// The end of the free space to allocate from. Only the linear algorithm has a choice.
     pub side: Side,
 }
 
 impl Request {
-    /// A request for `size` units at any offset.
+    /// Creates a request for `size` units at any offset.
     #[must_use]
     pub const fn new(size: u64) -> Self {
         Self { size, alignment: Alignment::ONE, strategy: Strategy::Balanced, side: Side::Lower }
     }
 
-    /// The same request at a multiple of `alignment`.
+    /// Requires a multiple of `alignment` as the offset.
     #[must_use]
     pub const fn aligned(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
     }
 
-    /// The same request by another strategy.
+    /// Sets the strategy.
     #[must_use]
     pub const fn with_strategy(self, strategy: Strategy) -> Self {
         Self { strategy, ..self }
     }
 
-    /// The same request from another end of the free space.
+    /// Sets the end of the free space to allocate from.
     #[must_use]
-    pub const fn on(self, side: Side) -> Self {
+    pub const fn with_side(self, side: Side) -> Self {
         Self { side, ..self }
     }
 }
 
-/// Which free region to prefer where several would do. Buddy and linear leave no choice and ignore it.
+/// Which free region to prefer if several fit. Buddy and linear have no choice and ignore it.
 ///
-/// A strategy never decides *whether* a request succeeds, only where it lands.
+/// A strategy never decides *whether* a request succeeds, only where its range is placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// A near-best fit after a bounded search: the request's own size class first, then the next larger
-    /// one. The right choice unless measured otherwise.
+    /// A near-best fit after a bounded search: the request's own size class first, then the next larger one.
+    /// Use it unless measurements favour another.
     #[default]
     Balanced,
-    /// The first region that is sure to fit, without searching: O(1), at the price of more splitting.
+    /// The first region that is sure to fit, without a search: O(1), at the price of more splitting.
     LeastTime,
     /// The smallest region that fits (best fit; the lowest of equals): searches one size class in full.
     LeastMemory,
-    /// The lowest offset that fits (address-ordered first fit): keeps the end of the block free, so that
-    /// the block can be cut short or moved cheaply. Looks at every free region that is large enough.
+    /// The lowest offset that fits (address-ordered first fit): keeps the end of the block free, so that little
+    /// has to move before the end can be released. Searches every free region that is large enough.
     LowestOffset,
 }
 
-/// From which end of the free space a range is taken.
+/// The end of the free space that a range is allocated from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Ascending offsets.
     #[default]
     Lower,
-    /// Descending offsets from the end of the block: the second stack of the linear algorithm's double
-    /// stack. The other algorithms refuse it.
+    /// Descending offsets from the end of the block: the second stack of the linear algorithm's double stack.
+    /// The other algorithms return [`OneSided`](crate::AllocateError::OneSided).
     Upper,
 }

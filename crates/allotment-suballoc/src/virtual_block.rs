@@ -1,4 +1,4 @@
-//! The front: checks at the door, handles and user data; the algorithms know nothing of either.
+//! [`VirtualBlock`]: argument checks, handles and user data. The algorithms deal with regions only.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -13,12 +13,12 @@ use crate::{
     Refused, Region, RegionKind, Regions, Request, ResizeError, Side, SizeRange, Statistics,
 };
 
-/// The numbers `0..size`, of which ranges are handed out and taken back. `T` is kept with each of them.
+/// An allocator of ranges of the numbers `0..size`. A `T` is stored with each range.
 ///
-/// The unit is the caller's: bytes, elements, descriptors, pages. Where all sizes and alignments share a
+/// The unit is the caller's choice: bytes, elements, descriptors, pages. If all sizes and alignments share a
 /// factor, divide by it.
 ///
-/// A block that has seen its peak allocates no more host memory.
+/// A block that has reached its peak allocates no more host memory.
 ///
 /// ```
 /// use allotment_suballoc::{Algorithm, AllocateError, Request, Side, VirtualBlock};
@@ -26,7 +26,7 @@ use crate::{
 /// // A double stack of 100 units.
 /// let mut block = VirtualBlock::new(100, Algorithm::Linear)?;
 /// let low = block.allocate(Request::new(30), "low")?;
-/// let high = block.allocate(Request::new(60).on(Side::Upper), "high")?;
+/// let high = block.allocate(Request::new(60).with_side(Side::Upper), "high")?;
 /// assert_eq!((low.offset, high.offset), (0, 40));
 ///
 /// let refused = block.allocate(Request::new(11), "too much").unwrap_err();
@@ -38,50 +38,50 @@ use crate::{
 pub struct VirtualBlock<T> {
     pub(crate) chain: Chain,
     pub(crate) engine: Engine,
-    /// Beside the chain, by the same index. Invariant: `Some` exactly where the node is used.
+    /// User data by node index. Invariant: `Some` exactly if the node is used.
     pub(crate) data: Vec<Option<T>>,
     pub(crate) id: BlockId,
 }
 
-/// A range that was handed out.
+/// An allocated range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Names it from now on.
+    /// The handle of the range.
     pub handle: Handle,
-    /// Where it begins, in units.
+    /// The offset, in units.
     pub offset: u64,
-    /// How long it is, in units: as asked.
+    /// The size, in units: as requested.
     pub size: u64,
 }
 
-/// What is known of a live range.
+/// Information about a live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationInfo<'a, T> {
-    /// Where it begins, in units.
+    /// The offset, in units.
     pub offset: u64,
-    /// How long it is, in units.
+    /// The size, in units.
     pub size: u64,
-    /// What its owner keeps with it.
+    /// The user data stored with the range.
     pub data: &'a T,
 }
 
 impl<T> VirtualBlock<T> {
-    /// A block of `size` units, all free.
+    /// Creates a block of `size` units, all free.
     ///
     /// # Errors
     ///
-    /// [`CreateError`] when `size` is 0 or above [`MAX_SIZE`], or the process has created 2^32 - 1 blocks.
+    /// [`CreateError`] if `size` is 0 or above [`MAX_SIZE`], or if the process has created 2^32 - 1 blocks.
     pub fn new(size: u64, algorithm: Algorithm) -> Result<Self, CreateError> {
         Self::numbered(size, algorithm, || BlockId::unique().ok_or(CreateError::TooManyBlocks))
     }
 
-    /// As [`new`](Self::new), but the block takes none of the 2^32 - 1 numbers that a process has. Hidden: for allocators
-    /// that create blocks for as long as they live and keep each handle beside its block. A handle of another such block
-    /// may be taken for one of this block's.
+    /// Creates a block as [`new`](Self::new) does, without using up one of the 2^32 - 1 block numbers of the
+    /// process. Hidden: for allocators that create blocks as long as they live and store each handle beside its
+    /// block. A handle of another such block may be mistaken for a handle of this block.
     ///
     /// # Errors
     ///
-    /// [`CreateError`] when `size` is 0 or above [`MAX_SIZE`].
+    /// [`CreateError`] if `size` is 0 or above [`MAX_SIZE`].
     #[doc(hidden)]
     pub fn unnumbered(size: u64, algorithm: Algorithm) -> Result<Self, CreateError> {
         Self::numbered(size, algorithm, || Ok(BlockId::UNNUMBERED))
@@ -96,6 +96,7 @@ impl<T> VirtualBlock<T> {
             0 => Err(CreateError::ZeroSize),
             size if size > MAX_SIZE => Err(CreateError::TooLarge { size }),
             size => {
+                // Last, so that a refused size uses up no number.
                 let id = id()?;
                 let mut chain = Chain::new(size);
                 let engine = Engine::new(algorithm, &mut chain);
@@ -104,28 +105,28 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// Hands out a range and keeps `data` with it.
+    /// Allocates a range and stores `data` with it.
     ///
     /// # Errors
     ///
-    /// [`Refused`] holds the reason, an [`AllocateError`], and gives `data` back. Nothing has changed.
+    /// [`Refused`] contains the reason, an [`AllocateError`], and returns `data`. Nothing has changed.
     pub fn allocate(&mut self, request: Request, data: T) -> Result<Allocation, Refused<T>> {
-        match self.place(&request) {
-            Ok(index) => Ok(self.keep(index, data)),
+        match self.allocate_region(&request) {
+            Ok(index) => Ok(self.store(index, data)),
             Err(error) => Err(Refused { error, data }),
         }
     }
 
-    /// As [`allocate`](Self::allocate), but only where the range, and the padding behind it, ends at or
-    /// below `limit`: at the lowest such place. For moving ranges towards the start of the block.
+    /// Allocates a range that, with the padding behind it, ends at or below `limit`, at the lowest such offset.
+    /// For moving ranges towards the start of the block.
     ///
-    /// The request's strategy is ignored. Looks at every free region that is large enough.
+    /// Ignores the request's strategy. Searches every free region that is large enough.
     ///
     /// # Errors
     ///
-    /// As [`allocate`](Self::allocate), but [`NoSpaceBelow`](AllocateError::NoSpaceBelow) where there is
-    /// no such place, and [`InOrder`](AllocateError::InOrder) from a linear block, whose ranges have no
-    /// choice of places.
+    /// Those of [`allocate`](Self::allocate), except that [`NoSpaceBelow`](AllocateError::NoSpaceBelow)
+    /// replaces `NoSpace`; and [`InOrder`](AllocateError::InOrder) from a linear block, whose ranges have no
+    /// choice of offsets.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, AllocateError, Request, VirtualBlock};
@@ -146,23 +147,23 @@ impl<T> VirtualBlock<T> {
         limit: u64,
         data: T,
     ) -> Result<Allocation, Refused<T>> {
-        match self.place_below(&request, limit) {
-            Ok(index) => Ok(self.keep(index, data)),
+        match self.allocate_region_below(&request, limit) {
+            Ok(index) => Ok(self.store(index, data)),
             Err(error) => Err(Refused { error, data }),
         }
     }
 
-    /// True when [`allocate`](Self::allocate) would serve the request now. Costs what the search costs.
+    /// Returns `true` if [`allocate`](Self::allocate) would succeed now. Costs as much as the search.
     #[must_use]
     pub fn would_fit(&self, request: &Request) -> bool {
         self.room_for(request).is_some()
     }
 
-    /// The size of the free region that [`allocate`](Self::allocate) would cut the range out of now; `None`
-    /// where it would refuse. Tells which of several blocks fits a request best. Costs what the search
-    /// costs.
+    /// Returns the size of the free region that [`allocate`](Self::allocate) would use now, or `None` if it
+    /// would fail. Tells which of several blocks fits a request best. Costs as much as the search.
     #[must_use]
     pub fn room_for(&self, request: &Request) -> Option<u64> {
+        // The checks of `allocate`, without the cost of an error.
         if request.size == 0 || request.size > MAX_SIZE || self.chain.is_full() {
             return None;
         }
@@ -170,50 +171,55 @@ impl<T> VirtualBlock<T> {
         Some(self.chain.node(found).size)
     }
 
-    fn place(&mut self, request: &Request) -> Result<u32, AllocateError> {
-        self.check_at_the_door(request)?;
+    fn allocate_region(&mut self, request: &Request) -> Result<u32, AllocateError> {
+        self.check_request(request)?;
         match self.engine.allocate(&mut self.chain, request)? {
             Some(index) => Ok(index),
+            // The statistics of the error need a search, which a successful allocation does not pay for.
             None => Err(self.no_space(request)),
         }
     }
 
-    fn place_below(&mut self, request: &Request, limit: u64) -> Result<u32, AllocateError> {
+    fn allocate_region_below(&mut self, request: &Request, limit: u64) -> Result<u32, AllocateError> {
         let algorithm = self.engine.algorithm();
         if algorithm == Algorithm::Linear {
             return Err(AllocateError::InOrder);
         }
-        self.check_at_the_door(request)?;
+        self.check_request(request)?;
         if request.side == Side::Upper {
             return Err(AllocateError::OneSided { algorithm });
         }
         let Request { size, alignment, .. } = *request;
         match self.engine.find_below(&self.chain, request, limit) {
-            Some(place) => Ok(self.engine.take(&mut self.chain, place, request)),
+            Some(found) => Ok(self.engine.take(&mut self.chain, found, request)),
             None => Err(AllocateError::NoSpaceBelow { size, alignment, limit }),
         }
     }
 
-    fn check_at_the_door(&self, request: &Request) -> Result<(), AllocateError> {
+    fn check_request(&self, request: &Request) -> Result<(), AllocateError> {
         match request.size {
             0 => Err(AllocateError::ZeroSize),
             size if size > MAX_SIZE => Err(AllocateError::TooLarge { size }),
+            // For every algorithm alike, even where this request would add no node: the bound stays simple.
             _ if self.chain.is_full() => Err(AllocateError::TooManyRegions),
             _ => Ok(()),
         }
     }
 
-    /// Keeps `data` with the node `index`, which was just marked used.
-    pub(crate) fn keep(&mut self, index: u32, data: T) -> Allocation {
+    /// Stores `data` with the node `index`, which was just marked as used.
+    pub(crate) fn store(&mut self, index: u32, data: T) -> Allocation {
+        debug_assert_eq!(self.chain.node(index).state(), State::Used, "data belongs to a used node");
+        // As long as the chain at once, so that the vector grows as rarely as the chain's own.
         if index as usize >= self.data.len() {
             self.data.resize_with(self.chain.capacity(), || None);
         }
+        debug_assert!(self.data[index as usize].is_none(), "a node was freed together with its data");
         self.data[index as usize] = Some(data);
         let node = self.chain.node(index);
         Allocation { handle: self.handle_at(index), offset: node.offset, size: node.size }
     }
 
-    /// The handle of the used node `index`.
+    /// Returns the handle of the used node `index`.
     pub(crate) fn handle_at(&self, index: u32) -> Handle {
         match NonZeroU64::new(self.chain.node(index).serial()) {
             Some(serial) => Handle { serial, index, block: self.id },
@@ -232,32 +238,34 @@ impl<T> VirtualBlock<T> {
     }
 
     pub(crate) fn node(&self, handle: Handle) -> Result<&Node, HandleError> {
+        // Before the index is used, which means nothing in another block.
         if handle.block != self.id {
-            return Err(HandleError::Foreign);
+            return Err(HandleError::WrongBlock);
         }
         self.chain.used(handle.index, handle.serial.get()).ok_or(HandleError::Stale)
     }
 
-    /// Takes a range back and returns what was kept with it.
+    /// Frees a range and returns the data stored with it.
     ///
     /// # Errors
     ///
-    /// [`HandleError`] when the handle is stale or belongs to another block. Nothing has changed.
+    /// [`HandleError`] if the handle is stale or belongs to another block. Nothing has changed.
     pub fn free(&mut self, handle: Handle) -> Result<T, HandleError> {
         self.node(handle)?;
+        // The data is returned and not dropped here: its destructor is the caller's and may panic.
         let data = self.data[handle.index as usize].take().ok_or(HandleError::Stale)?;
         self.engine.free(&mut self.chain, handle.index);
         Ok(data)
     }
 
-    /// Makes a range longer or shorter where it is; its handle stays good.
+    /// Grows or shrinks a range in place; its handle stays valid.
     ///
-    /// A range grows into the free space right behind it. What a shorter range gives up is free at once
-    /// (to a linear block only once it touches the gap).
+    /// A range grows into the free space directly after it. The units that a shorter range releases are free at
+    /// once (in a linear block only usable once they touch the gap).
     ///
     /// # Errors
     ///
-    /// [`ResizeError`], in which case nothing has changed; `NoRoom` says the largest size that would do.
+    /// [`ResizeError`]; nothing has changed then. `NoRoom` contains the largest possible size.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Request, ResizeError, VirtualBlock};
@@ -281,12 +289,12 @@ impl<T> VirtualBlock<T> {
         resized.map_err(|largest| ResizeError::NoRoom { size, largest })
     }
 
-    /// Makes the block larger: `size` units in all, the new ones free at its end.
+    /// Grows the block to `size` units in all; the new units are free, at its end.
     ///
     /// # Errors
     ///
-    /// [`GrowError`] when `size` is below the present size or above [`MAX_SIZE`], or when ranges on the
-    /// upper side of a linear block hold its end in place. Nothing has changed.
+    /// [`GrowError`] if `size` is below the present size or above [`MAX_SIZE`], or if ranges on the upper side
+    /// of a linear block occupy its end. Nothing has changed.
     pub fn grow(&mut self, size: u64) -> Result<(), GrowError> {
         let current = self.chain.size();
         if size < current {
@@ -298,38 +306,42 @@ impl<T> VirtualBlock<T> {
         if self.chain.is_full() {
             return Err(GrowError::TooManyRegions);
         }
+        // The algorithms add a region, and none may be empty.
         if size == current {
             return Ok(());
         }
         self.engine.grow(&mut self.chain, size - current)
     }
 
-    /// Takes all ranges back at once and drops what was kept with them. Their handles become stale.
+    /// Frees all ranges and drops the data stored with them. Their handles become stale.
     pub fn clear(&mut self) {
+        // Freed one by one and not replaced by a new chain: the serial numbers have to continue, or a stale handle
+        // would match a new range.
         for index in 0..self.chain.capacity() as u32 {
             if self.chain.node(index).state() == State::Used {
                 self.engine.free(&mut self.chain, index);
             }
         }
+        // After the frees: should a destructor panic, the block is consistent, and the remaining data is dropped later.
         self.data.iter_mut().for_each(|data| *data = None);
     }
 
-    /// What is known of a live range.
+    /// Returns information about a live range.
     ///
     /// # Errors
     ///
-    /// [`HandleError`] when the handle is stale or belongs to another block.
+    /// [`HandleError`] if the handle is stale or belongs to another block.
     pub fn get(&self, handle: Handle) -> Result<AllocationInfo<'_, T>, HandleError> {
         let node = self.node(handle)?;
         let data = self.data_at(handle.index).ok_or(HandleError::Stale)?;
         Ok(AllocationInfo { offset: node.offset, size: node.size, data })
     }
 
-    /// What is kept with a live range, for changing it.
+    /// Returns the data stored with a live range, for modification.
     ///
     /// # Errors
     ///
-    /// [`HandleError`] when the handle is stale or belongs to another block.
+    /// [`HandleError`] if the handle is stale or belongs to another block.
     pub fn data_mut(&mut self, handle: Handle) -> Result<&mut T, HandleError> {
         self.node(handle)?;
         self.data[handle.index as usize].as_mut().ok_or(HandleError::Stale)
@@ -339,46 +351,46 @@ impl<T> VirtualBlock<T> {
         self.data.get(index as usize)?.as_ref()
     }
 
-    /// The algorithm that the block was created with.
+    /// Returns the algorithm that the block was created with.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.engine.algorithm()
     }
 
-    /// Units in the block.
+    /// Returns the size of the block, in units.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.chain.size()
     }
 
-    /// True when no range is handed out.
+    /// Returns `true` if no range is allocated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chain.tally().used_count == 0
     }
 
-    /// The largest size that a request at alignment 1 could get now. O(1) for buddy and linear; for TLSF
+    /// Returns the largest size that a request at alignment 1 can get now. O(1) for buddy and linear; for TLSF
     /// a walk over the largest size class.
     #[must_use]
     pub fn largest_free(&self) -> u64 {
         self.engine.largest_free(&self.chain)
     }
 
-    /// A quick no: false when a request for `size` units is sure to be refused. O(1).
+    /// Returns `false` if a request for `size` units is sure to fail. O(1).
     ///
-    /// True is no promise; alignment and the last 3 % of the size are not looked at.
+    /// `true` is no guarantee: the test ignores the alignment and may be wrong by 3 % of the size.
     #[must_use]
     pub fn may_fit(&self, size: u64) -> bool {
         size <= self.largest_free_at_most()
     }
 
-    /// No less than [`largest_free`](Self::largest_free), and at most 3 % more. O(1).
+    /// Returns an upper bound of [`largest_free`](Self::largest_free) that is at most 3 % too large. O(1).
     #[must_use]
     pub fn largest_free_at_most(&self) -> u64 {
         self.engine.largest_free_at_most(&self.chain)
     }
 
-    /// Sums that are kept up to date anyway. O(1).
+    /// Returns the statistics that are always up to date. O(1).
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let tally = self.chain.tally();
@@ -392,7 +404,7 @@ impl<T> VirtualBlock<T> {
         }
     }
 
-    /// Sums and extremes from a walk over all regions. O(regions).
+    /// Returns sums and extremes from a walk over all regions. O(regions).
     #[must_use]
     pub fn detailed_statistics(&self) -> DetailedStatistics {
         let mut detailed = DetailedStatistics {
@@ -400,6 +412,7 @@ impl<T> VirtualBlock<T> {
             largest_free: self.largest_free(),
             ..DetailedStatistics::default()
         };
+        // From the regions and not from counters: extremes cannot be kept up to date in O(1) when ranges are freed.
         for region in self.regions() {
             let range = match region.kind {
                 RegionKind::Used { .. } => &mut detailed.allocation_size,
@@ -411,7 +424,7 @@ impl<T> VirtualBlock<T> {
         detailed
     }
 
-    /// All regions in address order: live ranges, padding and free space, without a gap.
+    /// Returns all regions in address order: live ranges, padding and free space, without a gap.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, RegionKind, Request, VirtualBlock};
@@ -431,15 +444,15 @@ impl<T> VirtualBlock<T> {
         Regions::new(self)
     }
 
-    /// Writes the block as one JSON object, in the form that VMA and D3D12MA dump theirs:
-    /// `TotalBytes`, `UnusedBytes`, `Allocations`, `UnusedRanges`, and `Suballocations` with `Offset`,
-    /// `Type` (`FREE`, `PADDING` or what `describe` says) and `Size` of each region.
+    /// Writes the block as one JSON object, in the format of the dumps of VMA and D3D12MA: `TotalBytes`,
+    /// `UnusedBytes`, `Allocations`, `UnusedRanges`, and `Suballocations` with `Offset`, `Type` (`FREE`,
+    /// `PADDING` or the one that `describe` writes) and `Size` of each region.
     ///
-    /// `describe` adds the members of a live range from what its owner keeps with it, `Type` among them.
+    /// `describe` writes the members of a live range from the data stored with it, `Type` among them.
     ///
     /// # Errors
     ///
-    /// Only those of `out`.
+    /// Errors of `out` only.
     ///
     /// ```
     /// use allotment_suballoc::{Algorithm, Request, VirtualBlock};
@@ -462,11 +475,11 @@ impl<T> VirtualBlock<T> {
         json::object(out, |o| self.write_json_members(o, describe))
     }
 
-    /// The members of [`write_json`](Self::write_json), for an object that has others as well.
+    /// Writes the members of [`write_json`](Self::write_json) into an object that has other members as well.
     ///
     /// # Errors
     ///
-    /// Only those of the output.
+    /// Errors of the output only.
     pub fn write_json_members<W: Write + ?Sized>(
         &self,
         object: &mut Object<'_, W>,
@@ -492,12 +505,12 @@ impl<T> VirtualBlock<T> {
         })
     }
 
-    /// Walks everything and panics unless every structure agrees with every other. O(regions). Hidden, and no part of the
-    /// stable interface: it is public because tests and fuzz targets, which are other crates, call it after each step.
+    /// Panics unless all structures agree with each other. O(regions). Hidden, and no part of the stable
+    /// interface: public because tests and fuzz targets, which are other crates, call it after each step.
     ///
     /// # Panics
     ///
-    /// When it finds a mistake of this crate.
+    /// If this crate has a bug.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         self.chain.check_invariants();

@@ -117,7 +117,7 @@ fn a_hole_in_a_stack_waits_until_the_stack_comes_down_to_it() {
 #[test]
 fn the_two_stacks_of_a_linear_block_meet_in_the_middle() {
     let mut block = block(100, Algorithm::Linear);
-    let up = |size| Request::new(size).on(Side::Upper);
+    let up = |size| Request::new(size).with_side(Side::Upper);
     assert_eq!(block.allocate(up(10), "x").unwrap().offset, 90);
     assert_eq!(block.allocate(up(5).aligned(Alignment::new(8).unwrap()), "y").unwrap().offset, 80);
     assert_eq!(block.allocate(Request::new(80), "a").unwrap().offset, 0);
@@ -128,7 +128,7 @@ fn the_two_stacks_of_a_linear_block_meet_in_the_middle() {
 #[test]
 fn the_upper_side_is_refused_where_there_is_none() {
     for algorithm in [Algorithm::Tlsf, Algorithm::Buddy] {
-        let refused = block(100, algorithm).allocate(Request::new(1).on(Side::Upper), "").unwrap_err();
+        let refused = block(100, algorithm).allocate(Request::new(1).with_side(Side::Upper), "").unwrap_err();
         assert_eq!(refused.error, AllocateError::OneSided { algorithm });
     }
     let mut ring = block(100, Algorithm::Linear);
@@ -136,7 +136,7 @@ fn the_upper_side_is_refused_where_there_is_none() {
     ring.allocate(Request::new(30), "").unwrap();
     ring.free(first.handle).unwrap();
     assert_eq!(ring.allocate(Request::new(20), "").unwrap().offset, 0, "it wraps");
-    let refused = ring.allocate(Request::new(1).on(Side::Upper), "").unwrap_err();
+    let refused = ring.allocate(Request::new(1).with_side(Side::Upper), "").unwrap_err();
     assert_eq!(refused.error, AllocateError::RingInUse);
 }
 

@@ -1,4 +1,4 @@
-//! Why something is not a trace.
+//! Errors of reading a trace.
 
 use core::error::Error;
 use core::fmt::{self, Write as _};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::fields::{Column, HEADER};
 use crate::text::MAX_LINE_BYTES;
 
-/// Why a trace could not be read, and where.
+/// An error of reading a trace, with its location.
 ///
 /// Prints as one line, without a full stop:
 ///
@@ -16,8 +16,7 @@ use crate::text::MAX_LINE_BYTES;
 /// supertuxkart-race.csv.gz: line 17: size "12x" is not a whole number of bytes
 /// ```
 ///
-/// [`source`](Error::source) gives the operating system's or the decompressor's own words, where there
-/// are some.
+/// [`source`](Error::source) returns the error of the operating system or the decompressor, if there is one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TraceError {
@@ -36,20 +35,21 @@ impl TraceError {
         self
     }
 
-    /// The file, if the trace was read from one that has a name.
+    /// Returns the path, if the trace was read from a named file.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// The line of the uncompressed text that is wrong, or that was being read when reading failed. The
-    /// header is line 1. `None` when there was no line yet: the file could not be opened or is empty.
+    /// Returns the line of the uncompressed text that is wrong, or that was being read when reading failed. The
+    /// header is line
+    /// 1. `None` if no line was reached: the file could not be opened or is empty.
     #[must_use]
     pub const fn line(&self) -> Option<u64> {
         self.line
     }
 
-    /// What is wrong.
+    /// Returns the kind of error.
     #[must_use]
     pub const fn kind(&self) -> &TraceErrorKind {
         &self.kind
@@ -82,80 +82,79 @@ impl Error for TraceError {
     }
 }
 
-/// What is wrong with a trace.
+/// The kind of a [`TraceError`].
 ///
-/// Text that is quoted from the file is cut after 40 characters.
+/// Text quoted from the file is cut after 40 characters.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TraceErrorKind {
     /// The file could not be opened, or the source failed while it was read.
     Io(io::Error),
-    /// There is no text at all, not even a header. An interrupted download or copy leaves such files.
+    /// There is no text, not even a header. An interrupted download or copy leaves such files.
     Empty,
     /// The compressed data ends before its end mark: the file was cut short.
     GzipTruncated,
-    /// The compressed data cannot be decompressed, or its checksum is wrong: the file was changed on the
-    /// way, for example by a transfer in text mode.
+    /// The compressed data cannot be decompressed, or its checksum is wrong: the file was changed, for example by a
+    /// transfer in text mode.
     GzipCorrupt(io::Error),
     /// There is more text than [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
     TextTooLarge {
-        /// How many bytes of text are allowed.
+        /// The most bytes of text that are read.
         limit: u64,
     },
     /// The line is longer than [`MAX_LINE_BYTES`].
     LineTooLong,
-    /// The line is not UTF-8. Most often the file is no text at all, for example compressed in another
-    /// way than by gzip.
+    /// The line is not UTF-8. Usually the file is not text, for example compressed in another format than gzip.
     NotUtf8,
-    /// The file begins as those of another format do.
+    /// The file begins like one of another format.
     OtherFormat {
-        /// The format that it seems to have.
+        /// The likely format.
         format: &'static str,
     },
-    /// The first line is not the [`HEADER`]: the file is something else, or its header was lost.
+    /// The first line is not the [`HEADER`]: the file has other contents, or its header is missing.
     Header {
         /// The first line.
         found: Box<str>,
     },
     /// The line does not have six fields.
     FieldCount {
-        /// How many it has.
+        /// The number of fields.
         found: usize,
     },
-    /// A quotation mark stands inside a field that is not quoted, or a quoted field is not closed on its
-    /// line or goes on after it was closed.
+    /// A quotation mark is inside a field that is not quoted, or a quoted field is not closed on its line, or text
+    /// follows its closing mark.
     Quote,
-    /// The op is none of `a`, `f` and `m`.
+    /// The op is not `a`, `f` or `m`.
     UnknownOp {
-        /// What stands there.
+        /// The text of the field.
         op: Box<str>,
     },
-    /// A field that the op has no use for is not empty.
+    /// A field that the op does not use is not empty.
     UnusedField {
         /// The op: `f` or `m`.
         op: char,
         /// The column of the field.
         column: Column,
-        /// What stands there.
+        /// The text of the field.
         text: Box<str>,
     },
-    /// A number is missing, or is something else than decimal digits.
+    /// A number is missing, or has characters other than decimal digits.
     NotANumber {
         /// The column of the field.
         column: Column,
-        /// What stands there.
+        /// The text of the field.
         text: Box<str>,
     },
     /// A number is larger than its column allows.
     NumberTooLarge {
-        /// The column of the field. [`Column::Name`] stands for the usage flags of a buffer.
+        /// The column of the field. For the usage flags of a buffer it is [`Column::Name`].
         column: Column,
-        /// What stands there, which need not fit into any integer type.
+        /// The text of the field, a number that may exceed every integer type.
         text: Box<str>,
         /// The largest number allowed.
         max: u64,
     },
-    /// A resource of no bytes is allocated, which no driver asks for.
+    /// An allocated resource has a size of zero, which no driver requests.
     ZeroSize,
     /// The alignment is 0 or not a power of two.
     AlignmentNotPowerOfTwo {
@@ -164,7 +163,7 @@ pub enum TraceErrorKind {
     },
     /// The kind is neither `buffer` nor `image`.
     UnknownKind {
-        /// What stands there.
+        /// The text of the field.
         kind: Box<str>,
     },
     /// An id is allocated that was allocated before, whether it is still live or not.
@@ -206,18 +205,18 @@ impl fmt::Display for TraceErrorKind {
         match self {
             Self::Io(error) => {
                 f.write_str("cannot read the trace: ")?;
-                // Not the error's own words: those come from the source, and need not be one line.
+                // Not the error's own text: that comes from the source, and may have several lines.
                 match error.kind() {
-                    io::ErrorKind::NotFound => f.write_str("there is no such file"),
-                    io::ErrorKind::IsADirectory => f.write_str("it is a folder, not a file"),
+                    io::ErrorKind::NotFound => f.write_str("no such file"),
+                    io::ErrorKind::IsADirectory => f.write_str("it is a directory, not a file"),
                     kind => kind.fmt(f),
                 }
             }
             Self::Empty => write!(f, "the trace is empty, without even the header \"{HEADER}\""),
             Self::GzipTruncated => {
-                f.write_str("the gzip data ends too early; the file was cut short, get it again")
+                f.write_str("the gzip data ends too early; the file was cut short, copy it again")
             }
-            Self::GzipCorrupt(_) => f.write_str("the gzip data is damaged; get the file again"),
+            Self::GzipCorrupt(_) => f.write_str("the gzip data is damaged; copy the file again"),
             Self::TextTooLarge { limit } => {
                 write!(f, "the trace has more than {limit} bytes of uncompressed text, the most that is read")
             }
@@ -229,7 +228,7 @@ impl fmt::Display for TraceErrorKind {
             }
             Self::OtherFormat { format } => write!(
                 f,
-                "this seems to be {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
+                "this looks like {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
                  \"{HEADER}\""
             ),
             Self::Header { found } => write!(f, "the header is {found:?}, but must be \"{HEADER}\""),
@@ -280,7 +279,7 @@ impl fmt::Display for TraceErrorKind {
     }
 }
 
-/// The start of a text from the file, to be shown in an error.
+/// Returns the start of a text from the file, for an error.
 pub(crate) fn excerpt(text: &str) -> Box<str> {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {

@@ -2,25 +2,25 @@
 
 use crate::resource::ResourceIndex;
 
-/// Something that happened, and the line that says so. 16 bytes.
+/// An event and its line. 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// The line of the uncompressed text this event was read from. The header is line 1.
+    /// The line of the uncompressed text with this event. The header is line 1.
     pub line: u64,
-    /// What happened.
+    /// The operation.
     pub op: Op,
 }
 
-/// What happened to a resource, or to time.
+/// The operation of an event.
 ///
-/// Not `#[non_exhaustive]`: a replayer that overlooks a kind of event replays something else, so a new
-/// one has to break its `match`.
+/// Not `#[non_exhaustive]`: a replayer that ignores a kind of event replays another program, so a new kind must
+/// break its `match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// The resource was bound to memory. Happens exactly once to each resource of a trace, in the order
-    /// of their indices.
+    /// The resource was bound to memory. Occurs exactly once for each resource of a trace, in the order of their
+    /// indices.
     Allocate(ResourceIndex),
-    /// The resource, which is live, was destroyed. Happens at most once to each resource.
+    /// The live resource was destroyed. Occurs at most once for each resource.
     Free(ResourceIndex),
     /// A frame ended (present).
     FrameEnd,

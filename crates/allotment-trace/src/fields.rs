@@ -8,12 +8,12 @@ use crate::error::TraceErrorKind;
 /// The first line of every trace.
 pub const HEADER: &str = "op,id,size,alignment,kind,name";
 
-/// A column of the format, in the order of the [`HEADER`]. Prints as it is written there.
+/// A column of the format, in the order of the [`HEADER`]. Displayed as in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Column {
-    /// What happened: `a`, `f` or `m`.
+    /// The operation: `a`, `f` or `m`.
     Op,
-    /// Which resource it happened to.
+    /// The id of the resource.
     Id,
     /// Its size in bytes.
     Size,
@@ -29,7 +29,7 @@ impl Column {
     pub(crate) const ALL: [Self; 6] =
         [Self::Op, Self::Id, Self::Size, Self::Alignment, Self::Kind, Self::Name];
 
-    /// The word in the header.
+    /// Returns the word in the header.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -78,21 +78,22 @@ impl<'a> Fields<'a> {
         &self.0[column as usize]
     }
 
-    /// Whether this is the line that every trace starts with.
+    /// Returns whether this is the header of a trace.
     pub(crate) fn are_header(&self) -> bool {
         Column::ALL.into_iter().all(|column| self.get(column) == column.as_str())
     }
 }
 
-/// Takes the first field off a line. What follows its comma comes second, `None` where none follows.
+/// Splits the first field off a line. The second value is the text after its comma, or `None` at the end of the
+/// line.
 fn first_field(rest: &str) -> Result<(Cow<'_, str>, Option<&str>), TraceErrorKind> {
     let Some(mut quoted) = rest.strip_prefix('"') else {
         let (field, after) = match rest.split_once(',') {
             Some((field, after)) => (field, Some(after)),
             None => (rest, None),
         };
-        // RFC 4180 has no quote in a field that is not quoted as a whole. Taking it as text would guess
-        // at what a broken writer meant.
+        // RFC 4180 allows a quotation mark only in a field that is quoted as a whole. Accepting it as text would
+        // guess what a broken writer meant.
         return if field.contains('"') {
             Err(TraceErrorKind::Quote)
         } else {

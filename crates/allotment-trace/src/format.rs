@@ -1,6 +1,6 @@
-//! What a file is that is no trace.
+//! Recognizes files of other formats, for better error messages.
 
-/// First bytes, and the format whose files begin with them.
+/// First bytes of a file, and its format.
 const MARKS: [(&[u8], &str); 15] = [
     (b"<!doctype html", "an HTML page"),
     (b"<html", "an HTML page"),
@@ -19,10 +19,11 @@ const MARKS: [(&[u8], &str); 15] = [
     (b"\xfe\xff", "text in UTF-16"),
 ];
 
-/// What tar writes, after 257 bytes of the first file's name and numbers.
+/// The magic of tar, after 257 bytes of the first entry's header.
 const TAR: &[u8] = b"ustar";
 
-/// The format of a file that begins with these bytes, uncompressed, if it is one that people have beside traces.
+/// Returns the format of a file that begins with these uncompressed bytes, if it is one that often lies beside
+/// traces.
 pub(crate) fn seen(start: &[u8]) -> Option<&'static str> {
     if start.get(257..).is_some_and(|rest| rest.starts_with(TAR)) {
         return Some("a tar archive");
@@ -35,7 +36,7 @@ pub(crate) fn seen(start: &[u8]) -> Option<&'static str> {
     MARKS.iter().find(|(mark, _)| begins(mark)).map(|&(_, format)| format)
 }
 
-/// Whether this begins as an object or a list does; `[package]` is TOML.
+/// Returns whether the text begins like a JSON object or array; `[package]` is TOML.
 fn is_json(text: &[u8]) -> bool {
     match text.split_first() {
         Some((b'{', rest)) => matches!(rest.trim_ascii_start().first(), None | Some(b'"' | b'}')),

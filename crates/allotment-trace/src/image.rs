@@ -1,10 +1,9 @@
-//! What the name of a recorded image says.
+//! Parses the names of recorded images.
 
-/// A recorded image as a graphics API would want it: read from its name, for example
+/// The description of a recorded image for a graphics API, parsed from a name such as
 /// `VK_FORMAT_BC3_UNORM_BLOCK 256x128x1 mips=9 layers=1`.
 ///
-/// Mip levels and layers may be left out and are 1 then; what is not known is passed over, so that
-/// recorders can say more.
+/// Mip levels and layers are optional, and 1 by default; unknown words are ignored, so that recorders can add more.
 ///
 /// ```
 /// use allotment_trace::ImageShape;
@@ -28,8 +27,7 @@ pub struct ImageShape<'a> {
 }
 
 impl<'a> ImageShape<'a> {
-    /// What a name says; `None` where it does not begin with a format and an extent, or says what no
-    /// image has.
+    /// Parses a name; `None` if it does not begin with a format and an extent, or has a count of zero.
     #[must_use]
     pub fn parse(name: &'a str) -> Option<Self> {
         let mut words = name.split_ascii_whitespace();
@@ -46,7 +44,7 @@ impl<'a> ImageShape<'a> {
     }
 }
 
-/// `320x240x1`; width, height and depth are all there.
+/// Parses `320x240x1`; width, height and depth are required.
 fn parse_extent(text: &str) -> Option<[u32; 3]> {
     let mut sides = text.split('x').map(at_least_one);
     let extent = [sides.next()??, sides.next()??, sides.next()??];

@@ -1,32 +1,31 @@
-//! What a program did with GPU memory, as events: which resource was allocated, which was freed, and
-//! where each frame ended.
+//! Recorded GPU memory traffic as events: which resource was allocated, which was freed, and where each frame
+//! ended.
 //!
-//! An allocator is judged by what real programs ask of it, and real programs are hard to run twice in
-//! the same way. A *trace* is such a run, written down once. It names every resource that was bound to
-//! memory with its size and alignment, in the order of the calls, and nothing else: no times, no
-//! addresses, no driver. So the same trace can be replayed through any allocator on any machine, and two
-//! replays differ only in what the allocators did.
+//! An allocator is judged by the requests of real programs, and real programs are hard to run twice in the same
+//! way. A *trace* is such a run, recorded once. It has the size and alignment of every resource that was bound to
+//! memory, in the order of the calls, and no times, addresses or driver. So a trace can be replayed through any
+//! allocator on any machine, and two replays differ only in what the allocators did.
 //!
-//! This crate reads traces. It knows no allocator and no graphics API.
+//! This crate reads traces. It depends on no allocator and no graphics API.
 //!
 //! # The format
 //!
 //! CSV as in [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180), in UTF-8, plain or gzip-compressed,
 //! with the header `op,id,size,alignment,kind,name`. Each further line is one event:
 //!
-//! | `op` | what happened | `id` | `size` | `alignment` | `kind` | `name` |
+//! | `op` | meaning | `id` | `size` | `alignment` | `kind` | `name` |
 //! |---|---|---|---|---|---|---|
 //! | `a` | a resource was bound to memory | a number never used before | bytes, 1 to 2^48 | bytes, a power of two up to 2^48 | `buffer` or `image` | see below |
 //! | `f` | a resource was destroyed | of a live resource | – | – | – | – |
 //! | `m` | a frame ended (present) | – | – | – | – | – |
 //!
-//! A dash is an empty field; its comma still stands. The name of an image is its format and extent, as
-//! text ([`ImageShape`] reads it). The name of a buffer is its Vulkan usage flags as a decimal number, or
-//! empty where the recorder knew none; other text is kept as a plain name. Resources that are never freed
-//! were live when the program ended.
+//! A dash is an empty field; its comma is still required. The name of an image is its format and extent, as text
+//! ([`ImageShape`] parses it). The name of a buffer is its Vulkan usage flags as a decimal number, or empty if the
+//! recorder did not know them; other text is kept as a plain name. Resources that are never freed were live when
+//! the program ended.
 //!
-//! Lines end with `\n` or `\r\n`, blank lines mean nothing, and a line break inside a quoted field is
-//! not allowed: one event is one line, so that a line number always says where to look.
+//! Lines end with `\n` or `\r\n`, blank lines are ignored, and a line break inside a quoted field is not allowed:
+//! one event is one line, so a line number always identifies an event.
 //!
 //! # How do I replay a trace?
 //!
@@ -63,11 +62,11 @@
 //! # Ok::<(), allotment_trace::TraceError>(())
 //! ```
 //!
-//! # How do I tell a person what is wrong with a file?
+//! # How are errors reported?
 //!
-//! Everything is checked while reading, and nothing is corrected silently: a [`Trace`] that exists obeys
-//! the table above. What does not is a [`TraceError`], which prints as one line that says where, what
-//! and often what helps:
+//! Everything is checked while reading, and nothing is corrected silently: every [`Trace`] obeys the table above.
+//! Anything else is a [`TraceError`], which is displayed as one line with the location, the error and often a
+//! remedy:
 //!
 //! ```
 //! use allotment_trace::{Trace, TraceErrorKind};
@@ -78,20 +77,19 @@
 //! assert!(matches!(error.kind(), TraceErrorKind::NotANumber { .. }));
 //! ```
 //!
-//! # What it costs, and what a hostile file can do
+//! # Cost, and hostile files
 //!
-//! Reading is linear in the text. It takes memory in proportion to the text that was read: 16 bytes an
-//! event and 48 a resource stay, beside the names, and while reading, the table of ids comes on top. The
-//! worst text, all of it allocations in the shortest form, was measured to take 8 times its own size at
-//! the peak. Text is read and decompressed piece by piece, and never more than [`MAX_TEXT_BYTES`] of it:
-//! a small file that decompresses without end is an error, though one that decompresses into a gigabyte
-//! of valid events is a valid trace and takes those gigabytes. No input panics.
+//! Reading is linear in the text. It takes memory in proportion to the text: 16 bytes per event and 48 per
+//! resource, plus the names, and during reading the table of ids. The worst text, made of allocations in the
+//! shortest form, took 8 times its own size at the peak, measured. Text is read and decompressed piece by piece,
+//! and never more than [`MAX_TEXT_BYTES`] of it: a small file that decompresses endlessly is an error, but one that
+//! decompresses into a gigabyte of valid events is a valid trace and takes those gigabytes. No input panics.
 //!
 //! # Why not the `csv` crate?
 //!
-//! It counts lines in a way that is one off after `\r\n` and after blank lines, and it takes a quote that
-//! is never closed as one field up to the end of the file. Here the line number is half of every error.
-//! The tests use it as the independent second opinion.
+//! Its line numbers are off by one after `\r\n` and after blank lines, and it takes a quotation mark that is never
+//! closed as one field up to the end of the file. Here the line number is half of every error. The tests use it as
+//! an independent reference.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! From lines to a checked trace.
+//! Parses lines into a checked trace.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +14,7 @@ use crate::trace::Trace;
 
 /// The largest size of a resource, in bytes: 2^48.
 ///
-/// No GPU addresses more, and whoever replays a trace can add thousands of such numbers in a `u64`.
+/// No GPU addresses more, and a replayer can add thousands of such numbers in a `u64`.
 pub const MAX_SIZE: u64 = 1 << 48;
 
 /// The largest alignment of a resource, in bytes: 2^48.
@@ -49,20 +49,20 @@ pub(crate) fn read(source: &mut dyn Read, limit: u64) -> Result<Trace, TraceErro
     Ok(builder.finish())
 }
 
-/// Why something that begins like this is no trace, where it is known by its beginning.
+/// Returns the error for text that begins like a known other format.
 fn other_format(start: &[u8]) -> Option<TraceError> {
     format::seen(start).map(|format| TraceError::new(None, TraceErrorKind::OtherFormat { format }))
 }
 
-/// The part of a trace that was read so far.
+/// The part of a trace that has been read so far.
 #[derive(Default)]
 struct Builder {
     resources: Vec<Resource>,
     events: Vec<Event>,
     /// Same length and order as `resources`.
     lines: Vec<Lines>,
-    /// Every id that was ever used. The default hasher on purpose: ids come from a file, and with a
-    /// faster one a file could make all of them collide.
+    /// Every id seen so far. Deliberately with the default hasher: ids come from a file, which could make all of
+    /// them collide under a faster one.
     by_id: HashMap<u64, ResourceIndex>,
     frames: usize,
     /// The sum of the sizes of all resources without a `freed` line.
@@ -122,7 +122,7 @@ impl Builder {
                 return Err(TraceErrorKind::IdReused { id, first });
             }
             Entry::Vacant(place) => {
-                // Before anything is kept, so that there is nothing to take back.
+                // Checked before anything is stored, so that an error needs no rollback.
                 self.live_bytes =
                     self.live_bytes.checked_add(size).ok_or(TraceErrorKind::TooManyLiveBytes)?;
                 place.insert(index);
@@ -144,7 +144,7 @@ impl Builder {
             return Err(TraceErrorKind::FreedTwice { id, first });
         }
         *freed = Some(line);
-        // No underflow: it was added when it was allocated, and comes off only here, once.
+        // No underflow: the size was added by the allocation, and is subtracted only here, once.
         self.live_bytes -= self.resources[index.as_usize()].size;
         Ok(Op::Free(index))
     }
@@ -168,8 +168,8 @@ impl Builder {
     }
 }
 
-/// Fields that an op has no use for must be empty: whatever stands there, the writer meant something by
-/// it that would be lost.
+/// Checks that fields without use for an op are empty: the writer of such a field meant something that would be
+/// lost.
 fn require_empty(fields: &Fields<'_>, op: char, columns: &[Column]) -> Result<(), TraceErrorKind> {
     for &column in columns {
         let text = fields.get(column);
@@ -180,7 +180,7 @@ fn require_empty(fields: &Fields<'_>, op: char, columns: &[Column]) -> Result<()
     Ok(())
 }
 
-/// The number in a column, which may be at most `max`.
+/// Parses the number in a column, at most `max`.
 fn number(fields: &Fields<'_>, column: Column, max: u64) -> Result<u64, TraceErrorKind> {
     let text = fields.get(column);
     if !is_number(text) {
@@ -188,18 +188,18 @@ fn number(fields: &Fields<'_>, column: Column, max: u64) -> Result<u64, TraceErr
     }
     match text.parse() {
         Ok(number) if number <= max => Ok(number),
-        // All digits and yet no `u64`: too many of them.
+        // All digits but no `u64`: the number is too large.
         _ => Err(TraceErrorKind::NumberTooLarge { column, text: excerpt(text), max }),
     }
 }
 
-/// The usage flags of a buffer, whose name is those flags, or empty, or just a name.
+/// Parses the usage flags of a buffer from its name, which may also be empty or plain text.
 fn usage(fields: &Fields<'_>) -> Result<Option<u32>, TraceErrorKind> {
     let name = fields.get(Column::Name);
     if !is_number(name) {
         return Ok(None);
     }
-    // A number of more bits is refused rather than taken for a name: flags would be lost.
+    // A number with more bits is an error rather than a plain name: flags would be lost.
     match name.parse() {
         Ok(usage) => Ok(Some(usage)),
         Err(_) => Err(TraceErrorKind::NumberTooLarge {
@@ -210,8 +210,8 @@ fn usage(fields: &Fields<'_>) -> Result<Option<u32>, TraceErrorKind> {
     }
 }
 
-/// Digits and nothing else. `str::parse` takes a leading plus as well, which no writer of this format
-/// writes.
+/// Returns whether the text is digits only. `str::parse` also accepts a leading plus, which no writer of this
+/// format emits.
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,13 +1,12 @@
-//! What a trace says about one buffer or image.
+//! Recorded buffers and images.
 
 use crate::image::ImageShape;
 
-/// The place of a resource in [`Trace::resources`](crate::Trace::resources).
+/// The index of a resource in [`Trace::resources`](crate::Trace::resources).
 ///
-/// Indices are dense and in the order of allocation: the first resource a trace allocates has index 0,
-/// the next has 1, and so on. Keep what you know about each resource in a `Vec` of
-/// [`Trace::resource_count`](crate::Trace::resource_count) elements. An index means nothing in another
-/// trace.
+/// Indices are dense and in the order of allocation: the first allocated resource has index 0, the next 1, and so
+/// on. Store per-resource state in a `Vec` of [`Trace::resource_count`](crate::Trace::resource_count) elements. An
+/// index is valid only for its own trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceIndex(u32);
 
@@ -16,13 +15,13 @@ impl ResourceIndex {
         Self(index)
     }
 
-    /// The index as a number.
+    /// Returns the index as a number.
     #[must_use]
     pub const fn as_u32(self) -> u32 {
         self.0
     }
 
-    /// The index as it is used to index a slice.
+    /// Returns the index for indexing a slice.
     #[must_use]
     pub const fn as_usize(self) -> usize {
         self.0 as usize
@@ -52,38 +51,38 @@ pub struct Resource {
     /// A power of two up to [`MAX_ALIGNMENT`](crate::MAX_ALIGNMENT).
     pub(crate) alignment: u64,
     pub(crate) kind: ResourceKind,
-    /// Without `\n`, as a line ends there.
+    /// Has no `\n`, which ends a line.
     pub(crate) name: Box<str>,
 }
 
 impl Resource {
-    /// The number the recorder gave it, unique in its trace. For people and for other tools; within a
-    /// trace a [`ResourceIndex`] is the better name.
+    /// Returns the id that the recorder assigned, unique in its trace. Useful in messages and for other tools;
+    /// within a trace use its [`ResourceIndex`].
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// Its size in bytes, as the driver asked for it: 1 to [`MAX_SIZE`](crate::MAX_SIZE).
+    /// Returns its size in bytes, as the driver required: 1 to [`MAX_SIZE`](crate::MAX_SIZE).
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Its alignment in bytes, as the driver asked for it: a power of two up to
+    /// Returns its alignment in bytes, as the driver required: a power of two up to
     /// [`MAX_ALIGNMENT`](crate::MAX_ALIGNMENT).
     #[must_use]
     pub const fn alignment(&self) -> u64 {
         self.alignment
     }
 
-    /// Whether it is a buffer or an image.
+    /// Returns whether it is a buffer or an image.
     #[must_use]
     pub const fn kind(&self) -> ResourceKind {
         self.kind
     }
 
-    /// A buffer's `VkBufferUsageFlags`, where the recorder knew them. `None` for an image.
+    /// Returns a buffer's `VkBufferUsageFlags`, if the recorder knew them. `None` for an image.
     #[must_use]
     pub const fn usage(&self) -> Option<u32> {
         match self.kind {
@@ -92,9 +91,9 @@ impl Resource {
         }
     }
 
-    /// An image's format, extent, mip levels and layers, where its name says them. `None` for a buffer.
+    /// Returns an image's format, extent, mip levels and layers, if its name has them. `None` for a buffer.
     ///
-    /// Nothing checks that such an image has the recorded size: another driver may need another one.
+    /// The recorded size may not match such an image: another driver may need another size.
     #[must_use]
     pub fn image_shape(&self) -> Option<ImageShape<'_>> {
         match self.kind {
@@ -103,23 +102,23 @@ impl Resource {
         }
     }
 
-    /// The name field as it was written: an image's format and extent, a buffer's usage flags as a
-    /// decimal number, or empty. It may hold any character but `\n`; escape it before you show it.
+    /// Returns the name field as written: an image's format and extent, a buffer's usage flags as a decimal number,
+    /// or empty. It may contain any character but `\n`; escape it for display.
     #[must_use]
     pub const fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What a resource is.
+/// The kind of a resource.
 ///
-/// Buffers and images are told apart because drivers do: on some hardware the two must not share a page
+/// Buffers and images are distinguished because drivers do so: on some hardware the two must not share a page
 /// (Vulkan's `bufferImageGranularity`) or a heap (D3D12's resource heap tier 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
     /// A buffer.
     Buffer {
-        /// Its `VkBufferUsageFlags`, where the recorder knew them.
+        /// Its `VkBufferUsageFlags`, if the recorder knew them.
         usage: Option<u32>,
     },
     /// An image.

@@ -1,4 +1,4 @@
-//! The lines of a trace: decompression, line breaks, line numbers and the limits on all of it.
+//! The lines of a trace: decompression, line breaks, line numbers and size limits.
 
 use core::cell::Cell;
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
@@ -10,26 +10,25 @@ use crate::error::{TraceError, TraceErrorKind};
 
 /// The most text a trace may have, uncompressed, in bytes: 1 GiB.
 ///
-/// A session of an hour is a few MiB, so only a file made to hurt comes here: gzip turns 1 MiB into 1 GiB
-/// of nothing at will.
+/// An hour of recording takes a few MiB, so only a hostile file reaches the limit: gzip can expand 1 MiB to 1 GiB.
 pub const MAX_TEXT_BYTES: u64 = 1 << 30;
 
 /// The longest line a trace may have, in bytes, its line break included: 64 KiB.
 ///
-/// Names are the only part without a bound of their own, and no tool shows one of this length. The limit
-/// keeps a file that is not text at all from being read whole in search of a line break.
+/// Names are the only part without a limit of their own, and no tool displays one of this length. The limit keeps
+/// binary files from being read completely in search of a line break.
 pub const MAX_LINE_BYTES: u64 = 1 << 16;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Reads lines from plain or compressed bytes, never more than a given number of them.
+/// Reads lines from plain or compressed bytes, up to a limit.
 pub(crate) struct Text<'a> {
     input: Box<dyn BufRead + 'a>,
     compressed: bool,
-    /// Set when the source, and not the decompression on top of it, reported an error. Both come out of
-    /// `input` as an [`io::Error`], with kinds that overlap.
+    /// Set if the source reported an error, rather than the decompression on top of it. Both are [`io::Error`]s of
+    /// `input`, with overlapping kinds.
     source_failed: Rc<Cell<bool>>,
-    /// The line handed out last, kept for its capacity.
+    /// The last line, kept for its capacity.
     line: Vec<u8>,
     /// Its number; 0 before the first.
     number: u64,
@@ -39,7 +38,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Looks at the first bytes of a source to tell how to read it, with `limit` on the text in bytes.
+    /// Opens a source; its first bytes tell whether it is compressed. `limit` bounds the text in bytes.
     pub(crate) fn new(source: &'a mut dyn Read, limit: u64) -> Result<Self, TraceError> {
         let source_failed = Rc::new(Cell::new(false));
         let mut source = Watched { source, failed: Rc::clone(&source_failed) };
@@ -52,8 +51,7 @@ impl<'a> Text<'a> {
 
         let bytes = BufReader::new(Cursor::new(start).chain(source));
         let input: Box<dyn BufRead + 'a> = if compressed {
-            // Several gzip files one after the other are one gzip file, and parallel compressors write
-            // such files.
+            // Several concatenated gzip files are one gzip file; parallel compressors write such files.
             Box::new(BufReader::new(MultiGzDecoder::new(bytes)))
         } else {
             Box::new(bytes)
@@ -61,13 +59,13 @@ impl<'a> Text<'a> {
         Ok(Self { input, compressed, source_failed, line: Vec::new(), number: 0, left: limit, limit })
     }
 
-    /// The next line that is not blank, without its line break, and its number; `None` at the end.
+    /// Returns the next non-blank line without its line break, and its number; `None` at the end.
     pub(crate) fn next_line(&mut self) -> Result<Option<(u64, &str)>, TraceError> {
         loop {
-            // No overflow: a line is at least a byte, and bytes are counted in a `u64` too.
+            // No overflow: a line has at least one byte, and the bytes are counted in a `u64`, too.
             self.number += 1;
             self.line.clear();
-            // One byte more than may be used of either limit, so that going over it shows.
+            // One byte more than either limit, so that exceeding it is noticed.
             let most = u64::min(self.left, MAX_LINE_BYTES) + 1;
             let read = Read::take(&mut self.input, most)
                 .read_until(b'\n', &mut self.line)
@@ -93,13 +91,13 @@ impl<'a> Text<'a> {
         line = line.strip_suffix('\n').unwrap_or(line);
         line = line.strip_suffix('\r').unwrap_or(line);
         if self.number == 1 {
-            // Spreadsheets put a byte order mark in front of what they save.
+            // Spreadsheets write a byte order mark at the start of a file.
             line = line.strip_prefix('\u{feff}').unwrap_or(line);
         }
         Ok(Some((self.number, line)))
     }
 
-    /// As much of the latest line as was read, whether or not it could be handed out.
+    /// Returns the bytes of the last line, even if it was not valid.
     pub(crate) fn line_bytes(&self) -> &[u8] {
         &self.line
     }
@@ -130,7 +128,7 @@ impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.source.read(buffer) {
-                // Tried again here rather than above, where decompression would have to survive it.
+                // Retried here rather than above, where decompression would have to survive the error.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.failed.set(true);

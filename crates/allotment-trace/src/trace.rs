@@ -10,7 +10,7 @@ use crate::reader;
 use crate::resource::{Resource, ResourceIndex};
 use crate::text::MAX_TEXT_BYTES;
 
-/// A recording that was read whole and checked.
+/// A complete, checked recording.
 ///
 /// ```text
 ///  events     Allocate(0)  Allocate(1)  FrameEnd  Free(0)  Allocate(2)  …
@@ -18,31 +18,29 @@ use crate::text::MAX_TEXT_BYTES;
 ///  resources      [0]          [1]                  [0]        [2]      …   in the order of allocation
 /// ```
 ///
-/// What holds for every trace, whatever it was read from:
+/// Invariants of every trace:
 ///
 /// - the n-th `Allocate` carries index n, and there are as many as there are resources;
 /// - `Free` carries the index of a resource that was allocated before and not freed since;
 /// - sizes and alignments are in the ranges that [`Resource`] states, and at no moment do the live sizes
 ///   add up to more than a `u64` holds;
-/// - the lines of the events rise.
+/// - the lines of the events are in increasing order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     pub(crate) resources: Vec<Resource>,
     pub(crate) events: Vec<Event>,
-    /// Rising; exactly the resources that no event frees.
+    /// In increasing order; exactly the resources that no event frees.
     pub(crate) live_at_end: Vec<ResourceIndex>,
     pub(crate) frames: usize,
     pub(crate) peak_live_bytes: u64,
 }
 
 impl Trace {
-    /// Reads a trace from a file, plain or gzip-compressed. Which of the two it is, is told by the first
-    /// two bytes and not by the name.
+    /// Reads a trace from a file, plain or gzip-compressed. The first two bytes tell which, not the name.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or when it is not a trace; see [`TraceErrorKind`]. The error knows
-    /// the path.
+    /// If the file cannot be read or is not a trace; see [`TraceErrorKind`]. The error has the path.
     ///
     /// # Examples
     ///
@@ -61,13 +59,13 @@ impl Trace {
             .map_err(|error| error.at(path))
     }
 
-    /// Reads a trace from anything that yields bytes, plain or gzip-compressed, up to its end.
+    /// Reads a trace from a source of bytes, plain or gzip-compressed, up to its end.
     ///
-    /// The source needs no buffer of its own.
+    /// The source need not be buffered.
     ///
     /// # Errors
     ///
-    /// When the source fails, or when it does not yield a trace; see [`TraceErrorKind`].
+    /// If the source fails, or does not contain a trace; see [`TraceErrorKind`].
     ///
     /// # Examples
     ///
@@ -83,60 +81,60 @@ impl Trace {
         reader::read(&mut source, MAX_TEXT_BYTES)
     }
 
-    /// What happened, in order.
+    /// Returns the events, in order.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Every resource that was allocated, in the order of allocation.
+    /// Returns every allocated resource, in the order of allocation.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.resources
     }
 
-    /// The resource an event of this trace points at.
+    /// Returns the resource that an event of this trace refers to.
     ///
     /// # Panics
     ///
-    /// If the index comes from another trace with more resources than this one.
+    /// Panics if the index belongs to another trace with more resources than this one.
     #[must_use]
     pub fn resource(&self, index: ResourceIndex) -> &Resource {
         &self.resources[index.as_usize()]
     }
 
-    /// How many resources there are. Equals [`allocations`](Self::allocations).
+    /// Returns the number of resources. Equals [`allocations`](Self::allocations).
     #[must_use]
     pub fn resource_count(&self) -> usize {
         self.resources.len()
     }
 
-    /// How many times a resource was bound to memory.
+    /// Returns how many times a resource was bound to memory.
     #[must_use]
     pub fn allocations(&self) -> usize {
         self.resources.len()
     }
 
-    /// How many resources were destroyed.
+    /// Returns how many resources were destroyed.
     #[must_use]
     pub fn frees(&self) -> usize {
         self.resources.len() - self.live_at_end.len()
     }
 
-    /// How many frames ended. 0 for programs without frames.
+    /// Returns how many frames ended. 0 for programs without frames.
     #[must_use]
     pub fn frames(&self) -> usize {
         self.frames
     }
 
-    /// The largest sum of the sizes of the resources live at one moment, in bytes. No allocator can
-    /// replay the trace in less memory.
+    /// Returns the largest sum of the sizes of simultaneously live resources, in bytes. No allocator can replay the
+    /// trace in less memory.
     #[must_use]
     pub fn peak_live_bytes(&self) -> u64 {
         self.peak_live_bytes
     }
 
-    /// The resources that were never freed, in the order of allocation.
+    /// Returns the resources that were never freed, in the order of allocation.
     #[must_use]
     pub fn live_at_end(&self) -> &[ResourceIndex] {
         &self.live_at_end

@@ -1,4 +1,4 @@
-//! Each way in which a file can fail to be a trace: the kind of the error, its line, and its words.
+//! Every error of reading a trace: its kind, its line, and its text.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, also outside of #[test]")]
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use allotment_trace::{Column, MAX_LINE_BYTES, Trace, TraceError, TraceErrorKind as Kind};
 use common::{check_error, gzip, read_lines};
 
-/// The error of these lines after the header, which must say this and be of a kind that fits.
+/// Checks the error of these lines after the header: its text and its kind.
 #[track_caller]
 fn assert_refused(lines: &[&str], words: &str, fits: impl Fn(&Kind) -> bool) {
     let error = read_lines(lines).unwrap_err();
@@ -250,7 +250,7 @@ fn a_file_without_the_header_is_refused() {
 fn a_file_of_another_format_is_told_by_what_it_seems_to_be() {
     let expected = |format: &str| {
         format!(
-            "this seems to be {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
+            "this looks like {format}; a trace is csv, plain or compressed by gzip, that begins with the header \
              \"op,id,size,alignment,kind,name\""
         )
     };
@@ -276,7 +276,7 @@ fn a_file_of_another_format_is_told_by_what_it_seems_to_be() {
         (b"\xff\xfeo\0p\0,\0", "text in UTF-16"),
         (&tar, "a tar archive"),
     ] {
-        // As it is, and compressed.
+        // Uncompressed, and compressed.
         let twice = gzip(bytes);
         let all = if format.contains("gzip") { vec![&twice[..]] } else { vec![bytes, &twice] };
         for bytes in all {
@@ -285,7 +285,7 @@ fn a_file_of_another_format_is_told_by_what_it_seems_to_be() {
             assert_eq!(error.line(), None);
         }
     }
-    // Further down a line is judged as a line.
+    // Later lines are parsed as events.
     let error = read_lines(&["{"]).unwrap_err();
     assert!(matches!(error.kind(), Kind::FieldCount { .. }), "{error}");
 }
@@ -349,8 +349,8 @@ fn an_endless_line_is_refused_without_being_read_whole() {
 fn a_gzip_file_that_was_cut_short_is_refused() {
     let text = format!("op,id,size,alignment,kind,name\n{}", "m,,,,,\n".repeat(1000));
     let bytes = gzip(text.as_bytes());
-    // The checksum and the length at the end are needed as well: all of the text may be there, and
-    // nothing says that it is all.
+    // The checksum and the length at the end are required as well: all of the text may have arrived, but nothing
+    // proves it.
     for missing in [1, 4, 8, 9, bytes.len() - 2] {
         let error = Trace::read(&bytes[..bytes.len() - missing]).unwrap_err();
         check_error(&error);
@@ -366,7 +366,7 @@ fn a_gzip_file_with_a_wrong_checksum_is_refused() {
     let checksum = bytes.len() - 8;
     bytes[checksum] ^= 1;
     let error = Trace::read(bytes.as_slice()).unwrap_err();
-    assert_error(&error, "line 3: the gzip data is damaged; get the file again", |kind| {
+    assert_error(&error, "line 3: the gzip data is damaged; copy the file again", |kind| {
         matches!(kind, Kind::GzipCorrupt(_))
     });
     assert!(error.source().is_some());
@@ -387,7 +387,7 @@ fn a_file_that_does_not_exist_is_named_in_the_error() {
     let error = Trace::open(path).unwrap_err();
     assert_error(
         &error,
-        "no/such/trace.csv.gz: cannot read the trace: there is no such file",
+        "no/such/trace.csv.gz: cannot read the trace: no such file",
         |kind| matches!(kind, Kind::Io(error) if error.kind() == io::ErrorKind::NotFound),
     );
     assert_eq!(error.path(), Some(path));
@@ -418,7 +418,7 @@ fn a_path_with_a_line_break_leaves_the_error_on_one_line() {
     check_error(&Trace::open("no\nsuch\u{7f}file").unwrap_err());
 }
 
-/// Yields some bytes and then fails, with an error that decompression uses for itself.
+/// Yields some bytes and then fails, with an error kind that decompression uses as well.
 struct Failing<'a>(&'a [u8], io::ErrorKind);
 
 impl io::Read for Failing<'_> {

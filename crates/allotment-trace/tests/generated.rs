@@ -1,4 +1,4 @@
-//! Generated traces, whole and broken: whatever was written reads back equal, and nothing panics.
+//! Generated traces, valid and corrupted: every valid one reads back equal, and none panics.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, also outside of #[test]")]
 
@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// What to write on the next line. Ids are made up while writing, so that they are unique.
+/// The event on the next line. Ids are assigned during writing, so that they are unique.
 #[derive(Clone, Debug)]
 enum Step {
     Allocate { id_step: u64, size: u64, log2_alignment: u32, image: bool, name: String },
@@ -23,7 +23,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(String::new()),
         2 => any::<u32>().prop_map(|usage| usage.to_string()),
         1 => "[ -~]{0,40}",
-        // Anything but a line break, and no number too large to be a usage.
+        // Any text without a line break that is not a number too large for usage flags.
         1 => "[^\n0-9]{0,20}",
     ];
     let name = name.prop_filter("a usage of more than 32 bits", |name| {
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A line as the trace is expected to tell it.
+/// The expected event of a line.
 #[derive(Clone, Debug, PartialEq)]
 enum Line {
     Allocate { id: u64, size: u64, alignment: u64, kind: ResourceKind, name: String },

@@ -1,4 +1,4 @@
-//! What a valid trace looks like once it was read.
+//! Reads valid traces.
 
 mod common;
 

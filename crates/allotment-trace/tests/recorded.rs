@@ -23,8 +23,8 @@ fn open(name: &str) -> Trace {
     trace
 }
 
-/// Allocations, frees, frames, resources live at the end, peak in bytes. The expected numbers were
-/// counted by another program.
+/// Allocations, frees, frames, resources live at the end, peak in bytes. The expected numbers were computed by
+/// another program.
 fn numbers(trace: &Trace) -> (usize, usize, usize, usize, u64) {
     (trace.allocations(), trace.frees(), trace.frames(), trace.live_at_end().len(), trace.peak_live_bytes())
 }
@@ -126,7 +126,7 @@ fn uncompressed_they_read_the_same() {
 
 #[test]
 fn cut_short_anywhere_they_are_refused() {
-    // The long ones at fewer places, since each place means to read up to there.
+    // Fewer positions in long traces, since each requires reading up to it.
     for (name, step) in [("supertuxkart-race", 13), ("fasterrcnn-infer", 197), ("resnet50-train", 1999)] {
         let bytes = fs::read(path(name)).unwrap();
         let spread = (0..bytes.len()).step_by(step);
@@ -150,7 +150,7 @@ fn with_any_byte_changed_the_shortest_is_refused_or_reads_the_same() {
         let mut changed = bytes.clone();
         changed[at] ^= 0x55;
         match Trace::read(changed.as_slice()) {
-            // The header holds a time and a system that mean nothing to the text.
+            // The gzip header contains a time and a system, which do not affect the text.
             Ok(trace) => {
                 assert!(at < 32, "byte {at} is not in the header");
                 assert_eq!(trace, expected);

@@ -23,7 +23,7 @@ mod example {
     use allotment::Device as _;
     use allotment::device::BufferDesc;
     use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
-    use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+    use allotment::{Allocator, AllocatorDesc, MemoryUsage};
     use windows::Win32::Foundation::HANDLE;
     use windows::Win32::Graphics::Direct3D::D3D_FEATURE_LEVEL_11_0;
     use windows::Win32::Graphics::Direct3D12::*;
@@ -38,7 +38,7 @@ mod example {
 
     const BYTES: u64 = ROW as u64 * SIDE as u64;
 
-    type Resource = allotment::memory::Resource<ID3D12Resource>;
+    type Resource = allotment::memory::RawResource<ID3D12Resource>;
 
     pub(super) fn run() -> Result<(), Box<dyn Error>> {
         // SAFETY: there are no arguments.
@@ -111,11 +111,11 @@ mod example {
         } else {
             device.image_requirements(info)?
         };
-        let desc = AllocationDesc::new(requirements, memory_usage).with_name(name);
-        let made = allocator.create_resource(info, &desc)?;
-        let place = allocator.place(made.allocation())?;
+        let options = memory_usage.with_name(name);
+        let made = allocator.create_resource(info, &options)?;
+        let place = allocator.location(made.allocation())?;
         println!("{name}, for {memory_usage}: type {} at byte {}", place.memory_type, place.offset);
-        for choice in allocator.explain(&desc) {
+        for choice in allocator.explain(&requirements, &options) {
             println!("    {choice}");
         }
         Ok(made)

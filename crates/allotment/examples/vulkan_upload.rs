@@ -10,8 +10,8 @@ use core::time::Duration;
 
 use allotment::Device as _;
 use allotment::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint, vulkan};
-use allotment::memory::{Buffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::memory::{RawBuffer, Transfer};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
@@ -24,14 +24,14 @@ fn buffer(
     allocator: &Allocator<vulkan::Device>,
     memory_usage: MemoryUsage,
     name: &'static str,
-) -> Result<Buffer<vulkan::Device>, Box<dyn Error>> {
+) -> Result<RawBuffer<vulkan::Device>, Box<dyn Error>> {
     let info = BufferDesc::new(SIZE).into();
     let requirements = allocator.device().buffer_requirements(&info)?;
-    let desc = AllocationDesc::new(requirements, memory_usage).with_name(name);
-    let made = allocator.create_buffer(&info, &desc)?;
-    let place = allocator.place(made.allocation())?;
+    let options = memory_usage.with_name(name);
+    let made = allocator.create_buffer(&info, &options)?;
+    let place = allocator.location(made.allocation())?;
     println!("{name}, for {memory_usage}: type {} at byte {}", place.memory_type, place.offset);
-    for choice in allocator.explain(&desc) {
+    for choice in allocator.explain(&requirements, &options) {
         println!("    {choice}");
     }
     Ok(made)
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bytes: Vec<u8> = (0..SIZE).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let mut transfer = Transfer::new(&allocator, QUEUE, 4 << 20)?;
     for (buffer, name) in [(&mesh, "mesh"), (&constants, "constants")] {
-        let direct = allocator.place(buffer.allocation())?.address.is_some();
+        let direct = allocator.location(buffer.allocation())?.mapped_ptr.is_some();
         transfer.upload_to(buffer, 0, &bytes)?;
         println!("{name}: {SIZE} bytes up, {}", if direct { "directly" } else { "through staging" });
     }

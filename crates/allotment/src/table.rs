@@ -1,27 +1,27 @@
-//! A table that only grows, so that an entry never moves and is read without a lock.
+//! A table that only grows: an entry never moves, and is read without a lock.
 //!
 //! ```text
-//!   chunks   [ 32 entries ][ 64 entries ][ 128 entries ] …   made when first needed, never dropped
+//!   chunks   [ 32 entries ][ 64 entries ][ 128 entries ] …   allocated on first use, never freed
 //! ```
 //!
-//! Entries have interior mutability; the table only says where they are. Reading one costs two loads
-//! more than an array would.
+//! Entries have interior mutability; the table only finds them. A read costs two loads more than in an array.
 
 use core::fmt;
 use std::sync::OnceLock;
 
-/// Entries of the first chunk; each next chunk is twice as large.
+/// Entries of the first chunk; each further chunk is twice as large.
 const FIRST: u32 = 32;
 
-/// Enough for all indices of 32 bits: 32 · (2^27 − 1) entries.
+/// Enough for all 32-bit indices: 32 · (2^27 − 1) entries.
 const CHUNKS: usize = 27;
 
 pub(crate) struct AppendTable<T> {
     chunks: [OnceLock<Box<[T]>>; CHUNKS],
 }
 
-/// Which chunk an index lies in, and where in it.
+/// Returns the chunk of an index, and the position in it.
 fn locate(index: u32) -> (usize, usize) {
+    // Adding `FIRST` makes chunk boundaries powers of two, so that the highest bit names the chunk.
     let shifted = u64::from(index) + u64::from(FIRST);
     let chunk = shifted.ilog2() - FIRST.ilog2();
     (chunk as usize, (shifted - (u64::from(FIRST) << chunk)) as usize)
@@ -32,13 +32,13 @@ impl<T: Default> AppendTable<T> {
         Self { chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 
-    /// The entry at `index`, unless nobody ever asked for one in its chunk.
+    /// Returns the entry at `index`, or `None` if no entry of its chunk was ever created.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         let (chunk, at) = locate(index);
         self.chunks.get(chunk)?.get()?.get(at)
     }
 
-    /// The entry at `index`, made now if it has to be. `None` beyond the last chunk.
+    /// Returns the entry at `index`, creating its chunk if needed. `None` beyond the last chunk.
     pub(crate) fn get_or_make(&self, index: u32) -> Option<&T> {
         let (chunk, at) = locate(index);
         let make = || (0..(FIRST as usize) << chunk).map(|_| T::default()).collect();

@@ -1,27 +1,27 @@
-//! The locks, the tracker and the retire queue in every order that the memory model allows, two or three threads at
-//! a time: `.ci/loom`. In ordinary builds there is nothing here.
+//! The locks, the tracker and the release queue in every order that the memory model allows, with two or three
+//! threads: `.ci/loom`. Empty in ordinary builds.
 //!
-//! A use of a thing is counted while something that can still run or runs may use it. The count is read without any
-//! ordering of its own when the thing is dropped, so that it is right only where the library orders what was before
-//! the completion before the drop.
+//! The uses of an object by pending or running commands are counted. The count is read with relaxed ordering when
+//! the object is dropped, so it is right only if the library orders everything before the completion before the
+//! drop.
 
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 #![allow(dead_code, unused_imports, reason = "not all of what is included is used")]
 
-// The library's own, which are not public: each names the first as `super::checked`.
+// The library's private modules: each refers to the first as `super::checked`.
 #[path = "../src/sync/checked.rs"]
 mod checked;
+#[path = "../src/descriptor/free_slots.rs"]
+mod free_slots;
 #[path = "../src/sync/shards.rs"]
 mod shards;
-#[path = "../src/descriptor/slot_set.rs"]
-mod slot_set;
 #[path = "../src/table.rs"]
 mod table;
 #[path = "../src/sync/try_lock.rs"]
 mod try_lock;
 
-/// Where the library has it.
+/// At the library's path.
 mod sync {
     pub(crate) use crate::checked;
 }
@@ -37,14 +37,14 @@ use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use loom::thread;
 
+use free_slots::FreeSlots;
 use shards::Shards;
-use slot_set::SlotSet;
 use try_lock::TryLock;
 
 const QUEUE: QueueIndex = QueueIndex(0);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs a model in every order, or in every order with so many preemptions at most.
+/// Runs a model in every order, or in every order with a limited number of preemptions.
 fn model(name: &str, preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     static ORDERS: PlainU64 = PlainU64::new(0);
     let _one_at_a_time = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -60,17 +60,17 @@ fn model(name: &str, preemptions: Option<usize>, model: impl Fn() + Send + Sync 
     println!("{name}: {orders} orders, preemptions {preemptions:?}");
 }
 
-/// So that the count of orders is one model's.
+/// Serializes models, so that the number of orders belongs to one.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// What is true of a thing.
+/// The true state of an object.
 #[derive(Debug)]
 struct Truth {
     uses: AtomicUsize,
     drops: AtomicUsize,
 }
 
-/// Something that recordings use.
+/// An object that recordings use.
 #[derive(Debug)]
 struct Thing(Arc<Truth>);
 
@@ -86,7 +86,7 @@ fn thing() -> (Thing, Arc<Truth>) {
     (Thing(Arc::clone(&truth)), truth)
 }
 
-/// A queue with one shard over a tracker of one queue.
+/// Creates a queue with one shard and a tracker of one queue.
 fn rig() -> (ManualTimelines, SubmissionTracker, Arc<ReleaseQueue<Thing>>) {
     let timelines = ManualTimelines::new(1);
     let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
@@ -133,10 +133,10 @@ fn what_is_put_into_shards_is_collected_once() {
     });
 }
 
-/// An engine's only handle of a thing, which whoever records looks at and somebody takes away.
+/// An engine's only handle of an object; recording threads read it, and one thread takes it.
 type Alive = Arc<Mutex<Option<Thing>>>;
 
-/// Opens a recording, uses the thing if it is alive, submits, and completes that.
+/// Opens a recording, uses the object if it is alive, submits, and completes.
 fn record_and_run(tracker: &SubmissionTracker, timelines: &ManualTimelines, alive: &Alive) {
     let recording = tracker.record("uses it");
     let used = alive.lock().unwrap().as_ref().map(|thing| Arc::clone(&thing.0));
@@ -211,7 +211,7 @@ fn what_is_retired_after_something_goes_after_it_wherever_the_two_are_put() {
                     }
                 })
             };
-            // Takes the shard from under the one that retires two.
+            // Takes the shard of the thread that retires two objects.
             let other = {
                 let released = Arc::clone(&released);
                 thread::spawn(move || released.retire(0))
@@ -336,7 +336,8 @@ fn a_late_owner_and_the_end_leave_nothing_behind_whichever_comes_last() {
         let (thing, truth) = thing();
         let deletion_queue = deletion_queue(&tracker);
         let owned = deletion_queue.own(thing);
-        // The queue for the type is made in a way that the checker does not know of: before there are threads.
+        // Created before any thread: the queue of a type is created through `OnceLock`, which the checker does not
+        // know.
         deletion_queue.retire(self::thing().0);
         deletion_queue.reclaim();
         let recording = tracker.record("closed after both");
@@ -355,7 +356,7 @@ fn a_late_owner_and_the_end_leave_nothing_behind_whichever_comes_last() {
 #[test]
 fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there() {
     model("slot set", None, || {
-        let set = Arc::new(SlotSet::new());
+        let set = Arc::new(FreeSlots::new());
         set.add(0..1);
         let slot = Arc::new(checked::UnsafeCell::new(0_u32));
         let threads: Vec<_> = (0..2)
@@ -381,11 +382,11 @@ fn a_slot_is_one_threads_at_a_time_and_who_has_it_next_sees_what_was_done_there(
     });
 }
 
-/// A page is taken out while another thread takes a slot of it: one of them gets it, never both.
+/// A page is removed while another thread allocates one of its slots: exactly one of them succeeds.
 #[test]
 fn a_page_that_is_given_back_and_a_slot_of_it_that_is_taken_exclude_each_other() {
     model("page of slots", None, || {
-        let set = Arc::new(SlotSet::new());
+        let set = Arc::new(FreeSlots::new());
         set.add(0..64);
         let other = Arc::clone(&set);
         let taker = thread::spawn(move || other.take());

@@ -6,6 +6,8 @@
 
 #[path = "common/counting.rs"]
 mod counting;
+#[path = "common/wanted.rs"]
+mod requests;
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -13,8 +15,8 @@ use std::sync::Arc;
 use allotment::device::simulated::{HostRead, Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, Device as _, MemoryTypeIndex, QueueIndex, ShaderVisibleHeapType, TimelinePoint,
-    TimelineValue,
+    DescriptorHeapVisibility, Device as _, MemoryTypeIndex, QueueIndex, ShaderVisibleHeapType, Submission,
+    TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
 use allotment::memory::{
@@ -24,9 +26,11 @@ use allotment::upload::{
     ReadbackRing, RingDesc, UploadPool, UploadPoolDesc, UploadRing, Uploader, UploaderDesc,
 };
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
-    Requirements, ResourceKind,
+    Algorithm, Alignment, Allocation, AllocationOptions, Allocator, AllocatorDesc, Gpu, GpuDesc, MemoryUsage,
+    Pool, PoolDesc, Requirements, ResourceKind,
 };
+
+use requests::{AllocateWanted as _, Wanted};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -36,12 +40,12 @@ const FRAMES: usize = 1000;
 /// Frames in which the allocator may get to know what is wanted.
 const FIRST_FRAMES: usize = 5;
 
-fn wanted(size: u64, memory_usage: MemoryUsage) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(size), memory_usage)
+fn wanted(size: u64, memory_usage: MemoryUsage) -> Wanted {
+    Wanted::new(Requirements::new(size), memory_usage)
 }
 
 /// What a frame wants, with the frame's own name for everything.
-fn wishes() -> Vec<AllocationDesc> {
+fn wishes() -> Vec<Wanted> {
     let mut wishes = Vec::new();
     for i in 0..40 {
         let memory_usage =
@@ -71,7 +75,7 @@ struct Scene {
     device: SimulatedGpu,
     allocator: Allocator<SimulatedGpu>,
     pool: Pool,
-    wishes: Vec<AllocationDesc>,
+    wishes: Vec<Wanted>,
 }
 
 impl Scene {
@@ -88,11 +92,11 @@ impl Scene {
 
     fn begin(&self, frame: &mut Vec<Allocation>) {
         for wish in &self.wishes {
-            frame.push(self.allocator.allocate(wish).unwrap());
+            frame.push(self.allocator.allocate_wanted(wish).unwrap());
         }
         let half = wanted(512 * KIB, MemoryUsage::GpuOnly).with_name("tile");
         for _ in 0..6 {
-            frame.push(self.allocator.allocate_in(&self.pool, &half).unwrap());
+            frame.push(self.allocator.allocate_wanted_in(&self.pool, &half).unwrap());
         }
     }
 
@@ -152,7 +156,7 @@ fn cost_in_a_level(
 ) -> (DriverCallStatistics, u64) {
     let scene = Scene::new(profile, algorithm);
     let long = wanted(300 * KIB, MemoryUsage::GpuOnly).with_name("mesh");
-    let level: Vec<_> = (0..50).map(|_| scene.allocator.allocate(&long).unwrap()).collect();
+    let level: Vec<_> = (0..50).map(|_| scene.allocator.allocate_wanted(&long).unwrap()).collect();
     let cost = cost(&scene, frames_in_flight, order);
     level.into_iter().for_each(|allocation| scene.allocator.free(allocation).unwrap());
     scene.finish();
@@ -214,7 +218,7 @@ fn a_pool_that_is_reset_each_frame_costs_nothing_either() {
         let frame = || {
             for i in 0..40 {
                 let wish = wanted(1 + i * KIB, MemoryUsage::GpuOnly).with_name("scratch");
-                drop(scene.allocator.allocate_in(&scene.pool, &wish).unwrap());
+                drop(scene.allocator.allocate_wanted_in(&scene.pool, &wish).unwrap());
             }
             scene.allocator.reset_pool(&scene.pool).unwrap();
             scene.allocator.end_frame();
@@ -278,6 +282,44 @@ fn a_steady_frame_of_uploads_and_readbacks_makes_no_buffer_and_allocates_no_host
     timelines.complete_all(QUEUE);
 }
 
+/// Uploads to a buffer and to the frame's own memory, a resource that is freed, and a submission: three frames are in
+/// flight.
+#[test]
+fn a_steady_frame_of_a_gpu_makes_no_memory_call_and_allocates_no_host_memory() {
+    const QUEUE: QueueIndex = QueueIndex(0);
+    let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
+    let gpu = Gpu::new(device.clone(), GpuDesc::default()).unwrap();
+    let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
+    let buffer = || gpu.create_buffer(&BufferDesc::new(4096), &desc).unwrap();
+    let lasting = buffer();
+    let frame = || {
+        let frame = gpu.begin_frame().unwrap();
+        let freed = buffer();
+        gpu.uploads().update_buffer(&lasting, 0, &[7; 64]).unwrap();
+        gpu.uploads().write_buffer(&freed, 0, &[8; 64]).unwrap();
+        for i in 0..100 {
+            frame.upload(&[i; 100][..]).unwrap();
+        }
+        drop(frame.command_allocator(QUEUE).unwrap());
+        let submit = |queue, waits: &[_]| {
+            // SAFETY: there is nothing in it.
+            unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+        };
+        frame.submit(QUEUE, submit).unwrap();
+        drop(freed);
+        frame.end().unwrap();
+    };
+    (0..200).for_each(|_| frame());
+    let (calls, allocations) = (gpu.allocator().device_calls(), counting::of_this_thread());
+    (0..FRAMES).for_each(|_| frame());
+    assert_eq!(counting::of_this_thread(), allocations);
+    assert_eq!(gpu.allocator().device_calls().memory(), calls.memory());
+    drop(lasting);
+    gpu.wait_idle().unwrap();
+    drop(gpu);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
 /// Things of which there is one for each submission in flight, at most of them.
 const MOST_IN_FLIGHT: usize = 12;
 
@@ -288,7 +330,7 @@ fn uploads_over_a_queue_that_is_late_for_the_first_time_allocate_no_host_memory(
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
     let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
     let mut uploader = Uploader::new(&memory, UploaderDesc::default()).unwrap();
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+    let desc = MemoryUsage::GpuOnly.into();
     let buffer = |_| memory.create_buffer(&BufferDesc::new(4096), &desc).unwrap();
     let buffers: Vec<_> = (0..5).map(buffer).collect();
     let mut batch = || {
@@ -358,7 +400,7 @@ fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
     const QUEUE: QueueIndex = QueueIndex(0);
     let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).unwrap());
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+    let desc = MemoryUsage::Upload.into();
     let buffer = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &desc).unwrap();
     buffer.write(0, &[0; 4096]).unwrap();
     // SAFETY: the device has no buffers for heaps.
@@ -393,7 +435,7 @@ fn the_counters_do_count() {
     let scene = Scene::new("discrete-large-bar", Algorithm::Tlsf);
     let (calls, allocations) = (scene.allocator.device_calls(), counting::of_this_thread());
     let desc = wanted(KIB, MemoryUsage::GpuOnly).with_name(String::from("made at run time"));
-    let allocation = scene.allocator.allocate(&desc.with_dedicated(Dedicated::Always)).unwrap();
+    let allocation = scene.allocator.allocate_wanted(&desc.with_dedicated(Dedicated::Always)).unwrap();
     scene.allocator.free(allocation).unwrap();
     assert_eq!(scene.allocator.device_calls().memory() - calls.memory(), 2);
     assert!(counting::of_this_thread() > allocations);

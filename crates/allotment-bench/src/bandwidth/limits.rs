@@ -1,5 +1,5 @@
-//! What there is to reach: each way that bytes can take between ordinary memory and the device, taken as
-//! plainly as can be, and the best of several times.
+//! Reference rates: each path between ordinary memory and the device, with the plainest code, the best of several
+//! repetitions.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -13,26 +13,25 @@ use crate::failure::Failure;
 use crate::rng::Rng;
 use crate::vulkan::{Buffer, Gpu, MemoryTypeInfo, Transfer};
 
-/// Bytes a second.
+/// Bytes per second.
 pub(super) type Rate = f64;
 
-/// What was measured of a host-visible memory type.
+/// The rates of a host-visible memory type.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Limits {
     pub(super) memory_type: usize,
     pub(super) heap: u32,
     pub(super) properties: String,
-    /// One thread's memcpy from ordinary memory, the first time that the pages are touched.
+    /// `memcpy` from ordinary memory on one thread, the first time that the pages are touched.
     pub(super) first_write: Rate,
-    /// The same, the best of the times after.
+    /// The best of the later repetitions.
     pub(super) write: Rate,
-    /// One thread's memcpy to ordinary memory, where the type is cached.
+    /// `memcpy` to ordinary memory on one thread, if the type is cached.
     pub(super) read: Option<Rate>,
-    /// vkCmdCopyBuffer to device-local memory, and back. `None` where the device has no such memory that
-    /// buffers can be in.
+    /// `vkCmdCopyBuffer` to device-local memory, and back. `None` if the device has no such memory for buffers.
     pub(super) to_device: Option<Rate>,
     pub(super) from_device: Option<Rate>,
-    /// The type that these copies went to.
+    /// The memory type of the other side of these copies.
     pub(super) device_type: Option<usize>,
 }
 
@@ -47,17 +46,17 @@ pub(super) fn measure(gpu: &Arc<Gpu>, args: &BandwidthArgs, mib: u32) -> Result<
     Ok(all)
 }
 
-/// Device-local memory: such as the CPU cannot map, where there is some.
+/// Returns a device-local memory type, preferably one that is not host-visible.
 fn device_local(gpu: &Gpu) -> Option<usize> {
     let local = gpu.info.memory_types.iter().filter(|found| found.flags.contains(Flags::DEVICE_LOCAL));
     local.min_by_key(|found| found.flags.contains(Flags::HOST_VISIBLE)).map(|found| found.index)
 }
 
-/// What all measurements share.
+/// The state that all measurements share.
 struct Bench<'a> {
     gpu: &'a Arc<Gpu>,
     repetitions: u32,
-    /// Ordinary memory, every page of which was touched: to copy from, and to copy to.
+    /// Ordinary memory with all pages touched: source and destination of copies.
     source: Vec<u8>,
     target: Vec<u8>,
     transfer: Transfer,
@@ -77,7 +76,7 @@ impl<'a> Bench<'a> {
         Ok(Self { gpu, repetitions: args.repetitions, source, target, transfer: Transfer::new(gpu)?, device })
     }
 
-    /// `None` where buffers cannot be in such memory.
+    /// Measures one memory type; `None` if it does not allow buffers.
     fn memory_type(&mut self, memory_type: &MemoryTypeInfo) -> Result<Option<Limits>, Failure> {
         let size = self.source.len() as u64;
         let Some(buffer) = Buffer::new(self.gpu, memory_type.index, size)? else { return Ok(None) };
@@ -99,7 +98,7 @@ impl<'a> Bench<'a> {
             device_type = Some(*index);
             let transfer = &mut self.transfer;
             to_device = Some(best(self.repetitions, || transfer.copy(&buffer, device, size))?);
-            // What comes back must have made the whole way.
+            // Cleared, so that the comparison proves that the bytes have travelled the whole path.
             memory.write(&vec![0; self.source.len()])?;
             from_device = Some(best(self.repetitions, || transfer.copy(device, &buffer, size))?);
             memory.read(&mut self.target)?;
@@ -121,14 +120,14 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// How long something takes that may fail.
+/// Times a fallible operation.
 pub(super) fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {
     let start = Instant::now();
     work()?;
     Ok(start.elapsed())
 }
 
-/// The shortest of so many times, after one that does not count.
+/// Returns the shortest time of a number of repetitions, after one that is not counted.
 pub(super) fn best(
     repetitions: u32,
     mut work: impl FnMut() -> Result<Duration, Failure>,

@@ -1,9 +1,8 @@
-//! `bandwidth`: how fast this machine moves bytes at best, by memory type; and how near to that the
-//! library's own ways come.
+//! `bandwidth`: the machine's best transfer rates by memory type, and the library's rates as a share of them.
 //!
 //! ```text
-//!   limits     plain memcpy and plain vkCmdCopyBuffer: what there is to reach
-//!   own_ways   the library's ways up and down, as parts of that
+//!   limits     plain memcpy and plain vkCmdCopyBuffer: the reference
+//!   own_ways   the library's uploads and downloads, as a share of the reference
 //!   report     both as tables and as JSON
 //! ```
 

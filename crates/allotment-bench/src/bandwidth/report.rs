@@ -18,11 +18,11 @@ pub(super) struct Report {
     sizes: Vec<OfSize>,
 }
 
-/// The figures of so many bytes at once.
+/// The figures for one transfer size.
 #[derive(Serialize)]
 struct OfSize {
     bytes: u64,
-    /// Bytes a second, the best of all repetitions.
+    /// Bytes per second, the best of all repetitions.
     rows: Vec<Limits>,
     allotment: Vec<OwnWay>,
 }
@@ -49,7 +49,7 @@ impl Report {
         say!("{}, copies on its {} queue", self.device, self.queue);
         for size in &self.sizes {
             say!();
-            say!("{} at once, one thread, best of {}", bytes(size.bytes), self.repetitions);
+            say!("{} per transfer, one thread, best of {}", bytes(size.bytes), self.repetitions);
             say!();
             size.print();
         }
@@ -85,7 +85,7 @@ impl OfSize {
         }
         say!();
         say!(
-            "Allotment's own ways, and what part of the plain way's best they reach (staged: of the slower of"
+            "Allotment's own ways, and the share of the plain way's best that they reach (staged: of the slower of"
         );
         say!("memcpy in and copy to device):");
         let heads = ["way", "type", "rate", "limit", "ratio", "longer by"];

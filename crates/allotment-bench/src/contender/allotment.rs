@@ -1,12 +1,10 @@
-//! This library, over the same Vulkan device as the others, and with no more of it enabled than they use.
+//! This library, over the same Vulkan device as the others, with only those features enabled that they use.
 
 use std::sync::Arc;
 
 use allotment::device::vulkan::{Device, EnabledFeatures};
 use allotment::memory::BlockSizes;
-use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements, ResourceKind,
-};
+use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, Requirements, ResourceKind};
 
 use super::{Blocks, Contender, Kind, Refusal, Request, Role};
 use crate::failure::Failure;
@@ -14,7 +12,7 @@ use crate::vulkan::{Gpu, Meter, Reading};
 
 const NAME: &str = "allotment";
 
-/// The library's allocator with its defaults.
+/// The library's allocator with its default options.
 pub(crate) struct Allotment {
     allocator: Allocator<Device>,
 }
@@ -30,7 +28,7 @@ impl Allotment {
         Ok(Self { allocator })
     }
 
-    /// Bytes of its memory objects, by its own count.
+    /// Returns the bytes of its memory objects, by its own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {
         self.allocator.memory_heap_reports().iter().map(|report| report.reserved).sum()
@@ -56,8 +54,8 @@ impl Contender for Allotment {
             Kind::Buffer => ResourceKind::Buffer,
             Kind::Image => ResourceKind::OptimalImage,
         };
-        let desc = AllocationDesc::new(Requirements::new(request.size).aligned(alignment), memory_usage);
-        self.allocator.allocate(&desc.with_kind(kind)).map_err(Refusal::new)
+        let requirements = Requirements::new(request.size).with_alignment(alignment).with_kind(kind);
+        self.allocator.allocate(&requirements, &memory_usage.into()).map_err(Refusal::new)
     }
 
     fn free(&self, token: Allocation) -> Result<(), Refusal> {

@@ -1,4 +1,4 @@
-//! The harness by itself: an allocator that only counts. What it costs is not the others' fault.
+//! The harness alone: an allocator that only counts. Its cost is subtracted from that of the others.
 
 use core::cell::Cell;
 use core::hint::black_box;
@@ -7,11 +7,11 @@ use super::{Contender, Refusal, Request};
 use crate::vulkan::Reading;
 
 thread_local! {
-    /// A thread's own, so that two threads show what the machine does for two that share nothing.
+    /// Thread-local, so that two threads show the effect of the machine on two that share nothing.
     static NEXT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Hands out ever larger offsets and takes nothing back.
+/// Returns increasing offsets, and frees nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Empty;
 

@@ -1,4 +1,4 @@
-//! The crate `gpu-allocator`, with the lock around it that its users need.
+//! The crate `gpu-allocator`, behind a mutex, which programs with several threads need.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,9 +14,9 @@ use crate::vulkan::{Gpu, Meter, Reading};
 
 const NAME: &str = "gpu-allocator";
 
-/// gpu-allocator with its defaults, behind a mutex.
+/// gpu-allocator with its default options, behind a mutex.
 pub(crate) struct GpuAllocator {
-    /// Before the device that it is made of, so that it goes first.
+    /// Before its device, so that it is dropped first.
     allocator: Mutex<Allocator>,
     _gpu: Arc<Gpu>,
 }
@@ -25,7 +25,7 @@ impl GpuAllocator {
     pub(crate) fn new(gpu: &Arc<Gpu>, blocks: Blocks) -> Result<Self, Failure> {
         let allocation_sizes = match blocks {
             Blocks::Default => AllocationSizes::default(),
-            // Raised to the 4 MiB that it has at least.
+            // Raised to its minimum of 4 MiB.
             Blocks::Fixed(size) => AllocationSizes::new(size, size),
         };
         let desc = AllocatorCreateDesc {
@@ -41,7 +41,7 @@ impl GpuAllocator {
         Ok(Self { allocator: Mutex::new(allocator), _gpu: Arc::clone(gpu) })
     }
 
-    /// Bytes of its blocks, by its own count.
+    /// Returns the bytes of its blocks, by its own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {
         self.allocator.lock().unwrap_or_else(PoisonError::into_inner).capacity()

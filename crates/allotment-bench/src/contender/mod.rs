@@ -1,4 +1,4 @@
-//! What an allocator must be able to do to take part.
+//! The interface of the compared allocators.
 
 mod allotment;
 mod empty;
@@ -18,37 +18,37 @@ use crate::vulkan::Reading;
 
 /// An allocator under test. Shared by the threads that use it.
 pub(crate) trait Contender: Sync {
-    /// What stands for an allocation, as the allocator's users keep it.
+    /// The handle of an allocation, as users of the allocator keep it.
     type Token: Send;
 
-    /// What tables call it.
+    /// Returns its name in tables.
     fn name(&self) -> &'static str;
 
     /// Allocates memory.
     fn allocate(&self, request: &Request) -> Result<Self::Token, Refusal>;
 
-    /// Takes memory back.
+    /// Frees memory.
     fn free(&self, token: Self::Token) -> Result<(), Refusal>;
 
-    /// A frame has ended, for those who care.
+    /// Ends a frame, for allocators with such a call.
     fn end_frame(&self) {}
 
-    /// What it got from the driver so far.
+    /// Returns its driver calls and bytes so far.
     fn reading(&self) -> Reading;
 }
 
-/// An allocation that is wanted.
+/// A request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size: u64,
-    /// Bytes, a power of two.
+    /// Alignment in bytes, a power of two.
     pub(crate) alignment: u64,
     pub(crate) kind: Kind,
     pub(crate) role: Role,
 }
 
-/// What will stand in the memory.
+/// The kind of resource in the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Buffer,
@@ -56,29 +56,29 @@ pub(crate) enum Kind {
     Image,
 }
 
-/// What the memory is for. Each contender says it in its own words.
+/// The memory usage. Each contender translates it to its own terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Only the device reads and writes it.
+    /// Read and written by the device only.
     Device,
-    /// The CPU writes it, the device copies from it.
+    /// Written by the CPU, copied from by the device.
     Upload,
-    /// The device copies to it, the CPU reads it.
+    /// Copied to by the device, read by the CPU.
     Readback,
-    /// The CPU writes it often and the device reads it often.
+    /// Written often by the CPU and read often by the device.
     DeviceUpload,
 }
 
 /// Block sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocks {
-    /// As the contender comes.
+    /// The contender's default.
     Default,
-    /// All of this many bytes, or as near to it as the contender can.
+    /// A fixed size in bytes, or the nearest one that the contender supports.
     Fixed(u64),
 }
 
-/// Why a contender did not do what it was asked for; in its words, for people.
+/// The error of a contender, in its own words.
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<str>);
 

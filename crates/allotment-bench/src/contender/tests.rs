@@ -1,4 +1,4 @@
-//! What tables rely on: that the meters count what there is, and that everything is given back.
+//! Checks the foundation of all tables: the meters are exact, and everything is freed.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::args::Common;
 use crate::vulkan::{Gpu, Meter};
 
-/// The device, or `None` and a word about it where there is none and nobody insists.
+/// Returns the device; prints a note and returns `None` if there is none and none is required.
 fn gpu() -> Option<Arc<Gpu>> {
     match Gpu::open(&Common::default()) {
         Ok(gpu) => Some(gpu),
@@ -19,7 +19,7 @@ fn gpu() -> Option<Arc<Gpu>> {
     }
 }
 
-/// Requests of every kind and role, small ones and some that get memory of their own.
+/// Returns requests of every kind and role, small ones and some with dedicated memory.
 fn requests() -> Vec<Request> {
     let roles = [Role::Device, Role::Upload, Role::Readback, Role::DeviceUpload];
     let sizes = [256, 100_000, 3 << 20, 40 << 20, 300 << 20];
@@ -40,14 +40,14 @@ fn fill_and_clear<C: Contender>(contender: &C, own_count: impl Fn(&C) -> u64) {
     assert!(full.reserved_bytes >= wanted, "{} bytes reserved for {wanted}", full.reserved_bytes);
     assert_eq!(full.reserved_bytes, own_count(contender), "{}", contender.name());
     tokens.into_iter().for_each(|token| contender.free(token).unwrap());
-    // Long enough for who keeps empty memory for a while.
+    // Long enough for contenders that keep empty memory for some frames.
     (0..300).for_each(|_| contender.end_frame());
     let clear = contender.reading();
     assert_eq!(clear.reserved_bytes, own_count(contender), "{}", contender.name());
     assert!(clear.free_calls > 0 && clear.reserved_bytes < full.reserved_bytes);
 }
 
-// One test, since a contender's meter is shared by all that are made of it.
+// One test, since all instances of a contender share a meter.
 #[test]
 fn meters_agree_with_what_contenders_say_of_themselves() {
     let Some(gpu) = gpu() else { return };

@@ -1,10 +1,9 @@
 //! AMD's Vulkan Memory Allocator (C++), through the crate `vk-mem`.
 //!
-//! Memory is asked for by requirements and flags, since nothing is ever bound to it; VMA's `AUTO` usages
-//! need a resource. So VMA does not learn whether a buffer or an image will stand there, and on devices
-//! whose granularity is above 256 it treats every allocation with the care that either might need. So that
-//! this is not held against it, there is a second contender on such devices: a pool that was told that
-//! granularity is no concern.
+//! Memory is allocated by requirements and flags, since nothing is bound to it; VMA's `AUTO` usages need a
+//! resource. So VMA cannot distinguish buffers from images, and on devices with a granularity above 256 it must
+//! treat every allocation as either. For a fair comparison there is a second contender on such devices: a pool that
+//! ignores the granularity.
 
 use std::sync::Arc;
 
@@ -18,25 +17,25 @@ use super::{Blocks, Contender, Refusal, Request, Role};
 use crate::failure::Failure;
 use crate::vulkan::{API_VERSION, Gpu, Meter, Reading};
 
-/// VMA with its defaults, internally synchronised.
+/// VMA with its default options, internally synchronized.
 pub(crate) struct VkMem {
-    /// Where device memory comes from, if not from the allocator's own pools.
+    /// A custom pool, instead of the allocator's default pools.
     pool: Option<AllocatorPool>,
-    /// Before the device that it is made of, so that it goes first.
+    /// Before its device, so that it is dropped first.
     allocator: Arc<Allocator>,
     meter: Meter,
     _gpu: Arc<Gpu>,
 }
 
 impl VkMem {
-    /// The largest granularity that VMA leaves out of account.
+    /// The largest granularity that VMA ignores.
     pub(crate) const GRANULARITY_IGNORED: u64 = 256;
 
     pub(crate) fn new(gpu: &Arc<Gpu>, blocks: Blocks) -> Result<Self, Failure> {
         Self::metered(gpu, blocks, Meter::VkMem)
     }
 
-    /// VMA with a pool for buffers alone. Knows no other role than [`Role::Device`].
+    /// Creates VMA with a pool for buffers alone. Supports only [`Role::Device`].
     pub(crate) fn for_buffers(gpu: &Arc<Gpu>) -> Result<Self, Failure> {
         let mut made = Self::metered(gpu, Blocks::Default, Meter::VkMemPool)?;
         let failed =
@@ -61,13 +60,13 @@ impl VkMem {
         if let Blocks::Fixed(size) = blocks {
             info.preferred_large_heap_block_size = size;
         }
-        // SAFETY: instance, device and physical device are valid, and the allocator holds on to them.
+        // SAFETY: instance, device and physical device are valid, and the allocator keeps them alive.
         let allocator = unsafe { Allocator::new(info) }
             .map_err(|error| Failure::Setup { contender: "vk-mem", error: error.to_string() })?;
         Ok(Self { pool: None, allocator: Arc::new(allocator), meter, _gpu: Arc::clone(gpu) })
     }
 
-    /// Bytes of blocks and dedicated memory, by VMA's own count.
+    /// Returns the bytes of blocks and dedicated memory, by VMA's own count.
     #[cfg(test)]
     pub(crate) fn own_count(&self) -> u64 {
         self.allocator.calculate_statistics().map_or(0, |found| found.total.statistics.blockBytes)
@@ -87,7 +86,7 @@ impl Contender for VkMem {
             alignment: request.alignment,
             memory_type_bits: u32::MAX,
         };
-        // What VMA's older usages GPU_ONLY, CPU_ONLY, GPU_TO_CPU and CPU_TO_GPU stand for.
+        // The flags of VMA's older usages GPU_ONLY, CPU_ONLY, GPU_TO_CPU and CPU_TO_GPU.
         let (required_flags, preferred_flags) = match request.role {
             Role::Device => (Flags::empty(), Flags::DEVICE_LOCAL),
             Role::Upload => (Flags::HOST_VISIBLE | Flags::HOST_COHERENT, Flags::empty()),

@@ -1,15 +1,15 @@
-//! How long somebody waits who allocates while others are being moved.
+//! How long an allocating thread waits while another thread defragments.
 //!
-//! The pool's lock cannot be looked at from outside. A thread that allocates and frees all the time sees it: an
-//! operation takes as long as the lock is held by the other, and beyond that as long as its thread takes to wake up.
+//! The pool's lock cannot be observed from outside. A thread that allocates and frees continuously notices it: an
+//! operation takes as long as the other thread holds the lock, plus the time to wake up.
 //!
 //! ```text
-//!   who waits      ─op─op─op─────────op─op─
-//!   who moves      ───┤lock├─┤ lock ├──────
+//!   allocating     ─op─op─op─────────op─op─
+//!   defragmenting  ───┤lock├─┤ lock ├──────
 //! ```
 //!
-//! On a machine that others use, either thread may lose its processor, in the middle of an operation or while it holds
-//! the lock. Such operations are known by the system's count of these events, and kept apart.
+//! On a shared machine either thread may be preempted, during an operation or while it holds the lock. Such operations
+//! are identified by the system's counters, and reported separately.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,18 +28,18 @@ use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
 use crate::rng::Rng;
 
-/// What the other thread does.
+/// The activity of the other thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Other {
     Sleeps,
     /// Allocates and frees as well.
     Allocates,
-    /// Looks for passes and ends them, and replaces some allocations between two of them.
+    /// Plans and ends passes, and replaces some allocations between two of them.
     Defragments,
 }
 
-/// All operations beside one of these. An operation is an allocation and its free, which take the lock once each.
+/// The operations during one activity. An operation is an allocation and its free, which take the lock once each.
 #[derive(Debug, Serialize)]
 pub(super) struct BesideRow {
     sizes: Sizes,
@@ -49,28 +49,28 @@ pub(super) struct BesideRow {
     cpu_longest_us: f64,
     wall_p999_us: f64,
     wall_longest_us: f64,
-    /// Of the operations during which neither thread lost its processor.
+    /// Operations during which neither thread was preempted.
     undisturbed: usize,
     undisturbed_p999_us: f64,
     undisturbed_longest_us: f64,
-    /// Of these, the share that took at most 200 µs.
+    /// The share of these that took at most 200 µs.
     undisturbed_within_200us: f64,
-    /// Of these, those that did not sleep either, so that no waking up is in it.
+    /// The longest of these without a sleep, which excludes the time to wake up.
     awake_longest_us: f64,
 }
 
-/// An operation, and how its thread was switched meanwhile.
+/// An operation, and how its thread was scheduled meanwhile.
 #[derive(Clone, Copy)]
 struct Operation {
     start: Instant,
     wall: Duration,
     cpu: Duration,
-    /// Its thread lost its processor.
+    /// Its thread was preempted.
     lost: bool,
     slept: bool,
 }
 
-/// How often a thread gave up its processor by itself, and how often it lost it.
+/// Voluntary context switches, and preemptions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Switches {
     slept: i64,
@@ -78,10 +78,10 @@ struct Switches {
 }
 
 impl Switches {
-    /// Of the calling thread so far.
+    /// Returns the counters of the calling thread.
     fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the pointer is to a struct of our own, which the call may write.
+        // SAFETY: the pointer is to a local struct, which the call may write.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
         // SAFETY: every bit pattern is a `rusage`, zeros too.
         let usage = unsafe { usage.assume_init() };
@@ -89,7 +89,7 @@ impl Switches {
     }
 }
 
-/// Measures for so long beside each of them, while there are so many allocations.
+/// Measures for `time` beside each activity, with `live` allocations.
 pub(super) fn rows(live: u32, time: Duration) -> Result<Vec<BesideRow>, Failure> {
     let mut rows = Vec::new();
     for sizes in Sizes::ALL {
@@ -105,7 +105,7 @@ pub(super) fn rows(live: u32, time: Duration) -> Result<Vec<BesideRow>, Failure>
 fn beside(churn: &mut Churn, sizes: Sizes, other: Other, time: Duration) -> Result<BesideRow, Failure> {
     let Churn { allocator, pool, traffic } = churn;
     let (allocator, pool) = (&*allocator, &*pool);
-    // The pool is not scattered while it is measured, since that would get blocks from the device.
+    // The pool is not scattered during the measurement, since that would allocate blocks from the device.
     let (begun, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut all = Vec::new();
     let mut disturbed = Vec::new();
@@ -138,10 +138,10 @@ fn beside(churn: &mut Churn, sizes: Sizes, other: Other, time: Duration) -> Resu
     Ok(row(sizes, other, &all, &disturbed))
 }
 
-/// From when to when a thread was at something during which it lost its processor.
+/// The start and end of an activity during which its thread was preempted.
 type Span = (Instant, Instant);
 
-/// Does something, and says when it was disturbed.
+/// Runs an activity, and returns when it was preempted.
 fn watched(what: impl FnOnce() -> Result<(), Failure>) -> Result<Vec<Span>, Failure> {
     let (start, before) = (Instant::now(), Switches::now());
     what()?;
@@ -168,14 +168,14 @@ fn defragment(
                 NextPass::LimitReached => {}
                 NextPass::Done => done = true,
             }
-            // What changed since blocks were looked at is what the library must look at again.
+            // Changes since the last survey are what the library must survey again.
             traffic.go_on(allocator, pool)
         })?);
     }
     Ok(spans)
 }
 
-/// Allocates and frees until it is over.
+/// Allocates and frees until the measurement is over.
 fn operate(
     allocator: &Allocator<SimulatedGpu>,
     pool: &Pool,
@@ -187,9 +187,9 @@ fn operate(
     let mut all = Vec::with_capacity(1 << 20);
     let mut before = Switches::now();
     while !over.load(Relaxed) {
-        let desc = movable(sizes.one(&mut rng))?;
+        let (requirements, options) = movable(sizes.one(&mut rng))?;
         let (start, cpu) = (Instant::now(), thread_cpu_time());
-        let allocation = allocator.allocate_in(pool, &desc).map_err(refused)?;
+        let allocation = allocator.allocate_in(pool, &requirements, &options).map_err(refused)?;
         allocator.free(allocation).map_err(refused)?;
         let (wall, cpu) = (start.elapsed(), thread_cpu_time() - cpu);
         let after = Switches::now();
@@ -210,7 +210,7 @@ fn row(sizes: Sizes, other: Other, all: &[Operation], disturbed: &[Span]) -> Bes
     let cpu = sorted(&mut all.iter().map(|one| one.cpu));
     let wall = sorted(&mut all.iter().map(|one| one.wall));
     let meets = |one: &Operation, &(start, end): &Span| one.start < end && start < one.start + one.wall;
-    // What took a moment was not disturbed, and there are too many to look.
+    // Short operations were not disturbed, and there are too many to check.
     let moment = Duration::from_micros(5);
     let fine =
         |one: &&Operation| !one.lost && (one.wall < moment || !disturbed.iter().any(|span| meets(one, span)));

@@ -1,4 +1,4 @@
-//! A pool in use: what is live in it comes and goes.
+//! A pool in use: allocations come and go.
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::{Allocation, Allocator, Pool};
@@ -9,10 +9,10 @@ use super::state::{ALIGNMENT, Wanted};
 use crate::failure::Failure;
 use crate::rng::Rng;
 
-/// Bytes that no allocation exceeds, so that 10^5 of them are 450 MiB.
+/// The largest allocation in bytes, so that 10^5 of them take 450 MiB.
 const LARGEST: u32 = 9 << 10;
 
-/// Allocations that come and go between two passes.
+/// Allocations that are replaced between two passes.
 const BETWEEN: u32 = 100;
 
 pub(super) struct Churn {
@@ -21,20 +21,20 @@ pub(super) struct Churn {
     pub(super) traffic: Traffic,
 }
 
-/// What comes and goes.
+/// The changing set of allocations.
 pub(super) struct Traffic {
     sizes: Sizes,
     live: Vec<Allocation>,
     rng: Rng,
 }
 
-/// Which sizes come.
+/// The sizes of new allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sizes {
-    /// Multiples of the alignment, as drivers ask for.
+    /// Multiples of the alignment, as drivers require.
     Aligned,
-    /// Any number of bytes, so that behind almost every allocation a few bytes are free that nobody can use.
+    /// Any number of bytes, so that nearly every allocation is followed by a few unusable bytes.
     Any,
 }
 
@@ -48,7 +48,7 @@ impl Sizes {
         }
     }
 
-    /// A buffer of some size.
+    /// Returns a buffer of a random size.
     pub(super) fn one(self, rng: &mut Rng) -> Wanted {
         let size = 16 + u64::from(rng.below(LARGEST));
         let multiple = if self == Self::Aligned { ALIGNMENT } else { 1 };
@@ -57,7 +57,7 @@ impl Sizes {
 }
 
 impl Churn {
-    /// With so many allocations, in blocks half of which is in use.
+    /// Creates a number of allocations, in blocks that are half used.
     pub(super) fn new(live: u32, sizes: Sizes) -> Result<Self, Failure> {
         let Ours { allocator, pool, live: none } = Ours::empty(1, 0)?;
         let mut made = Self { allocator, pool, traffic: Traffic { sizes, live: none, rng: Rng::new(3) } };
@@ -82,8 +82,8 @@ impl Traffic {
         count: u32,
     ) -> Result<(), Failure> {
         for _ in 0..count {
-            let desc = movable(self.sizes.one(&mut self.rng))?;
-            self.live.push(allocator.allocate_in(pool, &desc).map_err(refused)?);
+            let (requirements, options) = movable(self.sizes.one(&mut self.rng))?;
+            self.live.push(allocator.allocate_in(pool, &requirements, &options).map_err(refused)?);
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// As many come as there are, and half of all goes.
+    /// Adds as many allocations as there are, then frees half of all.
     pub(super) fn scatter(
         &mut self,
         allocator: &Allocator<SimulatedGpu>,
@@ -107,7 +107,7 @@ impl Traffic {
         self.free(allocator, count)
     }
 
-    /// What happens between two passes.
+    /// Replaces some allocations between two passes.
     pub(super) fn go_on(&mut self, allocator: &Allocator<SimulatedGpu>, pool: &Pool) -> Result<(), Failure> {
         self.free(allocator, BETWEEN.min(self.live.len() as u32))?;
         self.allocate(allocator, pool, BETWEEN)

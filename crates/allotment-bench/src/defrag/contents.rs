@@ -1,7 +1,7 @@
-//! What is in the blocks, and what the best of all planners would have to copy.
+//! The contents of the blocks, and a lower bound of the bytes that an optimal planner must copy.
 //!
-//! To give k blocks back, everything in k blocks must go elsewhere, and the k with the least in them are the least
-//! that this can be. Whether it finds room is not asked, so nobody may be able to do as well.
+//! To free k blocks, the contents of k blocks must be moved, and the k blocks with the fewest bytes give the least
+//! that this can be. The bound ignores whether the bytes fit elsewhere, so it may not be reachable.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::state::BLOCK;
 /// The blocks of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// Memory objects, the empty ones among them.
+    /// Memory objects, including empty ones.
     pub(super) blocks: u32,
-    /// Bytes in each that has something in it, as they were asked for; the least first.
+    /// Requested bytes in each non-empty block, in increasing order.
     occupied: Vec<u64>,
 }
 
 impl Contents {
-    /// Of `blocks` memory objects, with allocations of these: a memory object and a size each.
+    /// Creates the contents from the number of memory objects, and the memory object and size of each allocation.
     pub(super) fn of(blocks: u32, allocations: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut by_memory = BTreeMap::<_, u64>::new();
         for (memory, size) in allocations {
@@ -28,27 +28,27 @@ impl Contents {
         Self { blocks, occupied }
     }
 
-    /// Bytes in all of them.
+    /// Returns the bytes in all blocks.
     pub(super) fn live(&self) -> u64 {
         self.occupied.iter().sum()
     }
 
-    /// The least number of blocks that have room for as many bytes.
+    /// Returns the fewest blocks that have room for the bytes.
     pub(super) fn ideal(&self) -> u32 {
         self.live().div_ceil(BLOCK) as u32
     }
 
-    /// Blocks with something in them.
+    /// Returns the number of non-empty blocks.
     pub(super) fn in_use(&self) -> u32 {
         self.occupied.len() as u32
     }
 
-    /// Bytes that are copied at least until the ideal number is left.
+    /// Returns the lower bound of copied bytes for reaching the ideal number.
     pub(super) fn lower_bound(&self) -> u64 {
         self.bound_of(self.in_use() - self.ideal())
     }
 
-    /// Bytes that are copied at least until `freed` blocks less are in use.
+    /// Returns the lower bound of copied bytes for emptying `freed` blocks.
     pub(super) fn bound_of(&self, freed: u32) -> u64 {
         self.occupied.iter().take(freed as usize).sum()
     }

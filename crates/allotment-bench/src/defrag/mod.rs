@@ -1,17 +1,17 @@
-//! `defrag`: what defragmentation gains, what it copies for that, and how long it keeps others waiting.
+//! `defrag`: the gain and the cost of defragmentation, and how long it holds the lock.
 //!
-//! Nothing is copied: each move is ended at once.
+//! Nothing is copied: each move ends at once.
 //!
 //! ```text
-//!   state      what is allocated, and what of it is freed
-//!   contents   what is in the blocks then, and what must be copied at least
-//!   ours       the library, on a simulated device
+//!   state      the allocations, and which of them are freed
+//!   contents   the contents of the blocks, and the lower bound of copied bytes
+//!   ours       the library, on a simulated GPU
 //!   vma        the peer, on the Vulkan device
-//!   outcome    what either did
-//!   churn      memory in use, for what follows
-//!   planning   how well passes keep to their limit of time
-//!   beside     how long others wait for the lock
-//!   times      durations in numbers
+//!   outcome    the results of either
+//!   churn      memory in use, for the following
+//!   planning   how well passes keep their time limit
+//!   beside     how long other threads wait for the lock
+//!   times      statistics of durations
 //!   report     rows, as tables and as JSON
 //! ```
 
@@ -41,7 +41,7 @@ use report::{Report, Row};
 use state::{State, states};
 use vma::Algorithm;
 
-/// Moves of a pass where they are limited.
+/// Moves per pass, if limited.
 const MOVES: u32 = planning::MOVES;
 
 pub(crate) fn run(args: &DefragArgs) -> Result<(), Failure> {
@@ -50,11 +50,11 @@ pub(crate) fn run(args: &DefragArgs) -> Result<(), Failure> {
 
 fn measure(args: &DefragArgs) -> Result<Report, Failure> {
     let mut report = Report::new(args);
-    // Without a device there is no peer, and the rest is good all the same.
+    // Without a device the peer is omitted; the rest does not need one.
     let gpu = match Gpu::open(&args.common) {
         Ok(gpu) => Some(gpu),
         Err(why) => {
-            report.notes.push(format!("vma is left out: {why}"));
+            report.notes.push(format!("vma is omitted: {why}"));
             None
         }
     };

@@ -1,4 +1,4 @@
-//! The library, on a simulated device: what is planned does not depend on one.
+//! The library, on a simulated GPU: plans do not depend on the device.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{MemoryHandle as _, MemoryTypeIndex};
@@ -7,7 +7,7 @@ use allotment::memory::{
     PassLimits,
 };
 use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
+    Alignment, Allocation, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
     Requirements, ResourceKind,
 };
 
@@ -19,12 +19,12 @@ use crate::failure::Failure;
 
 pub(super) const NAME: &str = "allotment";
 
-/// What the library says when something is made.
+/// Wraps an error of the library.
 pub(super) fn refused(error: impl core::error::Error) -> Failure {
     Failure::Setup { contender: NAME, error: error.to_string() }
 }
 
-/// A pool of blocks of one size, and what is in it.
+/// A pool with blocks of one size, and its allocations.
 pub(super) struct Ours {
     pub(super) allocator: Allocator<SimulatedGpu>,
     pub(super) pool: Pool,
@@ -32,16 +32,19 @@ pub(super) struct Ours {
 }
 
 /// An allocation that may be moved.
-pub(super) fn movable(wanted: Wanted) -> Result<AllocationDesc, Failure> {
+pub(super) fn movable(wanted: Wanted) -> Result<(Requirements, AllocationOptions), Failure> {
     let alignment = Alignment::new(ALIGNMENT).map_err(refused)?;
-    let requirements = Requirements::new(wanted.size).aligned(alignment);
+    let requirements = Requirements::new(wanted.size).with_alignment(alignment);
     let kind = if wanted.optimal { ResourceKind::OptimalImage } else { ResourceKind::Buffer };
-    Ok(AllocationDesc::new(requirements, MemoryUsage::GpuOnly).with_kind(kind).movable(Movability::Copied))
+    let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_movability(Movability::Copied);
+    Ok((requirements.with_kind(kind), options))
 }
 
 impl Ours {
     pub(super) fn empty(granularity: u64, min_blocks: u32) -> Result<Self, Failure> {
-        let Some(mut profile) = Profile::named("discrete-large-bar") else { unreachable!("it is built in") };
+        let Some(mut profile) = Profile::named("discrete-large-bar") else {
+            unreachable!("a built-in profile")
+        };
         profile.limits.buffer_image_granularity = Alignment::new(granularity).map_err(refused)?;
         let allocator =
             Allocator::new(SimulatedGpu::new(profile), AllocatorDesc::default()).map_err(refused)?;
@@ -67,19 +70,20 @@ impl Ours {
     }
 
     pub(super) fn allocate(&self, wanted: Wanted) -> Result<Allocation, Failure> {
-        self.allocator.allocate_in(&self.pool, &movable(wanted)?).map_err(refused)
+        let (requirements, options) = movable(wanted)?;
+        self.allocator.allocate_in(&self.pool, &requirements, &options).map_err(refused)
     }
 
     fn contents(&self) -> Result<Contents, Failure> {
         let mut places = Vec::new();
         for allocation in &self.live {
-            let place = self.allocator.place(allocation).map_err(refused)?;
+            let place = self.allocator.location(allocation).map_err(refused)?;
             places.push((place.memory.to_raw(), place.size));
         }
         Ok(Contents::of(self.allocator.blocks().len() as u32, places))
     }
 
-    /// The bound by the library's own count, which is of ranges rather than of what was asked for.
+    /// Returns the bound by the library's own count, which is in ranges rather than requested bytes.
     fn own_bound(&self) -> Result<OwnBound, Failure> {
         let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
         let mut look = self.allocator.defragmentation_in(&self.pool, desc).map_err(refused)?;
@@ -105,7 +109,7 @@ impl Ours {
     }
 }
 
-/// Brings about a state and defragments it.
+/// Creates a state and defragments it.
 pub(super) fn run(
     state: &State,
     strategy: DefragmentationStrategy,

@@ -1,4 +1,4 @@
-//! What a contender did with a state.
+//! The results of a contender for a state.
 
 use core::time::Duration;
 
@@ -12,14 +12,13 @@ pub(super) struct Outcome {
     /// Bytes that would have been copied, by the contender's count.
     pub(super) bytes_moved: u64,
     pub(super) moves: u64,
-    /// Passes that had moves.
+    /// Passes with moves.
     pub(super) passes: u32,
-    /// Processor time of each call that looked for a pass, whether or not there was one.
+    /// Processor time of each call that plans a pass, including calls without a result.
     pub(super) found: Vec<Duration>,
-    /// Processor time of all calls that ended one, blocks given back to the device included.
+    /// Processor time of all calls that end a pass, including blocks freed to the device.
     pub(super) ended: Duration,
-    /// What the contender itself says that must be copied, where it says it, and the same from its blocks, counted as
-    /// it counts.
+    /// The contender's own lower bound, if it reports one, and the same computed from its blocks.
     pub(super) own_bound: Option<OwnBound>,
 }
 

@@ -1,7 +1,7 @@
-//! How well looking for a pass keeps to its limit of time.
+//! How well the planning of a pass keeps its time limit.
 //!
-//! The library's clock is the wall's, which goes on while a thread has no processor. So a thread's own time is what
-//! tells whether the library looked at its clock often enough, and the wall's beside it tells what the machine did.
+//! The library uses the wall clock, which continues while a thread is preempted. So the thread's own time shows
+//! whether the library checked its clock often enough, and the wall time beside it shows the effect of the machine.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::times::{micros, quantile, share_within};
 use crate::clock::thread_cpu_time;
 use crate::failure::Failure;
 
-/// Limits of a pass.
+/// Time limits of a pass.
 pub(super) const LIMITS_US: [u32; 4] = [100, 250, 500, 1000];
 pub(super) const MOVES: u32 = 64;
 
@@ -25,22 +25,22 @@ pub(super) struct PlanningRow {
     sizes: Sizes,
     limit_us: u32,
     calls: usize,
-    /// Of all calls, by processor time: as long as the limit, or a tenth longer.
+    /// The share of calls within the limit plus a tenth, by processor time.
     within_share: f64,
     within_share_and_tenth: f64,
     median_us: f64,
     p999_us: f64,
     longest_us: f64,
-    /// By the wall's clock.
+    /// By the wall clock.
     within_share_wall: f64,
     longest_wall_us: f64,
-    /// Calls that found nothing in time: they looked around and planned.
+    /// Calls that found nothing in time: they surveyed and planned.
     calls_without_moves: usize,
     longest_without_moves_us: f64,
     longest_with_moves_us: f64,
     /// Processor time of ending a pass.
     longest_end_us: f64,
-    /// Defragmentations that came to their end.
+    /// Completed defragmentations.
     runs: u32,
     moves: u64,
 }
@@ -57,8 +57,8 @@ struct Calls {
     moves: u64,
 }
 
-/// Looks for passes that often with each limit, while there are so many allocations, some of which come and go in
-/// between. When there is nothing more to gain, memory is scattered anew.
+/// Plans `calls` passes with each limit, with `live` allocations, some of which are replaced in between. When
+/// nothing is left to gain, memory is scattered again.
 pub(super) fn rows(live: u32, calls: u32) -> Result<Vec<PlanningRow>, Failure> {
     let mut rows = Vec::new();
     for sizes in Sizes::ALL {

@@ -1,4 +1,4 @@
-//! What came of it, as tables and as JSON.
+//! The results, as tables and as JSON.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::planning::PlanningRow;
 use super::state::{BLOCK, State};
 use crate::args::DefragArgs;
 use crate::failure::Failure;
-use crate::gate::processors;
+use crate::start_barrier::processors;
 use crate::units::{bytes, median};
 
 /// All figures of a run.
@@ -28,45 +28,45 @@ pub(super) struct Report {
     pub(super) beside: Vec<BesideRow>,
 }
 
-/// What a contender did with a state.
+/// The results of a contender for a state.
 #[derive(Serialize)]
 pub(super) struct Row {
     pub(super) state: &'static str,
     pub(super) strategy: &'static str,
     pub(super) contender: &'static str,
-    /// The limit of a pass, where there is one.
+    /// The limit of a pass, if there is one.
     moves_per_pass: Option<u32>,
-    /// Memory objects, empty ones among them.
+    /// Memory objects, including empty ones.
     blocks_before: u32,
     blocks_after: u32,
-    /// With something in them.
+    /// Non-empty blocks.
     in_use_before: u32,
     in_use_after: u32,
-    /// The least that have room for as many bytes.
+    /// The fewest blocks that have room for the bytes.
     ideal_blocks: u32,
     bytes_moved: u64,
-    /// That must be copied until the ideal number is left.
+    /// Lower bound of copied bytes for the ideal number of blocks.
     lower_bound_bytes: u64,
-    /// That must be copied for as many blocks as it emptied.
+    /// Lower bound of copied bytes for the blocks that were emptied.
     bound_of_emptied_bytes: u64,
     live_bytes: u64,
-    /// `bytes_moved` by each of the bounds; none where the bound is 0.
+    /// `bytes_moved` divided by each bound; `None` if the bound is 0.
     ratio: Option<f64>,
     ratio_of_emptied: Option<f64>,
     moves: u64,
     passes: u32,
-    /// Processor time of looking for passes, in all and of the longest call; medians.
+    /// Processor time of planning passes, in total and of the longest call; medians.
     plan_us_total: f64,
     longest_pass_us: f64,
     /// Processor time of ending passes.
     end_us_total: f64,
-    /// The contender's own lower bound, and what it should be by its blocks.
+    /// The contender's own lower bound, and the value computed from its blocks.
     own_bound_bytes: Option<u64>,
     own_bound_counted_bytes: Option<u64>,
 }
 
 impl Row {
-    /// Of runs that differ in nothing but their times.
+    /// Combines runs that differ only in their times.
     pub(super) fn new(
         state: &State,
         strategy: &'static str,
@@ -184,13 +184,13 @@ impl Report {
         }
         if !self.planning.is_empty() {
             say!();
-            say!("planning: looking for passes of 64 moves among {} allocations, µs", self.live);
+            say!("planning: planning passes of 64 moves among {} allocations, µs", self.live);
             PlanningRow::print_head();
             self.planning.iter().for_each(PlanningRow::print);
         }
         if !self.beside.is_empty() {
             say!();
-            say!("beside: an allocation and its free while another thread does something, µs");
+            say!("beside: an allocation and its free beside another thread, µs");
             BesideRow::print_head();
             self.beside.iter().for_each(BesideRow::print);
         }

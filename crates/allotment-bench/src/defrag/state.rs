@@ -1,41 +1,41 @@
-//! States of memory that something could be gained from, or not: what is allocated, and what of it is freed.
+//! States of memory before a defragmentation: the allocations, and which of them are freed.
 
 use crate::rng::Rng;
 
 const KIB: u64 = 1 << 10;
 
-/// Bytes of every block.
+/// Size of every block in bytes.
 pub(super) const BLOCK: u64 = 16 << 20;
 
-/// Bytes that everything is aligned to.
+/// Alignment of all allocations in bytes.
 pub(super) const ALIGNMENT: u64 = 256;
 
-/// Bytes that hardly an allocation exceeds: 10,000 of them are 451 MiB then, as in the case that VMA was measured in.
+/// A size in bytes that few allocations exceed: 10,000 of them take 451 MiB, as in VMA's own benchmark.
 const LARGEST: u64 = 94 * KIB;
 
-/// A state, as the steps that lead there. All contenders take the same.
+/// A state, as the steps that create it. All contenders execute the same.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) name: &'static str,
-    /// Bytes between linear and optimal resources.
+    /// Granularity between linear and optimal resources in bytes.
     pub(super) granularity: u64,
-    /// Blocks that the pool has, whether or not something is in them.
+    /// Minimum number of blocks of the pool.
     pub(super) min_blocks: u32,
-    /// What is allocated, in this order.
+    /// The allocations, in order.
     pub(super) wanted: Vec<Wanted>,
-    /// What of it is freed then, by index.
+    /// The indices of those that are freed afterwards.
     pub(super) gone: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// An image of optimal tiling, rather than a buffer.
+    /// An image of optimal tiling instead of a buffer.
     pub(super) optimal: bool,
 }
 
-/// All states, of which the first has so many allocations.
+/// Returns all states; the first has this number of allocations.
 pub(super) fn states(allocations: u32) -> Vec<State> {
     vec![
         half("half", allocations, LARGEST),
@@ -54,13 +54,13 @@ fn of(name: &'static str, wanted: Vec<Wanted>, gone: Vec<usize>) -> State {
 fn random(random: &mut Rng, count: u32, largest: u64) -> Vec<Wanted> {
     let one = |_| Wanted {
         size: 16 + u64::from(random.below(largest as u32)),
-        // Every other one, at random. Nobody minds where there is no granularity.
+        // A random half. Has no effect without a granularity.
         optimal: random.below(2) == 0,
     };
     (0..count).map(one).collect()
 }
 
-/// The first of VMA's own cases: half of everything goes, at random.
+/// The first of VMA's own benchmarks: a random half is freed.
 fn half(name: &'static str, count: u32, largest: u64) -> State {
     let mut rng = Rng::new(1);
     let wanted = random(&mut rng, count, largest);
@@ -73,19 +73,19 @@ fn half(name: &'static str, count: u32, largest: u64) -> State {
     of(name, wanted, order)
 }
 
-/// With sizes that are multiples of the alignment, as drivers ask for.
+/// Rounds sizes up to multiples of the alignment, as drivers require.
 fn aligned(mut state: State) -> State {
     state.wanted.iter_mut().for_each(|one| one.size = one.size.next_multiple_of(ALIGNMENT));
     state
 }
 
-/// Of twenty blocks seven are nearly full, and the others are nearly empty: some 35 % is in use.
+/// Of twenty blocks seven are nearly full, and the others nearly empty: about 35 % is in use.
 fn uneven(count: u32) -> State {
     let mut rng = Rng::new(2);
     let wanted = random(&mut rng, count, LARGEST);
     let (mut gone, mut filled, mut kept) = (Vec::new(), 0, 0.0);
     for (i, one) in wanted.iter().enumerate() {
-        // Blocks are filled one after the other, but for what finds room in those before.
+        // Blocks are filled one after another, except for allocations that fit into earlier ones.
         if filled / BLOCK != (filled + one.size) / BLOCK || i == 0 {
             let nearly_full = (filled + one.size) / BLOCK * 7 % 20 < 7;
             kept = if nearly_full { 0.75 + 0.2 * rng.unit() } else { 0.02 + 0.13 * rng.unit() };

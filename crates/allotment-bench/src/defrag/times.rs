@@ -1,4 +1,4 @@
-//! Durations in numbers.
+//! Statistics of durations.
 
 use core::time::Duration;
 
@@ -6,13 +6,13 @@ pub(super) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// The time that a share of all does not exceed; 0 of none.
+/// Returns the duration that a share of all does not exceed; 0 without durations.
 pub(super) fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let at = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(at.saturating_sub(1).min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
-/// The share of all that is no longer than this; 1 of none.
+/// Returns the share of durations within a limit; 1 without durations.
 pub(super) fn share_within(times: &[Duration], limit: Duration) -> f64 {
     let within = times.iter().filter(|&&time| time <= limit).count();
     if times.is_empty() { 1.0 } else { within as f64 / times.len() as f64 }

@@ -1,8 +1,8 @@
 //! AMD's Vulkan Memory Allocator (C++), through the crate `vk-mem`.
 //!
-//! A custom pool of blocks of one size on the device that all benchmarks use. Nothing is bound to the memory, so each
-//! move is ended as if it had been copied, which is what VMA takes it for if nothing is said. It does not learn whether
-//! a buffer or an image will stand there, and keeps the granularity between any two.
+//! A custom pool with blocks of one size, on the device of all benchmarks. Nothing is bound to the memory, so each
+//! move is ended as if it had been copied, which is VMA's default. VMA does not know whether an allocation is for a
+//! buffer or an image, and keeps the granularity between any two.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -24,7 +24,7 @@ use crate::vulkan::{API_VERSION, Gpu};
 
 pub(super) const NAME: &str = "vma";
 
-/// VMA's algorithms, by the bits that ask for them.
+/// VMA's algorithms, by their flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Algorithm {
@@ -45,7 +45,7 @@ impl Algorithm {
         }
     }
 
-    /// Why it is not asked for a state.
+    /// Returns why it is not run on a state.
     pub(super) fn refuses(self, state: &State) -> Option<&'static str> {
         (self == Self::Balanced && state.wanted.is_empty()).then_some(
             "vma balanced is not run on blocks that are all empty: it divides by the number of allocations",
@@ -57,13 +57,13 @@ fn failed(error: ash::vk::Result) -> Failure {
     Failure::Setup { contender: NAME, error: error.to_string() }
 }
 
-/// A pool and what is in it.
+/// A pool and its allocations.
 struct Vma {
     live: Vec<Allocation>,
     /// Before its allocator.
     pool: AllocatorPool,
     allocator: Arc<Allocator>,
-    /// What they were made of.
+    /// Keeps the device alive.
     _gpu: Arc<Gpu>,
 }
 
@@ -72,7 +72,7 @@ impl Vma {
         let instance = gpu.instance_with_granularity(state.granularity);
         let mut info = AllocatorCreateInfo::new(&instance, &gpu.device, gpu.physical);
         info.vulkan_api_version = API_VERSION;
-        // SAFETY: instance, device and physical device are valid, and what is made of them keeps them alive.
+        // SAFETY: instance, device and physical device are valid, and the objects created from them keep them alive.
         let allocator = Arc::new(unsafe { Allocator::new(info) }.map_err(failed)?);
         let wish = AllocationCreateInfo {
             preferred_flags: MemoryPropertyFlags::DEVICE_LOCAL,
@@ -100,7 +100,7 @@ impl Vma {
         let all = core::mem::take(&mut made.live).into_iter().zip(goes);
         for (mut allocation, goes) in all {
             if goes {
-                // SAFETY: it is this allocator's, and freed once.
+                // SAFETY: it belongs to this allocator, and is freed once.
                 unsafe { made.allocator.free_memory(&mut allocation) };
             } else {
                 made.live.push(allocation);
@@ -122,15 +122,15 @@ impl Vma {
         algorithm: Algorithm,
         moves_per_pass: Option<u32>,
     ) -> Result<DefragmentationContext<'_>, Failure> {
-        // SAFETY: what is described is a C struct of numbers and of pointers that may be null.
+        // SAFETY: the type is a C struct of numbers and of pointers that may be null.
         let mut info = unsafe { nothing_of(Allocator::begin_defragmentation) };
         info.flags = algorithm as u32;
         info.pool = {
-            // SAFETY: the handle is a struct of nothing but this pointer.
+            // SAFETY: the handle is a struct with only this pointer.
             unsafe { core::mem::transmute::<PoolHandle, *mut _>(self.pool.pool()) }
         };
         info.maxAllocationsPerPass = moves_per_pass.unwrap_or(0);
-        // SAFETY: the pool is this allocator's, and nothing else defragments it.
+        // SAFETY: the pool belongs to this allocator, and no other code defragments it.
         unsafe { self.allocator.begin_defragmentation(&info) }.map_err(failed)
     }
 }
@@ -138,25 +138,25 @@ impl Vma {
 impl Drop for Vma {
     fn drop(&mut self) {
         for mut allocation in self.live.drain(..) {
-            // SAFETY: it is this allocator's, and freed once.
+            // SAFETY: it belongs to this allocator, and is freed once.
             unsafe { self.allocator.free_memory(&mut allocation) };
         }
     }
 }
 
-/// What a function takes a reference to, all zero: the crate does not make the type's name public.
+/// Returns a zeroed value of a function's argument type: the crate does not export the type's name.
 ///
 /// # Safety
 ///
-/// Zeros are a value of the type.
+/// All zeros must be a valid value of the type.
 unsafe fn nothing_of<T>(
     _of: for<'a, 'i> unsafe fn(&'a Allocator, &'i T) -> VkResult<DefragmentationContext<'a>>,
 ) -> T {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees it.
     unsafe { core::mem::zeroed() }
 }
 
-/// Brings about a state and defragments it.
+/// Creates a state and defragments it.
 pub(super) fn run(
     gpu: &Arc<Gpu>,
     state: &State,

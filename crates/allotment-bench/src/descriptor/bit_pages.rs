@@ -1,5 +1,5 @@
-//! The peer: pages of 64 slots with a bit each behind a mutex, and a bit for each page that has a free one. wgpu-hal
-//! keeps the CPU descriptors of Direct3D 12 so; none of its code is in here.
+//! The peer: pages of 64 slots with one bit each behind a mutex, and a bit for each page with a free slot. wgpu-hal
+//! manages CPU descriptors of Direct3D 12 this way; none of its code is used here.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -45,7 +45,7 @@ impl Inner {
         page as u32 * 64 + bit
     }
 
-    /// Where a driver's heap would be made.
+    /// A driver's descriptor heap would be created here.
     #[cold]
     fn add(&mut self) -> usize {
         let page = self.pages.len();

@@ -1,4 +1,4 @@
-//! `commit`: what a draw is told, with two descriptors that stay and four of its own, 10,000 draws a recording.
+//! `commit`: binds the descriptors of a draw, two shared and four of its own, for 10,000 draws per recording.
 
 use core::hint::black_box;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::rig::{Rig, refused};
 use crate::failure::Failure;
 use crate::race::Racer;
 
-/// Of a recording.
+/// Draws per recording.
 pub(super) const DRAWS: u32 = 10_000;
 pub(super) const MUTABLE: u32 = 2;
 pub(super) const DYNAMIC: u32 = 4;
@@ -49,7 +49,7 @@ fn set(recordings: u32) -> Result<Racer, Failure> {
 fn draw_sets(transient: &mut TransientDescriptors<SimulatedGpu>, set: &BindingSet<SimulatedGpu>) {
     for _ in 0..DRAWS {
         let committed = set.commit(transient);
-        debug_assert!(committed.is_ok(), "recordings come back");
+        debug_assert!(committed.is_ok(), "recordings have completed");
         let _ = black_box(committed);
     }
 }
@@ -64,7 +64,7 @@ fn one_by_one(recordings: u32) -> Result<Racer, Failure> {
 #[inline(never)]
 fn write_tables(transient: &mut TransientDescriptors<SimulatedGpu>, descriptor: &HostDescriptor<'_>) {
     for _ in 0..DRAWS {
-        let Ok(mut table) = transient.allocate(DYNAMIC) else { unreachable!("recordings come back") };
+        let Ok(mut table) = transient.allocate(DYNAMIC) else { unreachable!("recordings have completed") };
         for at in 0..DYNAMIC {
             let written = table.write(at, black_box(descriptor));
             debug_assert!(written.is_ok(), "it is of the heap's kind");
@@ -73,7 +73,7 @@ fn write_tables(transient: &mut TransientDescriptors<SimulatedGpu>, descriptor: 
     }
 }
 
-/// Ranges of the transient region, which in this rig nobody else has. The copy is one call for all four.
+/// Ranges of the transient region, which no other code uses in this benchmark. One call copies all four.
 fn locked(recordings: u32, dimensions: &Dimensions) -> Result<Racer, Failure> {
     let rig = Rig::new()?;
     let staging = rig.staging()?;
@@ -89,8 +89,8 @@ fn locked(recordings: u32, dimensions: &Dimensions) -> Result<Racer, Failure> {
                     let (range, at) = ranges.allocate(DYNAMIC);
                     taken.push(range);
                     let at = black_box(region + at);
-                    // SAFETY: both heaps are live and of one device and kind; the range that is copied is written, and
-                    // this thread has it; the other lies in the region of which nobody else takes anything here.
+                    // SAFETY: both heaps are live and of one device and type; the source range is written, and
+                    // this thread owns it; the destination lies in the region from which no other code allocates here.
                     unsafe { rig.device.copy_descriptors(from, first, to, at, DYNAMIC) };
                 }
             });

@@ -1,4 +1,5 @@
-//! `copy`: 10,000 descriptors from a staging heap to where shaders see them, beside `memcpy` of as many bytes.
+//! `copy`: copies 10,000 descriptors from a CPU heap to a shader-visible heap, compared with `memcpy` of as many
+//! bytes.
 
 use core::hint::black_box;
 
@@ -7,17 +8,17 @@ use super::rig::Rig;
 use crate::failure::Failure;
 use crate::race::Racer;
 
-/// That are copied in all.
+/// Descriptors copied in total.
 pub(super) const COUNT: u32 = 10_000;
-/// Tables of which `copy-tables` has as many.
+/// Number of tables in `copy-tables`.
 pub(super) const TABLES: u32 = 8;
 
-/// The ways to copy so many tables that have all descriptors together.
+/// Returns the ways to copy all descriptors into a number of tables.
 pub(super) fn racers(tables: u32, dimensions: &Dimensions) -> Result<Vec<Racer>, Failure> {
     Ok(vec![ours(tables, dimensions.batches)?, plain(tables, dimensions.batches)?])
 }
 
-/// Each time in a recording, with room that is taken and comes back.
+/// Copies in a new recording each time, with a range that is freed with it.
 fn ours(tables: u32, times: u32) -> Result<Racer, Failure> {
     let rig = Rig::new()?;
     let staging = rig.staging()?;
@@ -28,7 +29,7 @@ fn ours(tables: u32, times: u32) -> Result<Racer, Failure> {
             rig.recording(|transient| {
                 for range in &ranges {
                     let Ok(mut table) = transient.allocate(each) else {
-                        unreachable!("recordings come back")
+                        unreachable!("recordings have completed")
                     };
                     let copied = table.copy_from(0, &staging, range);
                     debug_assert!(copied.is_ok(), "it is this heap's");

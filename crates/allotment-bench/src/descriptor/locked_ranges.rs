@@ -1,5 +1,5 @@
-//! The peer: a range allocator behind a mutex, as engines keep one for each heap of descriptors. Diligent Engine's
-//! managers are of this kind; theirs keeps two trees, this one is our own TLSF, which is the faster.
+//! The peer: a range allocator behind a mutex, one for each descriptor heap, as many engines have. Diligent
+//! Engine's managers work this way; theirs keep two trees, this one uses our TLSF, which is faster.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ impl LockedRanges {
 
     pub(super) fn new(capacity: u32) -> Self {
         let Ok(block) = VirtualBlock::new(capacity.into(), Algorithm::Tlsf) else {
-            unreachable!("there are some")
+            unreachable!("the size is not zero")
         };
         Self(Mutex::new(block))
     }
@@ -21,11 +21,11 @@ impl LockedRanges {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A range and where it begins.
+    /// Allocates a range, and returns its offset.
     #[inline]
     pub(super) fn allocate(&self, count: u32) -> (Handle, u32) {
         let Ok(taken) = self.locked().allocate(Request::new(count.into()), ()) else {
-            unreachable!("there are more than anybody wants")
+            unreachable!("the space is large enough")
         };
         (taken.handle, taken.offset as u32)
     }
@@ -33,15 +33,15 @@ impl LockedRanges {
     #[inline]
     pub(super) fn free(&self, range: Handle) {
         let freed = self.locked().free(range);
-        debug_assert!(freed.is_ok(), "it is given back once");
+        debug_assert!(freed.is_ok(), "it is freed once");
     }
 
-    /// With the lock taken once.
+    /// Frees all ranges under one lock.
     pub(super) fn free_all(&self, ranges: &mut Vec<Handle>) {
         let mut block = self.locked();
         for range in ranges.drain(..) {
             let freed = block.free(range);
-            debug_assert!(freed.is_ok(), "it is given back once");
+            debug_assert!(freed.is_ok(), "it is freed once");
         }
     }
 

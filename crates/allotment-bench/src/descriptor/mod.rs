@@ -1,14 +1,14 @@
-//! `descriptor`: what it costs to hand out descriptors, to copy them and to bind them.
+//! `descriptor`: the cost of allocating, copying and binding descriptors.
 //!
-//! No GPU takes part: the device is the simulated one, and its queue is done at once.
+//! No GPU takes part: the device is the simulated GPU, and its queue completes at once.
 //!
 //! ```text
-//!   rig             the simulated device with what the library's ways stand on
-//!   transient       ranges of a recording's own
-//!   staging         slots that the CPU copies from
-//!   commit          what a draw is told
-//!   copy            many descriptors at once, beside memcpy
-//!   bindless        slots with a number, and samplers
+//!   rig             the simulated GPU with the objects that the library's ways need
+//!   transient       ranges of one recording
+//!   staging         slots of CPU descriptors
+//!   commit          the descriptors of a draw
+//!   copy            many descriptors at once, compared with memcpy
+//!   bindless        slots with an index, and samplers
 //!   locked_ranges   the peer: a range allocator behind a mutex
 //!   bit_pages       the peer: pages of 64 bits behind a mutex
 //!   sets            the peer: gpu-descriptor
@@ -37,34 +37,34 @@ use report::Report;
 use staging::Order;
 use transient::Between;
 
-/// Operations of a batch.
+/// Operations per batch.
 const BATCH: u64 = 1000;
 
-/// How much of what there is. All counts are of descriptors but where they say otherwise.
+/// The dimensions of the workloads. Counts are in descriptors unless stated otherwise.
 #[derive(Serialize)]
 struct Dimensions {
-    /// Batches of 1,000 operations in a lap, of each thread.
+    /// Batches of 1,000 operations per lap and thread.
     batches: u32,
-    /// Of each thread in `staging`, of all in `bindless`.
+    /// Per thread in `staging`, in total in `bindless`.
     live: u32,
-    /// Bytes of each.
+    /// Size of a descriptor in bytes.
     stride: u32,
-    /// That recordings share.
+    /// Shared by all recordings.
     transient_region: u32,
-    /// That a recording takes at once.
+    /// Taken by a recording at once.
     transient_chunk: u32,
-    /// Of a recording in `transient`.
+    /// Per recording in `transient`.
     transient_ranges: u32,
-    /// The largest of them.
+    /// The largest range.
     transient_largest: u32,
     staging_page: u32,
     commit_draws_per_recording: u32,
     commit_mutable: u32,
     commit_dynamic: u32,
     copied: u32,
-    /// Tables in `copy-tables` that have as many together.
+    /// Number of tables in `copy-tables`.
     copied_tables: u32,
-    /// Samplers that differ.
+    /// Number of different samplers.
     samplers: u16,
 }
 

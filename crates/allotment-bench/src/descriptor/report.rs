@@ -1,11 +1,11 @@
-//! What the races gave, and how contenders compare, as tables and as JSON.
+//! Results and ratios, as tables and as JSON.
 
 use serde::Serialize;
 
 use super::{BATCH, Dimensions};
 use crate::failure::Failure;
-use crate::gate::processors;
 use crate::race::{Row, Rows};
+use crate::start_barrier::processors;
 
 /// All figures of a run.
 #[derive(Serialize)]
@@ -17,39 +17,39 @@ pub(super) struct Report {
     pub(super) rows: Rows,
 }
 
-/// The same, with what follows from it.
+/// All figures with the ratios derived from them.
 #[derive(Serialize)]
 struct Whole<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    /// How long others take, by how long ours takes.
+    /// The time of the peers divided by the library's.
     ratios: Vec<Ratio>,
-    /// How long an operation takes with several threads, by what it takes alone.
+    /// The time with several threads divided by the time on one.
     beside_others: Vec<Ratio>,
     rates: Vec<Rate>,
 }
 
-/// Two times, one by the other.
+/// The ratio of two times.
 #[derive(Serialize)]
 struct Ratio {
     workload: &'static str,
     threads: usize,
-    /// Whose time is above the line, and below it.
+    /// The contender of the numerator, and of the denominator.
     contender: &'static str,
     by: &'static str,
     of_medians: f64,
     /// Of the fastest laps.
     of_best: f64,
-    /// Of processor time, medians. A thread that waits asleep has none.
+    /// Of processor time, medians. A sleeping thread uses none.
     of_cpu: f64,
 }
 
-/// What is copied in a time.
+/// The rate of a copy.
 #[derive(Serialize)]
 struct Rate {
     workload: &'static str,
     contender: &'static str,
-    /// 10^9 bytes a second.
+    /// 10^9 bytes per second.
     gb_per_s: f64,
     /// Of the fastest lap.
     gb_per_s_best: f64,
@@ -111,13 +111,15 @@ impl Report {
         }
         let Dimensions { batches, live, stride, transient_region, transient_chunk, staging_page, .. } =
             self.dimensions;
-        say!("Medians of {} laps of {} operations a thread.", self.repetitions, u64::from(batches) * BATCH);
-        say!("Descriptors of {stride} bytes: {live} live, {staging_page} a staging page; recordings share");
+        say!("Medians of {} laps of {} operations per thread.", self.repetitions, u64::from(batches) * BATCH);
+        say!(
+            "Descriptors of {stride} bytes: {live} live, {staging_page} per CPU heap page; recordings share"
+        );
         say!("{transient_region} in chunks of {transient_chunk}.");
         self.rows.print(self.processors);
         let Whole { ratios, beside_others, rates, .. } = self.whole();
         for (title, ratios) in
-            [("time of others by ours", ratios), ("time with others by alone", beside_others)]
+            [("time of peers / ours", ratios), ("time with other threads / alone", beside_others)]
         {
             say!();
             say!("{title:87} {:>8} {:>8} {:>8}", "medians", "best", "cpu");

@@ -1,4 +1,4 @@
-//! What the library's ways stand on: the simulated device, whose queue is done at once.
+//! The simulated GPU, whose queue completes at once, and the objects that the library's ways need.
 
 use core::convert::Infallible;
 use core::error::Error;
@@ -6,7 +6,7 @@ use core::hint::black_box;
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, Fill, ShaderVisibleHeap,
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorFill, ShaderVisibleHeap,
     ShaderVisibleHeapDesc, TransientDescriptors,
 };
 use allotment::device::simulated::{HostDescriptor, Profile, SimulatedGpu};
@@ -15,13 +15,13 @@ use allotment::device::{
 };
 use allotment::lifetime::SubmissionTracker;
 use allotment::memory::MappedBuffer;
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::failure::Failure;
 
 const QUEUE: QueueIndex = QueueIndex(0);
 
-/// A device with a heap that shaders see, and something to describe.
+/// A device with a shader-visible heap and a buffer to describe.
 pub(super) struct Rig {
     pub(super) device: SimulatedGpu,
     pub(super) tracker: SubmissionTracker,
@@ -30,25 +30,26 @@ pub(super) struct Rig {
     pub(super) buffer: Arc<MappedBuffer<SimulatedGpu>>,
 }
 
-/// What a heap or a device says when it is made.
+/// Wraps an error of creating a heap or a device.
 pub(super) fn refused(error: impl Error) -> Failure {
     Failure::Setup { contender: "allotment", error: error.to_string() }
 }
 
 impl Rig {
     pub(super) fn new() -> Result<Arc<Self>, Failure> {
-        let Some(profile) = Profile::named("discrete-large-bar") else { unreachable!("it is built in") };
+        let Some(profile) = Profile::named("discrete-large-bar") else { unreachable!("a built-in profile") };
         let device = SimulatedGpu::new(profile);
         let tracker = SubmissionTracker::new(device.clone()).map_err(refused)?;
         let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default()).map_err(refused)?);
         let heap_desc = Self::heap_desc();
         let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, heap_desc).map_err(refused)?);
-        let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let desc = AllocationOptions::new(MemoryUsage::Upload);
         let buffer = MappedBuffer::new(&allocator, &BufferDesc::new(256), &desc).map_err(refused)?;
         Ok(Arc::new(Self { device, tracker, allocator, heap, buffer: Arc::new(buffer) }))
     }
 
-    /// A heap whose transient region holds what two threads have in flight, a frame of ten thousand draws each, twice.
+    /// Returns the description of a heap whose transient region holds what two threads have in flight: two frames
+    /// of ten thousand draws each.
     pub(super) fn heap_desc() -> ShaderVisibleHeapDesc {
         ShaderVisibleHeapDesc::resources().with_regions(131_072, 16_384, 524_288)
     }
@@ -58,33 +59,35 @@ impl Rig {
         Ok(Arc::new(CpuDescriptorHeap::new(&self.allocator, &self.tracker, desc).map_err(refused)?))
     }
 
-    /// A range of descriptors of nothing.
+    /// Creates a range of null descriptors.
     pub(super) fn null_range(
         staging: &CpuDescriptorHeap<SimulatedGpu>,
         count: u32,
     ) -> Result<CpuDescriptorRange, Failure> {
         let mut range = staging.allocate(count).map_err(refused)?;
-        staging.fill(&mut range, Fill::Null).map_err(refused)?;
+        staging.fill(&mut range, DescriptorFill::Null).map_err(refused)?;
         Ok(range)
     }
 
     pub(super) fn descriptor(&self) -> HostDescriptor<'_> {
-        // SAFETY: the buffer is live as long as this, is good for anything, and has these bytes.
+        // SAFETY: the buffer lives as long as this, allows every use, and has these bytes.
         unsafe { self.device.buffer_descriptor(self.buffer.handle(), 0..256, BufferUse::ReadOnly) }
     }
 
-    /// Bytes of a descriptor of a resource.
+    /// Returns the size of a resource descriptor in bytes.
     pub(super) fn stride(&self) -> u32 {
         self.device.descriptor_limits().stride(ShaderVisibleHeapType::Resource.into())
     }
 
-    /// A recording with so much in it, which is submitted to a queue that is done at once. What it had is taken back.
+    /// Runs `fill` within a recording, which is submitted to a queue that completes at once. Frees its descriptors.
     pub(super) fn recording<R>(&self, fill: impl FnOnce(&mut TransientDescriptors<SimulatedGpu>) -> R) -> R {
         let recording = self.tracker.record("a batch");
-        let Ok(mut transient) = self.heap.begin(&recording) else { unreachable!("one tracker is for both") };
+        let Ok(mut transient) = self.heap.begin(&recording) else {
+            unreachable!("both use the same tracker")
+        };
         let result = fill(&mut transient);
         drop(transient);
-        // Nothing was submitted before, so all of it is done.
+        // Nothing else was submitted, so everything has completed.
         let submitted = recording.submit(QUEUE, |queue| Ok::<_, Infallible>(self.device.submitted(queue)));
         let _ = black_box(submitted);
         self.heap.reclaim();

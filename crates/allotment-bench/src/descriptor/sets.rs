@@ -1,7 +1,7 @@
-//! The peer: `gpu-descriptor` 0.3, which hands out descriptor sets of pools, one sort of pool for each layout. Its device
-//! is one that costs nothing: a pool is nothing, a set is 0.
+//! The peer: `gpu-descriptor` 0.3, which allocates descriptor sets from pools, one kind of pool for each layout.
+//! Its device here costs nothing: a pool is empty, a set is 0.
 //!
-//! It takes `&mut self`, so it is behind a mutex, as its users put it.
+//! It takes `&mut self`, so it is behind a mutex, as in programs that use it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use gpu_descriptor::{
     DescriptorSetLayoutCreateFlags, DescriptorTotalCount, DeviceAllocationError,
 };
 
-/// A device that makes nothing.
+/// A device without an effect.
 struct Nothing;
 
 impl DescriptorDevice<(), (), u64> for Nothing {
@@ -55,20 +55,20 @@ impl Sets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A set of so many images.
+    /// Allocates a set of a number of images.
     #[inline]
     pub(super) fn allocate(&self, count: u32, into: &mut Vec<Set>) -> u64 {
         let counts = DescriptorTotalCount { sampled_image: count, ..DescriptorTotalCount::default() };
         let flags = DescriptorSetLayoutCreateFlags::empty();
-        // SAFETY: there is one device, which makes nothing.
+        // SAFETY: there is one device, which has no effect.
         let sets = unsafe { self.locked().allocate(&Nothing, &(), flags, &counts, 1) };
-        let Ok(sets) = sets else { unreachable!("the device refuses nothing") };
+        let Ok(sets) = sets else { unreachable!("the device never fails") };
         into.extend(sets);
         into.last().map_or(0, |set| *set.raw())
     }
 
     pub(super) fn free_all(&self, sets: &mut Vec<Set>) {
-        // SAFETY: there is one device, which makes nothing; no GPU uses the sets.
+        // SAFETY: there is one device, which has no effect; no GPU uses the sets.
         unsafe { self.locked().free(&Nothing, sets.drain(..)) };
     }
 }

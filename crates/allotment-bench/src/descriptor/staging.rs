@@ -1,4 +1,4 @@
-//! `staging`: a slot that is taken and one that is given back, while each thread has many.
+//! `staging`: allocates a slot and frees one, while each thread has many.
 
 use core::hint::black_box;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::failure::Failure;
 use crate::race::Racer;
 use crate::rng::Rng;
 
-/// Which slot is given back.
+/// The slot to free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The one that was just taken.
+    /// The one just allocated.
     Lifo,
-    /// Any.
+    /// A random one.
     Random,
 }
 
-/// What a thread takes slots from.
+/// An allocator of slots.
 trait Slots: Send + 'static {
     type Slot: Send + 'static;
 
@@ -37,9 +37,7 @@ impl Slots for Arc<CpuDescriptorHeap<SimulatedGpu>> {
 
     #[inline]
     fn allocate(&mut self) -> CpuDescriptorRange {
-        let Ok(slot) = CpuDescriptorHeap::allocate(self, 1) else {
-            unreachable!("the device refuses nothing")
-        };
+        let Ok(slot) = CpuDescriptorHeap::allocate(self, 1) else { unreachable!("the device never fails") };
         slot
     }
 
@@ -55,7 +53,7 @@ impl Slots for CpuDescriptorCache<SimulatedGpu> {
 
     #[inline]
     fn allocate(&mut self) -> CpuDescriptorRange {
-        let Ok(slot) = self.allocate() else { unreachable!("the device refuses nothing") };
+        let Ok(slot) = self.allocate() else { unreachable!("the device never fails") };
         slot
     }
 
@@ -94,7 +92,7 @@ impl Slots for Arc<BitPages> {
     }
 }
 
-/// Threads that share what they take from.
+/// Returns racers whose threads share an allocator.
 pub(super) fn racers(threads: u32, dimensions: &Dimensions, order: Order) -> Result<Vec<Racer>, Failure> {
     let (heap, cached) = (Rig::new()?.staging()?, Rig::new()?.staging()?);
     let ranges = Arc::new(LockedRanges::new(threads * (dimensions.live + 1)));

@@ -1,4 +1,4 @@
-//! All figures come out.
+//! Checks that all figures are produced.
 
 use std::collections::BTreeMap;
 

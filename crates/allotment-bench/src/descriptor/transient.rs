@@ -1,4 +1,4 @@
-//! `transient`: ranges of 1 to 8 descriptors, 10,000 a recording (the draws of a frame), which all go with it.
+//! `transient`: ranges of 1 to 8 descriptors, 10,000 per recording (the draws of a frame), freed with it.
 
 use core::hint::black_box;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::rng::Rng;
 /// The largest range.
 pub(super) const LARGEST: u32 = 8;
 
-/// Of a recording.
+/// Ranges per recording.
 pub(super) const RANGES: u32 = 10_000;
 
-/// What happens from one request to the next.
+/// The code between two requests.
 #[derive(Clone, Copy)]
 pub(super) enum Between {
-    /// Nothing: a compiler may keep what it likes in registers.
+    /// None: a compiler may keep state in registers.
     Nothing,
-    /// Code that may look at what hands out ranges, as when they are written.
+    /// Code that may access the allocator, such as a write to the range.
     Other,
 }
 
-/// What a recording takes ranges from.
+/// An allocator of ranges for a recording.
 trait Ranges {
-    /// Where a new one is.
+    /// Allocates a range, and returns its location.
     fn take(&mut self, count: u32) -> u64;
 }
 
 impl Ranges for TransientDescriptors<SimulatedGpu> {
     #[inline]
     fn take(&mut self, count: u32) -> u64 {
-        let Ok(table) = self.allocate(count) else { unreachable!("recordings come back") };
+        let Ok(table) = self.allocate(count) else { unreachable!("recordings have completed") };
         table.place().gpu
     }
 }
@@ -64,12 +64,12 @@ impl Ranges for OfBlock<'_> {
     }
 }
 
-/// What a contender does for a recording, given the sizes of its ranges.
+/// The operations of a contender for a recording, given the sizes of its ranges.
 type Batch = Box<dyn FnMut(&[u32]) -> u64 + Send>;
 
-/// Each thread has recordings of its own.
+/// Returns racers whose threads have recordings of their own.
 pub(super) fn racers(threads: u32, dimensions: &Dimensions, between: Between) -> Result<Vec<Racer>, Failure> {
-    // As many operations as in other laps, or a recording's.
+    // As many operations as in other laps, or those of one recording.
     let recordings = (u64::from(dimensions.batches) * BATCH).div_ceil(RANGES.into());
     let sizes: Arc<[u32]> = sizes().into();
     let lap = |batch: Batch| {
@@ -142,7 +142,7 @@ mod tests {
             fill(transient, &sizes, Between::Other);
             rig.heap.statistics().transient.used
         });
-        // What is taken last is not full: it is no more than a chunk, or than a 64th of the region.
+        // The last chunk is not full: it has at most a chunk's size, or a 64th of the region.
         let desc = Rig::heap_desc();
         assert!(used >= total && used < total + desc.chunk.max(desc.transient / 64), "{used} for {total}");
         assert_eq!(rig.heap.statistics().transient.used, 0);

@@ -1,8 +1,8 @@
-//! `device`: how long an operation takes while memory is warm.
+//! `device`: the time of an operation with warm memory.
 //!
 //! ```text
-//!   sequence   the operations, made beforehand, the same for all
-//!   race       contenders in turns, a lap each, on threads of their own, the order rotated every round
+//!   sequence   the operations, generated beforehand, the same for all
+//!   race       contenders in turns, a lap each, on threads of their own, in rotating order
 //!   report     medians, as tables and as JSON
 //! ```
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &DeviceArgs) -> Result<(), Failure> {
     report.print(args.common.json)
 }
 
-/// All contenders, made anew, over the same sequences: one a thread.
+/// Creates all contenders and races them over the same sequences: one per thread.
 fn heat(gpu: &Arc<Gpu>, lanes: &[Arc<Sequence>], args: &DeviceArgs) -> Result<Vec<Outcome>, Failure> {
     let gpu_allocator = GpuAllocator::new(gpu, Blocks::Default)?;
     let mut racers: Vec<Box<dyn Racer>> = vec![

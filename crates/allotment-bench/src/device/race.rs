@@ -1,7 +1,7 @@
-//! Contenders in turns: a lap each, and in the next round another goes first.
+//! Runs contenders in turns, a lap each; each round begins with another contender.
 //!
-//! Each contender has threads of its own, which live as long as it does, as those of a program would: they
-//! fill their live sets, warm up, and run all laps. Between laps they sleep.
+//! Each contender has threads of its own, which live as long as it does, like those of a program: they fill their
+//! live sets, warm up, and run all laps. Between laps they sleep.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -12,45 +12,45 @@ use crate::failure::Failure;
 use crate::team::{self, Team};
 use crate::vulkan::Reading;
 
-/// What came of a contender.
+/// The laps of a contender.
 pub(crate) struct Outcome {
     pub(crate) contender: &'static str,
     pub(crate) laps: Vec<Lap>,
-    /// Once it was warm.
+    /// The meter after the warm-up.
     pub(crate) reading: Reading,
 }
 
-/// Nanoseconds an operation; an operation is one allocation or one free.
+/// Nanoseconds per operation; an operation is one allocation or one free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lap {
-    /// Processor time of all threads, by the operations of all threads.
+    /// Processor time of all threads per operation of all threads.
     pub(crate) cpu: f64,
-    /// Time from the first thread's start to the last one's end, by the operations of all threads.
+    /// Time from the first thread's start to the last one's end, per operation of all threads.
     pub(crate) wall: f64,
 }
 
-/// A contender with its threads and what they have allocated, of whatever type that is.
+/// A contender with its threads and their allocations, of any type.
 pub(crate) trait Racer {
     fn name(&self) -> &'static str;
-    /// How many laps it runs where others run so many.
+    /// Returns its number of laps if others run `repetitions`.
     fn laps(&self, repetitions: u32) -> u32;
-    /// All of its threads do this at once, each to its own.
+    /// Runs a step on all of its threads at once.
     fn step(&mut self, step: Step) -> Result<Lap, Failure>;
     fn reading(&self) -> Reading;
 }
 
-/// What threads are told to do.
+/// A step of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Allocate what is live from now on.
+    /// Allocate the live set.
     Fill,
-    /// Run through the sequence once.
+    /// Run the sequence once.
     Lap,
     /// Free everything.
     Clear,
 }
 
-/// Lets all of them run so many laps, after one to warm up. Those that run fewer sit out rounds, evenly.
+/// Runs a number of laps of each racer, after one lap to warm up. Racers with fewer laps skip rounds, evenly.
 pub(crate) fn race(racers: &mut [Box<dyn Racer>], repetitions: u32) -> Result<Vec<Outcome>, Failure> {
     let mut results = Vec::new();
     for racer in racers.iter_mut() {
@@ -75,7 +75,7 @@ pub(crate) fn race(racers: &mut [Box<dyn Racer>], repetitions: u32) -> Result<Ve
     Ok(results)
 }
 
-/// True in so many of all rounds, evenly.
+/// Returns whether a racer with `laps` laps runs in this round.
 fn runs(round: usize, laps: usize, rounds: usize) -> bool {
     (round + 1) * laps / rounds > round * laps / rounds
 }
@@ -84,13 +84,13 @@ fn runs(round: usize, laps: usize, rounds: usize) -> bool {
 pub(crate) struct Runner<C: Contender> {
     contender: Arc<C>,
     team: Team<Step, Refusal>,
-    /// Of a lap, of all threads.
+    /// Per lap, of all threads.
     operations: usize,
     at_most: Option<u32>,
 }
 
 impl<C: Contender + Send + 'static> Runner<C> {
-    /// A thread for each sequence.
+    /// Creates a thread for each sequence.
     pub(crate) fn new(contender: C, sequences: &[Arc<Sequence>]) -> Self {
         let contender = Arc::new(contender);
         let operations = sequences.iter().map(|sequence| sequence.pairs().len() * 2).sum();
@@ -101,7 +101,7 @@ impl<C: Contender + Send + 'static> Runner<C> {
         Self { contender, team, operations, at_most: None }
     }
 
-    /// Never runs more laps than that.
+    /// Limits the number of laps.
     pub(crate) fn at_most(self, laps: Option<u32>) -> Self {
         Self { at_most: laps, ..self }
     }
@@ -130,7 +130,7 @@ impl<C: Contender> Racer for Runner<C> {
     }
 }
 
-/// What one thread does, and what it has.
+/// The state of one thread.
 struct Lane<C: Contender> {
     contender: Arc<C>,
     sequence: Arc<Sequence>,
@@ -150,7 +150,7 @@ impl<C: Contender> Lane<C> {
             Step::Lap => self.lap(),
             Step::Clear => self.clear(),
         }?;
-        // They are counted for all lanes at once.
+        // Counted for all lanes at once.
         Ok(0)
     }
 
@@ -161,7 +161,7 @@ impl<C: Contender> Lane<C> {
         Ok(())
     }
 
-    /// What is timed.
+    /// The timed part.
     fn lap(&mut self) -> Result<(), Refusal> {
         let contender = &*self.contender;
         for pair in self.sequence.pairs() {
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(of_four, [false, true, false, true]);
     }
 
-    /// Wants tokens back from the thread that it gave them to, and refuses the others.
+    /// Accepts tokens only on the thread that allocated them.
     #[derive(Default)]
     struct Strict {
         live: AtomicUsize,

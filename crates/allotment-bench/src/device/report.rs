@@ -1,4 +1,4 @@
-//! What the races gave, as tables and as JSON.
+//! The results, as tables and as JSON.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::vulkan::Gpu;
 pub(crate) struct Report {
     device: String,
     buffer_image_granularity: u64,
-    /// What is not as it should be.
+    /// Remarks about the device and the build.
     notes: Vec<String>,
-    /// Of those that ran all laps.
+    /// Of the contenders that ran all laps.
     repetitions: u32,
     operations_per_lap: u32,
-    /// One thread: processor time, less the harness. Two: wall time by all operations, as it was.
+    /// One thread: processor time minus that of the harness. Two: wall time per operation of both.
     rows: Vec<Row>,
     scaling: Vec<Scaling>,
 }
@@ -34,7 +34,7 @@ struct Row {
     clock: Clock,
     laps: usize,
     ns_per_op: f64,
-    /// Of the fastest and of the slowest lap.
+    /// The time of the fastest lap, and of the slowest.
     ns_per_op_min: f64,
     ns_per_op_max: f64,
     live: usize,
@@ -49,18 +49,18 @@ enum Clock {
     Wall,
 }
 
-/// How two threads compare with one, both by the wall.
+/// Two threads compared with one, both by the wall clock.
 #[derive(Serialize)]
 struct Scaling {
     workload: String,
     contender: &'static str,
     wall_ns_per_op_1: f64,
     wall_ns_per_op_2: f64,
-    /// Operations a second of two threads, by those of one.
+    /// Operations per second of two threads, divided by those of one.
     throughput_ratio: f64,
-    /// The same of the fastest laps: where others use the machine, two threads are disturbed more often.
+    /// The same ratio for the fastest laps: on a shared machine two threads are disturbed more often.
     throughput_ratio_fastest: f64,
-    /// How many processors the two threads had, waits for each other and for other programs left out. Two on a
+    /// How many processors the two threads had, excluding waits for each other and for other programs. Two on a
     /// quiet machine for threads that never wait.
     processors_2: f64,
 }
@@ -78,7 +78,7 @@ impl Report {
         }
     }
 
-    /// Takes in what one workload gave on one thread and on two. The harness alone is the first of both.
+    /// Adds the results of one workload on one thread and on two. The first of both is the harness alone.
     pub(crate) fn add(&mut self, workload: &str, lanes: &[Arc<Sequence>], one: &[Outcome], two: &[Outcome]) {
         let cpu = |result: &Outcome| median(result.laps.iter().map(|lap| lap.cpu));
         let wall = |result: &Outcome| median(result.laps.iter().map(|lap| lap.wall));
@@ -86,7 +86,7 @@ impl Report {
             |outcome: &Outcome| outcome.laps.iter().map(|lap| lap.wall).fold(f64::INFINITY, f64::min);
         let harness = one.first().map_or(0.0, cpu);
         for (i, result) in one.iter().enumerate() {
-            // The harness is shown as it is: it is what the others are less of.
+            // The harness is shown unchanged: its time is subtracted from the others.
             let less = if i == 0 { 0.0 } else { harness };
             let clock = Clock::ThreadCpuLessEmpty;
             self.rows.push(row(workload, result, &lanes[..1], clock, |lap| lap.cpu - less));
@@ -115,14 +115,14 @@ impl Report {
         say!("{}, granularity {}", self.device, self.buffer_image_granularity);
         self.notes.iter().for_each(|note| say!("note: {note}"));
         say!();
-        say!("One thread: nanoseconds of processor time an operation, less those of \"empty\"; medians of");
+        say!("One thread: nanoseconds of processor time per operation, minus those of \"empty\"; medians of");
         say!("laps of {} operations each.", self.operations_per_lap);
         self.print_rows(Clock::ThreadCpuLessEmpty);
         say!();
-        say!("Two threads, each with a live set of its own: wall time by the operations of both.");
+        say!("Two threads, each with a live set of its own: wall time per operation of both.");
         self.print_rows(Clock::Wall);
         say!();
-        say!("Scaling: wall time an operation, and throughput of two threads by that of one;");
+        say!("Scaling: wall time per operation, and throughput of two threads divided by that of one;");
         say!("and how many processors the two had: below 2 they waited, for each other or other programs.");
         say!(
             "  {:12} {:14} {:>10} {:>10} {:>7} {:>16} {:>11}",

@@ -1,24 +1,24 @@
-//! The operations of a lap, made before any clock runs.
+//! The operations of a lap, generated before any timing.
 
 use crate::contender::{Kind, Request, Role};
 use crate::rng::Rng;
 
-/// Sizes are multiples of this, and places too.
+/// Sizes and offsets are multiples of this.
 const UNIT: u64 = 256;
 
 /// The largest size: 2^8 units, 64 KiB.
 const OCTAVES: f64 = 8.0;
 
-/// "Churn": a set of live allocations of which one after the other, at random, is freed and replaced by
-/// one of another size. Sizes are spread evenly over the octaves from 256 B to 64 KiB.
+/// "Churn": a set of live allocations; random ones are freed and replaced by one of another size. Sizes are spread
+/// evenly over the octaves from 256 B to 64 KiB.
 #[derive(Debug)]
 pub(crate) struct Sequence {
-    /// The sizes that the set begins with, in units.
+    /// The sizes of the initial set, in units.
     fill: Vec<u16>,
     pairs: Vec<Pair>,
 }
 
-/// Free what is in the slot, and allocate this much there.
+/// Free the allocation in a slot, and allocate this size there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) slot: u32,
@@ -44,12 +44,12 @@ impl Sequence {
         &self.pairs
     }
 
-    /// How many allocations are live all the time.
+    /// Returns the constant number of live allocations.
     pub(crate) fn live(&self) -> usize {
         self.fill.len()
     }
 
-    /// Bytes live at the end of a lap.
+    /// Returns the live bytes at the end of a lap.
     pub(crate) fn live_bytes(&self) -> u64 {
         let mut sizes = self.fill.clone();
         for pair in &self.pairs {

@@ -1,19 +1,19 @@
-//! `lifetime`: what it costs to keep things until the GPU is done with them, and to hand out a ring's bytes.
+//! `lifetime`: the cost of deferred destruction, and of allocating from a ring.
 //!
-//! No GPU takes part: a queue is done when it is told so.
+//! No GPU takes part: a queue completes on request.
 //!
 //! ```text
-//!   object       what is retired
-//!   keeper       what a contender must be able to do
+//!   object       the retired objects
+//!   deferred     the interface of the contenders
 //!   ours         the library's ways
 //!   two_stage    the peer: the article's way, a box for each object
-//!   retiring     workloads for keepers
+//!   retiring     the workloads
 //!   rings        the workload for rings, and ours
 //!   plain_ring   the peer: a plain ring
 //!   report       medians, as a table and as JSON
 //! ```
 
-mod keeper;
+mod deferred;
 mod object;
 mod ours;
 mod plain_ring;
@@ -30,8 +30,7 @@ use crate::race::{Clock, race};
 use report::Report;
 use rings::Between;
 
-/// Objects that are retired, recordings that are submitted, or requests of a ring, between two looks at what
-/// is done.
+/// Objects retired, recordings submitted, or ring requests between two reclaims.
 const BATCH: u64 = 1000;
 
 pub(crate) fn run(args: &LifetimeArgs) -> Result<(), Failure> {

@@ -1,15 +1,15 @@
-//! What is retired: 16 bytes and a destructor.
+//! The retired objects: 16 bytes and a destructor.
 
 use core::cell::Cell;
 use core::hint::black_box;
 
 thread_local! {
-    /// A thread's own, so that threads do not meet here.
+    /// Thread-local, so that threads do not contend.
     static DROPPED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// As large as a handle and where its memory is. Its destructor counts, and is opaque as one would be that
-/// calls a driver: no loop of them turns into one addition.
+/// As large as a handle with its memory. Its destructor counts, and is opaque like one that calls a driver: a
+/// compiler cannot turn a loop of them into one addition.
 pub(super) struct Object {
     handle: u64,
     _memory: u64,
@@ -30,7 +30,7 @@ impl Drop for Object {
     }
 }
 
-/// How many the calling thread has dropped so far.
+/// Returns how many objects the calling thread has dropped.
 pub(super) fn dropped() -> u64 {
     DROPPED.get()
 }

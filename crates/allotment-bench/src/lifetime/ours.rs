@@ -1,4 +1,4 @@
-//! The library's ways to keep things.
+//! The library's deferred destruction.
 
 use core::convert::Infallible;
 use core::hint::black_box;
@@ -8,18 +8,18 @@ use allotment::lifetime::{
     DeletionQueue, ManualTimelines, Recording, RecordingId, ReleaseQueue, SubmissionTracker,
 };
 
-use super::keeper::MaintenanceThread;
+use super::deferred::DeferredDestruction;
 
 const QUEUE: QueueIndex = QueueIndex(0);
 
-/// One of them, with its tracker.
+/// One of its types, with a tracker.
 pub(super) struct Ours<W> {
     timelines: ManualTimelines,
     tracker: SubmissionTracker,
     way: W,
 }
 
-/// What the ways differ in.
+/// The differences between these types.
 pub(super) trait Way<T>: Send + Sync + 'static {
     const NAME: &'static str;
 
@@ -29,14 +29,16 @@ pub(super) trait Way<T>: Send + Sync + 'static {
     fn reclaim(&self);
 }
 
-impl<T, W: Way<T>> MaintenanceThread<T> for Ours<W> {
+impl<T, W: Way<T>> DeferredDestruction<T> for Ours<W> {
     const NAME: &'static str = W::NAME;
 
     type Recording = Recording;
 
     fn new() -> Self {
         let timelines = ManualTimelines::new(1);
-        let Ok(tracker) = SubmissionTracker::new(timelines.clone()) else { unreachable!("one queue is few") };
+        let Ok(tracker) = SubmissionTracker::new(timelines.clone()) else {
+            unreachable!("one queue is within the limit")
+        };
         let way = W::new(&tracker);
         Self { timelines, tracker, way }
     }
@@ -117,7 +119,7 @@ impl<T: Send + 'static> Way<T> for DeletionQueue {
     }
 }
 
-/// An owner for each object, made and dropped: the only way where the owner is paid for too.
+/// An owner for each object, created and dropped: the only way that includes the cost of the owner.
 pub(super) struct Owners(DeletionQueue);
 
 impl<T: Send + 'static> Way<T> for Owners {

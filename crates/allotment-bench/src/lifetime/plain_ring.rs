@@ -1,15 +1,15 @@
-//! The peer: a ring as Diligent Engine's `RingBuffer` is described, written down plainly. None of that code
-//! is in here.
+//! The peer: a plain implementation of the ring that Diligent Engine's `RingBuffer` documents. None of its code is
+//! used here.
 //!
 //! ```text
 //!   head, tail, used bytes, the open frame's bytes; closed frames: value, head, bytes, oldest first
 //! ```
 //!
-//! A request goes to the head, or where it does not fit before the end, to 0, and the gap counts as the
-//! frame's. An empty ring begins at 0 again.
+//! A request is placed at the head, or at 0 if it does not fit before the end; the gap belongs to the frame. An
+//! empty ring restarts at 0.
 //!
-//! Not equal to ours: a refusal says nothing of its reason or of what would help, sizes near 2^64 overflow,
-//! and nothing is known of padding or peaks.
+//! Differences from ours: an error has neither a reason nor a point to wait for, sizes near 2^64 overflow, and
+//! there are no statistics of padding and peaks.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub(super) struct PlainRing {
     capacity: u64,
     head: u64,
     tail: u64,
-    /// Tells a full ring from an empty one when head and tail are equal.
+    /// Distinguishes a full ring from an empty one when head and tail are equal.
     used: u64,
     /// Bytes of the open frame.
     open: u64,
@@ -30,7 +30,7 @@ pub(super) struct PlainRing {
 
 struct Frame {
     value: u64,
-    /// Where the head was when it was closed.
+    /// The head at the time of the close.
     head: u64,
     bytes: u64,
 }

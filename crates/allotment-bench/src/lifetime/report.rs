@@ -1,12 +1,12 @@
-//! What the races gave, as a table and as JSON.
+//! The results, as a table and as JSON.
 
 use serde::Serialize;
 
 use super::BATCH;
 use crate::args::LifetimeArgs;
 use crate::failure::Failure;
-use crate::gate::processors;
 use crate::race::Rows;
+use crate::start_barrier::processors;
 
 /// All figures of a run.
 #[derive(Serialize)]
@@ -14,7 +14,7 @@ pub(super) struct Report {
     /// Threads that can run at once.
     processors: usize,
     repetitions: u32,
-    /// Of each thread. Who reclaims on several threads may do more.
+    /// Of each thread. A reclaiming thread may do more with several threads.
     operations_per_lap: u64,
     pub(super) rows: Rows,
 }
@@ -38,7 +38,7 @@ impl Report {
             say!("{}", self.json()?);
             return Ok(());
         }
-        say!("Medians of {} laps of {} operations a thread.", self.repetitions, self.operations_per_lap);
+        say!("Medians of {} laps of {} operations per thread.", self.repetitions, self.operations_per_lap);
         self.rows.print(self.processors);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What keepers are given to do.
+//! The workloads of deferred destruction.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allotment::lifetime::{DeletionQueue, ReleaseQueue};
 
 use super::BATCH;
-use super::keeper::{AtOnce, MaintenanceThread};
+use super::deferred::{AtOnce, DeferredDestruction};
 use super::object::{Object, dropped};
 use super::ours::{Ours, Owners};
 use super::two_stage::TwoStage;
@@ -17,10 +17,10 @@ type Queued = Ours<ReleaseQueue<Object>>;
 type Deferred = Ours<DeletionQueue>;
 type Owned = Ours<Owners>;
 
-/// What one thread does.
+/// The operations of one thread.
 type Workload<K> = fn(&K, u64) -> u64;
 
-/// The workloads of one thread, each with its contenders.
+/// Returns the workloads of one thread, each with its contenders.
 pub(super) fn alone(batches: u64) -> Vec<(&'static str, Vec<Racer>)> {
     vec![
         (
@@ -55,13 +55,16 @@ pub(super) fn alone(batches: u64) -> Vec<(&'static str, Vec<Racer>)> {
             "record-submit",
             vec![
                 Racer::alone("allotment Recording", submitting::<Queued>(batches)),
-                Racer::alone(<TwoStage as MaintenanceThread<Object>>::NAME, submitting::<TwoStage>(batches)),
+                Racer::alone(
+                    <TwoStage as DeferredDestruction<Object>>::NAME,
+                    submitting::<TwoStage>(batches),
+                ),
             ],
         ),
     ]
 }
 
-/// Threads that retire, each contender's its own.
+/// Returns racers whose threads share a contender.
 pub(super) fn on_threads(threads: u32, batches: u64) -> Vec<Racer> {
     vec![
         together::<Queued>(threads, batches),
@@ -71,46 +74,46 @@ pub(super) fn on_threads(threads: u32, batches: u64) -> Vec<Racer> {
     ]
 }
 
-fn racer<K: MaintenanceThread<Object>>(batches: u64, workload: Workload<K>) -> Racer {
-    let keeper = K::new();
-    Racer::alone(K::NAME, move || workload(&keeper, batches))
+fn racer<K: DeferredDestruction<Object>>(batches: u64, workload: Workload<K>) -> Racer {
+    let contender = K::new();
+    Racer::alone(K::NAME, move || workload(&contender, batches))
 }
 
-/// Batches that are retired while nothing is recorded.
-fn idle<K: MaintenanceThread<Object>>(keeper: &K, batches: u64) -> u64 {
-    in_batches(batches, || idle_batch(keeper))
+/// Retires batches while nothing is recorded.
+fn idle<K: DeferredDestruction<Object>>(contender: &K, batches: u64) -> u64 {
+    in_batches(batches, || idle_batch(contender))
 }
 
-fn idle_batch<K: MaintenanceThread<Object>>(keeper: &K) {
-    (0..BATCH).for_each(|handle| keeper.retire(Object::new(handle)));
-    keeper.submit_other();
-    keeper.complete();
-    keeper.reclaim();
+fn idle_batch<K: DeferredDestruction<Object>>(contender: &K) {
+    (0..BATCH).for_each(|handle| contender.retire(Object::new(handle)));
+    contender.submit_other();
+    contender.complete();
+    contender.reclaim();
 }
 
-/// Batches that are retired while a recording is open, which is submitted then.
-fn recorded<K: MaintenanceThread<Object>>(keeper: &K, batches: u64) -> u64 {
+/// Retires batches while a recording is open, then submits it.
+fn recorded<K: DeferredDestruction<Object>>(contender: &K, batches: u64) -> u64 {
     in_batches(batches, || {
-        let recording = keeper.record();
-        (0..BATCH).for_each(|handle| keeper.retire(Object::new(handle)));
-        keeper.submit(recording);
-        keeper.complete();
-        keeper.reclaim();
+        let recording = contender.record();
+        (0..BATCH).for_each(|handle| contender.retire(Object::new(handle)));
+        contender.submit(recording);
+        contender.complete();
+        contender.reclaim();
     })
 }
 
-/// Batches that go with one recording.
-fn tied<K: MaintenanceThread<Object>>(keeper: &K, batches: u64) -> u64 {
+/// Retires batches with one recording.
+fn tied<K: DeferredDestruction<Object>>(contender: &K, batches: u64) -> u64 {
     in_batches(batches, || {
-        let recording = keeper.record();
-        (0..BATCH).for_each(|handle| keeper.retire_with(&recording, Object::new(handle)));
-        keeper.submit(recording);
-        keeper.complete();
-        keeper.reclaim();
+        let recording = contender.record();
+        (0..BATCH).for_each(|handle| contender.retire_with(&recording, Object::new(handle)));
+        contender.submit(recording);
+        contender.complete();
+        contender.reclaim();
     })
 }
 
-/// So many batches, of which nothing is left. Returns how many objects that were.
+/// Runs batches, after which no object is left. Returns the number of objects.
 fn in_batches(batches: u64, batch: impl FnMut()) -> u64 {
     let before = dropped();
     core::iter::repeat_with(batch).take(batches as usize).for_each(drop);
@@ -118,36 +121,36 @@ fn in_batches(batches: u64, batch: impl FnMut()) -> u64 {
     batches * BATCH
 }
 
-/// Opens and submits recordings with nothing in them.
-fn submitting<K: MaintenanceThread<Object>>(batches: u64) -> impl FnMut() -> u64 + Send + 'static {
-    let keeper = K::new();
+/// Opens and submits empty recordings.
+fn submitting<K: DeferredDestruction<Object>>(batches: u64) -> impl FnMut() -> u64 + Send + 'static {
+    let contender = K::new();
     move || {
         for _ in 0..batches {
-            (0..BATCH).for_each(|_| keeper.submit(keeper.record()));
-            keeper.complete();
+            (0..BATCH).for_each(|_| contender.submit(contender.record()));
+            contender.complete();
         }
         batches * BATCH
     }
 }
 
-/// Threads that retire so much each. The first one reclaims, after each batch of its own, and goes on with
-/// both until the others have done theirs; so a lap leaves nothing to the next.
-fn together<K: MaintenanceThread<Object>>(threads: u32, batches: u64) -> Racer {
-    let keeper = Arc::new(K::new());
+/// Runs threads that retire a number of objects each. The first one reclaims after each of its batches, and
+/// continues with both until the others have finished, so that a lap leaves no objects behind.
+fn together<K: DeferredDestruction<Object>>(threads: u32, batches: u64) -> Racer {
+    let contender = Arc::new(K::new());
     let others = u64::from(threads) - 1;
-    // Of all laps.
+    // Over all laps.
     let finished = Arc::new(AtomicU64::new(0));
     let mut laps: Vec<Box<dyn FnMut() -> u64 + Send>> = Vec::new();
     {
-        let (keeper, finished) = (Arc::clone(&keeper), Arc::clone(&finished));
+        let (contender, finished) = (Arc::clone(&contender), Arc::clone(&finished));
         let mut lap = 0;
         laps.push(Box::new(move || {
             lap += 1;
             let (before, mut done) = (dropped(), 0);
             loop {
-                // What the others did before is reclaimed below.
+                // Objects of finished threads are reclaimed below.
                 let last = done + 1 >= batches && finished.load(Acquire) == others * lap;
-                idle_batch(&*keeper);
+                idle_batch(&*contender);
                 done += 1;
                 if last {
                     break;
@@ -159,9 +162,9 @@ fn together<K: MaintenanceThread<Object>>(threads: u32, batches: u64) -> Racer {
         }));
     }
     for _ in 0..others {
-        let (keeper, finished) = (Arc::clone(&keeper), Arc::clone(&finished));
+        let (contender, finished) = (Arc::clone(&contender), Arc::clone(&finished));
         laps.push(Box::new(move || {
-            (0..batches * BATCH).for_each(|handle| keeper.retire(Object::new(handle)));
+            (0..batches * BATCH).for_each(|handle| contender.retire(Object::new(handle)));
             finished.fetch_add(1, Release);
             batches * BATCH
         }));

@@ -12,25 +12,25 @@ use crate::race::Racer;
 
 const SIZE: u64 = 64;
 const ALIGNMENT: u64 = 16;
-/// Frames that are in flight when the next one begins.
+/// Frames in flight when the next one begins.
 const IN_FLIGHT: u64 = 2;
-/// Bytes: a frame more than there are at once, so that the end is passed every four frames or so.
+/// Size in bytes: a frame more than there are at once, so that the ring wraps about every four frames.
 const CAPACITY: u64 = (IN_FLIGHT + 2) * BATCH * SIZE + 777;
 
 /// A contender.
 pub(super) trait Offsets: Send + 'static {
-    /// What tables call it.
+    /// Its name in tables.
     const NAME: &'static str;
 
     fn new(capacity: u64) -> Self;
 
-    /// An offset, or `None` where there is no room.
+    /// Allocates, and returns the offset; `None` if the ring is full.
     fn allocate(&mut self, size: u64, alignment: Alignment) -> Option<u64>;
 
-    /// Ends the frame, which the device is done with when a queue has completed `value`.
+    /// Closes the frame, which has completed when the queue reaches `value`.
     fn close(&mut self, value: u64);
 
-    /// Takes back what was closed with values up to this one.
+    /// Frees the frames closed with values up to this one.
     fn reclaim(&mut self, completed: u64);
 }
 
@@ -55,12 +55,12 @@ impl Offsets for Ring {
     }
 }
 
-/// What happens from one request to the next.
+/// The code between two requests.
 #[derive(Clone, Copy)]
 pub(super) enum Between {
-    /// Nothing: a compiler may keep what it likes of a ring in registers.
+    /// None: a compiler may keep the ring's state in registers.
     Nothing,
-    /// Code that may look at the ring, so all that it knows goes to memory and comes from there.
+    /// Code that may access the ring, so that its state is stored and loaded.
     Other,
 }
 
@@ -88,7 +88,7 @@ fn racer<R: Offsets>(batches: u64, between: Between) -> Racer {
     })
 }
 
-/// A frame's requests. The size and the alignment are not known beforehand.
+/// Requests of a frame. Size and alignment are not known at compile time.
 #[inline(never)]
 fn fill<R: Offsets>(ring: &mut R, between: impl Fn(&mut R)) -> u64 {
     let (size, alignment) = black_box((SIZE, Alignment::new(ALIGNMENT).unwrap_or(Alignment::ONE)));

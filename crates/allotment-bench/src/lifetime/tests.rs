@@ -1,4 +1,4 @@
-//! Contenders do the same, and all figures come out.
+//! Checks that contenders behave alike, and that all figures are produced.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::collections::BTreeSet;
@@ -8,13 +8,13 @@ use allotment::lifetime::{DeletionQueue, ReleaseQueue};
 use clap::Parser;
 use serde_json::Value;
 
-use super::keeper::{AtOnce, MaintenanceThread};
+use super::deferred::{AtOnce, DeferredDestruction};
 use super::ours::{Ours, Owners};
 use super::two_stage::TwoStage;
 use super::*;
 use crate::args::{Args, Command};
 
-/// Counts how often each of them is dropped.
+/// Counts the drops of each object.
 struct Witness {
     drops: Arc<[AtomicU32]>,
     index: usize,
@@ -26,27 +26,27 @@ impl Drop for Witness {
     }
 }
 
-/// How often each was dropped: once the queue has not done anything, once it has, and once the keeper is
-/// gone, with some more inside.
-fn drops<K: MaintenanceThread<Witness>>() -> [Vec<u32>; 3] {
+/// Returns how often each was dropped: before the queue has completed anything, after it has, and after the
+/// contender was dropped with more objects inside.
+fn drops<K: DeferredDestruction<Witness>>() -> [Vec<u32>; 3] {
     let drops: Arc<[AtomicU32]> = (0..40).map(|_| AtomicU32::new(0)).collect();
     let witness = |index| Witness { drops: Arc::clone(&drops), index };
     let seen = || drops.iter().map(|count| count.load(Relaxed)).collect();
-    let keeper = K::new();
-    let recording = keeper.record();
-    (0..10).for_each(|i| keeper.retire(witness(i)));
-    (10..20).for_each(|i| keeper.retire_with(&recording, witness(i)));
-    keeper.submit(recording);
-    (20..30).for_each(|i| keeper.retire(witness(i)));
-    keeper.submit_other();
-    keeper.reclaim();
+    let contender = K::new();
+    let recording = contender.record();
+    (0..10).for_each(|i| contender.retire(witness(i)));
+    (10..20).for_each(|i| contender.retire_with(&recording, witness(i)));
+    contender.submit(recording);
+    (20..30).for_each(|i| contender.retire(witness(i)));
+    contender.submit_other();
+    contender.reclaim();
     let in_flight = seen();
-    keeper.complete();
-    keeper.reclaim();
-    keeper.reclaim();
+    contender.complete();
+    contender.reclaim();
+    contender.reclaim();
     let completed = seen();
-    (30..40).for_each(|i| keeper.retire(witness(i)));
-    drop(keeper);
+    (30..40).for_each(|i| contender.retire(witness(i)));
+    drop(contender);
     [in_flight, completed, seen()]
 }
 
@@ -91,7 +91,7 @@ fn all_workloads_come_out_with_all_contenders() {
     assert!(workloads.iter().eq(wanted), "{workloads:?}");
     for row in &rows {
         assert!(number(row, "ns_per_op") > 0.0 && number(row, "laps") == 2.0, "{row}");
-        // Every object has a box; else there is room, once so many recordings are remembered as ever will be.
+        // Boxes allocate for every object; the others have the capacity after the first recordings.
         let boxes = text(row, "contender") == "two-stage boxed" && text(row, "workload") != "record-submit";
         if boxes {
             assert_eq!(number(row, "heap_allocations_per_op").floor(), 1.0, "{row}");

@@ -1,21 +1,21 @@
-//! The peer: the way of the article "Managing Resource Lifetimes" and of Diligent Engine's
-//! `ResourceReleaseQueue`, written down plainly from the description. None of that code is in here.
+//! The peer: a plain implementation of the article "Managing Resource Lifetimes" and of Diligent Engine's
+//! `ResourceReleaseQueue`, from the description. None of its code is used here.
 //!
 //! ```text
 //!   retire ──► stale: [number, box]… ── submit ──► release: [fence value, box]… ── purge ──► dropped
 //!                     a mutex                               a mutex, also while dropping
 //! ```
 //!
-//! What is released is stamped with the number of the command list that is submitted next. When that number
-//! is submitted it moves to the release queue, with the value that the queue's fence was given. Each object
-//! is put into a box, its type erased.
+//! A released object is stamped with the number of the next command list to be submitted. When that list is
+//! submitted, the object moves to the release queue, with the fence value of the submission. Each object is boxed,
+//! with its type erased.
 //!
-//! Not equal to ours: it knows of no recordings. The application promises that the last command that uses
-//! something was submitted before, or goes with the next submission. So to open a recording costs nothing
-//! here, and something cannot be tied to one.
+//! Differences from ours: it has no recordings. The application promises that the last command that uses an object
+//! was submitted before, or belongs to the next submission. So opening a recording costs nothing here, and an
+//! object cannot be tied to one.
 //!
-//! Not equal to theirs: there is one queue, so no mask of queues and no count that they share. Rust's deques
-//! and mutexes stand for those of C++: these deques keep their room, theirs get and return chunks now and
+//! Differences from theirs: there is one queue, so no mask of queues and no shared reference count. Rust's deques
+//! and mutexes replace those of C++: these deques keep their capacity, theirs allocate and free chunks now and
 //! then.
 
 use core::any::Any;
@@ -24,17 +24,17 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::keeper::MaintenanceThread;
+use super::deferred::DeferredDestruction;
 
-/// Things with what they wait for, oldest first.
+/// Objects with the number or value that they wait for, oldest first.
 type Queue = Mutex<VecDeque<(u64, Box<dyn Any + Send>)>>;
 
 pub(super) struct TwoStage {
-    /// Of the command list that is submitted next.
+    /// The number of the next command list.
     number: AtomicU64,
-    /// What the fence is given with the next submission. Unique while something is submitted.
+    /// The fence value of the next submission. Locked during a submission.
     fence: Mutex<u64>,
-    /// What the fence has reached.
+    /// The value that the fence has reached.
     completed: AtomicU64,
     stale: Queue,
     release: Queue,
@@ -45,7 +45,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl TwoStage {
-    /// Moves what waited for command lists up to a number on to wait for the fence.
+    /// Moves the objects of command lists up to a number to the release queue.
     fn discard_stale(&self, number: u64, fence: u64) {
         let (mut stale, mut release) = (locked(&self.stale), locked(&self.release));
         while stale.front().is_some_and(|(stamp, _)| *stamp <= number) {
@@ -55,7 +55,7 @@ impl TwoStage {
     }
 }
 
-impl<T: Send + 'static> MaintenanceThread<T> for TwoStage {
+impl<T: Send + 'static> DeferredDestruction<T> for TwoStage {
     const NAME: &'static str = "two-stage boxed";
 
     type Recording = ();
@@ -94,7 +94,7 @@ impl<T: Send + 'static> MaintenanceThread<T> for TwoStage {
     }
 
     fn submit_other(&self) {
-        MaintenanceThread::<T>::submit(self, ());
+        DeferredDestruction::<T>::submit(self, ());
     }
 
     fn complete(&self) {
@@ -105,7 +105,7 @@ impl<T: Send + 'static> MaintenanceThread<T> for TwoStage {
         let completed = self.completed.load(Acquire);
         let mut release = locked(&self.release);
         while release.front().is_some_and(|(fence, _)| *fence <= completed) {
-            // Dropped here, behind the lock.
+            // Dropped under the lock.
             release.pop_front();
         }
     }

@@ -1,17 +1,17 @@
-//! Budgets before, with and after many allocations: as the driver says by itself, and as the library does.
+//! Budgets before, with and after many allocations: from the driver, and from the library.
 
 use allotment::device::{Device as _, MemoryHeapIndex};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 
 use crate::failure::Failure;
 use crate::units::bytes;
 use crate::vulkan::Gpu;
 
-/// Bytes of each allocation: sixteen to a block of the largest size.
+/// Size of each allocation in bytes: sixteen per block of the largest size.
 const EACH: u64 = 16 << 20;
-/// Frames after which everything that nobody uses should be back with the driver.
+/// Frames after which all unused memory should be freed to the driver.
 const FRAMES: u32 = 300;
-/// GiB that are allocated unless said otherwise, where the budget is four times as much.
+/// GiB allocated by default, if the budget is four times as much.
 const GIB: u64 = 32;
 
 pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
@@ -42,8 +42,10 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     };
 
     let alignment = Alignment::new(65536).unwrap_or(Alignment::ONE);
-    let desc = AllocationDesc::new(Requirements::new(EACH).aligned(alignment), MemoryUsage::GpuOnly);
-    let heap = allocator.explain(&desc).first().map_or(MemoryHeapIndex(0), |choice| choice.heap);
+    let requirements = Requirements::new(EACH).with_alignment(alignment);
+    let options = MemoryUsage::GpuOnly.into();
+    let heap =
+        allocator.explain(&requirements, &options).first().map_or(MemoryHeapIndex(0), |choice| choice.heap);
     let budget = device.heap_budget(heap);
     let room = budget.budget.saturating_sub(budget.usage);
     let wanted = gib.map_or((GIB << 30).min(room / 4), |gib| u64::from(gib) << 30) / EACH * EACH;
@@ -54,7 +56,7 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     let mut tokens = Vec::new();
     let mut refused = None;
     for _ in 0..wanted / EACH {
-        match allocator.allocate(&desc) {
+        match allocator.allocate(&requirements, &options) {
             Ok(token) => tokens.push(token),
             Err(error) => {
                 refused = Some(error);
@@ -67,7 +69,7 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     if let Some(error) = refused {
         say!("  the next one was refused: {error}");
     }
-    // What was live is given back before the outcome is looked at.
+    // Free everything before looking at the outcome.
     let freed: Result<(), _> = tokens.into_iter().try_for_each(|token| allocator.free(token));
     freed.map_err(|error| failed(&error))?;
     row("after the frees");
@@ -75,6 +77,6 @@ pub(super) fn print(gpu: &Gpu, gib: Option<u32>) -> Result<(), Failure> {
     row(&format!("{FRAMES} frames later"));
     let calls = allocator.device_calls();
     say!();
-    say!("{} calls got memory, {} gave it back", calls.allocate, calls.free);
+    say!("{} driver calls allocated memory, {} freed it", calls.allocate, calls.free);
     Ok(())
 }

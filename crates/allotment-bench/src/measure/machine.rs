@@ -1,8 +1,8 @@
-//! What the device is and has, in the library's eyes.
+//! The device's properties, as the library sees them.
 
 use allotment::device::{BufferDesc, Device as _, ImageDesc};
 use allotment::memory::{MemoryTypeCandidate, Suitability};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use ash::vk;
 
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ pub(super) fn print(gpu: &Gpu) -> Result<(), Failure> {
     say!();
     for (index, heap) in properties.heaps.iter().enumerate() {
         let place = if heap.device_local { "device" } else { "host" };
-        say!("heap {index}: {} of the {place}'s", bytes(heap.size));
+        say!("heap {index}: {} {place} memory", bytes(heap.size));
     }
     for (index, found) in properties.indexed_types() {
         say!("type {index}: heap {}, {}", found.heap, found.properties);
@@ -45,7 +45,7 @@ pub(super) fn print(gpu: &Gpu) -> Result<(), Failure> {
     print_choices(gpu)
 }
 
-/// The memory types that would be tried for each memory usage, first one first, with what speaks against each.
+/// Prints the memory types that are tried for each memory usage, in order, with the reasons against each.
 fn print_choices(gpu: &Gpu) -> Result<(), Failure> {
     let failed =
         |error: &dyn core::fmt::Display| Failure::Setup { contender: "allotment", error: error.to_string() };
@@ -64,13 +64,13 @@ fn print_choices(gpu: &Gpu) -> Result<(), Failure> {
         say!();
         say!("for {what}, in this order:");
         for memory_usage in MemoryUsage::ALL {
-            let choices = allocator.explain(&AllocationDesc::new(requirements, memory_usage).with_kind(kind));
+            let choices = allocator.explain(&requirements.with_kind(kind), &memory_usage.into());
             let suits =
-                |choice: &&MemoryTypeCandidate| matches!(choice.verdict, Suitability::Suitable { .. });
+                |choice: &&MemoryTypeCandidate| matches!(choice.suitability, Suitability::Suitable { .. });
             let tried: Vec<_> = choices
                 .iter()
                 .filter(suits)
-                .map(|choice| format!("{} ({})", choice.memory_type, choice.verdict))
+                .map(|choice| format!("{} ({})", choice.memory_type, choice.suitability))
                 .collect();
             say!("  {:24} type {}", memory_usage, tried.join("; "));
         }

@@ -1,9 +1,9 @@
-//! `measure`: everything in one text, to be kept with the sources: what the device is, what its driver says
-//! of budgets, and all the other commands' tables.
+//! `measure`: everything in one text, to be kept with the sources: the device, its budgets, and the tables of all
+//! other commands.
 //!
 //! ```text
-//!   machine    heaps, types, limits, queues, and what the library would choose
-//!   budget     what the driver and the library say before, with and after many allocations
+//!   machine    heaps, types, limits, queues, and the library's candidates for each memory usage
+//!   budget     the budgets of driver and library before, with and after many allocations
 //! ```
 
 mod budget;
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::vulkan::Gpu;
 use crate::{bandwidth, device, steady, streaming, traces};
 
-/// Laps of gpu-allocator in `device`: they take seconds each.
+/// Laps of gpu-allocator in `device`: each takes seconds.
 const GPU_ALLOCATOR_LAPS: u32 = 5;
 
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failure> {
@@ -44,12 +44,12 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a command runs with when nothing is said.
+/// Returns the default options of a command.
 fn defaults<T: Parser>() -> T {
     T::parse_from(["allotment-bench"])
 }
 
-/// How this was called, without the path.
+/// Returns the command line, without the path.
 fn command() -> String {
     let arguments = std::env::args().skip(1);
     core::iter::once("allotment-bench".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")

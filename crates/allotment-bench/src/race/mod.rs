@@ -1,7 +1,7 @@
-//! Contenders in turns: a lap each, and in the next round another goes first.
+//! Runs contenders in turns, a lap each; each round begins with another contender.
 //!
 //! ```text
-//!   rows    medians of the laps, as a table and for JSON
+//!   rows    medians of the laps, as a table and as JSON
 //! ```
 
 mod rows;
@@ -14,40 +14,39 @@ use crate::team::{self, Span, Team};
 
 pub(crate) use rows::{Clock, Row, Rows};
 
-/// A contender at one workload, with its threads.
+/// A contender in one workload, with its threads.
 pub(crate) struct Racer {
     contender: &'static str,
     team: Team<(), Infallible>,
 }
 
-/// What came of a contender.
+/// The laps of a contender.
 pub(crate) struct Outcome {
     pub(crate) contender: &'static str,
     pub(crate) threads: usize,
     pub(crate) laps: Vec<Lap>,
 }
 
-/// What a lap took. Times are nanoseconds an operation.
+/// The cost of a lap. Times are nanoseconds per operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lap {
     pub(crate) operations: u64,
     pub(crate) heap_allocations: u64,
-    /// Processor time of all threads, by the operations of all.
+    /// Processor time of all threads per operation of all threads.
     pub(crate) cpu: f64,
-    /// Time from each thread's start to its end, added up, by the operations of all: what an operation takes
-    /// its thread.
+    /// The sum of each thread's wall time per operation of all threads: how long an operation takes its thread.
     pub(crate) own: f64,
-    /// Time from the first start to the last end, by the operations of all.
+    /// Time from the first start to the last end per operation of all threads.
     pub(crate) wall: f64,
 }
 
 impl Racer {
-    /// With one thread. A lap returns how many operations it was.
+    /// Creates a racer with one thread. A lap returns its number of operations.
     pub(crate) fn alone(contender: &'static str, lap: impl FnMut() -> u64 + Send + 'static) -> Self {
         Self::together(contender, [lap])
     }
 
-    /// With a thread for each of these.
+    /// Creates a racer with one thread for each of these.
     pub(crate) fn together<L>(contender: &'static str, laps: impl IntoIterator<Item = L>) -> Self
     where
         L: FnMut() -> u64 + Send + 'static,
@@ -70,7 +69,7 @@ impl Racer {
     }
 }
 
-/// Lets all of them run so many laps, after one to warm up.
+/// Runs a number of laps of each racer, after one lap to warm up.
 pub(crate) fn race(racers: &[Racer], repetitions: u32) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes = Vec::new();
     for racer in racers {

@@ -1,4 +1,4 @@
-//! What races gave: a row for each contender of each workload.
+//! The results of races: a row for each contender and workload.
 
 use serde::Serialize;
 
@@ -19,25 +19,24 @@ pub(crate) struct Row {
     clock: Clock,
     laps: usize,
     pub(crate) ns_per_op: f64,
-    /// Of the fastest and of the slowest lap.
+    /// The time of the fastest lap, and of the slowest.
     pub(crate) ns_per_op_min: f64,
     ns_per_op_max: f64,
-    /// Processor time of all threads by the operations of all.
+    /// Processor time of all threads per operation of all threads.
     pub(crate) cpu_ns_per_op: f64,
-    /// The wall's time by the operations of all threads: half as much on two as on one is what there is to
-    /// reach.
+    /// Wall time per operation of all threads: on two threads, half the value of one thread is perfect scaling.
     wall_ns_per_op: f64,
-    /// In all laps but the first.
+    /// Over all laps but the first.
     heap_allocations_per_op: f64,
 }
 
-/// What `ns_per_op` is.
+/// The clock of `ns_per_op`.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Clock {
     /// The thread's processor time.
     ThreadCpu,
-    /// The wall's time of each thread, from its start to its end, by what the threads did.
+    /// The wall time of each thread, from its start to its end, per operation.
     Wall,
 }
 
@@ -51,7 +50,7 @@ impl Clock {
 }
 
 impl Rows {
-    /// Takes in what one workload gave.
+    /// Adds the results of one workload.
     pub(crate) fn add(&mut self, workload: &'static str, clock: Clock, outcomes: &[Outcome]) {
         self.0.extend(outcomes.iter().map(|outcome| row(workload, clock, outcome)));
     }
@@ -60,13 +59,13 @@ impl Rows {
         self.0.iter()
     }
 
-    /// A table for each workload.
+    /// Prints a table for each workload.
     pub(crate) fn print(&self, processors: usize) {
         say!(
-            "cpu: the thread's processor time. wall: the time of each thread by what it did; the threads had"
+            "cpu: the thread's processor time. wall: each thread's wall time per operation; the threads had"
         );
-        say!("{processors} processors. Beside it, of all threads by all operations: processor time, and");
-        say!("the wall's.");
+        say!("{processors} processors. Beside it, per operation of all threads: processor time, and");
+        say!("wall time.");
         let mut last = "";
         for row in &self.0 {
             if row.workload != last {

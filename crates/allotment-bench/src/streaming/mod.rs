@@ -1,11 +1,10 @@
-//! `streaming`: a scene that is streamed through the device's memory, and how long its frames wait for the
-//! allocator.
+//! `streaming`: streams a scene through device memory, and measures how long its frames wait for the allocator.
 //!
 //! ```text
-//!   scene      what each frame wants, made beforehand, the same for all set-ups
-//!   set_up     who gets memory from the driver, and when
-//!   player     frames at their pace, each call timed
-//!   report     what the frames waited, as a table and as JSON
+//!   scene      the requests of each frame, generated beforehand, the same for all set-ups
+//!   set_up     the thread that allocates blocks, and when
+//!   player     plays the frames at their pace, and times each call
+//!   report     the waits of the frames, as a table and as JSON
 //! ```
 
 mod player;
@@ -20,7 +19,7 @@ use report::Report;
 use scene::Scene;
 use set_up::SetUp;
 
-/// MiB that stay resident, unless said otherwise: on a GPU, and on a software device.
+/// MiB that stay resident by default: on a GPU, and on a software device.
 const RESIDENT_MIB: [u32; 2] = [2048, 512];
 
 pub(crate) fn run(args: &StreamingArgs) -> Result<(), Failure> {

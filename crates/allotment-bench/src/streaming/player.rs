@@ -1,4 +1,4 @@
-//! Frames at their pace, each call of the allocator timed by the wall.
+//! Plays frames at their pace; each call of the allocator is timed by the wall clock.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -7,36 +7,36 @@ use std::thread;
 use std::time::Instant;
 
 use allotment::device::vulkan::Device;
-use allotment::{Allocation, AllocationDesc, Allocator};
+use allotment::{Allocation, AllocationOptions, Allocator, Requirements};
 
 use super::scene::{Scene, UPLOAD_FRAMES};
 use super::set_up::SetUp;
 use crate::failure::Failure;
 use crate::vulkan::{Gpu, Meter, own_allocate_calls};
 
-/// What playing a scene gave. The first frame warms up and counts only where that is said.
+/// The results of playing a scene. The first frame warms up and is reported separately.
 pub(super) struct Played {
-    /// Of the first frame.
+    /// The time in the first frame.
     pub(super) first: Duration,
-    /// Of each frame after it, all calls together.
+    /// The total time of the calls in each later frame.
     pub(super) frames: Vec<Duration>,
-    /// How long [`SPIN`] took beside each frame: what the machine does to a thread that waits for nobody.
+    /// The time of a [`SPIN`] beside each frame: what preemption costs a thread that waits for no other.
     pub(super) spins: Vec<Duration>,
-    /// The longest call after the first frame, and what was called.
+    /// The longest call after the first frame, and its name.
     pub(super) worst_call: (Duration, &'static str),
-    /// By the allocator's own count, after the first frame.
+    /// The allocator's own count, after the first frame.
     pub(super) waits: u64,
     pub(super) waited: Duration,
-    /// Calls to get memory: by frames after the first, and by others or before.
+    /// Driver calls that allocate memory: in frames after the first, and by other threads or before.
     pub(super) driver_calls_in_frames: u64,
     pub(super) driver_calls_ahead: u64,
     pub(super) peak_reserved: u64,
 }
 
-/// As long as a frame is inside an allocator that need not wait.
+/// The time that a frame spends in an allocator that need not wait.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Does nothing for as long as [`SPIN`], or longer where others had the processor meanwhile.
+/// Spins for [`SPIN`], or longer if preempted. Returns the time.
 fn spin() -> Duration {
     let start = Instant::now();
     while start.elapsed() < SPIN {
@@ -63,7 +63,7 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
             clock.worst = Default::default();
             begin = (allocator.stalls(), own_allocate_calls());
         }
-        // A frame that is late does not make the next ones hurry.
+        // A late frame does not shorten the following ones.
         next = (next + pace).max(Instant::now());
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
@@ -84,7 +84,7 @@ pub(super) fn play(gpu: &Arc<Gpu>, set_up: SetUp, scene: &Scene, pace: Duration)
     Ok(played)
 }
 
-/// How long calls took.
+/// The times of the calls.
 #[derive(Default)]
 struct Clock {
     frame: Duration,
@@ -104,7 +104,7 @@ impl Clock {
     }
 }
 
-/// What of the scene is in memory.
+/// The part of the scene that is in memory.
 struct Show<'a> {
     allocator: &'a Allocator<Device>,
     /// Oldest first.
@@ -118,15 +118,17 @@ impl Show<'_> {
         &mut self,
         clock: &mut Clock,
         scene: &Scene,
-        resources: &[AllocationDesc],
-        upload: &AllocationDesc,
+        resources: &[(Requirements, AllocationOptions)],
+        upload: &(Requirements, AllocationOptions),
     ) -> Result<(), Failure> {
         let allocator = self.allocator;
-        self.uploads.push_back(clock.time("allocate upload", || allocator.allocate(upload)).map_err(failed)?);
-        for desc in resources {
-            let token = clock.time("allocate", || allocator.allocate(desc)).map_err(failed)?;
-            self.resident.push_back((token, desc.requirements.size));
-            self.bytes += desc.requirements.size;
+        let staging = clock.time("allocate upload", || allocator.allocate(&upload.0, &upload.1));
+        self.uploads.push_back(staging.map_err(failed)?);
+        for (requirements, options) in resources {
+            let token =
+                clock.time("allocate", || allocator.allocate(requirements, options)).map_err(failed)?;
+            self.resident.push_back((token, requirements.size));
+            self.bytes += requirements.size;
         }
         while self.bytes > scene.resident {
             let Some((token, size)) = self.resident.pop_front() else { break };

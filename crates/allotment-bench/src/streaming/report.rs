@@ -1,4 +1,4 @@
-//! What frames waited, as a table and as JSON.
+//! The waits of frames, as a table and as JSON.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::units::bytes;
 use crate::vulkan::Gpu;
 
-/// What no frame should wait longer than.
+/// The longest acceptable wait of a frame.
 const LONG: Duration = Duration::from_micros(500);
 
 /// All figures of a run.
@@ -26,7 +26,7 @@ pub(super) struct Report {
     rows: Vec<Row>,
 }
 
-/// Of frames after the first, in microseconds of wall time inside the allocator.
+/// Frames after the first, in microseconds of wall time inside the allocator.
 #[derive(Serialize)]
 struct Row {
     set_up: SetUp,
@@ -37,7 +37,7 @@ struct Row {
     worst_call_us: f64,
     worst_call: &'static str,
     frames_above_500_us: usize,
-    /// Of 50 us of nothing beside each frame: what the machine does to any thread.
+    /// Of 50 us of spinning beside each frame: the effect of preemption on any thread.
     spins_above_500_us: usize,
     worst_spin_us: f64,
     waits: u64,
@@ -64,7 +64,7 @@ impl Report {
         let us = |time: Duration| time.as_secs_f64() * 1e6;
         let mut sorted = played.frames;
         sorted.sort_unstable();
-        // The smallest that so large a part does not exceed.
+        // The smallest time that this share of the frames does not exceed.
         let quantile = |part: f64| {
             let index = (sorted.len() as f64 * part).ceil() as usize;
             us(sorted.get(index.saturating_sub(1)).copied().unwrap_or_default())
@@ -132,9 +132,9 @@ impl Report {
             );
         }
         say!();
-        say!("Long spins: 50 us of nothing beside each frame that took above 0.5 ms; the machine did that.");
+        say!("Long spins: 50 us of spinning beside each frame that took above 0.5 ms, due to preemption.");
         say!(
-            "After the first frame; driver calls are vkAllocateMemory, \"ahead\" of the frames or beside them."
+            "After the first frame; driver calls are vkAllocateMemory, \"ahead\": by other threads or beforehand."
         );
         say!(
             "  {:16} {:>6} {:>12} {:>16} {:>12} {:>14}",

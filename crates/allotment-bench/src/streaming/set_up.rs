@@ -1,4 +1,4 @@
-//! Who gets memory from the driver, and when.
+//! The thread that allocates blocks, and when.
 
 use std::sync::Arc;
 
@@ -12,40 +12,41 @@ use super::scene::{Scene, buffer, image, staging};
 use crate::failure::Failure;
 use crate::vulkan::Gpu;
 
-/// Up to this granularity, buffers and images share pools: the library rounds up instead.
+/// Up to this granularity buffers and images share pools, and the library rounds sizes up instead.
 const SHARED_GRANULARITY: u64 = 4096;
 
-/// A way to keep frames from waiting, or none.
+/// A policy that keeps frames from waiting, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SetUp {
-    /// Whoever needs memory gets it.
+    /// The thread that needs a block allocates it.
     Caller,
-    /// A thread gets it ahead of need.
+    /// A maintenance thread allocates blocks ahead of demand.
     MaintenanceThread,
-    /// The same, and what the scene will need is reserved before its first frame.
-    KeeperAndReserve,
+    /// A maintenance thread; in addition, the memory of the scene is reserved before its first frame.
+    MaintenanceThreadAndReserve,
 }
 
-/// An allocator and who keeps it up.
+/// An allocator and its maintenance thread.
 pub(super) struct Stage {
-    /// Before the allocator, so that it goes first.
-    _keeper: Option<MaintenanceThread<Device>>,
+    /// Before the allocator, so that it is dropped first.
+    _maintenance: Option<MaintenanceThread<Device>>,
     pub(super) allocator: Arc<Allocator<Device>>,
 }
 
 impl SetUp {
-    pub(super) const ALL: [Self; 3] = [Self::Caller, Self::MaintenanceThread, Self::KeeperAndReserve];
+    pub(super) const ALL: [Self; 3] =
+        [Self::Caller, Self::MaintenanceThread, Self::MaintenanceThreadAndReserve];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Caller => "caller",
-            Self::MaintenanceThread => "keeper",
-            Self::KeeperAndReserve => "keeper, reserve",
+            Self::MaintenanceThread => "thread",
+            Self::MaintenanceThreadAndReserve => "thread, reserve",
         }
     }
 
-    /// An allocator as it is when the first frame begins.
+    /// Creates the allocator as it is when the first frame begins.
     pub(super) fn stage(self, gpu: &Arc<Gpu>, scene: &Scene) -> Result<Stage, Failure> {
         let failed = |error: &dyn core::fmt::Display| Failure::Setup {
             contender: "allotment",
@@ -57,23 +58,24 @@ impl SetUp {
         }
         let device = gpu.metered(gpu.usable())?;
         let allocator = Arc::new(Allocator::new(device, desc).map_err(|error| failed(&error))?);
-        let mut keeper = None;
+        let mut maintenance = None;
         if self != Self::Caller {
-            keeper = Some(MaintenanceThread::spawn(Arc::clone(&allocator)).map_err(|error| failed(&error))?);
+            maintenance =
+                Some(MaintenanceThread::spawn(Arc::clone(&allocator)).map_err(|error| failed(&error))?);
         }
-        if self == Self::KeeperAndReserve {
-            // Where images have pools of their own, any part of what is resident may be images.
+        if self == Self::MaintenanceThreadAndReserve {
+            // If images have pools of their own, all of the resident bytes may be images.
             let images = images_are_apart(&allocator).then(|| (image(1), scene.resident));
             let wanted = [(buffer(1), scene.resident), (staging(1), scene.upload_bytes())];
-            for (desc, bytes) in wanted.into_iter().chain(images) {
-                allocator.reserve(&desc, bytes).map_err(|error| failed(&error))?;
+            for ((requirements, options), bytes) in wanted.into_iter().chain(images) {
+                allocator.reserve(&requirements, &options, bytes).map_err(|error| failed(&error))?;
             }
         }
-        Ok(Stage { _keeper: keeper, allocator })
+        Ok(Stage { _maintenance: maintenance, allocator })
     }
 }
 
-/// True when images of optimal tiling have pools of their own.
+/// Returns whether images of optimal tiling have pools of their own.
 fn images_are_apart(allocator: &Allocator<Device>) -> bool {
     allocator.device().properties().limits.buffer_image_granularity.get() > SHARED_GRANULARITY
 }

@@ -1,4 +1,4 @@
-//! `traces`: how much memory each contender reserves for recorded traffic, as it comes.
+//! `traces`: the memory that each contender reserves for recorded traffic.
 
 mod roles;
 mod source;
@@ -27,12 +27,12 @@ struct Row {
     contender: &'static str,
     peak_reserved_bytes: u64,
     peak_live_bytes: u64,
-    /// Calls to the end of the trace; what is live then is not freed.
+    /// Calls up to the end of the trace; allocations still live then are not freed.
     driver_allocate_calls: u64,
     driver_free_calls: u64,
-    /// Allocations that were refused.
+    /// Refused allocations.
     refused: u64,
-    /// The trace has more live bytes than the largest heap, which changes what contenders do.
+    /// The live bytes exceed the largest heap, which changes the behaviour of contenders.
     beyond_heap: bool,
 }
 
@@ -127,7 +127,7 @@ impl Report {
         say!();
         say!("{}: at most {} live", row.trace, bytes(row.peak_live_bytes));
         if row.beyond_heap {
-            say!("  more than the device's largest heap: VMA gives up blocks for memory of their own there");
+            say!("  more than the device's largest heap: VMA switches from blocks to dedicated memory there");
         }
         say!(
             "  {:14} {:>14} {:>8} {:>14} {:>8} {:>8}",

@@ -1,4 +1,4 @@
-//! What a recorded resource's memory is for, told from its usage.
+//! The memory usage of a recorded resource, derived from its buffer usage.
 
 use allotment_trace::{Resource, ResourceKind};
 
@@ -8,10 +8,10 @@ use crate::contender::{Kind, Request, Role};
 const TRANSFER_SRC: u32 = 1;
 const TRANSFER_DST: u32 = 1 << 1;
 
-/// What is asked of a contender for a recorded resource.
+/// Returns the request to a contender for a recorded resource.
 ///
-/// A buffer that is only copied from is how a program uploads, one that is only copied to is how it reads
-/// back; into one that is not copied to, the CPU must write by itself.
+/// A program uploads from a buffer that is only a transfer source, and reads back through one that is only a
+/// transfer destination; a buffer that is no transfer destination is written by the CPU.
 pub(super) fn request(resource: &Resource) -> Request {
     let (kind, role) = match resource.kind() {
         ResourceKind::Image => (Kind::Image, Role::Device),

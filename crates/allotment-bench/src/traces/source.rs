@@ -1,4 +1,4 @@
-//! Which traces are meant.
+//! The traces to replay.
 
 use std::path::PathBuf;
 
@@ -12,17 +12,17 @@ macro_rules! built_in {
     };
 }
 
-/// The repository's traces, built in so that the program can be carried to the machine with the GPU.
+/// The repository's traces, built in so that the program can run on another machine without them.
 const BUILT_IN: [(&str, &[u8]); 4] =
     built_in!["supertuxkart-race", "resnet50-train", "gpt2-train", "fasterrcnn-infer"];
 
-/// A trace and what to call it.
+/// A trace and its title.
 pub(super) struct Source {
     pub(super) title: String,
     pub(super) trace: Trace,
 }
 
-/// The traces at these paths; where there are none, those that are built in.
+/// Opens the traces at these paths, or the built-in ones if there are none.
 pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     if paths.is_empty() {
         let read = |(name, bytes)| Ok(Source { title: str::to_owned(name), trace: Trace::read(bytes)? });

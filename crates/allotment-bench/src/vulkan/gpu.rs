@@ -1,4 +1,4 @@
-//! The device that everything runs on, and what tables say of it.
+//! The device that all benchmarks use, and its description in tables.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use crate::args::Common;
 use crate::failure::Failure;
 use crate::units::bytes;
 
-/// A Vulkan device, with all that it hangs on. Destroyed when the last contender has let go of it.
+/// A Vulkan device and everything that it depends on. Destroyed after the last contender.
 pub(crate) struct Gpu {
-    /// With heaps as they are to be seen.
+    /// Reports modified heap sizes, if requested.
     pub(crate) instance: ash::Instance,
     pub(crate) physical: vk::PhysicalDevice,
     pub(crate) device: ash::Device,
-    /// The queue that copies, among those of [`library`](Self::library).
+    /// The queue for copies, among those of [`library`](Self::library).
     pub(crate) queue: QueueIndex,
     pub(crate) queue_family: u32,
     pub(crate) info: GpuInfo,
-    /// All of the above is its.
+    /// Owns all of the above.
     headless: Headless,
 }
 
-/// What a table says of the device it was measured on.
+/// The description of the device in tables.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct GpuInfo {
     pub(crate) name: String,
     pub(crate) buffer_image_granularity: u64,
-    /// What the queue that copies is best at.
+    /// The kind of the queue for copies.
     pub(crate) queue: String,
     /// By index.
     pub(crate) memory_types: Vec<MemoryTypeInfo>,
-    /// Bytes, by index.
+    /// Sizes in bytes, by index.
     pub(crate) heaps: Vec<u64>,
-    /// The heap sizes are not what the driver says, but what was asked for.
+    /// The heap sizes are those that were requested, not the driver's.
     pub(crate) made_up_heaps: bool,
-    /// The device is a program on the CPU.
+    /// The device runs on the CPU.
     pub(crate) software: bool,
 }
 
@@ -57,14 +57,14 @@ pub(crate) struct MemoryTypeInfo {
     pub(crate) flags: vk::MemoryPropertyFlags,
 }
 
-/// Heaps of a software device are said to have so much; see `heap.rs`.
+/// Heap size to report on a software device; see `heap.rs`.
 const SOFTWARE_HEAP_GIB: u32 = 16;
 
-/// The version that contenders are told.
+/// The API version passed to contenders.
 pub(crate) const API_VERSION: u32 = vk::API_VERSION_1_2;
 
 impl Gpu {
-    /// Opens the device that is asked for, or else the one that is most of a GPU.
+    /// Opens the requested device, or the best one.
     pub(crate) fn open(args: &Common) -> Result<Arc<Self>, Failure> {
         let choice = args.gpu.clone().map_or(DeviceChoice::Best, DeviceChoice::Named);
         let headless = Headless::open(&HeadlessDesc::default().with_device(choice))?;
@@ -96,14 +96,14 @@ impl Gpu {
         Ok(Arc::new(Self { instance, physical, device, queue, queue_family, info, headless }))
     }
 
-    /// The device as the library sees it: with its queues, with all that it can use, unmetered, and with
-    /// the heaps that the driver tells of.
+    /// Returns the device for the library, with its queues and all features, unmetered, and with the driver's heap
+    /// sizes.
     pub(crate) fn library(&self) -> &vulkan::Device {
         self.headless.device()
     }
 
-    /// The device as the library sees it when it is a contender: metered, with the heaps that all contenders
-    /// see, with `enabled` of what the device could have. It has no queues, since nothing is copied.
+    /// Returns the device for the library as a contender: metered, with the heap sizes that all contenders see, and
+    /// with `enabled` of its features. It has no queues, since nothing is copied.
     pub(crate) fn metered(self: &Arc<Self>, enabled: EnabledFeatures) -> Result<vulkan::Device, Failure> {
         let device = Meter::Allotment.on(self);
         let version = self.headless.api_version();
@@ -111,19 +111,19 @@ impl Gpu {
             .with_api_version(version)
             .with_enabled(enabled & self.library().enabled())
             .with_keep_alive(Arc::clone(self) as _);
-        // SAFETY: the handles belong together and are kept alive by the owner; what is said to be enabled is,
-        // since `headless` enabled it; no queue is named.
+        // SAFETY: the handles belong together and are kept alive by the owner; `headless` has enabled all features that
+        // `enabled` may name; no queue is named.
         unsafe { vulkan::Device::new(desc) }
             .map_err(|error| Failure::Setup { contender: "allotment", error: error.to_string() })
     }
 
-    /// The instance, by which all devices have this granularity from now on.
+    /// Returns the instance; from now on all devices report this granularity.
     pub(crate) fn instance_with_granularity(&self, bytes: u64) -> ash::Instance {
         with_granularity_of(bytes, &self.instance)
     }
 
-    /// Extensions that the library may use on [`metered`](Self::metered) where it is not compared with
-    /// others. Heaps that are made up have no budgets that the driver could tell.
+    /// Returns the extensions that the library may use on [`metered`](Self::metered) when it is not compared with
+    /// others. Modified heap sizes have no budgets from the driver.
     pub(crate) fn usable(&self) -> EnabledFeatures {
         if self.info.made_up_heaps {
             EnabledFeatures::all() - EnabledFeatures::MEMORY_BUDGET
@@ -134,23 +134,23 @@ impl Gpu {
 }
 
 impl GpuInfo {
-    /// What is to be known of the device beside its figures.
+    /// Returns remarks about the device and the build.
     pub(crate) fn notes(&self) -> Vec<String> {
         let heaps = || {
             let size = bytes(self.heaps.first().copied().unwrap_or(0));
-            format!("heaps are said to have {size}, whatever the driver says (--heap-gib)")
+            format!("heaps report {size} instead of the driver's sizes (--heap-gib)")
         };
-        let slow = || "built without optimisations: the times mean nothing".to_owned();
+        let slow = || "built without optimizations: the times are meaningless".to_owned();
         let notes = [self.made_up_heaps.then(heaps), cfg!(debug_assertions).then(slow)];
         notes.into_iter().flatten().collect()
     }
 }
 
-/// The queue that does nothing but copy, where there is one; else the first.
+/// Returns the transfer-only queue, or the first queue if there is none.
 fn copy_queue(device: &vulkan::Device) -> Result<(QueueIndex, QueueKind), Failure> {
     let queues = (0..).map(QueueIndex).zip(device.properties().queues.iter().map(|queue| queue.kind));
     let found = queues.min_by_key(|&(_, kind)| kind != QueueKind::Transfer);
-    found.ok_or_else(|| Failure::NoDevice("the device has no queue that copies".to_owned()))
+    found.ok_or_else(|| Failure::NoDevice("the device has no queue for copies".to_owned()))
 }
 
 fn memory_types(memory: &vk::PhysicalDeviceMemoryProperties) -> Vec<MemoryTypeInfo> {

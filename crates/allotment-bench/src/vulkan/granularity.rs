@@ -1,20 +1,20 @@
-//! A granularity that is not the device's.
+//! A modified buffer-image granularity.
 //!
-//! What an allocator does about it can be measured on any device, as long as nothing is bound to the memory.
+//! The behaviour of an allocator can be measured with any granularity, as long as nothing is bound to the memory.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use ash::vk;
 
-/// Bytes, as told to who asks from now on.
+/// The granularity in bytes that is reported from now on.
 static GRANULARITY: AtomicU64 = AtomicU64::new(1);
 
-/// The loader's own function. It serves any instance of the process.
+/// The loader's function. It is valid for any instance of the process.
 static REAL: OnceLock<vk::PFN_vkGetPhysicalDeviceProperties> = OnceLock::new();
 
-/// The instance, with a function table by which devices have this granularity. Of all that were made so, the last one
-/// says which.
+/// Returns the instance with a function table that reports this granularity. All such instances share the last
+/// value.
 pub(super) fn with_granularity_of(bytes: u64, instance: &ash::Instance) -> ash::Instance {
     let mut functions = instance.fp_v1_0().clone();
     REAL.get_or_init(|| functions.get_physical_device_properties);

@@ -1,22 +1,22 @@
-//! Heaps that say they are larger than they are.
+//! Modified heap sizes.
 //!
-//! A software device names a heap size that its driver's authors made up; lavapipe's is 2 GiB, and it hands
-//! out more all the same. Contenders act on it: VMA, for one, gives up blocks for memory of their own once
-//! a heap is full. A replay touches none of the memory, so a made-up size may be replaced by one like a
-//! GPU's. It is done in the function table that all contenders get.
+//! A software device reports an arbitrary heap size; lavapipe reports 2 GiB and allows more all the same.
+//! Contenders act on it: VMA, for example, switches from blocks to dedicated memory when a heap is full. A replay
+//! does not touch the memory, so the arbitrary size may be replaced by that of a real GPU. This is done in the
+//! function table that all contenders get.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use ash::vk;
 
-/// Bytes of every heap.
+/// Size of every heap in bytes.
 static SIZE: AtomicU64 = AtomicU64::new(0);
 
-/// The loader's own function. It serves any instance of the process.
+/// The loader's function. It is valid for any instance of the process.
 static REAL: OnceLock<vk::PFN_vkGetPhysicalDeviceMemoryProperties> = OnceLock::new();
 
-/// The instance, with a function table by which all heaps have `size` bytes.
+/// Returns the instance with a function table that reports `size` bytes for all heaps.
 pub(super) fn with_heaps_of(size: u64, instance: &ash::Instance) -> ash::Instance {
     let mut functions = instance.fp_v1_0().clone();
     REAL.get_or_init(|| functions.get_physical_device_memory_properties);

@@ -1,7 +1,7 @@
-//! Meters between a contender and the driver: calls and bytes, counted where nobody can miscount them.
+//! Meters between a contender and the driver, which count calls and bytes.
 //!
-//! Vulkan functions are plain pointers with no room for a context. So there is one pair of functions a
-//! meter, made by a constant parameter, and a contender is given a device whose table holds them:
+//! Vulkan functions are plain pointers without a context. So there is one pair of functions for each meter,
+//! selected by a constant parameter, and each contender gets a device whose function table holds its pair:
 //!
 //! ```text
 //!   allotment     ──► allocate::<0>, free::<0> ──► METERS[0] ─┐
@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::Gpu;
 
-/// One of the meters that there are. A contender has one of its own.
+/// A meter. Each contender has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meter {
     Allotment,
@@ -30,14 +30,14 @@ pub(crate) enum Meter {
     GpuAllocator,
 }
 
-/// What a meter shows.
+/// The counts of a meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Reading {
-    /// Calls that got memory, refused ones among them.
+    /// Calls that allocate memory, including refused ones.
     pub(crate) allocate_calls: u64,
-    /// Calls that gave memory back.
+    /// Calls that free memory.
     pub(crate) free_calls: u64,
-    /// Bytes that the contender has of the driver now.
+    /// Bytes that the contender currently has allocated.
     pub(crate) reserved_bytes: u64,
 }
 
@@ -63,12 +63,12 @@ thread_local! {
     static OWN_CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Calls that the calling thread made to get memory, through whatever meter.
+/// Returns the allocation calls of the calling thread, through any meter.
 pub(crate) fn own_allocate_calls() -> u64 {
     OWN_CALLS.get()
 }
 
-/// What the shims look up: the driver's functions by device, and the sizes of memory objects.
+/// The state behind the functions: the driver's functions by device, and the sizes of memory objects.
 struct Known {
     drivers: BTreeMap<u64, Driver>,
     sizes: BTreeMap<u64, u64>,
@@ -87,7 +87,7 @@ fn known() -> MutexGuard<'static, Known> {
 }
 
 impl Meter {
-    /// The device, with a function table that counts here. Sets the meter to zero.
+    /// Returns the device with a function table that counts here. Resets the meter.
     pub(crate) fn on(self, gpu: &Gpu) -> ash::Device {
         let counts = self.counts();
         counts.allocate_calls.store(0, Relaxed);
@@ -114,7 +114,7 @@ impl Meter {
         )
     }
 
-    /// What was counted since [`on`](Self::on).
+    /// Returns the counts since [`on`](Self::on).
     pub(crate) fn read(self) -> Reading {
         let counts = self.counts();
         Reading {

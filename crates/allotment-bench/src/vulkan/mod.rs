@@ -1,4 +1,4 @@
-//! The Vulkan device that all contenders share, and what is needed to measure it by itself.
+//! The Vulkan device that all contenders share, and direct access to it for reference measurements.
 
 mod gpu;
 mod granularity;

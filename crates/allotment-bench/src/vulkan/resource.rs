@@ -1,4 +1,4 @@
-//! Memory and buffers that destroy themselves, for measuring the device by itself.
+//! Memory and buffers with destructors, for reference measurements.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -9,7 +9,7 @@ use ash::vk;
 use super::Gpu;
 use crate::failure::Failure;
 
-/// Device memory of one type, mapped where it can be.
+/// Device memory of one type, mapped if it is host-visible.
 pub(crate) struct Memory {
     gpu: Arc<Gpu>,
     handle: vk::DeviceMemory,
@@ -37,8 +37,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Copies `bytes` to the start of the memory with one plain `memcpy`. Does nothing where it is not
-    /// mapped.
+    /// Copies `bytes` to the start of the memory with one plain `memcpy`. Does nothing if it is not mapped.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(mapped) = self.mapped else { return Ok(()) };
         let count = bytes.len().min(self.size);
@@ -53,8 +52,7 @@ impl Memory {
             .map_err(Failure::vulkan("vkFlushMappedMemoryRanges"))
     }
 
-    /// Copies the start of the memory to `bytes` with one plain `memcpy`. Does nothing where it is not
-    /// mapped.
+    /// Copies the start of the memory to `bytes` with one plain `memcpy`. Does nothing if it is not mapped.
     pub(crate) fn read(&self, bytes: &mut [u8]) -> Result<(), Failure> {
         let Some(mapped) = self.mapped else { return Ok(()) };
         if !self.coherent {
@@ -81,7 +79,7 @@ impl Drop for Memory {
     }
 }
 
-/// A buffer to copy from and to, with memory of its own.
+/// A buffer for copies, with dedicated memory.
 pub(crate) struct Buffer {
     pub(crate) handle: vk::Buffer,
     /// `None` until it is bound, and while it is dropped.
@@ -90,7 +88,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer in memory of this type, or `None` where buffers cannot be.
+    /// Creates a buffer in memory of this type, or returns `None` if the type does not allow buffers.
     pub(crate) fn new(gpu: &Arc<Gpu>, memory_type: usize, size: u64) -> Result<Option<Self>, Failure> {
         let usage = vk::BufferUsageFlags::TRANSFER_SRC | vk::BufferUsageFlags::TRANSFER_DST;
         let info = vk::BufferCreateInfo::default().size(size).usage(usage);
@@ -111,7 +109,7 @@ impl Buffer {
         Ok(Some(buffer))
     }
 
-    /// The memory that it is bound to.
+    /// Returns the memory that it is bound to.
     pub(crate) fn memory(&self) -> Option<&Memory> {
         self.memory.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Copies on a queue, timed.
+//! Timed copies on a queue.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -43,14 +43,14 @@ impl Transfer {
         Ok(transfer)
     }
 
-    /// Copies `size` bytes from the start of one buffer to the start of another, and waits. The time is from
-    /// before the commands are recorded until the wait has returned.
+    /// Copies `size` bytes from the start of one buffer to the start of another, and waits. The time is from before
+    /// the recording of the commands to the end of the wait.
     pub(crate) fn copy(&mut self, from: &Buffer, to: &Buffer, size: u64) -> Result<Duration, Failure> {
-        // SAFETY: the buffers are bound and outlive the call; whoever made them said how large they are.
+        // SAFETY: the buffers are bound and outlive the call; the caller passes a size that both have.
         unsafe { self.copy_between(from.handle, to.handle, size) }
     }
 
-    /// The same with anybody's buffers.
+    /// Copies between buffers of any owner.
     ///
     /// # Safety
     ///
@@ -91,7 +91,7 @@ impl Transfer {
         let region = [vk::BufferCopy::default().size(size)];
         // SAFETY: the commands are being recorded; the caller says that the region lies in both buffers.
         unsafe { device.cmd_copy_buffer(self.commands, from, to, &region) };
-        // What the CPU reads afterwards must have arrived there.
+        // Makes the copied bytes visible to the CPU.
         let barrier = [vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::TRANSFER_WRITE)
             .dst_access_mask(vk::AccessFlags::HOST_READ | vk::AccessFlags::TRANSFER_READ)];

@@ -1,4 +1,4 @@
-//! Carries out the moves of a pass: a queue copies between buffers that are laid over the old places and the new ones.
+//! Executes the moves of a pass: a queue copies between buffers that alias the old and the new locations.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryProperties, MemoryTypeIndex, QueueIndex, Submission,
     TimelinePoint,
 };
-use allotment::memory::{Move, Pass, Place};
+use allotment::memory::{MemoryLocation, Move, Pass};
 
 use crate::failure::Failure;
 use crate::replay::copy_queue;
@@ -18,7 +18,7 @@ pub(super) struct Carrier<'a> {
     queue: QueueIndex,
 }
 
-/// Buffers over the two places of a move.
+/// Buffers over both locations of a move.
 struct Pair {
     from: <SimulatedGpu as Device>::Buffer,
     to: <SimulatedGpu as Device>::Buffer,
@@ -31,12 +31,12 @@ impl<'a> Carrier<'a> {
         Self { device, queue: copy_queue(device) }
     }
 
-    /// Copies what the pass moves, and waits for it. What nobody can copy stays.
+    /// Copies everything that the pass moves, and waits. Allocations in memory that cannot be copied are not moved.
     pub(super) fn carry(&self, pass: &mut Pass<'_, SimulatedGpu>) -> Result<(), Failure> {
         let mut pairs = Vec::new();
         let carried = self.carry_with(pass, &mut pairs);
         for Pair { from, to, .. } in pairs {
-            // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
+            // SAFETY: created here; the queue has completed its use, never received it, or is lost.
             unsafe { self.device.destroy_buffer(from) };
             // SAFETY: as above.
             unsafe { self.device.destroy_buffer(to) };
@@ -61,20 +61,24 @@ impl<'a> Carrier<'a> {
         self.copy(pairs)
     }
 
-    /// False for memory that queues only read or only write.
+    /// Returns false for memory that queues can only read or only write.
     fn is_open_to_queues(&self, memory_type: MemoryTypeIndex) -> bool {
         let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
         let found = self.device.properties().memory_type(memory_type);
         found.is_some_and(|found| !found.properties.intersects(one_way))
     }
 
-    fn pair(&self, from: &Place<SimulatedGpu>, to: &Place<SimulatedGpu>) -> Result<Pair, DeviceError> {
+    fn pair(
+        &self,
+        from: &MemoryLocation<SimulatedGpu>,
+        to: &MemoryLocation<SimulatedGpu>,
+    ) -> Result<Pair, DeviceError> {
         let size = from.size;
         let from = self.buffer_over(from)?;
         match self.buffer_over(to) {
             Ok(to) => Ok(Pair { from, to, size }),
             Err(error) => {
-                // SAFETY: made just now, and used by nobody.
+                // SAFETY: created just now, and not used yet.
                 unsafe { self.device.destroy_buffer(from) };
                 Err(error)
             }
@@ -83,11 +87,11 @@ impl<'a> Carrier<'a> {
 
     fn buffer_over(
         &self,
-        place: &Place<SimulatedGpu>,
+        place: &MemoryLocation<SimulatedGpu>,
     ) -> Result<<SimulatedGpu as Device>::Buffer, DeviceError> {
         let desc = BufferDesc::new(place.size).with_usage(SimulatedGpu::ANYWHERE);
-        // SAFETY: the place is an allocation's or reserved for one until the pass ends, which is after the buffer is
-        // destroyed; and such a buffer may stand anywhere.
+        // SAFETY: the location belongs to an allocation, or is reserved for one until the pass ends, which is after the
+        // buffer is destroyed; and such a buffer may be placed anywhere.
         unsafe { self.device.create_buffer(&desc, place.memory, place.offset) }
     }
 
@@ -100,7 +104,7 @@ impl<'a> Carrier<'a> {
             .map(|Pair { from, to, size }| BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size })
             .collect();
         let submission = Submission { copies: &copies, ..Submission::default() };
-        // SAFETY: both ends are as large as what is copied; old and new places do not overlap, as both are taken; queues
+        // SAFETY: both buffers are as large as the copy; old and new locations do not overlap, as both are allocated; queues
         // read and write this memory; and the buffers live until the wait is over, or the device is lost.
         let value = unsafe { self.device.submit(self.queue, &submission) }?;
         let point = TimelinePoint { queue: self.queue, value };
@@ -114,10 +118,10 @@ impl<'a> Carrier<'a> {
     }
 }
 
-/// Copies in memory that the CPU sees: upload and readback memory of Direct3D 12, which is coherent. False where it does
-/// not see it.
+/// Copies within host-visible memory: upload and readback memory of Direct3D 12, which is coherent. Returns false
+/// if the memory is not host-visible.
 fn copy_by_cpu(moved: &Move<SimulatedGpu>) -> bool {
-    let (Some(from), Some(to)) = (moved.from().address, moved.to().address) else { return false };
+    let (Some(from), Some(to)) = (moved.from().mapped_ptr, moved.to().mapped_ptr) else { return false };
     // SAFETY: both places are mapped and of this size, they do not overlap, as both are taken, and nobody else uses them
     // until the pass ends.
     unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };

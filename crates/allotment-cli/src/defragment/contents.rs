@@ -1,4 +1,4 @@
-//! Bytes of its own in everything that lives, and whether they are still there.
+//! Fills all live allocations with distinct bytes, and verifies them.
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::Transfer;
@@ -9,13 +9,13 @@ use crate::progress::Progress;
 use crate::replay::pattern::{Pattern, chunks};
 use crate::replay::{STAGING, copy_queue, unexpected};
 
-/// Fills everything.
+/// Fills all live allocations.
 pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
     let mut transfer = transfer(playback)?;
     let mut pattern = Pattern::default();
     let (mut progress, mut done) = (progress("filling", playback), 0);
     for Living { recorded, allocation, .. } in playback.with_lifetime() {
-        let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
+        let (id, size) = (recorded.id(), playback.allocator.location(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
             done += chunk.end - chunk.start;
             progress.reach(done);
@@ -26,13 +26,13 @@ pub(super) fn fill(playback: &Playback<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads everything back and compares. How many bytes that were.
+/// Reads all live allocations back and compares. Returns the number of bytes.
 pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
     let mut transfer = transfer(playback)?;
     let mut pattern = Pattern::default();
     let (mut progress, mut verified) = (progress("verifying", playback), 0);
     for Living { recorded, allocation, .. } in playback.with_lifetime() {
-        let (id, size) = (recorded.id(), playback.allocator.place(allocation).map_err(unexpected)?.size);
+        let (id, size) = (recorded.id(), playback.allocator.location(allocation).map_err(unexpected)?.size);
         for chunk in chunks(0..size) {
             let (expected, back) = pattern.bytes_and_room(id, chunk.clone());
             let received = transfer.download(allocation, chunk.start, back);
@@ -48,13 +48,13 @@ pub(super) fn verify(playback: &Playback<'_>) -> Result<u64, Failure> {
     Ok(verified)
 }
 
-/// For all bytes that live.
+/// Returns a progress bar over all live bytes.
 fn progress(what: &str, playback: &Playback<'_>) -> Progress {
     let sizes = playback.with_lifetime().map(|living| living.recorded.size());
     Progress::new(what.to_owned(), sizes.fold(0, u64::saturating_add))
 }
 
-/// Made for the time that it is needed: its staging buffers are no part of what is defragmented.
+/// Creates a transfer for temporary use: its staging buffers must not take part in the defragmentation.
 fn transfer<'a>(playback: &Playback<'a>) -> Result<Transfer<'a, SimulatedGpu>, Failure> {
     let allocator = playback.allocator;
     let transfer = Transfer::new(allocator, copy_queue(allocator.device()), STAGING);

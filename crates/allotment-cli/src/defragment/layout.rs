@@ -1,4 +1,4 @@
-//! What lies where: every block, and in it every allocation.
+//! A snapshot of all blocks and the allocations in them.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::playback::{Living, Playback};
 use crate::failure::Failure;
 use crate::replay::unexpected;
 
-/// Everything, at one moment.
+/// All blocks and allocations at one moment.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) blocks: Vec<Block>,
@@ -34,9 +34,9 @@ pub(crate) struct Standing {
     pub(crate) category: &'static str,
     pub(crate) memory: u64,
     pub(crate) offset: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub(crate) requested: u64,
-    /// Bytes that it takes.
+    /// Occupied bytes.
     pub(crate) occupied: u64,
 }
 
@@ -60,8 +60,8 @@ impl Layout {
         });
         let mut standing = Vec::new();
         for Living { index, allocation, .. } in playback.with_lifetime() {
-            let place = playback.allocator.place(allocation).map_err(unexpected)?;
-            let info = playback.allocator.info(allocation.id()).map_err(unexpected)?;
+            let place = playback.allocator.location(allocation).map_err(unexpected)?;
+            let info = playback.allocator.info(allocation).map_err(unexpected)?;
             standing.push(Standing {
                 resource: index,
                 category: info.category,
@@ -82,7 +82,7 @@ impl Layout {
         self.standing.iter().map(|standing| standing.requested).sum()
     }
 
-    /// The index of the block of each memory object.
+    /// Returns the block index for each memory object.
     pub(crate) fn by_memory(&self) -> HashMap<u64, usize> {
         self.blocks.iter().enumerate().map(|(index, block)| (block.memory, index)).collect()
     }

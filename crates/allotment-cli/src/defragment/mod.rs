@@ -1,14 +1,14 @@
-//! `allotment defragment`: a trace up to a moment, what lives then filled with bytes of its own, defragmented, verified,
-//! and shown before and after.
+//! `allotment defragment`: replays a trace up to a moment, fills the live allocations with distinct bytes,
+//! defragments, verifies, and shows before and after.
 //!
 //! ```text
-//!   moment     when: after which frame
-//!   playback   the trace up to there, through an allocator
-//!   contents   bytes of its own in everything, and whether they are still there
-//!   layout     what lies where
-//!   passes     the defragmentation itself, with a clock beside it
-//!   carrier    what a pass moves, copied by a queue
-//!   summary    what came of it, as a table and as JSON
+//!   moment     the frame at which the replay stops
+//!   playback   replays the trace up to that frame
+//!   contents   fills the live allocations with distinct bytes, and verifies them
+//!   layout     a snapshot of all blocks and allocations
+//!   passes     the defragmentation itself, timed
+//!   carrier    copies what a pass moves, on a queue
+//!   summary    the result as a table and as JSON
 //! ```
 
 mod carrier;
@@ -31,19 +31,20 @@ pub(crate) use passes::Done;
 use playback::with_playback;
 use summary::Summary;
 
-/// What was seen.
+/// The outcome of a defragmentation.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) moment: Moment,
     pub(crate) before: Layout,
     pub(crate) done: Done,
-    /// What lives is the same, in the same order.
+    /// The same live allocations, in the same order.
     pub(crate) after: Layout,
     pub(crate) bytes_verified: u64,
 }
 
 pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
     let (profile, setup, desc) = (args.profile()?, args.setup(), args.desc());
+    // Before the replay: an unwritable report should fail at once, not after minutes.
     let report = OutputFile::new(&args.report)?;
     source::keep(args.trace.as_deref(), [Some(&report)])?;
     let source = Source::open(args.trace.as_deref())?;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
     let outcome = with_playback(trace, &profile, &setup, |playback| {
         playback.play_until(moment.events(trace), &format!("replaying {}", source.title), |_, _| ())?;
         contents::fill(playback)?;
-        // What is empty already is nothing to gain.
+        // Empty blocks would be freed without a defragmentation: do not count them as a gain.
         playback.allocator.trim();
         let before = Layout::of(playback)?;
         let done = passes::defragment(playback.allocator, desc)?;

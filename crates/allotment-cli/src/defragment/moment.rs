@@ -1,4 +1,4 @@
-//! When: after which frame of a trace, or after which event of one without frames.
+//! The moment of a trace at which to defragment: after a frame, or after an event of a trace without frames.
 
 use allotment::Allocator;
 use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -9,21 +9,21 @@ use super::playback::with_playback;
 use crate::args::Setup;
 use crate::failure::Failure;
 
-/// In what a trace's time is counted.
+/// The unit of time of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Unit {
     Frame,
-    /// Of traces without frames.
+    /// For traces without frames.
     Event,
 }
 
-/// A moment of a trace: that at which so many of them are over.
+/// A moment of a trace: a number of frames or events that are over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) unit: Unit,
     pub(crate) at: u64,
-    /// How many there are.
+    /// Their total number.
     pub(crate) of: u64,
 }
 
@@ -45,7 +45,7 @@ impl Unit {
 }
 
 impl Moment {
-    /// The moment that was asked for, or the one at which most memory lies idle.
+    /// Returns the requested moment, or the one with the most unused memory in blocks.
     pub(super) fn new(
         trace: &Trace,
         profile: &Profile,
@@ -68,7 +68,7 @@ impl Moment {
         Ok(Self { unit, at, of })
     }
 
-    /// How many events are over by then.
+    /// Returns the number of events up to this moment.
     pub(super) fn events(self, trace: &Trace) -> usize {
         let ends = trace.events().iter().enumerate().filter(|(_, event)| self.unit.ends_with(event.op));
         let last = ends.take(usize::try_from(self.at).unwrap_or(usize::MAX)).last();
@@ -76,25 +76,29 @@ impl Moment {
     }
 }
 
-/// The first moment at which most bytes of blocks are nobody's.
+/// Returns the first moment with the most unused bytes in blocks.
 fn most_idle(trace: &Trace, profile: &Profile, setup: &Setup, unit: Unit) -> Result<u64, Failure> {
     with_playback(trace, profile, setup, |playback| {
         let (mut at, mut most) = (0, (0, 0));
-        playback.play_until(trace.events().len(), "looking for the moment", |allocator, event| {
-            if unit.ends_with(event.op) {
-                at += 1;
-                let idle = idle(allocator);
-                if idle > most.0 {
-                    most = (idle, at);
+        playback.play_until(
+            trace.events().len(),
+            "searching for the most unused memory",
+            |allocator, event| {
+                if unit.ends_with(event.op) {
+                    at += 1;
+                    let idle = idle(allocator);
+                    // Strictly greater: the first of equal moments, which needs the shortest replay.
+                    if idle > most.0 {
+                        most = (idle, at);
+                    }
                 }
-            }
-        })?;
+            },
+        )?;
         Ok(most.1)
     })
 }
 
-/// Bytes that are nobody's in blocks that hold something. Empty blocks do not count: they go back to the driver without
-/// anything being moved.
+/// Returns the unused bytes of non-empty blocks. Empty blocks do not count: they are freed without a move.
 fn idle(allocator: &Allocator<SimulatedGpu>) -> u64 {
     let blocks = allocator.blocks();
     let held = blocks.iter().filter(|block| block.ranges.allocation_count != 0);

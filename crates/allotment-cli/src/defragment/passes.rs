@@ -1,4 +1,4 @@
-//! The passes, one after the other, with a clock beside them.
+//! Runs the passes one after another, and times them.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -13,17 +13,17 @@ use allotment::memory::{
 use super::carrier::Carrier;
 use crate::failure::Failure;
 
-/// What a defragmentation came to.
+/// The result of a defragmentation.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) plan: DefragmentationPlan,
-    /// What could be done at most, for comparison.
+    /// The plan of the strategy `full`, for comparison.
     pub(crate) full: DefragmentationPlan,
-    /// How long the plan took, in one go.
+    /// Time of planning everything at once.
     pub(crate) planned_in: Duration,
     pub(crate) statistics: DefragmentationStatistics,
     pub(crate) passes: Vec<PassSeen>,
-    /// The longest time for which a pass was looked for, also in vain.
+    /// The longest planning time of a pass, including the last, which finds nothing.
     pub(crate) longest: Duration,
     pub(crate) moved: Vec<Moved>,
 }
@@ -35,32 +35,33 @@ pub(crate) struct PassSeen {
     pub(crate) bytes: u64,
     pub(crate) blocks_emptied: u32,
     pub(crate) bytes_emptied: u64,
-    /// How long it was looked for.
+    /// Its planning time.
     pub(crate) found_in: Duration,
 }
 
-/// An allocation that got another place.
+/// An allocation that was moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moved {
-    /// Its owner's own number.
+    /// The user data of the allocation.
     pub(crate) user_data: u64,
-    /// Index into the passes.
+    /// The index of the pass.
     pub(crate) pass: usize,
 }
 
-/// Does it all.
+/// Runs the whole defragmentation.
 pub(super) fn defragment(
     allocator: &Allocator<SimulatedGpu>,
     desc: DefragmentationDesc,
 ) -> Result<Done, Failure> {
     let mut full = desc;
+    // The plan of `full` is the most that any strategy could gain, for comparison in the report.
     full.strategy = DefragmentationStrategy::Full;
     let full = allocator.defragmentation(full).map_err(refused)?.plan().clone();
     let started = Instant::now();
     let plan = allocator.defragmentation(desc).map_err(refused)?.plan().clone();
     let planned_in = started.elapsed();
 
-    // Another one, so that looking around and planning count as what passes take.
+    // A new run, so that surveying and planning count as time of the passes.
     let mut running = allocator.defragmentation(desc).map_err(refused)?;
     let carrier = Carrier::new(allocator);
     let (mut passes, mut moved, mut longest) = (Vec::<PassSeen>::new(), Vec::new(), Duration::ZERO);
@@ -81,6 +82,7 @@ pub(super) fn defragment(
                 });
             }
             Found::LimitReached => {}
+            // The time limit ended the planning of this pass; the next call continues it.
             Found::Done => break,
         }
     }
@@ -93,13 +95,13 @@ struct Turn {
 }
 
 enum Found {
-    /// The numbers of the owners of what was moved.
+    /// The user data of the moved allocations.
     Moves(Vec<u64>),
     LimitReached,
     Done,
 }
 
-/// Looks for a pass, and carries it out where there is one.
+/// Plans a pass, and executes it if there is one.
 fn turn(running: &mut Defragmentation<'_, SimulatedGpu>, carrier: &Carrier<'_>) -> Result<Turn, Failure> {
     let started = Instant::now();
     let next = running.next_pass();
@@ -118,7 +120,7 @@ fn turn(running: &mut Defragmentation<'_, SimulatedGpu>, carrier: &Carrier<'_>) 
     Ok(Turn { found, found_in })
 }
 
-/// Linear blocks were asked for.
+/// Returns the usage error for linear blocks, which cannot be defragmented.
 fn refused(error: DefragmentationError) -> Failure {
     Failure::Usage(error.to_string())
 }

@@ -1,8 +1,8 @@
-//! A trace through an allocator, with nothing in its memory: allocations and frees alone, all of them movable.
+//! Replays a trace through an allocator without data: allocations and frees only, all allocations movable.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::memory::Movability;
-use allotment::{Allocation, AllocationDesc, Allocator};
+use allotment::{Allocation, AllocationOptions, Allocator};
 use allotment_trace::{Event, Op, Resource, ResourceIndex, Trace};
 
 use crate::args::Setup;
@@ -11,16 +11,16 @@ use crate::progress::Progress;
 use crate::replay::{roles, unexpected};
 use crate::target::{Host, Target, close_after};
 
-/// An allocator, and what of a trace lives in it.
+/// An allocator with the live allocations of a trace.
 pub(super) struct Playback<'a> {
     trace: &'a Trace,
     host: &'a Host,
     pub(super) allocator: &'a Allocator<SimulatedGpu>,
-    /// By resource index; `None` where it is not made yet, or freed.
+    /// By resource index; `None` if not allocated yet, or freed.
     slots: Vec<Option<Allocation>>,
 }
 
-/// A resource that lives.
+/// A live resource.
 #[derive(Clone, Copy)]
 pub(super) struct Living<'a> {
     pub(super) index: ResourceIndex,
@@ -28,7 +28,7 @@ pub(super) struct Living<'a> {
     pub(super) allocation: &'a Allocation,
 }
 
-/// Does something with a trace on a new simulated device, and leaves nothing behind.
+/// Calls `f` with a playback on a new simulated GPU, and frees everything afterwards.
 pub(super) fn with_playback<T>(
     trace: &Trace,
     profile: &Profile,
@@ -41,12 +41,13 @@ pub(super) fn with_playback<T>(
     let mut playback = Playback { trace, host: &host, allocator: &allocator, slots };
     let outcome = work(&mut playback);
     let freed = playback.end();
+    // Freed before the device is closed, so that its validation reports no leaks of this playback.
     drop(allocator);
     close_after(host, outcome.and_then(|outcome| freed.map(|()| outcome)))
 }
 
 impl Playback<'_> {
-    /// Plays the first so many events, and shows how far it is; `then` is told of each.
+    /// Replays the events up to a number and shows the progress; `then` is called after each.
     pub(super) fn play_until(
         &mut self,
         events: usize,
@@ -79,17 +80,18 @@ impl Playback<'_> {
     fn allocate(&mut self, line: u64, index: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(index);
         let (kind, memory_usage, category) = roles(recorded);
-        let mut desc = AllocationDesc::new(self.host.needs(recorded, kind)?, memory_usage)
-            .with_kind(kind)
+        let requirements = self.host.needs(recorded, kind)?;
+        let options = AllocationOptions::new(memory_usage)
             .with_category(category)
-            .movable(Movability::Copied);
-        desc.user_data = index.as_usize() as u64;
+            .with_movability(Movability::Copied)
+            .with_user_data(index.as_usize() as u64);
         let refused = |error| Failure::Allocation { line, id: recorded.id(), error };
-        self.slots[index.as_usize()] = Some(self.allocator.allocate(&desc).map_err(refused)?);
+        self.slots[index.as_usize()] =
+            Some(self.allocator.allocate(&requirements, &options).map_err(refused)?);
         Ok(())
     }
 
-    /// What lives now, in the order of allocation.
+    /// Returns the live allocations, in the order of allocation.
     pub(super) fn with_lifetime(&self) -> impl Iterator<Item = Living<'_>> {
         let made = self.trace.events().iter().filter_map(|event| match event.op {
             Op::Allocate(index) => Some(index),

@@ -1,4 +1,4 @@
-//! What came of a defragmentation, for people and for machines.
+//! The result of a defragmentation, as a table and as JSON.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ use crate::source::Source;
 use crate::target::Machine;
 use crate::units::{bytes, count, nanoseconds, percent};
 
-/// The figures. Sizes in bytes.
+/// The JSON output. Sizes in bytes.
 #[derive(Serialize)]
 pub(super) struct Summary<'a> {
     trace: &'a str,
     profile: Option<&'static str>,
     algorithm: String,
-    /// In what `at` and `of` count.
+    /// The unit of `at` and `of`.
     unit: Unit,
     at: u64,
     of: u64,
@@ -24,25 +24,25 @@ pub(super) struct Summary<'a> {
     live_bytes: u64,
     blocks_before: u64,
     blocks_after: u64,
-    /// The fewest blocks that would hold as much, could everything be moved and were nothing lost between.
+    /// The fewest blocks that could hold the live bytes, if all could be moved and nothing were lost between them.
     ideal_blocks: u64,
     block_bytes_before: u64,
     block_bytes_after: u64,
     moves: u32,
     bytes_moved: u64,
-    /// What the best of all planners would copy to get to the ideal number of blocks.
+    /// Bytes that an optimal planner would copy to reach the ideal number of blocks.
     lower_bound_bytes: u64,
-    /// Bytes moved for a byte of the lower bound: below 1 where more blocks stay than the fewest. Nothing where the
-    /// bound is 0.
+    /// Bytes moved per byte of the lower bound: below 1 if more than the fewest blocks remain. `None` if the bound
+    /// is 0.
     ratio: Option<f64>,
     passes: u32,
-    /// The longest time for which a pass was looked for.
+    /// The longest planning time of a pass.
     longest_pass_us: f64,
-    /// How long the whole plan took, in one go.
+    /// Time of planning everything at once.
     plan_us: f64,
-    /// Blocks that were to be emptied and stayed.
+    /// Blocks that were to be emptied and were not.
     blocks_kept: u32,
-    /// What `full` would give back, and copy for it.
+    /// Bytes that `full` would free, and bytes that it would copy.
     possible_bytes: u64,
     possible_bytes_moved: u64,
     bytes_verified: u64,
@@ -90,7 +90,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// The figures for people: on the terminal and at the top of the report.
+    /// Returns the figures of the table, also shown at the top of the report.
     pub(super) fn rows(&self) -> Vec<(String, String)> {
         let row = |label: &str, value: String| (label.to_owned(), value);
         let from_to = |from: String, to: String| format!("{from} → {to}");
@@ -99,25 +99,25 @@ impl<'a> Summary<'a> {
             row("Live", bytes(self.live_bytes)),
             row("Allocations", count(self.allocations)),
             row("Blocks", from_to(count(self.blocks_before), count(self.blocks_after))),
-            row("… fewest that could hold it", count(self.ideal_blocks)),
-            row("Bytes in blocks", from_to(bytes(self.block_bytes_before), bytes(self.block_bytes_after))),
-            row("… given back", percent(given_back, self.block_bytes_before)),
+            row("… fewest possible", count(self.ideal_blocks)),
+            row("Block bytes", from_to(bytes(self.block_bytes_before), bytes(self.block_bytes_after))),
+            row("… freed", percent(given_back, self.block_bytes_before)),
             row("Allocations moved", count(self.moves.into())),
             row("Bytes moved", bytes(self.bytes_moved)),
-            row("… of those live", percent(self.bytes_moved, self.live_bytes)),
-            row("… least for fewest blocks", bytes(self.lower_bound_bytes)),
+            row("… of live bytes", percent(self.bytes_moved, self.live_bytes)),
+            row("… lower bound for the fewest blocks", bytes(self.lower_bound_bytes)),
             row("Passes", count(self.passes.into())),
-            row("Longest search for a pass", nanoseconds((self.longest_pass_us * 1e3) as u64)),
+            row("Longest planning of a pass", nanoseconds((self.longest_pass_us * 1e3) as u64)),
             row("Bytes verified", bytes(self.bytes_verified)),
-            row("… of those live", percent(self.bytes_verified, self.live_bytes)),
+            row("… of live bytes", percent(self.bytes_verified, self.live_bytes)),
         ];
         if self.blocks_kept != 0 {
-            rows.push(row("Blocks that could not be left", count(self.blocks_kept.into())));
+            rows.push(row("Blocks not emptied", count(self.blocks_kept.into())));
         }
         rows
     }
 
-    /// What came of it, in a sentence.
+    /// Returns the result as a sentence.
     pub(super) fn verdict(&self) -> String {
         let gone = self.blocks_before - self.blocks_after;
         let given_back = bytes(self.block_bytes_before - self.block_bytes_after);
@@ -126,19 +126,19 @@ impl<'a> Summary<'a> {
             format!("{bytes_back} for {moved} copied")
         };
         if gone != 0 {
-            let blocks = if gone == 1 { "block is" } else { "blocks are" };
+            let blocks = if gone == 1 { "block" } else { "blocks" };
             let moved = bytes(self.bytes_moved);
-            format!("{gone} {blocks} given back, {given_back}, for {moved} copied.")
+            format!("{gone} {blocks} freed, {given_back}, for {moved} copied.")
         } else if self.possible_bytes != 0 {
             format!(
-                "Nothing is gained: no block is worth it by the strategy {}. --strategy full would give back {}.",
+                "Nothing gained: no block is worth emptying under the strategy {}. --strategy full would free {}.",
                 self.strategy,
                 price()
             )
         } else if self.blocks_before == self.ideal_blocks {
-            "Nothing can be gained: there are as few blocks as can hold this.".to_owned()
+            "Nothing to gain: the number of blocks is already the lowest possible.".to_owned()
         } else {
-            "Nothing can be gained: no block's allocations fit the holes of the others.".to_owned()
+            "Nothing to gain: no block's allocations fit into free ranges of the others.".to_owned()
         }
     }
 
@@ -153,6 +153,6 @@ impl<'a> Summary<'a> {
         }
         say!();
         say!("{}", self.verdict());
-        say!("The report is in {}: open it in a browser.", self.report);
+        say!("Report: {} (open it in a browser)", self.report);
     }
 }

@@ -1,4 +1,4 @@
-//! `allotment info`: what a device has, and which memory type would be chosen for each memory usage and why.
+//! `allotment info`: a device's properties, and how its memory types rank for each memory usage.
 
 mod text;
 
@@ -6,31 +6,30 @@ use allotment::device::{
     BufferDesc, DedicatedNeed, Device, DeviceError, MemoryProperties, QueueKind, Requirements,
 };
 use allotment::memory::{MemoryTypeCandidate, Suitability};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
 use crate::failure::Failure;
 use crate::target::{Machine, Target, Task, on_device};
 
-/// Bytes of the buffer that is asked about. The answer is about memory types, for which the size does not
-/// matter.
+/// Size of the sample buffer. The candidates do not depend on it.
 const BUFFER: u64 = 64 << 10;
 
-/// Everything that is told.
+/// The JSON output.
 #[derive(Serialize)]
 struct Info<'a> {
     device: &'static str,
-    /// What the device calls itself.
+    /// The name that the device reports.
     device_name: &'a str,
-    /// Of the simulated device, as what it was made.
+    /// The profile of the simulated GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'static str>,
     heaps: Vec<HeapRow>,
     memory_types: Vec<TypeRow>,
     limits: LimitsRow,
     queues: Vec<&'static str>,
-    memory_usages: Vec<IntentRow>,
+    memory_usages: Vec<UsageRow>,
 }
 
 /// Sizes in bytes.
@@ -38,9 +37,9 @@ struct Info<'a> {
 struct HeapRow {
     size: u64,
     device_local: bool,
-    /// What this process should stay within.
+    /// The bytes that this process should stay within.
     budget: u64,
-    /// What this process uses.
+    /// The bytes that this process uses.
     usage: u64,
 }
 
@@ -61,29 +60,29 @@ struct LimitsRow {
     image_copy_row_alignment: u64,
 }
 
-/// What would be chosen for one memory usage and one kind of resource.
+/// The candidates for one memory usage and one kind of resource.
 #[derive(Serialize)]
-struct IntentRow {
+struct UsageRow {
     memory_usage: String,
     /// `buffer` or `optimal image`.
     resource: &'static str,
-    /// The memory types that the device allows such a resource; bit `i` stands for type `i`.
+    /// The memory types that the device allows for such a resource; bit `i` is type `i`.
     allowed: u32,
-    /// Whether the device would like such a resource to be alone in its memory.
+    /// Whether the device needs or prefers dedicated memory for such a resource.
     dedicated: &'static str,
-    /// The memory type that is tried first; nothing where none will do.
+    /// The memory type that is tried first; `None` if none is suitable.
     chosen: Option<u8>,
-    /// Every memory type: those that would be tried, in that order, then the others.
-    types: Vec<ChoiceRow>,
+    /// All memory types: the suitable ones in the order in which they are tried, then the others.
+    types: Vec<CandidateRow>,
 }
 
 #[derive(Serialize)]
-struct ChoiceRow {
+struct CandidateRow {
     memory_type: u8,
     heap: u8,
-    /// Whether it would be tried.
+    /// Whether the type is suitable.
     suits: bool,
-    /// The smaller, the earlier it is tried; nothing where it is not.
+    /// Suitable types are tried in the order of their costs; `None` for others.
     cost: Option<u32>,
     why: String,
 }
@@ -112,22 +111,23 @@ fn run_on<T: Target>(target: &T, args: &InfoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every memory usage, for a buffer and for an image.
-fn memory_usages<T: Target>(target: &T, allocator: &Allocator<T::Device>) -> Result<Vec<IntentRow>, Failure> {
+/// Returns the candidates for each memory usage, for a buffer and for an image.
+fn memory_usages<T: Target>(target: &T, allocator: &Allocator<T::Device>) -> Result<Vec<UsageRow>, Failure> {
     let device = allocator.device();
-    let refused = |error: DeviceError| Failure::Unexpected(format!("what a resource needs: {error}"));
+    let refused =
+        |error: DeviceError| Failure::Unexpected(format!("cannot query memory requirements: {error}"));
     let mut rows = Vec::new();
     for memory_usage in MemoryUsage::ALL {
         let buffer = device.buffer_requirements(&BufferDesc::new(BUFFER).into()).map_err(refused)?;
-        rows.push(IntentRow::new(allocator, memory_usage, ResourceKind::Buffer, buffer));
+        rows.push(UsageRow::new(allocator, memory_usage, ResourceKind::Buffer, buffer));
         let image = device.image_requirements(&target.sample_image(memory_usage).into()).map_err(refused)?;
-        rows.push(IntentRow::new(allocator, memory_usage, ResourceKind::OptimalImage, image));
+        rows.push(UsageRow::new(allocator, memory_usage, ResourceKind::OptimalImage, image));
     }
     Ok(rows)
 }
 
 impl<'a> Info<'a> {
-    fn new(machine: &'a Machine, memory_usages: Vec<IntentRow>) -> Self {
+    fn new(machine: &'a Machine, memory_usages: Vec<UsageRow>) -> Self {
         let properties = &machine.properties;
         let heaps = properties.heaps.iter().zip(&machine.budgets);
         let limits = properties.limits;
@@ -165,21 +165,21 @@ impl<'a> Info<'a> {
     }
 }
 
-impl IntentRow {
+impl UsageRow {
     fn new<D: Device>(
         allocator: &Allocator<D>,
         memory_usage: MemoryUsage,
         kind: ResourceKind,
         requirements: Requirements,
     ) -> Self {
-        let choices = allocator.explain(&AllocationDesc::new(requirements, memory_usage).with_kind(kind));
-        let types: Vec<_> = choices.iter().map(ChoiceRow::from).collect();
+        let choices = allocator.explain(&requirements.with_kind(kind), &memory_usage.into());
+        let types: Vec<_> = choices.iter().map(CandidateRow::from).collect();
         Self {
             memory_usage: memory_usage.to_string(),
             resource: if kind == ResourceKind::Buffer { "buffer" } else { "optimal image" },
             allowed: requirements.memory_types.0,
             dedicated: match requirements.dedicated {
-                DedicatedNeed::None => "no matter",
+                DedicatedNeed::None => "none",
                 DedicatedNeed::Preferred => "preferred",
                 DedicatedNeed::Required => "required",
             },
@@ -189,23 +189,23 @@ impl IntentRow {
     }
 }
 
-impl From<&MemoryTypeCandidate> for ChoiceRow {
-    fn from(choice: &MemoryTypeCandidate) -> Self {
-        let cost = match choice.verdict {
+impl From<&MemoryTypeCandidate> for CandidateRow {
+    fn from(candidate: &MemoryTypeCandidate) -> Self {
+        let cost = match candidate.suitability {
             Suitability::Suitable { cost, .. } => Some(cost),
             _ => None,
         };
         Self {
-            memory_type: choice.memory_type.0,
-            heap: choice.heap.0,
+            memory_type: candidate.memory_type.0,
+            heap: candidate.heap.0,
             suits: cost.is_some(),
             cost,
-            why: choice.verdict.to_string(),
+            why: candidate.suitability.to_string(),
         }
     }
 }
 
-/// `device-local` and the like, one by one.
+/// Returns the names of properties, such as `device-local`.
 pub(crate) fn property_names(properties: MemoryProperties) -> Vec<String> {
     properties.iter_names().map(|(name, _)| name.to_ascii_lowercase().replace('_', "-")).collect()
 }

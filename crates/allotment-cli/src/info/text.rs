@@ -1,6 +1,6 @@
-//! What a device has, for people.
+//! The text output of `allotment info`.
 
-use super::{ChoiceRow, Info, IntentRow};
+use super::{CandidateRow, Info, UsageRow};
 use crate::units::{bytes, count, percent};
 
 pub(super) fn print(about: &str, info: &Info<'_>) {
@@ -22,25 +22,25 @@ pub(super) fn print(about: &str, info: &Info<'_>) {
     }
     say!();
     let limits = &info.limits;
-    say!("  granularity of buffers and images  {}", bytes(limits.buffer_image_granularity));
-    say!("  atom of memory not host-coherent   {}", bytes(limits.non_coherent_atom_size));
+    say!("  buffer-image granularity           {}", bytes(limits.buffer_image_granularity));
+    say!("  non-coherent atom size             {}", bytes(limits.non_coherent_atom_size));
     let objects = match limits.max_allocation_count {
         u32::MAX => "no limit".to_owned(),
         most => count(most.into()),
     };
-    say!("  memory objects, at most            {objects}");
-    say!("  bytes of one, at most              {}", bytes(limits.max_allocation_size));
-    say!("  texels in a buffer begin at        {}", bytes(limits.image_copy_offset_alignment));
-    say!("  and their rows are apart           {}", bytes(limits.image_copy_row_alignment));
+    say!("  max memory allocations             {objects}");
+    say!("  max allocation size                {}", bytes(limits.max_allocation_size));
+    say!("  image copy offset alignment        {}", bytes(limits.image_copy_offset_alignment));
+    say!("  image copy row pitch alignment     {}", bytes(limits.image_copy_row_alignment));
     say!("  queues                             {}", info.queues.join(", "));
     say!();
-    say!("Memory types for each memory usage, in the order in which they are tried:");
-    for of_intent in info.memory_usages.chunk_by(|a, b| a.memory_usage == b.memory_usage) {
+    say!("Memory types for each memory usage, in the order in which the allocator tries them:");
+    for of_usage in info.memory_usages.chunk_by(|a, b| a.memory_usage == b.memory_usage) {
         say!();
-        say!("  {}", of_intent[0].memory_usage);
-        match of_intent {
+        say!("  {}", of_usage[0].memory_usage);
+        match of_usage {
             [first, rest @ ..] if rest.iter().all(|other| same(first, other)) => {
-                let both: Vec<_> = of_intent.iter().map(|row| row.resource).collect();
+                let both: Vec<_> = of_usage.iter().map(|row| row.resource).collect();
                 print_types(&both.join(", "), first);
             }
             rows => rows.iter().for_each(|row| print_types(row.resource, row)),
@@ -48,24 +48,24 @@ pub(super) fn print(about: &str, info: &Info<'_>) {
     }
 }
 
-/// True when there is the same to say of both.
-fn same(a: &IntentRow, b: &IntentRow) -> bool {
-    let whys = |row: &IntentRow| -> Vec<_> {
-        row.types.iter().map(|choice| (choice.memory_type, choice.why.clone())).collect()
+/// Returns whether both rows print the same lines.
+fn same(a: &UsageRow, b: &UsageRow) -> bool {
+    let whys = |row: &UsageRow| -> Vec<_> {
+        row.types.iter().map(|candidate| (candidate.memory_type, candidate.why.clone())).collect()
     };
     a.dedicated == b.dedicated && whys(a) == whys(b)
 }
 
-fn print_types(resources: &str, row: &IntentRow) {
-    let alone = match row.dedicated {
-        "no matter" => String::new(),
-        wish => format!(" (memory of its own: {wish})"),
+fn print_types(resources: &str, row: &UsageRow) {
+    let dedicated = match row.dedicated {
+        "none" => String::new(),
+        need => format!(" (dedicated memory {need})"),
     };
-    say!("    {resources}{alone}");
+    say!("    {resources}{dedicated}");
     if row.chosen.is_none() {
-        say!("      no memory type will do");
+        say!("      no suitable memory type");
     }
-    for (i, ChoiceRow { memory_type, suits, why, .. }) in row.types.iter().enumerate() {
+    for (i, CandidateRow { memory_type, suits, why, .. }) in row.types.iter().enumerate() {
         let order = if *suits { format!("{}.", i + 1) } else { "–".to_owned() };
         say!("      {order:3} type {memory_type}: {why}");
     }

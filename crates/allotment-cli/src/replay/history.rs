@@ -1,27 +1,27 @@
-//! What a report needs to know of a replay: every block, every allocation, and the sums over time.
+//! The history of a replay for the report: every block, every allocation, and the totals over time.
 
 use std::collections::HashMap;
 
 use allotment::device::{Device, MemoryHandle};
-use allotment::memory::{BlockInfo, Place, Statistics};
+use allotment::memory::{BlockInfo, MemoryLocation, Statistics};
 use allotment_trace::ResourceIndex;
 
-/// What happened, in the order of the events.
+/// Blocks, allocations and totals, in the order of the events.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) samples: Vec<Sample>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) allocations: Vec<Allocated>,
-    /// By memory handle, as a number; indices into `blocks` of those that are live.
+    /// Maps memory handles, as numbers, to indices into `blocks`; live blocks only.
     live_blocks: HashMap<u64, usize>,
-    /// Memory that is not the trace's: the staging buffers of the replay.
+    /// Memory that does not belong to the trace: the staging buffers of the replay.
     hidden: Vec<u64>,
-    /// Indices into `allocations` of those that are live.
+    /// Indices into `allocations`; live allocations only.
     live: HashMap<ResourceIndex, usize>,
     calls: u64,
 }
 
-/// The sums after one event.
+/// The totals after one event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) event: usize,
@@ -37,9 +37,9 @@ pub(crate) struct Block {
     pub(crate) heap: u8,
     pub(crate) size: u64,
     pub(crate) dedicated: bool,
-    /// The event that made the allocator get it.
+    /// The event for which the allocator allocated it.
     pub(crate) from: usize,
-    /// The event that made the allocator give it back.
+    /// The event at which the allocator freed it.
     pub(crate) to: Option<usize>,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct Allocated {
     /// Index into the blocks.
     pub(crate) block: usize,
     pub(crate) offset: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub(crate) requested: u64,
-    /// Bytes that it takes.
+    /// Occupied bytes.
     pub(crate) occupied: u64,
     pub(crate) category: &'static str,
     pub(crate) from: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Allocated {
 }
 
 impl History {
-    /// A history that does not show the memory that is there already.
+    /// Creates a history without the blocks that exist already.
     pub(super) fn hiding<D: Device>(blocks: &[BlockInfo<D>]) -> Self {
         Self { hidden: blocks.iter().map(|block| block.memory.to_raw()).collect(), ..Self::default() }
     }
@@ -70,7 +70,7 @@ impl History {
         &mut self,
         event: usize,
         resource: ResourceIndex,
-        place: &Place<D>,
+        place: &MemoryLocation<D>,
         requested: u64,
         occupied: u64,
         category: &'static str,
@@ -79,7 +79,7 @@ impl History {
         self.allocations.push(Allocated {
             resource,
             memory: place.memory.to_raw(),
-            // Its block may be new; `observe` comes to know it after this event.
+            // Its block may be new; `observe` adds that after this event.
             block: usize::MAX,
             offset: place.offset,
             requested,
@@ -96,7 +96,7 @@ impl History {
         }
     }
 
-    /// Notes the sums after an event, and which blocks came and went where the driver was called.
+    /// Adds the totals after an event, and the blocks that were allocated or freed if the driver was called.
     pub(super) fn observe<D: Device>(
         &mut self,
         event: usize,
@@ -104,6 +104,7 @@ impl History {
         device_calls: u64,
         blocks: impl FnOnce() -> Vec<BlockInfo<D>>,
     ) {
+        // Listing all blocks is slow: do so only if the driver was called since the last event.
         if device_calls != self.calls || self.live_blocks.is_empty() {
             self.calls = device_calls;
             self.update_blocks(event, blocks());
@@ -111,6 +112,7 @@ impl History {
         if let Some(latest) = self.allocations.last_mut().filter(|latest| latest.block == usize::MAX) {
             latest.block = self.live_blocks.get(&latest.memory).copied().unwrap_or_default();
         }
+        // Samples are stored only when a total changes; frame ends mostly change nothing.
         let same = self
             .samples
             .last()
@@ -123,7 +125,7 @@ impl History {
     fn update_blocks<D: Device>(&mut self, event: usize, now: Vec<BlockInfo<D>>) {
         let blocks = &mut self.blocks;
         self.live_blocks.retain(|memory, &mut index| {
-            // A driver may use the handle of memory that it took back for the next, of another size mostly.
+            // A driver may reuse the handle of freed memory for the next block, usually of another size.
             let same = |block: &BlockInfo<D>| {
                 block.memory.to_raw() == *memory && block.ranges.size == blocks[index].size
             };

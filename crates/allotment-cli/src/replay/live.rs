@@ -1,37 +1,38 @@
-//! A recorded resource while it is live, and the bytes in it.
+//! A live resource of the trace and the bytes in it.
 
 use allotment::device::Device;
-use allotment::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
-use allotment::{Allocation, AllocationDesc, Allocator};
+use allotment::memory::{RawBuffer, RawImage, ResourceError, Transfer, TransferError};
+use allotment::{Allocation, AllocationOptions, Allocator};
 
 use crate::target::Plan;
 
-/// What a recorded resource became.
+/// What was created for a recorded resource.
 #[derive(Debug)]
 pub(super) enum Live<D: Device> {
     Memory(Allocation),
-    Buffer(Buffer<D>),
-    Image(Image<D>),
+    Buffer(RawBuffer<D>),
+    Image(RawImage<D>),
 }
 
 impl<D: Device> Live<D> {
     pub(super) fn create(
         allocator: &Allocator<D>,
         plan: &Plan,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Self, ResourceError> {
         match *plan {
-            Plan::Memory { .. } => {
-                allocator.allocate(desc).map(Self::Memory).map_err(ResourceError::Allocation)
-            }
+            Plan::Memory { requirements } => allocator
+                .allocate(&requirements, options)
+                .map(Self::Memory)
+                .map_err(ResourceError::Allocation),
             Plan::Buffer(info) | Plan::BufferForImage(info) => {
-                allocator.create_buffer(&info.into(), desc).map(Self::Buffer)
+                allocator.create_buffer(&info.into(), options).map(Self::Buffer)
             }
-            Plan::Image(info) => allocator.create_image(&info.into(), desc).map(Self::Image),
+            Plan::Image(info) => allocator.create_image(&info.into(), options).map(Self::Image),
         }
     }
 
-    /// Gives everything back; `false` where the allocator does not know it, which a sound replay never sees.
+    /// Destroys the resource; returns false if the allocator does not know it, which a correct replay never sees.
     pub(super) fn destroy(self, allocator: &Allocator<D>) -> bool {
         match self {
             Self::Memory(allocation) => allocator.free(allocation).is_ok(),
@@ -48,8 +49,8 @@ impl<D: Device> Live<D> {
         }
     }
 
-    /// Writes bytes: of a buffer through its own handle, if the transfer goes through the queue, else into
-    /// the memory.
+    /// Writes bytes: into a buffer through its own handle if the transfer uses the queue, otherwise into the
+    /// memory.
     pub(super) fn write(
         &self,
         transfer: &mut Transfer<'_, D>,
@@ -62,8 +63,8 @@ impl<D: Device> Live<D> {
         }
     }
 
-    /// Reads bytes. Those of a buffer are read from its memory where the CPU can reach that, since they were
-    /// written through its handle: so both are shown to be in one place.
+    /// Reads bytes. Those of a buffer are read from host-visible memory directly, although they were written
+    /// through its handle: this proves that both refer to the same bytes.
     pub(super) fn read(
         &self,
         transfer: &mut Transfer<'_, D>,

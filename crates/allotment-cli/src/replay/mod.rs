@@ -1,15 +1,15 @@
-//! A trace through an allocator.
+//! Replays a trace through an allocator.
 //!
-//! Each resource of the trace is made as its device has it (`target/`), filled with bytes of its own, verified
-//! before it is destroyed (or at the end), and destroyed: for the memory usage that its recorded usage tells.
+//! Each resource of the trace is created as its device requires (`target/`), filled with distinct bytes, verified
+//! before it is destroyed (or at the end), and destroyed. Its memory usage follows from its recorded usage.
 //!
 //! ```text
-//!   roles      what a recorded resource was for
-//!   live       what it became, and the bytes in it
-//!   pattern    bytes that tell where they belong
+//!   roles      the purpose of a recorded resource
+//!   live       a live resource and the bytes in it
+//!   pattern    bytes that identify their resource and offset
 //!   steady     frames that should not call the driver
-//!   timing     how long single operations take
-//!   history    what a report needs to know
+//!   timing     the time of single operations
+//!   history    the data of the report
 //! ```
 
 mod history;
@@ -22,8 +22,10 @@ mod tests;
 mod timing;
 
 use allotment::device::{Device, QueueIndex};
-use allotment::memory::{DriverCallStatistics, Place, ResourceError, Statistics, Transfer, TransferError};
-use allotment::{AllocationDesc, Allocator, Requirements};
+use allotment::memory::{
+    DriverCallStatistics, MemoryLocation, ResourceError, Statistics, Transfer, TransferError,
+};
+use allotment::{AllocationOptions, Allocator};
 use allotment_trace::{Op, Resource, ResourceIndex, Trace};
 
 use crate::args::{Bytes, Setup};
@@ -37,28 +39,28 @@ pub(crate) use roles::{display_name, roles};
 use steady::SteadyFrames;
 pub(crate) use timing::{Percentiles, Stopwatch};
 
-/// Bytes of each of the two staging buffers.
+/// Size of each of the two staging buffers.
 pub(crate) const STAGING: u64 = 8 << 20;
 
-/// Bytes at either end of a resource that are filled where not all are.
+/// Bytes that are filled at either end of a resource if not all of it is.
 const END: u64 = 64 << 10;
 
-/// What to do beside allocating and freeing.
+/// What to do besides allocating and freeing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
-    /// How much of each resource is filled and verified.
+    /// The part of each resource that is filled and verified.
     pub(crate) bytes: Bytes,
-    /// Keep what a report needs.
+    /// Record the history for the report.
     pub(crate) history: bool,
-    /// Keep a dump of the state at the peak.
+    /// Record a dump of the state at the peak.
     pub(crate) dump: bool,
-    /// Give resources names, for a dump or for the device's own checks.
+    /// Name resources, for a dump or for validation messages.
     pub(crate) names: bool,
-    /// End at the first refusal, rather than count it and go on.
+    /// Stop at the first failed allocation instead of counting it.
     pub(crate) stop_at_refusal: bool,
 }
 
-/// What came of it.
+/// The outcome of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) allocations: u64,
@@ -67,41 +69,41 @@ pub(crate) struct Outcome {
     pub(crate) bytes_uploaded: u64,
     pub(crate) bytes_verified: u64,
     pub(crate) images: Images,
-    /// The most bytes that live resources needed at one moment: as recorded where they are memory alone, as
-    /// the device says where it made them.
+    /// The most bytes that live resources needed at once: the recorded size for plain memory, the device's
+    /// requirements for created resources.
     pub(crate) peak_live: u64,
     /// The statistics when most bytes were reserved, and the index of that event.
     pub(crate) peak: Statistics,
     pub(crate) peak_event: usize,
-    /// Calls that got memory or gave it back, up to the end of the trace.
+    /// Driver calls that allocate or free memory, up to the end of the trace.
     pub(crate) device_calls: u64,
-    /// The most such calls in a frame that needed no more live bytes than some frame before it.
+    /// The most such calls in a frame that needed no more live bytes than an earlier frame.
     pub(crate) max_calls_in_steady_frame: u64,
     pub(crate) timing: Percentiles,
     pub(crate) history: History,
     pub(crate) dump: Option<String>,
 }
 
-/// What became of recorded images, on a device that makes resources.
+/// Statistics of recorded images, on a device that creates resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Images {
-    /// Real images.
+    /// Images created.
     pub(crate) made: u64,
-    /// Buffers of the recorded size, since the device cannot make such an image.
+    /// Buffers of the recorded size created instead, since the device does not support the image.
     pub(crate) as_buffers: u64,
-    /// Real images whose memory was filled and verified.
+    /// Images whose memory was filled and verified.
     pub(crate) verified: u64,
-    /// Bytes that were not, since the CPU cannot reach the memory and no buffer may be laid over it: it is the
-    /// image's alone, or the image stands where no buffer may begin.
+    /// Bytes that could not be verified: the memory is not host-visible and no buffer can alias it, because it is
+    /// dedicated to the image, or because its offset violates a buffer's alignment.
     pub(crate) bytes_not_verified: u64,
 }
 
-/// The work of a replay, as [`Progress`](crate::progress::Progress) counts it.
+/// Returns the work of a replay, as counted by [`Progress`](crate::progress::Progress).
 pub(crate) fn work(trace: &Trace, bytes: Bytes) -> u64 {
     progress::work(trace, |resource| carried(bytes, resource.size()))
 }
 
-/// How many bytes of a resource are filled.
+/// Returns how many bytes of a resource are filled.
 fn carried(bytes: Bytes, size: u64) -> u64 {
     match bytes {
         Bytes::All => size,
@@ -110,7 +112,7 @@ fn carried(bytes: Bytes, size: u64) -> u64 {
     }
 }
 
-/// Replays a trace. `progress` is told after every event how much of the [`work`] is done.
+/// Replays a trace. Calls `progress` after every event with the finished part of the [`work`].
 pub(crate) fn replay<T: Target>(
     trace: &Trace,
     target: T,
@@ -133,6 +135,7 @@ fn replay_on<T: Target>(
     let allocator = Allocator::new(device, setup.allocator())?;
     let transfer = Transfer::new(&allocator, copy_queue(allocator.device()), STAGING)
         .map_err(|error| Failure::Unexpected(format!("staging buffers: {error}")))?
+        // Through the queue: uploads then exercise the GPU's access to the memory, not only the CPU's.
         .with_usage(target.overlay_usage())
         .through_the_queue();
     let run = Run {
@@ -152,12 +155,12 @@ fn replay_on<T: Target>(
     run.all(progress)
 }
 
-/// The last queue, which is the one for transfers where there is one.
+/// Returns the last queue, which is the transfer queue if there is one.
 pub(crate) fn copy_queue(device: &impl Device) -> QueueIndex {
     QueueIndex(device.properties().queues.len().saturating_sub(1) as u8)
 }
 
-/// What was there before the trace began: the staging buffers.
+/// The statistics before the trace begins: the staging buffers.
 #[derive(Debug)]
 struct Baseline {
     statistics: Statistics,
@@ -171,7 +174,7 @@ struct Run<'a, T: Target> {
     allocator: &'a Allocator<T::Device>,
     transfer: Transfer<'a, T::Device>,
     staging: Baseline,
-    /// By resource index; `None` where it was not made yet, refused, or destroyed.
+    /// By resource index; `None` if not created yet, failed, or destroyed.
     slots: Vec<Option<Slot<T::Device>>>,
     live_bytes: u64,
     pattern: Pattern,
@@ -185,14 +188,14 @@ struct Slot<D: Device> {
     live: Live<D>,
     /// Bytes that it needs.
     size: u64,
-    /// Bytes from its start on that are filled and verified; 0 where nobody can get at them.
+    /// Filled and verified bytes from its start; 0 if its memory is not accessible.
     filled: u64,
 }
 
 impl<T: Target> Run<'_, T> {
     fn all(mut self, progress: impl FnMut(u64)) -> Result<Outcome, Failure> {
         let played = self.play(progress);
-        // However it went, nothing is left behind for the device to complain of.
+        // On every path, so that validation does not report leaked objects.
         let mut left = self.slots.iter_mut().filter_map(Option::take);
         let destroyed = left.try_for_each(|slot| known(slot.live.destroy(self.allocator)));
         played.and(destroyed).map(|()| self.outcome)
@@ -219,6 +222,7 @@ impl<T: Target> Run<'_, T> {
             done = done.saturating_add(EVENT).saturating_add(bytes);
             progress(done);
         }
+        // Taken before the final verification, which is no part of the recorded traffic.
         self.outcome.device_calls = self.calls();
         self.outcome.max_calls_in_steady_frame = self.steady.most_calls;
         self.outcome.timing = self.stopwatch.percentiles();
@@ -231,29 +235,23 @@ impl<T: Target> Run<'_, T> {
     }
 
     /// What a resource becomes, and what for.
-    fn plan(&self, recorded: &Resource) -> Result<(Plan, AllocationDesc), Failure> {
+    fn plan(&self, recorded: &Resource) -> Result<(Plan, AllocationOptions), Failure> {
         let (kind, memory_usage, category) = roles(recorded);
         let plan = self.target.plan(self.allocator.device(), recorded, kind)?;
-        let mut desc = match plan {
-            Plan::Memory { requirements, kind } => {
-                AllocationDesc::new(requirements, memory_usage).with_kind(kind)
-            }
-            // What the device makes brings its own requirements.
-            _ => AllocationDesc::new(Requirements::new(recorded.size()), memory_usage),
-        };
-        // 0 would be none; the last id of all shares its number with the one before.
-        desc.user_data = recorded.id().saturating_add(1);
+        // User data 0 would be none; the last id of all shares its number with the one before.
+        let mut options =
+            AllocationOptions::new(memory_usage).with_user_data(recorded.id().saturating_add(1));
         if self.options.names {
-            desc = desc.with_name(display_name(recorded));
+            options = options.with_name(display_name(recorded));
         }
-        Ok((plan, desc.with_category(category)))
+        Ok((plan, options.with_category(category)))
     }
 
     fn allocate(&mut self, index: usize, line: u64, resource: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(resource);
-        let (plan, desc) = self.plan(recorded)?;
+        let (plan, options) = self.plan(recorded)?;
         let allocator = self.allocator;
-        let live = match self.stopwatch.time(|| Live::create(allocator, &plan, &desc)) {
+        let live = match self.stopwatch.time(|| Live::create(allocator, &plan, &options)) {
             Ok(live) => live,
             Err(error) if self.options.stop_at_refusal => return Err(refused(line, recorded, error)),
             Err(_) => {
@@ -262,8 +260,10 @@ impl<T: Target> Run<'_, T> {
             }
         };
         let place = self.place(&live)?;
-        let info = allocator.info(live.allocation().id()).map_err(unexpected)?;
+        let info = allocator.info(live.allocation()).map_err(unexpected)?;
         let mut slot = Slot { live, size: place.size, filled: recorded.size() };
+        // Plain memory counts with its recorded size, so that all devices report the same live bytes; a created
+        // resource counts with what its device requires.
         match &plan {
             Plan::Memory { .. } => slot.size = recorded.size(),
             Plan::Buffer(_) => {}
@@ -271,7 +271,7 @@ impl<T: Target> Run<'_, T> {
             Plan::Image(_) => {
                 self.outcome.images.made += 1;
                 // No buffer may be laid over such memory, to bring bytes there.
-                let out_of_reach = info.exclusive && place.address.is_none();
+                let out_of_reach = info.exclusive && place.mapped_ptr.is_none();
                 slot.filled = if out_of_reach { 0 } else { place.size };
             }
         }
@@ -281,16 +281,17 @@ impl<T: Target> Run<'_, T> {
         self.steady.live(self.live_bytes);
         if self.options.history {
             let history = &mut self.outcome.history;
-            history.allocated(index, resource, &place, slot.size, info.occupied, desc.category);
+            history.allocated(index, resource, &place, slot.size, info.occupied, options.category);
         }
         let filled = self.fill(resource, &mut slot);
+        // Filled outside of the timing, and stored even if that fails, so that the resource is destroyed.
         self.slots[resource.as_usize()] = Some(slot);
         filled
     }
 
     fn free(&mut self, index: usize, resource: ResourceIndex) -> Result<(), Failure> {
         self.verify(resource)?;
-        // One that was refused is not there to be freed.
+        // A resource that failed cannot be freed.
         let Some(slot) = self.slots[resource.as_usize()].take() else { return Ok(()) };
         let allocator = self.allocator;
         known(self.stopwatch.time(|| slot.live.destroy(allocator)))?;
@@ -302,11 +303,11 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    fn place(&self, live: &Live<T::Device>) -> Result<Place<T::Device>, Failure> {
-        self.allocator.place(live.allocation()).map_err(unexpected)
+    fn place(&self, live: &Live<T::Device>) -> Result<MemoryLocation<T::Device>, Failure> {
+        self.allocator.location(live.allocation()).map_err(unexpected)
     }
 
-    /// The parts of a resource that carry bytes.
+    /// Returns the parts of a resource that are filled.
     fn parts(&self, size: u64) -> Vec<core::ops::Range<u64>> {
         match self.options.bytes {
             Bytes::All => core::iter::once(0..size).collect(),
@@ -316,12 +317,12 @@ impl<T: Target> Run<'_, T> {
         }
     }
 
-    /// Fills a resource with bytes of its own, unless it is an image and nobody can get at its memory.
+    /// Fills a resource with distinct bytes, unless it is an image whose memory is not accessible.
     fn fill(&mut self, resource: ResourceIndex, slot: &mut Slot<T::Device>) -> Result<(), Failure> {
         let id = self.trace.resource(resource).id();
         match (self.fill_parts(id, slot), &slot.live) {
             (Ok(()), _) => {}
-            // No buffer may be laid over it, which is found out before anything is written.
+            // No buffer can alias it; this fails before anything is written.
             (Err(TransferError::Buffer(ResourceError::Access(_))), Live::Image(_)) => slot.filled = 0,
             (Err(error), _) => return Err(Failure::Transfer { id, error }),
         }
@@ -343,11 +344,11 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    /// Verifies the bytes of a resource that is live.
+    /// Verifies the bytes of a live resource.
     fn verify(&mut self, resource: ResourceIndex) -> Result<(), Failure> {
         let Some(slot) = &self.slots[resource.as_usize()] else { return Ok(()) };
         let id = self.trace.resource(resource).id();
-        let mapped = self.place(&slot.live)?.address.is_some();
+        let mapped = self.place(&slot.live)?.mapped_ptr.is_some();
         let parts = self.parts(slot.filled);
         let is_verified_image = matches!(slot.live, Live::Image(_)) && !parts.is_empty() && slot.filled != 0;
         for part in parts {
@@ -356,6 +357,7 @@ impl<T: Target> Run<'_, T> {
                 let moved = slot.live.read(&mut self.transfer, mapped, chunk.start, back);
                 moved.map_err(|error| Failure::Transfer { id, error })?;
                 if expected != back {
+                    // Compared as slices first: finding the position byte by byte is needed only for the error.
                     let at = expected.iter().zip(back.iter()).take_while(|(a, b)| a == b).count();
                     return Err(Failure::Corrupt { id, offset: chunk.start + at as u64 });
                 }
@@ -366,12 +368,12 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    /// Driver calls that the trace caused so far.
+    /// Returns the driver calls that the trace caused so far.
     fn calls(&self) -> u64 {
         self.allocator.device_calls().memory() - self.staging.calls.memory()
     }
 
-    /// Statistics without the staging buffers.
+    /// Returns the statistics without the staging buffers.
     fn statistics(&self) -> Statistics {
         let (all, staging) = (self.allocator.statistics(), &self.staging.statistics);
         let mut own = all;
@@ -385,6 +387,7 @@ impl<T: Target> Run<'_, T> {
 
     fn observe(&mut self, index: usize) {
         let statistics = self.statistics();
+        // Strictly greater: the first of equal peaks is reported.
         if statistics.block_bytes > self.outcome.peak.block_bytes {
             (self.outcome.peak, self.outcome.peak_event) = (statistics, index);
             if self.options.dump {
@@ -399,7 +402,7 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-/// Why a resource was not made.
+/// Returns the failure of a resource that could not be created.
 fn refused(line: u64, recorded: &Resource, error: ResourceError) -> Failure {
     let id = recorded.id();
     match error {
@@ -408,12 +411,12 @@ fn refused(line: u64, recorded: &Resource, error: ResourceError) -> Failure {
     }
 }
 
-/// An allocator knows what it made.
+/// Fails if the allocator does not know a resource that it created.
 fn known(known: bool) -> Result<(), Failure> {
-    if known { Ok(()) } else { Err(unexpected("the allocator does not know what it made")) }
+    if known { Ok(()) } else { Err(unexpected("the allocator does not know a resource that it created")) }
 }
 
-/// A refusal of the library that a sound replay never sees.
+/// Wraps an error of the library that a correct replay never sees.
 pub(crate) fn unexpected(error: impl core::fmt::Display) -> Failure {
     Failure::Unexpected(error.to_string())
 }

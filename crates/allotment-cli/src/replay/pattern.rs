@@ -1,11 +1,11 @@
-//! Bytes that tell where they belong: a function of resource and offset that no two places share.
+//! Bytes that identify their location: a function of resource and offset, distinct for any two locations.
 
 use core::ops::Range;
 
-/// Bytes that are made and compared at once.
+/// Bytes that are generated and compared at once.
 const CHUNK: u64 = 4 << 20;
 
-/// Cuts a range of a resource into what is moved at once, at multiples of the chunk.
+/// Splits a range of a resource into pieces for one transfer, at multiples of the chunk size.
 pub(crate) fn chunks(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut start = range.start;
     core::iter::from_fn(move || {
@@ -16,7 +16,7 @@ pub(crate) fn chunks(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Makes the bytes, in buffers that are kept.
+/// Generates the bytes in reused buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Pattern {
     expected: Vec<u8>,
@@ -24,16 +24,16 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// The bytes of a part of a resource.
+    /// Returns the bytes of a part of a resource.
     pub(crate) fn bytes(&mut self, resource: u64, part: Range<u64>) -> &[u8] {
         fill(&mut self.expected, resource, part);
         &self.expected
     }
 
-    /// The bytes of a part of a resource, and as much room for what comes back.
+    /// Returns the bytes of a part of a resource, and a buffer of the same size for reading them back.
     pub(crate) fn bytes_and_room(&mut self, resource: u64, part: Range<u64>) -> (&[u8], &mut [u8]) {
         fill(&mut self.expected, resource, part);
-        // What was here before must not pass for what should come back.
+        // Cleared, so that stale bytes cannot pass verification.
         self.back.clear();
         self.back.resize(self.expected.len(), 0);
         (&self.expected, &mut self.back)
@@ -74,7 +74,7 @@ mod tests {
             assert_eq!(pattern.bytes(7, start..100), &whole[start as usize..]);
         }
         assert_ne!(pattern.bytes(8, 0..100), whole);
-        assert_eq!(pattern.bytes_and_room(7, 3..50).1, [0; 47], "room holds nothing of before");
+        assert_eq!(pattern.bytes_and_room(7, 3..50).1, [0; 47], "the buffer has no stale bytes");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a recorded resource was for.
+//! The purpose of a recorded resource.
 
 use allotment::{MemoryUsage, ResourceKind};
 use allotment_trace::{Resource, ResourceKind as RecordedKind};
@@ -11,8 +11,7 @@ const INDEX: u32 = 1 << 6;
 const VERTEX: u32 = 1 << 7;
 const INDIRECT: u32 = 1 << 8;
 
-/// What a resource is called where people look: an image by its format and extent, as recorded, a buffer
-/// by what it may be used for.
+/// Returns the display name of a resource: the recorded format and extent of an image, the usage of a buffer.
 pub(crate) fn display_name(resource: &Resource) -> String {
     let RecordedKind::Buffer { usage: Some(usage) } = resource.kind() else {
         return resource.name().to_owned();
@@ -23,8 +22,8 @@ pub(crate) fn display_name(resource: &Resource) -> String {
         (UNIFORM, "uniform"),
         (STORAGE, "storage"),
         (INDIRECT, "indirect"),
-        (TRANSFER_SRC, "copied from"),
-        (TRANSFER_DST, "copied to"),
+        (TRANSFER_SRC, "transfer source"),
+        (TRANSFER_DST, "transfer destination"),
     ];
     let named: Vec<_> = flags.iter().filter(|(flag, _)| usage & flag != 0).map(|(_, name)| *name).collect();
     if named.is_empty() {
@@ -34,17 +33,17 @@ pub(crate) fn display_name(resource: &Resource) -> String {
     }
 }
 
-/// What a recorded resource is, what its memory is for, and what to call that.
+/// Returns the kind of a recorded resource, its memory usage, and a name for the latter.
 ///
-/// A buffer's usage tells: one that is only copied from is how a program uploads, one that is only copied
-/// to is how it reads back.
+/// A buffer's usage implies the memory usage: a program uploads from a buffer that is only a transfer source, and
+/// reads back through one that is only a transfer destination.
 pub(crate) fn roles(resource: &Resource) -> (ResourceKind, MemoryUsage, &'static str) {
     match resource.kind() {
         RecordedKind::Image => (ResourceKind::OptimalImage, MemoryUsage::GpuOnly, "image"),
         RecordedKind::Buffer { usage } => match usage {
             Some(TRANSFER_SRC) => (ResourceKind::Buffer, MemoryUsage::Upload, "staging"),
             Some(TRANSFER_DST) => (ResourceKind::Buffer, MemoryUsage::Readback, "readback"),
-            // The CPU has no other way into a buffer that is not copied to.
+            // A buffer that is no transfer destination can only be written through host-visible memory.
             Some(usage) if usage & TRANSFER_DST == 0 => {
                 (ResourceKind::Buffer, MemoryUsage::DeviceUpload, "dynamic buffer")
             }

@@ -1,9 +1,9 @@
-//! Frames in which an allocator has nothing to ask a driver for.
+//! Frames in which an allocator should not call the driver.
 
-/// Finds the frames that needed no more than some frame before them: they should not call the driver.
+/// Finds frames that needed no more memory than an earlier frame: an allocator should not call the driver in them.
 #[derive(Debug, Default)]
 pub(super) struct SteadyFrames {
-    /// The most live bytes up to the end of the frame before.
+    /// The most live bytes up to the end of the previous frame.
     seen: u64,
     /// The most live bytes in this frame.
     here: u64,
@@ -17,6 +17,7 @@ impl SteadyFrames {
     }
 
     pub(super) fn end(&mut self, live: u64, calls: u64) {
+        // A frame within the memory of an earlier one could have been served from blocks that exist already.
         if self.here <= self.seen {
             self.most_calls = self.most_calls.max(calls - self.calls_before);
         }

@@ -1,4 +1,4 @@
-//! What the simulated device does not show as the command uses it: resources that the device itself makes.
+//! Replays on a simulated GPU that creates resources, which the command's own target does not.
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, ImageDesc};
@@ -15,15 +15,15 @@ use crate::target::{Host, Machine, Plan, Target};
 struct Maker {
     host: Host,
     overlay_usage: u64,
-    /// What its checks find wrong at the end.
-    complaints: Vec<String>,
+    /// The validation messages that it reports when closed.
+    messages: Vec<String>,
 }
 
 impl Maker {
     fn of(profile: &str) -> Self {
         let host = Host::new(Profile::named(profile).unwrap());
         let overlay_usage = host.overlay_usage();
-        Self { host, overlay_usage, complaints: Vec::new() }
+        Self { host, overlay_usage, messages: Vec::new() }
     }
 }
 
@@ -57,7 +57,7 @@ impl Target for Maker {
     }
 
     fn close(self) -> Vec<String> {
-        [self.complaints, self.host.close()].concat()
+        [self.messages, self.host.close()].concat()
     }
 }
 
@@ -109,21 +109,21 @@ fn bytes_of_images_over_which_no_buffer_may_lie_are_counted_and_not_verified() {
 }
 
 #[test]
-fn what_the_device_complains_of_fails_a_replay_that_went_well() {
-    let complaints = vec!["this is wrong".to_owned(), "so is that".to_owned()];
-    let failure = replayed(Maker { complaints, ..Maker::of("integrated") }).unwrap_err();
-    assert_eq!(failure.to_string(), "the device complains of 2 things:\n  this is wrong\n  so is that");
+fn validation_errors_fail_a_replay_that_went_well() {
+    let messages = vec!["this is wrong".to_owned(), "so is that".to_owned()];
+    let failure = replayed(Maker { messages, ..Maker::of("integrated") }).unwrap_err();
+    assert_eq!(failure.to_string(), "2 validation errors:\n  this is wrong\n  so is that");
 }
 
 #[test]
-fn why_a_replay_failed_is_told_after_what_the_device_complains_of() {
-    let complaints = vec!["this is wrong".to_owned()];
+fn why_a_replay_failed_is_told_after_the_validation_errors() {
+    let messages = vec!["this is wrong".to_owned()];
     let mut profile = Profile::named("integrated").unwrap();
     // Staging buffers fit, and the large buffer does not.
     profile.heaps[0].size = 20 << 20;
-    let maker = Maker { complaints, ..Maker::of("integrated") };
+    let maker = Maker { messages, ..Maker::of("integrated") };
     let failure = replayed(Maker { host: Host::new(profile), ..maker }).unwrap_err();
     let text = failure.to_string();
     // And of nothing else: what was made before the failure is destroyed in good order.
-    assert!(text.starts_with("the device complains: this is wrong\nallotment: line 3: "), "{text}");
+    assert!(text.starts_with("validation error: this is wrong\nallotment: line 3: "), "{text}");
 }

@@ -1,15 +1,15 @@
-//! How long single operations take.
+//! The time of single operations.
 
 use std::time::Instant;
 
-/// Times operations one by one, less what reading the clock costs.
+/// Times operations one by one, minus the cost of reading the clock.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     nanoseconds: Vec<u64>,
     clock: u64,
 }
 
-/// Nanoseconds an operation.
+/// Nanoseconds per operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Percentiles {
     pub(crate) p50: u64,
@@ -18,8 +18,9 @@ pub(crate) struct Percentiles {
 }
 
 impl Stopwatch {
-    /// A stopwatch with room for so many operations, so that it allocates nothing between them.
+    /// Creates a stopwatch with capacity for a number of operations, so that it does not allocate between them.
     pub(crate) fn new(operations: usize) -> Self {
+        // The median of 1,001 empty operations is the cost of reading the clock, which is subtracted from each.
         let mut empty = Self { nanoseconds: Vec::with_capacity(1001), clock: 0 };
         (0..1001).for_each(|_| empty.time(|| ()));
         Self { nanoseconds: Vec::with_capacity(operations), clock: empty.percentiles().p50 }

@@ -1,6 +1,6 @@
-//! The page of a defragmentation: before, the moves, and after, in one file as the other report's is.
+//! The HTML report of a defragmentation: before, moves, after; a single file like the replay report.
 //!
-//! The page is `assets/defragmentation.html`; its looks are the other page's.
+//! The template is `assets/defragmentation.html`; it uses the style of the replay report.
 
 use allotment::memory::{DefragmentationPlan, PlannedBlock};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::target::Machine;
 
 const THIS_PAGE: &str = include_str!("../../assets/defragmentation.html");
 
-/// What the page has in place of the other's style.
+/// The placeholder in the template for the shared style.
 const STYLE_PLACE: &str = "/*ALLOTMENT_REPORT_STYLE*/";
 
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ struct Data<'a> {
     names: Vec<String>,
     categories: Vec<&'static str>,
     passes: Vec<PassRow>,
-    /// What was planned, and what `full` would plan: block by block, bytes given back and bytes moved.
+    /// Cumulative bytes freed and bytes moved, block by block: as planned, and as `full` would plan.
     steps: Vec<(u64, u64)>,
     full_steps: Vec<(u64, u64)>,
 }
@@ -47,11 +47,11 @@ struct BlockRow {
     pool: String,
     size: u64,
     dedicated: bool,
-    /// Whether it is still there after.
+    /// Whether the block still exists afterwards.
     stays: bool,
 }
 
-/// The allocations, column by column. A block is an index.
+/// The allocations, column by column. A block is given by its index.
 #[derive(Default, Serialize)]
 struct Allocations {
     id: Vec<u64>,
@@ -63,7 +63,7 @@ struct Allocations {
     offset: Vec<u64>,
     to_block: Vec<usize>,
     to_offset: Vec<u64>,
-    /// In which pass it moved; -1 where it stayed.
+    /// The index of the pass that moved it; -1 if it was not moved.
     pass: Vec<i64>,
 }
 
@@ -76,7 +76,7 @@ struct PassRow {
     found_ns: u64,
 }
 
-/// Writes the page.
+/// Writes the report.
 pub(crate) fn write(
     file: &OutputFile,
     source: &Source,
@@ -118,13 +118,13 @@ pub(crate) fn write(
         steps: steps(&done.plan),
         full_steps: steps(&done.full),
     };
-    // A script element ends at the first `</script`, whatever it is part of.
+    // Escaped, since the HTML parser ends a script element at the first `</script`, even inside a string.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let page = THIS_PAGE.replacen(STYLE_PLACE, style(), 1).replacen(PLACE, &json, 1);
     file.write(page.as_bytes())
 }
 
-/// The other page's style.
+/// Returns the style of the replay report.
 fn style() -> &'static str {
     let (_, rest) = PAGE.split_once("<style>").unwrap_or_default();
     rest.split_once("</style>").unwrap_or_default().0
@@ -137,11 +137,11 @@ fn allocations(
     categories: &mut Interned<&'static str>,
 ) -> Result<Allocations, Failure> {
     let Outcome { before, done, after, .. } = outcome;
-    // No block is new: what moves goes where there is room.
+    // No block is new: a move always goes to an existing block.
     let blocks = before.by_memory();
     let block = |standing: &Standing| {
         let found = blocks.get(&standing.memory).copied();
-        found.ok_or_else(|| unexpected("an allocation moved to a block that was not there"))
+        found.ok_or_else(|| unexpected("an allocation moved to an unknown block"))
     };
     let mut passes = vec![-1; source.trace.resources().len()];
     for moved in &done.moved {

@@ -1,6 +1,6 @@
-//! What was seen, as one page that opens in any browser and asks for nothing from outside.
+//! The HTML report of a replay: a single page that opens in any browser and loads nothing from elsewhere.
 //!
-//! The page is `assets/report.html`; this writes the data into it.
+//! The template is `assets/report.html`; this module inserts the data.
 
 pub(crate) mod defragmentation;
 
@@ -18,10 +18,10 @@ use crate::target::Machine;
 
 const PAGE: &str = include_str!("../../assets/report.html");
 
-/// What the page has in place of the data.
+/// The placeholder in the template for the data.
 const PLACE: &str = "/*ALLOTMENT_REPORT_DATA*/null";
 
-/// The most points that a curve is drawn with.
+/// Most points of a curve.
 const MOST_SAMPLES: usize = 4000;
 
 #[derive(Serialize)]
@@ -29,13 +29,13 @@ struct Data<'a> {
     format: u32,
     title: &'a str,
     device: &'static str,
-    /// The profile of the simulated device.
+    /// The profile of the simulated GPU.
     profile: Option<&'static str>,
-    /// What the device calls itself.
+    /// The name that the device reports.
     device_name: &'a str,
     algorithm: String,
     events: usize,
-    /// The event at the end of each frame.
+    /// The index of the event that ends each frame.
     frames: Vec<usize>,
     summary: &'a [(String, String)],
     timeline: Timeline,
@@ -87,16 +87,16 @@ struct Allocations {
     size: Vec<u64>,
     requested: Vec<u64>,
     from: Vec<usize>,
-    /// -1 where it was never freed.
+    /// -1 if it was never freed.
     to: Vec<i64>,
-    /// 0 buffer, 1 image.
+    /// 0 for a buffer, 1 for an image.
     kind: Vec<u8>,
     name: Vec<usize>,
     id: Vec<u64>,
     category: Vec<usize>,
 }
 
-/// Writes the page.
+/// Writes the report.
 pub(crate) fn write(
     file: &OutputFile,
     source: &Source,
@@ -106,12 +106,12 @@ pub(crate) fn write(
     summary: &[(String, String)],
 ) -> Result<(), Failure> {
     let data = Data::new(source, machine, setup, outcome, summary);
-    // A script element ends at the first `</script`, whatever it is part of.
+    // Escaped, since the HTML parser ends a script element at the first `</script`, even inside a string.
     let json = serde_json::to_string(&data)?.replace('<', "\\u003c");
     file.write(PAGE.replacen(PLACE, &json, 1).as_bytes())
 }
 
-/// A list without duplicates, in the order in which its items came. A trace may have a name for each of its resources.
+/// A list without duplicates, in insertion order. A trace may have a different name for each resource.
 #[derive(Debug)]
 struct Interned<T> {
     list: Vec<T>,
@@ -123,7 +123,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         Self { list: Vec::new(), positions: HashMap::new() }
     }
 
-    /// The position of `item`, appended if it is not there.
+    /// Returns the position of `item`, which is appended if missing.
     fn position(&mut self, item: T) -> usize {
         let next = self.list.len();
         let position = *self.positions.entry(item.clone()).or_insert(next);
@@ -184,7 +184,7 @@ impl<'a> Data<'a> {
 }
 
 impl Timeline {
-    /// Every n-th sample, and the peak, the first and the last.
+    /// Takes every n-th sample, and the peak, the first and the last.
     fn new(samples: &[Sample], peak: usize) -> Self {
         let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
         let mut timeline = Self::default();

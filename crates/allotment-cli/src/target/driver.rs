@@ -1,4 +1,4 @@
-//! Real drivers: how one is chosen, what the command does with it, and what is heard of its own checks.
+//! Real drivers: device selection, resources, and validation messages.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use super::recorded::Uses;
 use super::{Machine, Plan, Target};
 use crate::failure::Failure;
 
-/// An API's device while it is open.
+/// An open device of a graphics API.
 pub(super) trait Open {
     type Device: Device + Clone;
 
-    /// As it is chosen on the command line.
+    /// The value of `--device`.
     const NAME: &'static str;
-    /// As people know the API.
+    /// The API's name in messages.
     const TITLE: &'static str;
-    /// What recorded resources are used for, in the API's words.
+    /// The API's usage flags of recorded resources.
     const USES: Uses;
-    /// What its checks say of things that are as they should be, each with why they are.
+    /// Validation messages that are expected, each with the reason.
     const ALLOWED: &'static [(&'static str, &'static str)];
 
     fn device(&self) -> &Self::Device;
 
-    /// What its checks say, up to its end; `None` where nobody watches.
+    /// Returns the validation messages up to the device's end; `None` if validation is off.
     fn messages(&self) -> Option<&Arc<Messages>>;
 
-    /// An image as programs have them where the memory is for this.
+    /// Returns the description of an image that is typical for the memory usage.
     fn sample_image(memory_usage: MemoryUsage) -> ImageDesc;
 }
 
-/// A real driver: buffers are buffers of the recorded size and usage, images are images where their name says
-/// which and the device can make them.
+/// A real driver: a recorded buffer becomes a buffer of the same size and usage; a recorded image becomes an image
+/// if its name has a format and an extent and the device supports them.
 #[derive(Debug)]
 pub(super) struct Driver<O> {
     open: O,
@@ -65,7 +65,7 @@ impl<O: Open> Target for Driver<O> {
     }
 
     fn overlay_usage(&self) -> u64 {
-        // "Copied from and to" is what every device adds by itself.
+        // Transfer usage is added by every device itself.
         0
     }
 
@@ -75,24 +75,24 @@ impl<O: Open> Target for Driver<O> {
 
     fn close(self) -> Vec<String> {
         let Some(messages) = self.open.messages().map(Arc::clone) else { return Vec::new() };
-        // Some things are only said at the end.
+        // Some messages are reported only when the device is destroyed.
         drop(self);
-        told_once(messages.take(), O::ALLOWED)
+        summarize(messages.take(), O::ALLOWED)
     }
 }
 
-/// The device whose name contains `gpu`, or the best one.
+/// Returns the selection of a device: by a part of its name, or the best one.
 pub(super) fn choice(gpu: Option<&str>) -> DeviceChoice {
     gpu.map_or(DeviceChoice::Best, |name| DeviceChoice::Named(name.to_owned()))
 }
 
-/// There are devices of the API, and none has `gpu` in its name.
+/// Returns the failure for a name that none of the API's devices has.
 pub(super) fn no_such(api: &str, gpu: &str, names: &[String]) -> Failure {
-    Failure::Usage(format!("there is no {api} device named \"{gpu}\", only {}", names.join(", ")))
+    Failure::Usage(format!("no {api} device is named \"{gpu}\"; the devices are {}", names.join(", ")))
 }
 
-/// Of each rule that was broken the first message, and how many there were; without those `allowed`.
-fn told_once(messages: Vec<Message>, allowed: &[(&str, &str)]) -> Vec<String> {
+/// Returns the first message of each violated rule with the number of messages, except those of `allowed` rules.
+fn summarize(messages: Vec<Message>, allowed: &[(&str, &str)]) -> Vec<String> {
     let mut rules: Vec<(Message, usize)> = Vec::new();
     let is_allowed = |message: &Message| allowed.iter().any(|(id, _)| *id == message.id);
     for message in messages.into_iter().filter(|message| !is_allowed(message)) {
@@ -101,9 +101,9 @@ fn told_once(messages: Vec<Message>, allowed: &[(&str, &str)]) -> Vec<String> {
             None => rules.push((message, 1)),
         }
     }
-    let told = |(message, times): (Message, usize)| match times {
+    let text = |(message, times): (Message, usize)| match times {
         1 => message.to_string().trim().to_owned(),
         _ => format!("{times} times: {}", message.to_string().trim()),
     };
-    rules.into_iter().map(told).collect()
+    rules.into_iter().map(text).collect()
 }

@@ -1,4 +1,4 @@
-//! The simulated device: resources are memory of the recorded size and alignment, as the profile rounds them.
+//! The simulated GPU: a resource is memory of the recorded size and alignment, rounded as the profile requires.
 
 use allotment::device::ImageDesc;
 use allotment::device::simulated::{Profile, SimulatedGpu};
@@ -8,7 +8,7 @@ use allotment_trace::Resource;
 use super::{Machine, Plan, Target};
 use crate::failure::Failure;
 
-/// The simulated device.
+/// The simulated GPU.
 #[derive(Debug)]
 pub(crate) struct Host {
     device: SimulatedGpu,
@@ -17,14 +17,14 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(profile: Profile) -> Self {
-        let (name, about) = (profile.name, format!("the simulated device, as {}", profile.about));
+        let (name, about) = (profile.name, format!("the simulated GPU, as {}", profile.about));
         let device = SimulatedGpu::new(profile);
         Self { machine: Machine::new(&device, "host", Some(name), |_| about), device }
     }
 
-    /// What memory a recorded resource needs.
+    /// Returns the memory requirements of a recorded resource.
     pub(crate) fn needs(&self, recorded: &Resource, kind: ResourceKind) -> Result<Requirements, Failure> {
-        let own = Requirements::new(recorded.size()).aligned(Alignment::new(recorded.alignment())?);
+        let own = Requirements::new(recorded.size()).with_alignment(Alignment::new(recorded.alignment())?);
         Ok(self.device.requirements(kind, own))
     }
 }
@@ -41,7 +41,7 @@ impl Target for Host {
     }
 
     fn plan(&self, _: &SimulatedGpu, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure> {
-        Ok(Plan::Memory { requirements: self.needs(recorded, kind)?, kind })
+        Ok(Plan::Memory { requirements: self.needs(recorded, kind)? })
     }
 
     fn overlay_usage(&self) -> u64 {
@@ -49,7 +49,7 @@ impl Target for Host {
     }
 
     fn sample_image(&self, _: MemoryUsage) -> ImageDesc {
-        // Here a format is its bytes a texel.
+        // A format of the simulated GPU is its number of bytes per texel.
         ImageDesc::new(1024, 1024, 4)
     }
 

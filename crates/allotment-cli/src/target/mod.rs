@@ -1,8 +1,8 @@
-//! The devices that the command runs on: what differs between them, and nothing else.
+//! The devices that the command supports, and all differences between them.
 //!
-//! - `host`: the simulated device. A recorded resource becomes memory of the recorded size.
-//! - `vulkan`, `d3d12`: a real driver. A recorded resource becomes a real buffer or image; `recorded` and
-//!   `driver` are what both have in common.
+//! - `host`: the simulated GPU. A recorded resource becomes memory of the recorded size.
+//! - `vulkan`, `d3d12`: a real driver. A recorded resource becomes a real buffer or image; `recorded` and `driver`
+//!   are shared by both.
 
 #[cfg(any(all(feature = "d3d12", windows), test))]
 mod d3d12;
@@ -22,53 +22,53 @@ use crate::args::{Api, Chosen};
 use crate::failure::Failure;
 pub(crate) use host::Host;
 
-/// A device, opened.
+/// An open device.
 pub(crate) trait Target {
-    /// What the allocator runs over.
+    /// The device type of the allocator.
     type Device: Device;
 
-    /// What to tell people and machines of it.
+    /// Returns the device's description for text and JSON output.
     fn machine(&self) -> &Machine;
 
-    /// The device, for an allocator of its own.
+    /// Returns the device, for a new allocator.
     fn device(&self) -> Self::Device;
 
-    /// What a recorded resource becomes on this device.
+    /// Returns what is created for a recorded resource on this device.
     fn plan(&self, device: &Self::Device, recorded: &Resource, kind: ResourceKind) -> Result<Plan, Failure>;
 
-    /// The [usage](allotment::device::BufferDesc::usage) of a buffer that is laid over memory to get at the
-    /// bytes in it.
+    /// Returns the [usage](allotment::device::BufferDesc::usage) of a buffer that aliases the memory of another
+    /// resource, to access its bytes.
     fn overlay_usage(&self) -> u64;
 
-    /// An image as programs have them where the memory is for this.
+    /// Returns the description of an image that is typical for the memory usage.
     fn sample_image(&self, memory_usage: MemoryUsage) -> ImageDesc;
 
-    /// Closes the device. Returns what its own checks found wrong, up to its end; nothing, if all is well.
+    /// Closes the device. Returns its validation messages up to its end; none if all is well.
     fn close(self) -> Vec<String>;
 }
 
-/// What came of something that was done on a device, which is closed: a failure where its checks found anything.
+/// Closes the device after a task. Returns the task's outcome, or a failure if validation found errors.
 ///
-/// To be asked when the allocator has gone, so that what it does at the end is looked at too; and what the device saw
-/// is the likely reason of a failure.
+/// Called after the allocator is dropped, so that its cleanup is validated too. A validation error is the likely
+/// cause of the task's own failure, so both are reported.
 pub(crate) fn close_after<T>(target: impl Target, outcome: Result<T, Failure>) -> Result<T, Failure> {
-    let complaints = target.close();
+    let messages = target.close();
     match outcome {
-        outcome if complaints.is_empty() => outcome,
-        Ok(_) => Err(Failure::Complaints { complaints, failure: None }),
-        Err(failure) => Err(Failure::Complaints { complaints, failure: Some(failure.into()) }),
+        outcome if messages.is_empty() => outcome,
+        Ok(_) => Err(Failure::Validation { messages, failure: None }),
+        Err(failure) => Err(Failure::Validation { messages, failure: Some(failure.into()) }),
     }
 }
 
-/// Something to do on a device, whichever it is.
+/// A task to run on a device of any kind.
 pub(crate) trait Task {
-    /// What comes of it.
+    /// The result of the task.
     type Output;
 
     fn run(self, target: impl Target) -> Result<Self::Output, Failure>;
 }
 
-/// Opens the chosen device and does something on it.
+/// Opens the chosen device and runs a task on it.
 pub(crate) fn on_device<T: Task>(chosen: Chosen, task: T) -> Result<T::Output, Failure> {
     match chosen {
         Chosen::Host(profile) => task.run(Host::new(profile)),
@@ -83,7 +83,7 @@ pub(crate) fn on_device<T: Task>(chosen: Chosen, task: T) -> Result<T::Output, F
     }
 }
 
-/// Why the command has no such driver, and what helps.
+/// Returns why this build has no such driver, and what to do.
 fn not_built_in(api: Api) -> &'static str {
     match api {
         Api::Direct3D12 if cfg!(not(windows)) => {
@@ -98,34 +98,34 @@ fn not_built_in(api: Api) -> &'static str {
     }
 }
 
-/// What a recorded resource becomes.
+/// What is created for a recorded resource.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(any(feature = "vulkan", all(feature = "d3d12", windows), test)),
-    expect(dead_code, reason = "the simulated device has no need of the rest")
+    expect(dead_code, reason = "the simulated GPU creates memory only")
 )]
 pub(crate) enum Plan {
     /// Memory, with nothing in it that the device knows of.
-    Memory { requirements: Requirements, kind: ResourceKind },
+    Memory { requirements: Requirements },
     /// A buffer.
     Buffer(BufferDesc),
     /// An image.
     Image(ImageDesc),
-    /// A buffer in the place of an image that the device cannot make.
+    /// A buffer instead of an image that the device does not support.
     BufferForImage(BufferDesc),
 }
 
-/// What there is to tell of a device.
+/// The description of a device for the output.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// As it is chosen on the command line.
+    /// The value of `--device`.
     pub(crate) device: &'static str,
-    /// Of the simulated device, as what it was made.
+    /// The profile of the simulated GPU.
     pub(crate) profile: Option<&'static str>,
-    /// In a sentence: "on …".
+    /// A phrase that completes "on …".
     pub(crate) about: String,
     pub(crate) properties: DeviceProperties,
-    /// By heap, when the device was opened.
+    /// One per heap, from when the device was opened.
     pub(crate) budgets: Vec<MemoryHeapBudget>,
 }
 
@@ -137,7 +137,7 @@ impl Machine {
         about: impl FnOnce(&DeviceProperties) -> String,
     ) -> Self {
         let properties = device.properties().clone();
-        // At most 16, as said at the field.
+        // At most 16 heaps, as documented at the field.
         let budgets = (0..properties.heaps.len() as u8).map(|heap| device.heap_budget(MemoryHeapIndex(heap)));
         Self { device: kind, profile, about: about(&properties), budgets: budgets.collect(), properties }
     }

@@ -1,4 +1,4 @@
-//! Recorded resources as real drivers want them, whichever the API.
+//! Recorded resources on real drivers of any API.
 
 use allotment::device::{BufferDesc, Device, DeviceError, ImageDesc};
 use allotment_trace::{ImageShape, Resource, ResourceKind};
@@ -6,22 +6,22 @@ use allotment_trace::{ImageShape, Resource, ResourceKind};
 use super::Plan;
 use crate::failure::Failure;
 
-/// Texels from which on a single image without mip levels is taken for something that is drawn to. Smaller
-/// ones are mostly placeholders and lookup tables.
+/// Number of texels from which a single image without mip levels is taken for a render target. Smaller ones are
+/// mostly placeholders and lookup tables.
 const DRAWN_TO: u64 = 128 * 128;
 
-/// What recorded resources are used for, in an API's words.
+/// An API's usage flags of recorded resources.
 pub(super) struct Uses {
-    /// The usage of a buffer whose recorded usage (`VkBufferUsageFlags`) is this, or is not known.
+    /// Returns the usage of a buffer from its recorded usage (`VkBufferUsageFlags`), if known.
     pub(super) buffer: fn(Option<u32>) -> u64,
-    /// The ways in which an image of this shape may have been used, the likeliest first. Empty where the
-    /// format is not known.
+    /// Returns the descriptions under which an image of this shape may have been created, the likeliest first.
+    /// Empty if the format is unknown.
     pub(super) image: fn(&ImageShape<'_>) -> Vec<ImageDesc>,
 }
 
 impl Uses {
-    /// A buffer of the recorded size, or the first image that the device can make. A buffer, too, where it
-    /// can make none.
+    /// Returns a buffer of the recorded size, or the first image that the device supports. A buffer as well if it
+    /// supports none.
     pub(super) fn plan<D: Device>(&self, device: &D, recorded: &Resource) -> Result<Plan, Failure> {
         let buffer = |usage| BufferDesc::new(recorded.size()).with_usage((self.buffer)(usage));
         match recorded.kind() {
@@ -32,7 +32,9 @@ impl Uses {
                         Ok(_) => return Ok(Plan::Image(desc)),
                         Err(DeviceError::Unsupported | DeviceError::InvalidDescription(_)) => {}
                         Err(error) => {
-                            return Err(Failure::Unexpected(format!("what an image needs: {error}")));
+                            return Err(Failure::Unexpected(format!(
+                                "cannot query the memory requirements of an image: {error}"
+                            )));
                         }
                     }
                 }
@@ -42,15 +44,15 @@ impl Uses {
     }
 }
 
-/// An API's usage flags of what is drawn to.
+/// An API's usage flags of render targets and depth buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attachments {
     pub(super) color: u64,
     pub(super) depth: u64,
 }
 
-/// The ways in which an image may have been used, the likeliest first: as an attachment where it looks like
-/// one, and sampled, which the device adds by itself. `format` is the API's number.
+/// Returns the likely descriptions of an image, the likeliest first: as an attachment if its shape suggests one,
+/// and as a sampled image, a usage that the device adds itself. `format` is the API's number.
 pub(super) fn likely_uses(shape: &ImageShape<'_>, format: u32, attachments: Attachments) -> Vec<ImageDesc> {
     let mut sampled = ImageDesc::new(shape.extent[0], shape.extent[1], format);
     sampled.extent = shape.extent;
@@ -68,7 +70,7 @@ pub(super) fn likely_uses(shape: &ImageShape<'_>, format: u32, attachments: Atta
     vec![attachment, sampled]
 }
 
-/// True for names such as `VK_FORMAT_D32_SFLOAT`.
+/// Returns whether a name such as `VK_FORMAT_D32_SFLOAT` is a depth format.
 fn is_depth(format: &str) -> bool {
     let name = format.strip_prefix("VK_FORMAT_").unwrap_or(format);
     ["D16_", "D24_", "D32_", "X8_D24_", "S8_"].iter().any(|depth| name.starts_with(depth))

@@ -1,9 +1,9 @@
-//! Real drivers, and what holds of each: the same tests for Vulkan and for Direct3D 12.
+//! Tests of real drivers, the same for Vulkan and Direct3D 12.
 //!
-//! They run under the validation layer or the debug layer: any message fails the command.
-//! `ALLOTMENT_VULKAN` and `ALLOTMENT_D3D12` name the device by a part of its name,
-//! `ALLOTMENT_VALIDATION=off` does without the layer. Without a device these tests say that they were
-//! skipped, and fail where `ALLOTMENT_REQUIRE` holds `vulkan` or `d3d12`.
+//! They run under the validation layer or the debug layer: any message fails the command. `ALLOTMENT_VULKAN` and
+//! `ALLOTMENT_D3D12` select the device by a part of its name, `ALLOTMENT_VALIDATION=off` disables the layer.
+//! Without a device the tests report that they were skipped, and fail if `ALLOTMENT_REQUIRE` contains `vulkan` or
+//! `d3d12`.
 
 use std::io::Write;
 
@@ -13,15 +13,15 @@ use super::{allotment, complaint, folder, json, recorded};
 
 /// A kind of real driver.
 pub(crate) struct Driver {
-    /// As `--device` and `ALLOTMENT_REQUIRE` have it.
+    /// The value of `--device`, also used in `ALLOTMENT_REQUIRE`.
     name: &'static str,
-    /// As people read it.
+    /// The name in messages.
     title: &'static str,
-    /// The variable that names a device.
+    /// The environment variable that names a device.
     variable: &'static str,
-    /// Parts of what the command says where there is none.
+    /// Parts of the command's message if there is no device.
     missing: &'static [&'static str],
-    /// The same where there is one and nothing to watch it, where tests run unwatched.
+    /// Parts of the command's message if there is a device without a validation layer; tests then run without it.
     unwatched: &'static [&'static str],
 }
 
@@ -38,19 +38,19 @@ pub(crate) const D3D12: Driver = Driver {
     title: "Direct3D 12",
     variable: "ALLOTMENT_D3D12",
     missing: &["no Direct3D 12", "Direct3D 12 refused"],
-    // A part of Windows that few machines have.
+    // An optional part of Windows that few machines have.
     unwatched: &["no debug layer"],
 };
 
-/// A driver that is there.
+/// An available driver.
 pub(crate) struct Here {
     driver: &'static Driver,
     validate: bool,
 }
 
 impl Driver {
-    /// The driver, if there is a device to test on, and what it takes to watch it. Says so where there is
-    /// not; fails instead where `ALLOTMENT_REQUIRE` asks for it.
+    /// Returns the driver if there is a device with its validation layer. Otherwise prints a note, or fails if
+    /// `ALLOTMENT_REQUIRE` demands the driver.
     pub(crate) fn here(&'static self, test: &str) -> Option<Here> {
         let mut here =
             Here { driver: self, validate: std::env::var("ALLOTMENT_VALIDATION").as_deref() != Ok("off") };
@@ -60,19 +60,20 @@ impl Driver {
             here.validate = false;
             failure = here.try_out();
         }
-        // Other failures are for the test to find.
+        // Other failures are detected by the test.
         let Some(why) = failure.filter(|why| among(self.missing, why)) else { return Some(here) };
         let required = std::env::var("ALLOTMENT_REQUIRE").unwrap_or_default();
         let is_required = required.split(',').any(|kind| kind.trim() == self.name);
         assert!(!is_required, "{} is required: {why}", self.name);
-        // Not by `eprintln!`, which nobody sees of a test that passes.
+        // Not `eprintln!`, whose output is hidden for tests that pass.
         let _ = writeln!(std::io::stderr(), "{test}: skipped: {why}");
         None
     }
 }
 
 impl Here {
-    /// Opens the device for a trace of nothing, with its layer if it is wanted. Says why that fails.
+    /// Opens the device with an empty trace, with its layer if validation is on. Returns the error message if that
+    /// fails.
     fn try_out(&self) -> Option<String> {
         let folder = folder();
         let trace = folder.path().join("nothing.csv");
@@ -82,7 +83,7 @@ impl Here {
         (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).trim().to_owned())
     }
 
-    /// The same arguments with those that choose the device.
+    /// Returns the arguments with those that select the device.
     pub(crate) fn args(&self, args: &[&str]) -> Vec<String> {
         let mut args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
         args.extend(["--device".to_owned(), self.driver.name.to_owned()]);
@@ -92,14 +93,14 @@ impl Here {
         args
     }
 
-    /// The same with a layer that watches.
+    /// Returns the arguments with those that select the device and its validation layer.
     pub(crate) fn watched(&self, args: &[&str]) -> Vec<String> {
         let mut args = self.args(args);
         args.extend(self.validate.then(|| "--validate".to_owned()));
         args
     }
 
-    /// What it says of itself.
+    /// Returns the output of `info`.
     pub(crate) fn info(&self) -> Value {
         let info = json(&allotment(&folder(), &self.args(&["info", "--json"])));
         assert_eq!((&info["device"], &info["profile"]), (&self.driver.name.into(), &Value::Null));
@@ -118,7 +119,7 @@ impl Here {
         assert!(!name.is_empty() && page.contains(name));
 
         let images = &summary["images"];
-        // Most are BC3, which a driver need not have.
+        // Most are BC3, which is an optional format.
         assert_eq!(number(&images["made"]) + number(&images["as_buffers"]), 307);
         assert_eq!(summary["bytes_verified"], summary["bytes_uploaded"]);
         assert!(number(&summary["bytes_verified"]) > 0);
@@ -126,7 +127,7 @@ impl Here {
         summary
     }
 
-    /// Replays a trace of buffers with the ends of each verified: all of them would be hundreds of gigabytes.
+    /// Replays a trace of buffers with the ends of each verified: all bytes would be hundreds of gigabytes.
     pub(crate) fn ends_are_verified(&self, trace: &str, allocations: u64) {
         let path = recorded(trace);
         let args = self.watched(&["replay", path.to_str().unwrap(), "--bytes", "ends", "--json"]);
@@ -137,7 +138,7 @@ impl Here {
         assert_eq!(summary["images"]["made"], 0);
     }
 
-    /// Compares every algorithm on it.
+    /// Compares every algorithm on the device.
     pub(crate) fn algorithms_are_compared(&self) {
         let compared = json(&allotment(&folder(), &self.args(&["compare", "--json"])));
         assert_eq!((&compared["device"], &compared["profile"]), (&self.driver.name.into(), &Value::Null));
@@ -157,7 +158,7 @@ impl Here {
             text.lines().next(),
             Some(format!("supertuxkart-race on {name}, through {title}").as_str())
         );
-        assert!(text.contains("Images made"), "{text}");
+        assert!(text.contains("Images created"), "{text}");
     }
 
     pub(crate) fn one_that_is_not_there_is_told_with_those_that_are(&self) {
@@ -166,13 +167,13 @@ impl Here {
             let output = allotment(&folder, &[command, "--device", self.driver.name, "--gpu", "voodoo 9"]);
             assert_eq!(output.status.code(), Some(2), "{command}");
             let line = complaint(&output);
-            let expected = format!("no {} device named \"voodoo 9\", only ", self.driver.title);
+            let expected = format!("no {} device is named \"voodoo 9\"; the devices are ", self.driver.title);
             assert!(line.contains(&expected), "{line}");
         }
     }
 }
 
-/// The tests that hold of every driver.
+/// The tests of every driver.
 #[allow(unused_macros, reason = "each test file uses some of this module")]
 macro_rules! suite {
     ($driver:expr) => {

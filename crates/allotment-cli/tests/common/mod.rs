@@ -1,4 +1,4 @@
-//! The command as a process, and what it says.
+//! Runs the command as a process.
 
 #![allow(dead_code, reason = "each test file uses some of it")]
 
@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs the command in an empty folder.
+/// Runs the command in an empty directory.
 pub(crate) fn allotment(folder: &TempDir, args: &[impl AsRef<OsStr>]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_allotment")).args(args).current_dir(folder).output().unwrap()
 }
@@ -30,7 +30,7 @@ pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("standard output is one JSON object and nothing else")
 }
 
-/// The one line that a failure is told in.
+/// Returns the one line of a failure.
 pub(crate) fn complaint(output: &Output) -> String {
     let errors = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(errors.trim_end().lines().count(), 1, "one line: {errors}");

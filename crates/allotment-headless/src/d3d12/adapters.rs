@@ -10,7 +10,7 @@ use windows::core::Interface as _;
 use super::OpenError;
 use crate::DeviceChoice;
 
-/// The chosen adapter.
+/// Returns the chosen adapter.
 pub(super) fn choose(choice: &DeviceChoice) -> Result<IDXGIAdapter3, OpenError> {
     static ADAPTERS: OnceLock<windows::core::Result<Vec<Adapter>>> = OnceLock::new();
     let adapters = ADAPTERS.get_or_init(all).as_ref().map_err(Clone::clone)?;
@@ -28,7 +28,7 @@ struct Adapter {
 fn all() -> windows::core::Result<Vec<Adapter>> {
     // SAFETY: there are no arguments.
     let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }?;
-    // The first that is not there ends the list.
+    // The first index that does not exist ends the list.
     // SAFETY: the factory is live.
     let adapters = (0..).map_while(|index| unsafe { factory.EnumAdapters1(index) }.ok());
     adapters.map(|adapter| Adapter::of(&adapter)).collect()

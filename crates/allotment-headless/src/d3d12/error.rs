@@ -1,31 +1,29 @@
-//! Why there is no device.
+//! Errors of opening a device.
 
 use core::error::Error;
 use core::fmt;
 
 use allotment::device::DeviceError;
 
-/// Why no device was opened.
+/// The reason why no device was opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is no adapter that fits the choice. Those that there are, by name.
+    /// No adapter matches the choice. Contains the names of the available ones.
     NoDevice(Vec<String>),
-    /// The runtime refused.
+    /// A Direct3D call failed.
     Direct3D(windows::core::Error),
-    /// The runtime refused what `allotment` asked for.
+    /// `allotment` could not create its device.
     Device(DeviceError),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoDevice(found) if found.is_empty() => {
-                f.write_str("there is no Direct3D 12 device on this machine")
-            }
-            Self::NoDevice(found) => write!(f, "there is no such adapter among {}", found.join(", ")),
-            Self::Direct3D(error) => write!(f, "Direct3D 12 refused: {error}"),
-            Self::Device(error) => write!(f, "the device was refused: {error}"),
+            Self::NoDevice(found) if found.is_empty() => f.write_str("no Direct3D 12 device found"),
+            Self::NoDevice(found) => write!(f, "no matching adapter among {}", found.join(", ")),
+            Self::Direct3D(error) => write!(f, "Direct3D 12 call failed: {error}"),
+            Self::Device(error) => write!(f, "could not create the device: {error}"),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A Direct3D 12 device without a window.
+//! Opens a Direct3D 12 device without a window.
 //!
-//! Takes an adapter, makes a device on it and one queue of each kind. The adapters are asked for once a
-//! process, since some systems take a third of a second to name them.
+//! Selects an adapter, creates a device on it and one queue of each kind. The adapters are enumerated once per
+//! process, since that takes a third of a second on some systems.
 //!
 //! ```no_run
 //! use allotment::{Allocator, AllocatorDesc};
@@ -32,26 +32,26 @@ use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
 use crate::{DeviceChoice, Messages, Validation};
 use debug_layer::DebugLayer;
 
-/// What is to be opened.
+/// The device to open.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct HeadlessDesc {
-    /// Whether the debug layer watches, where the runtime has one. It does so for all devices of a process or
-    /// for none: the first decides.
+    /// Whether the debug layer is enabled, if the runtime has one. It is enabled for all devices of a process or
+    /// for none: the first device decides.
     pub validation: Validation,
     /// Which adapter.
     pub device: DeviceChoice,
 }
 
 impl HeadlessDesc {
-    /// The same with a debug layer that watches, where the runtime has one.
+    /// Enables the debug layer, if the runtime has one.
     #[must_use]
     pub fn with_validation(mut self) -> Self {
         self.validation = Validation::On;
         self
     }
 
-    /// The same on another adapter.
+    /// Selects the adapter.
     #[must_use]
     pub fn with_device(mut self, device: DeviceChoice) -> Self {
         self.device = device;
@@ -59,8 +59,8 @@ impl HeadlessDesc {
     }
 }
 
-/// An open device. It is closed when this and all clones of its [`device`](Self::device) are gone, and with it
-/// what else the process has opened on the same adapter: to the runtime they are one device.
+/// An open device. It is closed when this and all clones of its [`device`](Self::device) are dropped, together
+/// with all others that the process has opened on the same adapter: for the runtime they are one device.
 #[derive(Debug)]
 pub struct Headless {
     device: Device,
@@ -72,16 +72,16 @@ impl Headless {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] says what the machine lacks.
+    /// [`OpenError`], which names what the machine lacks.
     pub fn open(desc: &HeadlessDesc) -> Result<Self, OpenError> {
         Self::open_as(desc, |desc| desc)
     }
 
-    /// Opens a device as `adapt` has it: with custom heaps, on a lower heap tier.
+    /// Opens a device with a description changed by `adapt`: with custom heaps, on a lower heap tier.
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_as(
         desc: &HeadlessDesc,
         adapt: impl FnOnce(DeviceDesc) -> DeviceDesc,
@@ -102,20 +102,20 @@ impl Headless {
         Ok(Self { device, debug_layer })
     }
 
-    /// The device as `allotment` sees it.
+    /// Returns the `allotment` device.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The adapter's name.
+    /// Returns the adapter's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.device.properties().name
     }
 
-    /// What the debug layer says; `None` where it was not asked for, by the first device of the process too,
-    /// or where the runtime has none. Outlives the device. Devices on the same adapter share what is said.
+    /// Returns the messages of the debug layer; `None` if this device or the first one of the process did not
+    /// enable it, or if the runtime has none. They outlive the device. Devices on the same adapter share them.
     #[must_use]
     pub fn messages(&self) -> Option<&Arc<Messages>> {
         self.debug_layer.as_ref().map(DebugLayer::messages)
@@ -124,7 +124,7 @@ impl Headless {
 
 fn make_device(adapter: &IDXGIAdapter3) -> Result<ID3D12Device, OpenError> {
     let mut device = None;
-    // SAFETY: the adapter is live, and the device is written where it is wanted.
+    // SAFETY: the adapter is live, and the runtime writes the interface to `device`.
     unsafe { D3D12CreateDevice(adapter, D3D_FEATURE_LEVEL_11_0, &mut device) }?;
     device.ok_or(OpenError::NoDevice(Vec::new()))
 }

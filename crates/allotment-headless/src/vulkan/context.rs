@@ -1,4 +1,4 @@
-//! What is destroyed at the end, in the right order.
+//! Owns the instance and the device, and destroys them in the right order.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use ash::vk;
 
 use crate::Messages;
 
-/// An instance and a device. Gone with the last that uses them.
+/// An instance and a device. Destroyed with its last user.
 pub(super) struct Context {
     pub(super) device: ash::Device,
     pub(super) physical_device: vk::PhysicalDevice,
     pub(super) families: Vec<u32>,
     pub(super) api_version: u32,
     pub(super) sparse_binding: bool,
-    /// After the device.
+    /// Dropped after the device.
     pub(super) base: Base,
 }
 
-/// An instance and who listens to its layers.
+/// An instance with its messenger.
 pub(super) struct Base {
     pub(super) instance: ash::Instance,
     pub(super) messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
-    /// The instance's own end is told to it, so it goes later.
+    /// The messenger also records messages about the instance's destruction, so they are dropped later.
     pub(super) messages: Arc<Messages>,
-    /// The library with the code of all of them.
+    /// The library that contains the code of all of them.
     pub(super) entry: ash::Entry,
 }
 
@@ -48,9 +48,9 @@ impl fmt::Debug for Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: whoever submitted work has gone before.
+        // SAFETY: all code that submitted work was dropped before.
         let _ = unsafe { self.device.device_wait_idle() };
-        // SAFETY: nobody else has the device, whose objects are gone.
+        // SAFETY: no other code has the device, whose objects are destroyed.
         unsafe { self.device.destroy_device(None) };
     }
 }
@@ -61,7 +61,7 @@ impl Drop for Base {
             // SAFETY: of this instance, and destroyed once.
             unsafe { functions.destroy_debug_utils_messenger(messenger, None) };
         }
-        // SAFETY: nobody else has the instance, whose objects are gone.
+        // SAFETY: no other code has the instance, whose objects are destroyed.
         unsafe { self.instance.destroy_instance(None) };
     }
 }

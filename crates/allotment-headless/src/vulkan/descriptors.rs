@@ -1,23 +1,23 @@
-//! What of descriptors a device is opened with.
+//! The descriptor features that a device is opened with.
 
 use allotment::device::vulkan::{DescriptorModel, EnabledFeatures};
 
 use super::{Extensions, HeadlessDesc};
 
-/// What is enabled for descriptors.
+/// Which descriptor features are enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Descriptors {
-    /// All that there is: buffers where the device has them, else sets.
+    /// All supported ones: descriptor buffers if supported, otherwise descriptor sets.
     #[default]
     Best,
-    /// The same, and heaps are of one model, without which no device is opened.
+    /// All supported ones, with heaps of one model. Opening fails if it is not supported.
     Model(DescriptorModel),
-    /// Nothing.
+    /// None.
     Off,
 }
 
 impl HeadlessDesc {
-    /// What is to be enabled of all that is supported.
+    /// Returns the features to enable if supported.
     pub(super) fn wanted(&self) -> EnabledFeatures {
         let mut wanted = match self.extensions {
             Extensions::All => EnabledFeatures::all(),

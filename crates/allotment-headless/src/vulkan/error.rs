@@ -1,4 +1,4 @@
-//! Why there is no device.
+//! Errors of opening a device.
 
 use core::error::Error;
 use core::fmt;
@@ -6,33 +6,31 @@ use core::fmt;
 use allotment::device::DeviceError;
 use ash::vk;
 
-/// Why no device was opened.
+/// The reason why no device was opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is no Vulkan loader on the machine.
+    /// The machine has no Vulkan loader.
     NoLoader(ash::LoadingError),
-    /// There is no physical device that fits the choice. Those that there are, by name.
+    /// No physical device matches the choice. Contains the names of the available ones.
     NoDevice(Vec<String>),
     /// The validation layer is not installed.
     NoValidationLayer,
-    /// The driver refused.
+    /// A Vulkan call failed.
     Vulkan(vk::Result),
-    /// The driver refused what `allotment` asked for.
+    /// `allotment` could not create its device.
     Device(DeviceError),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoLoader(_) => f.write_str("there is no Vulkan loader on this machine"),
-            Self::NoDevice(found) if found.is_empty() => {
-                f.write_str("there is no Vulkan device on this machine")
-            }
-            Self::NoDevice(found) => write!(f, "there is no such Vulkan device among {}", found.join(", ")),
+            Self::NoLoader(_) => f.write_str("no Vulkan loader found"),
+            Self::NoDevice(found) if found.is_empty() => f.write_str("no Vulkan device found"),
+            Self::NoDevice(found) => write!(f, "no matching Vulkan device among {}", found.join(", ")),
             Self::NoValidationLayer => f.write_str("VK_LAYER_KHRONOS_validation is not installed"),
-            Self::Vulkan(result) => write!(f, "Vulkan refused: {result}"),
-            Self::Device(error) => write!(f, "the device was refused: {error}"),
+            Self::Vulkan(result) => write!(f, "Vulkan call failed: {result}"),
+            Self::Device(error) => write!(f, "could not create the device: {error}"),
         }
     }
 }

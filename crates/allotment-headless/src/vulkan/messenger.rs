@@ -1,4 +1,4 @@
-//! How the validation layer is listened to.
+//! The debug messenger, which records the validation layer's messages.
 
 use core::ffi::{CStr, c_void};
 
@@ -6,7 +6,8 @@ use ash::vk;
 
 use crate::{Message, Messages, Severity};
 
-/// How messages are told. The address of `messages` must stay valid while something made with it lives.
+/// Describes a messenger that records into `messages`, whose address must stay valid while an object created
+/// with it lives.
 pub(super) fn messenger(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
     let user: *const Messages = messages;
     vk::DebugUtilsMessengerCreateInfoEXT::default()
@@ -16,15 +17,15 @@ pub(super) fn messenger(messages: &Messages) -> vk::DebugUtilsMessengerCreateInf
         .message_type(
             vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION | vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE,
         )
-        .pfn_user_callback(Some(said))
+        .pfn_user_callback(Some(record))
         .user_data(user.cast_mut().cast())
 }
 
-/// Text of the layer's; empty where it has none.
+/// Copies a string of the layer; an absent one becomes empty.
 ///
 /// # Safety
 ///
-/// `text` is null, or a text that ends with a NUL and lives during the call.
+/// `text` is null, or a string that ends with a NUL and lives during the call.
 unsafe fn owned(text: *const core::ffi::c_char) -> String {
     if text.is_null() {
         return String::new();
@@ -33,15 +34,15 @@ unsafe fn owned(text: *const core::ffi::c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-unsafe extern "system" fn said(
+unsafe extern "system" fn record(
     severity: vk::DebugUtilsMessageSeverityFlagsEXT,
     _: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     user: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer passes valid data, and lets go of it only after this call.
+    // SAFETY: the layer passes valid data, which lives during this call.
     let data = unsafe { data.as_ref() };
-    // SAFETY: what `messenger` passed, which outlives the messenger.
+    // SAFETY: the pointer that `messenger` passed, whose target outlives the messenger.
     let messages = unsafe { user.cast::<Messages>().as_ref() };
     if let (Some(data), Some(messages)) = (data, messages) {
         let severity = if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
@@ -49,11 +50,11 @@ unsafe extern "system" fn said(
         } else {
             Severity::Warning
         };
-        // SAFETY: texts of the layer's, which live during this call.
+        // SAFETY: strings of the layer, which live during this call.
         let id = unsafe { owned(data.p_message_id_name) };
         // SAFETY: as above.
         let text = unsafe { owned(data.p_message) };
-        messages.say(Message { severity, id, text });
+        messages.add(Message { severity, id, text });
     }
     vk::FALSE
 }

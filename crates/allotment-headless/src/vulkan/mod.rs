@@ -1,10 +1,10 @@
-//! A Vulkan device without a window.
+//! Opens a Vulkan device without a window.
 //!
-//! Finds the loader at run time, takes a physical device, opens one queue of each kind that it has, and
-//! enables whatever of the device [`allotment`] can use.
+//! Finds the loader at run time, selects a physical device, opens one queue of each kind that it has, and
+//! enables all features that [`allotment`] can use.
 //!
-//! The first device brings an instance along that stays until the process ends, so that the drivers stay
-//! loaded however often devices are opened and closed.
+//! The first device also creates an instance that lives until the process ends, so that the drivers stay loaded
+//! however often devices are opened and closed.
 //!
 //! ```no_run
 //! use allotment::{Allocator, AllocatorDesc};
@@ -37,34 +37,34 @@ use context::Context;
 
 use crate::{DeviceChoice, Messages, Validation};
 
-/// How much of what a device offers is enabled.
+/// How many of a device's features and extensions are enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extensions {
-    /// All that `allotment` can use, but memory that is coherent among devices: it is slow.
+    /// All that `allotment` can use, except device-coherent memory, which is slow.
     #[default]
     All,
-    /// What it cannot do without: timeline semaphores.
+    /// Only the required one: timeline semaphores.
     Needed,
 }
 
-/// What is to be opened.
+/// The device to open.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HeadlessDesc {
-    /// Whether a validation layer watches.
+    /// Whether the validation layer is enabled.
     pub validation: Validation,
     /// Which physical device.
     pub device: DeviceChoice,
-    /// The newest version of Vulkan to use. With 1.0 the device has no queues.
+    /// The highest version of Vulkan to use. With 1.0 the device has no queues.
     pub api_version: u32,
-    /// How much is enabled.
+    /// How many features and extensions are enabled.
     pub extensions: Extensions,
-    /// How much of that is for descriptors.
+    /// How many of them for descriptors.
     pub descriptors: Descriptors,
 }
 
 impl Default for HeadlessDesc {
-    /// The best device, Vulkan 1.3 where there is that, all extensions, no validation.
+    /// Describes the best device, with Vulkan 1.3 if supported, all extensions and no validation.
     fn default() -> Self {
         Self {
             validation: Validation::Off,
@@ -77,36 +77,37 @@ impl Default for HeadlessDesc {
 }
 
 impl HeadlessDesc {
-    /// The same with a validation layer that watches.
+    /// Enables the validation layer.
     #[must_use]
     pub fn with_validation(mut self) -> Self {
         self.validation = Validation::On;
         self
     }
 
-    /// The same on another physical device.
+    /// Selects the physical device.
     #[must_use]
     pub fn with_device(mut self, device: DeviceChoice) -> Self {
         self.device = device;
         self
     }
 
-    /// The same with a version of Vulkan, and with extensions for what is core only later.
+    /// Sets the highest version of Vulkan to use. Features that are core only in a later version come from
+    /// extensions.
     #[must_use]
-    pub fn of_version(mut self, api_version: u32) -> Self {
+    pub fn with_api_version(mut self, api_version: u32) -> Self {
         self.api_version = api_version;
         self
     }
 
-    /// The same with little enabled: nothing for descriptors, either.
+    /// Enables only what is required: no optional extensions, and no descriptor features.
     #[must_use]
-    pub fn bare(mut self) -> Self {
+    pub fn without_optional_extensions(mut self) -> Self {
         self.extensions = Extensions::Needed;
         self.descriptors = Descriptors::Off;
         self
     }
 
-    /// The same with so much for descriptors.
+    /// Sets which descriptor features are enabled.
     #[must_use]
     pub fn with_descriptors(mut self, descriptors: Descriptors) -> Self {
         self.descriptors = descriptors;
@@ -114,10 +115,10 @@ impl HeadlessDesc {
     }
 }
 
-/// An open device. It is closed when this and all clones of its [`device`](Self::device) are gone.
+/// An open device. It is closed when this and all clones of its [`device`](Self::device) are dropped.
 #[derive(Debug)]
 pub struct Headless {
-    // Before the context, which goes with the last clone.
+    // Dropped before the context, which lives until the last clone is dropped.
     device: vulkan::Device,
     context: Arc<Context>,
 }
@@ -127,66 +128,67 @@ impl Headless {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] says what the machine lacks.
+    /// [`OpenError`], which names what the machine lacks.
     pub fn open(desc: &HeadlessDesc) -> Result<Self, OpenError> {
         open::open(desc).map(|(device, context)| Self { device, context })
     }
 
-    /// The device as `allotment` sees it.
+    /// Returns the `allotment` device.
     #[must_use]
     pub fn device(&self) -> &vulkan::Device {
         &self.device
     }
 
-    /// The physical device's name.
+    /// Returns the physical device's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.device.properties().name
     }
 
-    /// The loader.
+    /// Returns the Vulkan loader.
     #[must_use]
     pub fn entry(&self) -> &ash::Entry {
         &self.context.entry
     }
 
-    /// The instance.
+    /// Returns the instance.
     #[must_use]
     pub fn instance(&self) -> &ash::Instance {
         &self.context.instance
     }
 
-    /// The physical device.
+    /// Returns the physical device.
     #[must_use]
     pub fn physical_device(&self) -> vk::PhysicalDevice {
         self.context.physical_device
     }
 
-    /// The device.
+    /// Returns the Vulkan device.
     #[must_use]
     pub fn raw(&self) -> &ash::Device {
         &self.context.device
     }
 
-    /// The version of Vulkan that is used.
+    /// Returns the version of Vulkan that is used.
     #[must_use]
     pub fn api_version(&self) -> u32 {
         self.context.api_version
     }
 
-    /// True where the feature `sparseBinding` is enabled.
+    /// Returns true if the feature `sparseBinding` is enabled.
     #[must_use]
     pub fn sparse_binding(&self) -> bool {
         self.context.sparse_binding
     }
 
-    /// The families of the queues, in the order of [`QueueIndex`](allotment::device::QueueIndex).
+    /// Returns the families of the queues, in the order of [`QueueIndex`](allotment::device::QueueIndex).
     #[must_use]
     pub fn queue_families(&self) -> &[u32] {
         &self.context.families
     }
 
-    /// What the validation layer says. Outlives the device, so that what is said of its end can be read.
+    /// Returns the messages of the validation layer. They outlive the device, so that those about its
+    /// destruction can be read.
     #[must_use]
     pub fn messages(&self) -> &Arc<Messages> {
         &self.context.messages

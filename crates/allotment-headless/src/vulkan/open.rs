@@ -1,4 +1,4 @@
-//! How a device is opened.
+//! Opens an instance and a device.
 
 use core::ffi::{CStr, c_char};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use crate::{DeviceChoice, Messages, Validation};
 const LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 pub(super) fn open(desc: &HeadlessDesc) -> Result<(Device, Arc<Context>), OpenError> {
-    // SAFETY: the loader is the system's own, and is as good as its other libraries.
+    // SAFETY: the loader is the system's own, and as trustworthy as its other libraries.
     let entry = unsafe { ash::Entry::load() }.map_err(OpenError::NoLoader)?;
     keep_drivers_loaded(&entry);
     let base = open_instance(entry, desc)?;
@@ -23,29 +23,29 @@ pub(super) fn open(desc: &HeadlessDesc) -> Result<(Device, Arc<Context>), OpenEr
     open_device(base, physical_device, desc)
 }
 
-/// A loader and an instance of it that is there until the process ends.
-struct Kept {
+/// A loader and an instance that live until the process ends.
+struct KeepAlive {
     _entry: ash::Entry,
     _instance: ash::Instance,
 }
 
-/// Makes an instance once, without layers, that is never destroyed. With the last instance the loader lets go
-/// of the drivers' libraries, and loads them anew with the next; some libraries stand that a few dozen
-/// times only, because each time they take thread-local storage of which the process has little.
+/// Creates an instance once, without layers, that is never destroyed. With the last instance the loader unloads
+/// the drivers' libraries, and loads them again with the next one; some libraries survive that only a few dozen
+/// times, because each time they take static thread-local storage, of which the process has little.
 fn keep_drivers_loaded(entry: &ash::Entry) {
-    static KEPT: OnceLock<Option<Kept>> = OnceLock::new();
-    KEPT.get_or_init(|| {
+    static KEEP_ALIVE: OnceLock<Option<KeepAlive>> = OnceLock::new();
+    KEEP_ALIVE.get_or_init(|| {
         // SAFETY: the description is valid: no layers, no extensions, the oldest version.
         let made = unsafe { entry.create_instance(&vk::InstanceCreateInfo::default(), None) };
-        // Where this fails, the caller's own instance does so too, and says why.
-        made.ok().map(|instance| Kept { _entry: entry.clone(), _instance: instance })
+        // If this fails, the caller's own instance fails too, with an error.
+        made.ok().map(|instance| KeepAlive { _entry: entry.clone(), _instance: instance })
     });
 }
 
 fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenError> {
-    // SAFETY: asks the loader only.
+    // SAFETY: queries the loader only.
     let version = unsafe { entry.try_enumerate_instance_version() }?.unwrap_or(vk::API_VERSION_1_0);
-    // A loader of Vulkan 1.0 takes no other version.
+    // A loader of Vulkan 1.0 accepts no other version.
     let newest = version >= vk::API_VERSION_1_1;
     // SAFETY: as above.
     let mut offered = unsafe { entry.enumerate_instance_extension_properties(None) }?;
@@ -62,7 +62,7 @@ fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenErr
     }
     let mut extensions: Vec<*const c_char> = Vec::new();
     for wanted in [ash::ext::debug_utils::NAME, ash::ext::validation_features::NAME] {
-        // Both are of use only to who listens.
+        // Both are only useful together with the messenger.
         if desc.validation == Validation::On && has(&offered, wanted) {
             extensions.push(wanted.as_ptr());
         }
@@ -85,12 +85,12 @@ fn open_instance(entry: ash::Entry, desc: &HeadlessDesc) -> Result<Base, OpenErr
     if desc.validation == Validation::On {
         info = info.push_next(&mut listening).push_next(&mut features);
     }
-    // SAFETY: layers and extensions are ones that are there, and the chain is valid.
+    // SAFETY: the layers and extensions are available, and the chain is valid.
     let instance = unsafe { entry.create_instance(&info, None) }?;
     let mut base = Base { instance, messenger: None, messages, entry };
     if desc.validation == Validation::On {
         let functions = ash::ext::debug_utils::Instance::new(&base.entry, &base.instance);
-        // SAFETY: the messages stand on the heap and go after the messenger.
+        // SAFETY: the messages are on the heap and dropped after the messenger.
         let made = unsafe { functions.create_debug_utils_messenger(&messenger(&base.messages), None) }?;
         base.messenger = Some((functions, made));
     }
@@ -115,7 +115,7 @@ fn choose(instance: &ash::Instance, choice: &DeviceChoice) -> Result<vk::Physica
     found.map(|index| devices[index]).ok_or_else(|| OpenError::NoDevice(devices.iter().map(name).collect()))
 }
 
-/// One family for each kind of queue: graphics, computing without it, copies alone.
+/// Returns one family for each kind of queue: graphics, compute without graphics, transfer only.
 fn families(instance: &ash::Instance, physical_device: vk::PhysicalDevice) -> Vec<u32> {
     // SAFETY: the physical device is of the instance.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical_device) };
@@ -151,7 +151,7 @@ fn open_device(
         .only(desc.wanted());
     // SAFETY: as above.
     let has = unsafe { instance.get_physical_device_features(physical_device) };
-    // Features that nobody here uses stay off.
+    // Features that the library does not use are not enabled.
     let sparse_binding = desc.extensions == Extensions::All && has.sparse_binding == vk::TRUE;
     supported.core_features().sparse_binding = sparse_binding.into();
 
@@ -165,7 +165,7 @@ fn open_device(
     let info =
         vk::DeviceCreateInfo::default().queue_create_infos(&queue_infos).enabled_extension_names(&names);
     let info = supported.push_features(info);
-    // SAFETY: extensions and features are ones that the physical device offers.
+    // SAFETY: the physical device supports the extensions and features.
     let device = unsafe { instance.create_device(physical_device, &info, None) }?;
     let debug_utils =
         if base.messenger.is_some() { EnabledFeatures::DEBUG_UTILS } else { EnabledFeatures::empty() };
@@ -181,15 +181,15 @@ fn open_device(
     if let Descriptors::Model(model) = desc.descriptors {
         described = described.with_descriptor_model(model);
     }
-    // Queues are of no use here without timelines.
+    // Queues need timeline semaphores here.
     let has_queues = supported.enabled().contains(EnabledFeatures::TIMELINE_SEMAPHORE);
     for &family in context.families.iter().filter(|_| has_queues) {
-        // SAFETY: one queue of each of these families was asked for.
+        // SAFETY: the device was created with one queue of each of these families.
         let queue = unsafe { context.device.get_device_queue(family, 0) };
         described = described.with_queue(queue, family);
     }
-    // SAFETY: the handles belong together and are kept alive by the owner, what is enabled is what was
-    // enabled above, and each queue is named once.
+    // SAFETY: the handles belong together and are kept alive by the owner, the listed features were enabled
+    // above, and each queue is listed once.
     let device = unsafe { Device::new(described) }.map_err(OpenError::Device)?;
     Ok((device, context))
 }

@@ -4,18 +4,18 @@ use core::panic::AssertUnwindSafe;
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use allotment::descriptor::{BindingSet, Fill, Keep};
+use allotment::descriptor::{BindingSet, DescriptorFill, KeepAlive};
 use allotment::device::{AddressMode, Compare, Filter, SamplerDesc};
-use allotment::memory::OwnedBuffer;
+use allotment::memory::Buffer;
 
 use super::Player;
 use crate::world::{Descriptors, device_local};
 use crate::{Stressed, raw};
 
-/// Descriptors of a heap at most, or its growth would never end.
+/// Most descriptors of a heap; without a limit its growth would not end.
 const MOST: u32 = 2000;
 
-/// An iterator that panics before its end, as a caller's own may.
+/// An iterator that panics before its end, as a caller's iterator may.
 struct Breaks<I> {
     inner: I,
     left: usize,
@@ -26,7 +26,7 @@ impl<I: ExactSizeIterator> Iterator for Breaks<I> {
 
     fn next(&mut self) -> Option<I::Item> {
         if self.left == 0 {
-            // As a panic, without what is printed for one.
+            // Like a panic, without the message.
             resume_unwind(Box::new("the caller's iterator"));
         }
         self.left -= 1;
@@ -41,12 +41,12 @@ impl<I: ExactSizeIterator> Iterator for Breaks<I> {
 impl<I: ExactSizeIterator> ExactSizeIterator for Breaks<I> {}
 
 impl<'w, D: Stressed> Player<'w, D> {
-    fn descriptors(&self) -> Option<(&'w Descriptors<D>, &'w Arc<OwnedBuffer<D>>)> {
+    fn descriptors(&self) -> Option<(&'w Descriptors<D>, &'w Arc<Buffer<D>>)> {
         Some((self.world.descriptors.as_ref()?, self.world.named.as_ref()?))
     }
 
     /// A buffer that nobody else has.
-    fn new_named(&mut self) -> Option<Arc<OwnedBuffer<D>>> {
+    fn new_named(&mut self) -> Option<Arc<Buffer<D>>> {
         let made = self.world.memory.create_buffer(&self.world.describable(), &device_local());
         self.done(made).map(Arc::new)
     }
@@ -54,7 +54,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn insert(&mut self) {
         let Some((descriptors, _)) = self.descriptors() else { return };
         let Some(buffer) = self.new_named() else { return };
-        let keep: Keep = buffer.clone();
+        let keep: KeepAlive = buffer.clone();
         let descriptor = raw::buffer_descriptor(&self.world.device, &buffer, 0..256);
         let inserted = descriptors.heap.insert(&descriptor, Some(keep));
         if let Some(slot) = self.done(inserted)
@@ -69,9 +69,9 @@ impl<'w, D: Stressed> Player<'w, D> {
         let count = self.input.below(9);
         let buffers: Vec<_> = (0..count).filter_map(|_| self.new_named()).collect();
         let device = &self.world.device;
-        let mut all: Vec<(D::Descriptor<'_>, Option<Keep>)> = Vec::new();
+        let mut all: Vec<(D::Descriptor<'_>, Option<KeepAlive>)> = Vec::new();
         for buffer in &buffers {
-            let keep: Keep = buffer.clone();
+            let keep: KeepAlive = buffer.clone();
             all.push((raw::buffer_descriptor(device, buffer, 0..256), Some(keep)));
         }
         let fault = self.input.below(4);
@@ -92,7 +92,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             let inserted = descriptors.heap.insert_all(all.into_iter());
             self.done(inserted)
         };
-        // What was refused is nobody's now, and goes.
+        // Buffers of refused calls are dropped here.
         drop(buffers);
         for slot in inserted.into_iter().flatten() {
             if let Some(slot) = descriptors.slots.put(slot) {
@@ -106,7 +106,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let Some(slot) = descriptors.slots.take(&mut self.input) else { return };
         if self.input.once_in(3) {
             let Some(buffer) = self.new_named() else { return };
-            let keep: Keep = buffer.clone();
+            let keep: KeepAlive = buffer.clone();
             let descriptor = raw::buffer_descriptor(&self.world.device, &buffer, 256..512);
             let replaced = descriptors.heap.replace(slot, &descriptor, Some(keep));
             let slot = self.done(replaced).unwrap_or(slot);
@@ -181,7 +181,11 @@ impl<'w, D: Stressed> Player<'w, D> {
         match transient.allocate(count) {
             Ok(mut table) => match what {
                 0 => {
-                    let fill = self.input.pick(&[Fill::Null, Fill::Poison, Fill::Leave]);
+                    let fill = self.input.pick(&[
+                        DescriptorFill::Null,
+                        DescriptorFill::Poison,
+                        DescriptorFill::Leave,
+                    ]);
                     let filled = table.fill(fill);
                     self.done(filled);
                 }
@@ -230,7 +234,7 @@ impl<'w, D: Stressed> Player<'w, D> {
                 self.done(raw::bind_buffer(&mut set, binding, at, &buffer, start..end));
             }
             4 => {
-                let keep: Keep = named.clone();
+                let keep: KeepAlive = named.clone();
                 let descriptor = raw::buffer_descriptor(&self.world.device, named, 0..256);
                 let keep = (at % 2 == 0).then_some(keep);
                 self.done(set.bind(binding, at, &descriptor, keep));
@@ -280,7 +284,11 @@ impl<'w, D: Stressed> Player<'w, D> {
                         return;
                     }
                     6 => {
-                        let fill = self.input.pick(&[Fill::Null, Fill::Poison, Fill::Leave]);
+                        let fill = self.input.pick(&[
+                            DescriptorFill::Null,
+                            DescriptorFill::Poison,
+                            DescriptorFill::Leave,
+                        ]);
                         self.done(staging.fill(&mut range, fill));
                     }
                     _ => {

@@ -1,4 +1,4 @@
-//! Recordings, and what goes with them.
+//! Recordings and deferred destruction.
 
 use core::num::NonZero;
 use core::time::Duration;
@@ -13,9 +13,10 @@ use crate::{Stressed, raw};
 
 impl<D: Stressed> Player<'_, D> {
     pub(super) fn record(&mut self) {
-        let owning = self.input.once_in(4);
+        let explicit = self.input.once_in(4);
         let tracker = &self.world.tracker;
-        let recording = if owning { tracker.record_explicit("owning") } else { tracker.record("ordinary") };
+        let recording =
+            if explicit { tracker.record_explicit("explicit") } else { tracker.record("ordinary") };
         let arena = self.input.once_in(2).then(|| self.world.pages.arena(recording.id()));
         let transient = match &self.world.descriptors {
             Some(descriptors) if self.input.below(2) == 0 => {
@@ -63,7 +64,7 @@ impl<D: Stressed> Player<'_, D> {
         let Some(Open { mut recording, arena, transient }) = self.take_open() else { return };
         let queue = self.real_queue();
         let device = &self.world.device;
-        // What was submitted by now, so that no queue waits for ever.
+        // Points submitted by now, so that no queue waits forever.
         let waits: Vec<_> = match self.input.below(2) {
             0 => Vec::new(),
             _ => self.world.tracker.submitted().points().filter(|point| point.queue != queue).collect(),
@@ -86,7 +87,8 @@ impl<D: Stressed> Player<'_, D> {
                     raw::submit_nothing(device, it, &waits)
                 });
                 self.done(submitted);
-                // Its pages and descriptors go after it here, and before it below.
+                // The arena and the transient descriptors are dropped after the recording here, and before it
+                // below.
                 drop((together, others, arena, transient));
             }
             2 => {
@@ -120,12 +122,12 @@ impl<D: Stressed> Player<'_, D> {
         let world = self.world;
         let of_recording = self.open.last().map(|open| open.recording.id());
         match self.input.below(8) {
-            0 => world.recycler.put(vec![0; 16]),
+            0 => world.recycler.release(vec![0; 16]),
             1 => {
                 let point = self.some_point();
-                point.into_iter().for_each(|point| world.recycler.put_after(point, vec![1; 16]));
+                point.into_iter().for_each(|point| world.recycler.release_after(point, vec![1; 16]));
             }
-            2 => of_recording.into_iter().for_each(|it| world.recycler.put_with(it, vec![2; 16])),
+            2 => of_recording.into_iter().for_each(|it| world.recycler.release_with(it, vec![2; 16])),
             3 => {
                 let Some(marked) = world.owned.take(&mut self.input) else { return };
                 let shared = Arc::new(marked.it);
@@ -149,7 +151,7 @@ impl<D: Stressed> Player<'_, D> {
                 let Some(marked) = world.movables.take(&mut self.input) else { return };
                 world.memory.deletion_queue().retire(marked.it);
             }
-            _ => drop(world.recycler.take()),
+            _ => drop(world.recycler.acquire()),
         }
         self.tally.made(self.call);
     }

@@ -1,28 +1,28 @@
-//! Tokens, buffers, images, owners, pools.
+//! Allocations, buffers, images, owners, pools.
 
 use core::fmt;
 use std::sync::{Arc, PoisonError};
 
 use allotment::device::{BufferDesc, ImageDesc, MemoryTypeIndex, Tiling, TransferUsage};
 use allotment::memory::{
-    AccessError, AllocationId, BlockSize, Buffer, DestroyPoolError, Foreign, MappedBuffer, Transfer,
-    TransferError,
+    AccessError, AllocationId, BlockSize, DestroyPoolError, MappedBuffer, RawBuffer, Transfer, TransferError,
+    WrongAllocator,
 };
-use allotment::{Algorithm, Allocation, Allocator, PoolDesc};
+use allotment::{Algorithm, Allocation, Allocator, PoolDesc, Requirements};
 
 use super::Player;
 use crate::shadow::{Shadow, pattern};
 use crate::world::Marked;
 use crate::{Stressed, raw};
 
-/// An error that says whether bytes may be other than they were.
+/// An error that tells whether bytes may have changed.
 pub(super) trait Refusal: fmt::Debug {
     fn may_have_written(&self) -> bool;
 }
 
 impl Refusal for AccessError {
     fn may_have_written(&self) -> bool {
-        // What is moved at the time is as good as lost, until it is written again.
+        // Bytes that are being moved count as unknown until they are written again.
         matches!(self, Self::Device(_) | Self::Moving)
     }
 }
@@ -37,7 +37,7 @@ impl Refusal for TransferError {
     }
 }
 
-/// By which way bytes go.
+/// The path of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Cpu,
@@ -54,18 +54,18 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn give_back(&mut self, token: Allocation) {
         let freed = self.world.allocator.free(token);
-        self.done(freed.map_err(|Foreign(token)| format!("Foreign {token:?}")));
+        self.done(freed.map_err(|WrongAllocator(token)| format!("WrongAllocator {token:?}")));
     }
 
     pub(super) fn allocate(&mut self) {
         let size = self.size();
-        let mut desc = self.request(size);
-        desc.kind = self.kind();
+        let options = self.options();
+        let requirements = Requirements::new(size).with_kind(self.kind());
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.allocate_with(&desc, &options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.allocate_with(&requirements, &options, &memory_options)
         } else {
-            self.world.allocator.allocate(&desc)
+            self.world.allocator.allocate(&requirements, &options)
         };
         if let Some(token) = self.done(made) {
             self.keep_token(Marked::new(token));
@@ -77,7 +77,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         if self.input.once_in(8) {
             match self.world.other.free(token.it) {
                 Ok(()) => self.tally.find("another allocator took a token that it never gave".to_owned()),
-                Err(Foreign(token)) => self.give_back(token),
+                Err(WrongAllocator(token)) => self.give_back(token),
             }
         } else {
             self.give_back(token.it);
@@ -86,9 +86,9 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn allocate_many(&mut self) {
         let size = self.small_size();
-        let desc = self.request(size);
+        let (requirements, options) = (Requirements::new(size), self.options());
         let count = self.input.below(24) as usize;
-        let made = self.world.allocator.allocate_many(&desc, count);
+        let made = self.world.allocator.allocate_many(&requirements, &options, count);
         for token in self.done(made).into_iter().flatten() {
             self.keep_token(Marked::new(token));
         }
@@ -98,14 +98,14 @@ impl<'w, D: Stressed> Player<'w, D> {
         let count = self.input.below(16);
         let taken: Vec<_> = (0..count).filter_map(|_| self.world.tokens.take(&mut self.input)).collect();
         let left = self.world.allocator.free_many(taken.into_iter().map(|token| token.it));
-        self.done(if left.is_empty() { Ok(()) } else { Err(format!("Foreign {left:?}")) });
+        self.done(if left.is_empty() { Ok(()) } else { Err(format!("WrongAllocator {left:?}")) });
     }
 
     fn way(&mut self) -> Way {
         self.input.pick(&[Way::Cpu, Way::Shortest, Way::Queue])
     }
 
-    /// The transfer that goes this way; made anew now and then.
+    /// Returns the transfer of this path; occasionally a new one.
     fn transfer(&mut self, way: Way) -> Option<&mut Transfer<'w, D>> {
         let by_queue = way == Way::Queue;
         if self.transfers[usize::from(by_queue)].is_none() || self.input.once_in(256) {
@@ -126,21 +126,21 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.world.lost.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
 
-    /// Lets the CPU see what queues wrote around bytes that it will write: where memory is not coherent they share an atom,
-    /// which is flushed as a whole.
+    /// Invalidates the range before a write: in memory that is not host-coherent, bytes written by queues may share
+    /// an atom with the range, and the atom is flushed as a whole.
     pub(super) fn see_before_writing(&self, allocation: &Allocation, offset: u64, len: u64) {
-        // What cannot be invalidated is coherent, or cannot be written either.
+        // Memory that cannot be invalidated is coherent, or cannot be written either.
         let _ = self.world.allocator.invalidate(allocation, offset..offset.saturating_add(len));
     }
 
-    /// Writes some bytes, and remembers them.
+    /// Writes some bytes, and records them.
     fn write_some<E: Refusal>(
         &mut self,
         (id, size, strict): (AllocationId, u64, bool),
         bytes: &mut Shadow,
         write: impl FnOnce(&mut Self, u64, &[u8]) -> Option<Result<(), E>>,
     ) {
-        // All of it where nothing is known, so that something is.
+        // All bytes if they are unknown, so that they become known.
         let (offset, len) =
             if bytes.expected().is_none() { (0, size.min(1 << 19)) } else { self.range(size) };
         let new = pattern(len.min(1 << 19));
@@ -152,7 +152,7 @@ impl<'w, D: Stressed> Player<'w, D> {
             bytes.forget();
         }
         if self.done(result).is_some() {
-            // What is behind a buffer's end is its allocation's still.
+            // Bytes beyond the buffer's end still belong to its allocation.
             let left = size.saturating_sub(offset).min(new.len() as u64) as usize;
             if left < new.len() && strict {
                 self.tally.find(format!("{:?} at {offset} of {size} bytes was accepted", self.call));
@@ -163,7 +163,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    /// Reads some bytes, and compares.
+    /// Reads some bytes, and compares them.
     fn read_some<E: Refusal>(
         &mut self,
         (id, size, strict): (AllocationId, u64, bool),
@@ -173,7 +173,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         let (offset, len) = self.range(size);
         let mut found = vec![0; len.min(1 << 19) as usize];
         let Some(result) = read(self, offset, &mut found) else { return };
-        // Looked at after it was read: a pass that ended before has said so by then.
+        // Checked after the read: a pass that ended before has recorded its losses by then.
         if self.forget_lost(id) {
             bytes.forget();
         }
@@ -192,7 +192,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn write_token(&mut self) {
         let Some(Marked { it, mut bytes }) = self.world.tokens.take(&mut self.input) else { return };
         let way = self.way();
-        let size = self.world.allocator.place(&it).map_or(0, |place| place.size);
+        let size = self.world.allocator.location(&it).map_or(0, |place| place.size);
         self.write_some((it.id(), size, true), &mut bytes, |this, offset, new| {
             this.see_before_writing(&it, offset, new.len() as u64);
             match way {
@@ -206,7 +206,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn read_token(&mut self) {
         let Some(Marked { it, mut bytes }) = self.world.tokens.take(&mut self.input) else { return };
         let way = self.way();
-        let size = self.world.allocator.place(&it).map_or(0, |place| place.size);
+        let size = self.world.allocator.location(&it).map_or(0, |place| place.size);
         self.read_some((it.id(), size, true), &mut bytes, |this, offset, found| match way {
             Way::Cpu => Some(this.world.allocator.read(&it, offset, found).map_err(TransferError::from)),
             _ => Some(this.transfer(way)?.download(&it, offset, found)),
@@ -240,7 +240,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.keep_token(token);
     }
 
-    /// The description of a buffer, of a hostile one at times.
+    /// Returns the description of a buffer, sometimes an invalid one.
     fn buffer_info(&mut self) -> D::BufferInfo<'static> {
         let size = self.size();
         match self.input.below(16) {
@@ -253,27 +253,27 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_buffer(&mut self) {
         let info = self.buffer_info();
-        let desc = self.request(0);
+        let options = self.options();
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.create_buffer_with(&info, &desc, &options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.create_buffer_with(&info, &options, &memory_options)
         } else {
-            self.world.allocator.create_buffer(&info, &desc)
+            self.world.allocator.create_buffer(&info, &options)
         };
         if let Some(buffer) = self.done(made) {
             self.keep_buffer(Marked::new(buffer));
         }
     }
 
-    pub(super) fn keep_buffer(&mut self, buffer: Marked<Buffer<D>>) {
+    pub(super) fn keep_buffer(&mut self, buffer: Marked<RawBuffer<D>>) {
         if let Some(buffer) = self.world.buffers.put(buffer) {
             self.destroy(buffer.it);
         }
     }
 
-    fn destroy(&mut self, buffer: Buffer<D>) {
+    fn destroy(&mut self, buffer: RawBuffer<D>) {
         let destroyed = self.world.allocator.destroy_buffer(buffer);
-        self.done(destroyed.map_err(|_| "Foreign"));
+        self.done(destroyed.map_err(|_| "WrongAllocator"));
     }
 
     pub(super) fn destroy_buffer(&mut self) {
@@ -281,7 +281,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         if self.input.once_in(8) {
             match self.world.other.destroy_buffer(buffer.it) {
                 Ok(()) => self.tally.find("another allocator took a buffer that it never gave".to_owned()),
-                Err(Foreign(buffer)) => self.destroy(buffer),
+                Err(WrongAllocator(buffer)) => self.destroy(buffer),
             }
         } else {
             self.destroy(buffer.it);
@@ -289,7 +289,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     }
 
     /// Writes to a buffer or reads from it.
-    pub(super) fn use_bytes(&mut self, buffer: &Buffer<D>, bytes: &mut Shadow, writes: bool) {
+    pub(super) fn use_bytes(&mut self, buffer: &RawBuffer<D>, bytes: &mut Shadow, writes: bool) {
         let (way, id, size) = (self.way(), buffer.allocation().id(), buffer.size());
         let allocator: &Allocator<D> = &self.world.allocator;
         if writes {
@@ -369,31 +369,31 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_image(&mut self) {
         let info = self.image_desc().into();
-        let desc = self.request(0);
+        let options = self.options();
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.create_image_with(&info, &desc, &options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.create_image_with(&info, &options, &memory_options)
         } else {
-            self.world.allocator.create_image(&info, &desc)
+            self.world.allocator.create_image(&info, &options)
         };
         if let Some(image) = self.done(made)
             && let Some(image) = self.world.images.put(image)
         {
             let destroyed = self.world.allocator.destroy_image(image);
-            self.done(destroyed.map_err(|_| "Foreign"));
+            self.done(destroyed.map_err(|_| "WrongAllocator"));
         }
     }
 
     pub(super) fn destroy_image(&mut self) {
         let Some(image) = self.world.images.take(&mut self.input) else { return };
         let destroyed = self.world.allocator.destroy_image(image);
-        self.done(destroyed.map_err(|_| "Foreign"));
+        self.done(destroyed.map_err(|_| "WrongAllocator"));
     }
 
     pub(super) fn create_mapped(&mut self) {
         let info = self.buffer_info();
-        let desc = self.request(0);
-        let made = MappedBuffer::new(&self.world.allocator, &info, &desc);
+        let options = self.options();
+        let made = MappedBuffer::new(&self.world.allocator, &info, &options);
         if let Some(mapped) = self.done(made) {
             drop(self.world.mapped.put(Marked::new(mapped)));
         }
@@ -420,8 +420,8 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_owned(&mut self) {
         let info = self.buffer_info();
-        let desc = self.request(0);
-        let made = self.world.memory.create_buffer(&info, &desc);
+        let options = self.options();
+        let made = self.world.memory.create_buffer(&info, &options);
         if let Some(buffer) = self.done(made) {
             drop(self.world.owned.put(Marked::new(buffer)));
         }
@@ -429,8 +429,8 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn create_owned_image(&mut self) {
         let info = self.image_desc().into();
-        let desc = self.request(0);
-        let made = self.world.memory.create_image(&info, &desc);
+        let options = self.options();
+        let made = self.world.memory.create_image(&info, &options);
         if let Some(image) = self.done(made) {
             drop(self.world.owned_images.put(image));
         }
@@ -441,14 +441,14 @@ impl<'w, D: Stressed> Player<'w, D> {
         match self.input.below(4) {
             0 => {
                 let size = self.size();
-                let desc = self.request(size);
-                let owned = self.done(memory.allocate(&desc));
+                let (requirements, options) = (Requirements::new(size), self.options());
+                let owned = self.done(memory.allocate(&requirements, &options));
                 owned.into_iter().for_each(|owned| drop(self.world.owned_memory.put(owned)));
             }
             1 => {
                 let Some(Marked { it, mut bytes }) = self.world.buffers.take(&mut self.input) else { return };
                 let id = it.allocation().id();
-                let owned = self.done(memory.own_buffer(it).map_err(|_| "Foreign"));
+                let owned = self.done(memory.own_buffer(it).map_err(|_| "WrongAllocator"));
                 // Pinned by now, so no pass that ends later takes its bytes.
                 if self.forget_lost(id) {
                     bytes.forget();
@@ -459,12 +459,12 @@ impl<'w, D: Stressed> Player<'w, D> {
             }
             2 => {
                 let Some(token) = self.world.tokens.take(&mut self.input) else { return };
-                let owned = self.done(memory.own_allocation(token.it).map_err(|_| "Foreign"));
+                let owned = self.done(memory.own_allocation(token.it).map_err(|_| "WrongAllocator"));
                 owned.into_iter().for_each(|owned| drop(self.world.owned_memory.put(owned)));
             }
             _ => {
                 let Some(image) = self.world.images.take(&mut self.input) else { return };
-                let owned = self.done(memory.own_image(image).map_err(|_| "Foreign"));
+                let owned = self.done(memory.own_image(image).map_err(|_| "WrongAllocator"));
                 owned.into_iter().for_each(|owned| drop(self.world.owned_images.put(owned)));
             }
         }
@@ -509,13 +509,13 @@ impl<'w, D: Stressed> Player<'w, D> {
         desc.max_blocks = self.input.pick(&[u32::MAX, 4, 1, 2]);
         desc.alignment = self.alignment();
         let made = if self.input.once_in(8) {
-            let options = D::memory_options(&mut self.input);
-            self.world.allocator.create_pool_with(desc, options)
+            let memory_options = D::memory_options(&mut self.input);
+            self.world.allocator.create_pool_with(desc, memory_options)
         } else {
             self.world.allocator.create_pool(desc)
         };
         if let Some(pool) = self.done(made) {
-            // A pool that is dropped lives as long as its allocator.
+            // A dropped pool lives as long as its allocator.
             drop(self.world.pools.put(Arc::new(pool)));
         }
     }
@@ -529,20 +529,20 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn allocate_in_pool(&mut self) {
         let Some(pool) = self.some_pool() else { return };
         let size = self.small_size();
-        let desc = self.request(size);
+        let (requirements, options) = (Requirements::new(size), self.options());
         if self.input.once_in(32)
-            && let Ok(token) = self.world.other.allocate_in(&pool, &desc)
+            && let Ok(token) = self.world.other.allocate_in(&pool, &requirements, &options)
         {
             self.tally.find("a pool of another allocator was allocated from".to_owned());
             drop(self.world.other.free(token));
         }
-        if let Some(token) = self.done(self.world.allocator.allocate_in(&pool, &desc)) {
+        if let Some(token) = self.done(self.world.allocator.allocate_in(&pool, &requirements, &options)) {
             self.keep_token(Marked::new(token));
         }
     }
 
     pub(super) fn reset_pool(&mut self) {
-        // All tokens of it are stale then, whoever has them.
+        // All allocations of the pool become stale, wherever they are.
         if let Some(pool) = self.some_pool() {
             self.done(self.world.allocator.reset_pool(&pool));
         }
@@ -563,7 +563,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    /// The pool that a defragmentation is for.
+    /// Returns the pool to defragment.
     pub(super) fn shared_pool(&mut self) -> Option<Arc<allotment::Pool>> {
         self.some_pool()
     }
@@ -577,9 +577,9 @@ impl<'w, D: Stressed> Player<'w, D> {
             3 => allocator.refresh_budgets(),
             4 => {
                 let size = self.small_size();
-                let desc = self.request(size);
+                let (requirements, options) = (Requirements::new(size), self.options());
                 let bytes = self.input.pick(&[0, 1, 100_000, 1 << 20]);
-                self.done(allocator.reserve(&desc, bytes));
+                self.done(allocator.reserve(&requirements, &options, bytes));
                 return;
             }
             _ => {
@@ -602,14 +602,14 @@ impl<'w, D: Stressed> Player<'w, D> {
             6 => drop(allocator.leaks()),
             7 => {
                 let size = self.size();
-                let desc = self.request(size);
-                drop(allocator.explain(&desc));
-                self.done(allocator.preview(&desc));
+                let (requirements, options) = (Requirements::new(size), self.options());
+                drop(allocator.explain(&requirements, &options));
+                self.done(allocator.preview(&requirements, &options));
                 return;
             }
             8 => {
                 let Some(token) = self.world.tokens.take(&mut self.input) else { return };
-                self.done(allocator.info(token.it.id()));
+                self.done(allocator.info(&token.it));
                 self.keep_token(token);
                 return;
             }

@@ -1,4 +1,4 @@
-//! What a thread does: one call after the other.
+//! The calls that a thread makes.
 
 mod descriptors;
 mod lifetime;
@@ -12,9 +12,9 @@ use std::time::Instant;
 use allotment::descriptor::TransientDescriptors;
 use allotment::device::{MemoryProperties, MemoryTypeMask, QueueIndex, ResourceKind};
 use allotment::lifetime::Recording;
-use allotment::memory::{Dedicated, Lifetime, Movability, OwnedBuffer, Transfer};
+use allotment::memory::{BudgetPolicy, Buffer, Dedicated, Lifetime, Movability, NewBlocks, Transfer};
 use allotment::upload::{ReadbackRing, ReadbackTicket, UploadArena, UploadRing, Uploader};
-use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements, Strategy};
+use allotment::{Alignment, AllocationOptions, MemoryUsage, Strategy};
 
 use crate::world::{Marked, World};
 use crate::{Input, Stressed, Tally};
@@ -29,7 +29,7 @@ macro_rules! calls {
         }
 
         impl Call {
-            /// All of them, by their numbers.
+            /// All kinds, by their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
         }
     };
@@ -96,7 +96,7 @@ calls! {
     Look,
     /// A manual defragmentation of the default pools.
     Defragment,
-    /// The same of a custom pool.
+    /// A manual defragmentation of a custom pool.
     DefragmentPool,
     /// `MovableSet::create_buffer`.
     CreateMovable,
@@ -112,15 +112,15 @@ calls! {
     Upload,
     /// `Uploader::update` of a movable buffer.
     UploadMovable,
-    /// `Uploader::submit`, and the bytes are looked at.
+    /// `Uploader::submit`, then a comparison of the bytes.
     SubmitUploads,
     /// `Uploader::discard`, or another uploader.
     DiscardUploads,
-    /// Drops a buffer whose upload is on its way.
+    /// Drops a buffer with a pending upload.
     DropUploaded,
     /// `UploadRing`: `allocate`, `close`, `discard`, `reclaim`.
     Ring,
-    /// `ReadbackRing`: the same, and tickets.
+    /// `ReadbackRing`: the same calls, and tickets.
     Readback,
     /// `SubmissionTracker::record`, `record_explicit`, `UploadPool::arena`, `ShaderVisibleHeap::begin`.
     Record,
@@ -154,31 +154,31 @@ calls! {
     Grow,
     /// `SamplerCache::get`.
     Sampler,
-    /// Makes a later call of the device fail, where it can be made to.
+    /// Makes a later call of the device fail, if it supports failure injection.
     Disturb,
 }
 
-/// Commands that this thread records, and what goes with them.
+/// An open recording of this thread, and its memory and descriptors.
 pub(crate) struct Open<D: Stressed> {
     recording: Recording,
     arena: Option<UploadArena<D>>,
     transient: Option<TransientDescriptors<D>>,
 }
 
-/// One thread, and what it does not share.
+/// One thread, and its own state.
 pub struct Player<'w, D: Stressed> {
     world: &'w World<D>,
     input: Input<'w>,
     tally: Tally,
-    /// The call that is being made.
+    /// The current call.
     call: Call,
-    /// Calls that are made within others.
+    /// The number of calls that the current one is nested in.
     depth: u32,
-    /// The shortest way, and the one through a queue.
+    /// One that takes the shortest path, and one that always uses a queue.
     transfers: [Option<Transfer<'w, D>>; 2],
     uploader: Option<Uploader<D>>,
     /// Their uploads are on their way.
-    uploaded: Vec<Marked<OwnedBuffer<D>>>,
+    uploaded: Vec<Marked<Buffer<D>>>,
     ring: Option<UploadRing<D>>,
     readback: Option<ReadbackRing<D>>,
     tickets: Vec<ReadbackTicket>,
@@ -186,7 +186,7 @@ pub struct Player<'w, D: Stressed> {
 }
 
 impl<'w, D: Stressed> Player<'w, D> {
-    /// One that has done nothing yet.
+    /// Creates a player.
     #[must_use]
     pub fn new(world: &'w World<D>, input: Input<'w>) -> Self {
         Self {
@@ -205,26 +205,26 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    /// Whether its bytes have ended.
+    /// Returns whether its bytes are used up.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.input.is_over()
     }
 
-    /// What came of its calls.
+    /// Returns its tally.
     #[must_use]
     pub fn finish(mut self) -> Tally {
         self.world.calm();
         core::mem::take(&mut self.tally)
     }
 
-    /// Notes that a call panicked.
+    /// Records a panic of the current call.
     pub(crate) fn find_panic(&mut self) {
         let finding = format!("{:?} panicked", self.call);
         self.tally.find(finding);
     }
 
-    /// Makes one call, whichever is next.
+    /// Makes the next call.
     pub fn play(&mut self) {
         if self.depth == 0 {
             self.input.next_chunk();
@@ -305,7 +305,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         }
     }
 
-    /// Makes a few calls within the one that is being made.
+    /// Makes a few calls within the current one.
     fn make_some_within(&mut self) {
         if self.depth > 0 {
             return;
@@ -319,7 +319,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.call = outer;
     }
 
-    /// Counts what came of a call.
+    /// Counts the outcome of a call.
     fn done<T, E: fmt::Debug>(&mut self, result: Result<T, E>) -> Option<T> {
         match result {
             Ok(done) => {
@@ -335,17 +335,17 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     fn queue(&mut self) -> QueueIndex {
         let queues = self.world.device.properties().queues.len();
-        // One more than there are.
+        // Sometimes one more than exist.
         let last = if self.input.once_in(64) { queues } else { queues - 1 };
         QueueIndex(self.input.below(last as u64 + 1) as u8)
     }
 
-    /// A queue that exists.
+    /// Returns an existing queue.
     fn real_queue(&mut self) -> QueueIndex {
         QueueIndex(self.input.index(self.world.device.properties().queues.len()) as u8)
     }
 
-    /// A size in bytes, hostile at times.
+    /// Returns a size in bytes, sometimes an invalid one.
     fn size(&mut self) -> u64 {
         match self.input.below(64) {
             0..=39 => 1 + self.input.below(4096),
@@ -353,13 +353,14 @@ impl<'w, D: Stressed> Player<'w, D> {
             58..=59 => 1 + self.input.below(300_000),
             60 => 0,
             61 => u64::MAX - self.input.below(256),
-            // Nothing between what any machine has and what none has.
+            // No sizes between the largest that a device may have and those that none has: they would take real
+            // memory.
             62 => 1 << self.input.pick(&[0, 7, 19, 40, 47, 48, 49, 62, 63]),
             _ => (1 << self.input.pick(&[3, 12, 18, 45, 48, 49, 63])) - 1,
         }
     }
 
-    /// A size in bytes that there can be.
+    /// Returns a valid size in bytes.
     fn small_size(&mut self) -> u64 {
         match self.input.below(4) {
             0 => 1 + self.input.below(256),
@@ -374,7 +375,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         Alignment::new(1 << shift).unwrap_or(Alignment::ONE)
     }
 
-    /// A part of so many bytes, or something that is none.
+    /// Returns a range of `size` bytes, or an invalid one.
     fn range(&mut self, size: u64) -> (u64, u64) {
         if self.input.once_in(32) {
             let offset = self.input.pick(&[size, size.wrapping_add(1), u64::MAX, u64::MAX - 7, size / 2]);
@@ -388,43 +389,40 @@ impl<'w, D: Stressed> Player<'w, D> {
     }
 
     fn memory_usage(&mut self) -> MemoryUsage {
-        // Mostly of one, so that its blocks have something to be emptied of.
+        // Mostly one memory usage, so that there are blocks worth emptying.
         if self.input.below(4) < 3 { MemoryUsage::GpuOnly } else { self.input.pick(&MemoryUsage::ALL) }
     }
 
-    /// A request of some sort for so many bytes.
-    fn request(&mut self, size: u64) -> AllocationDesc {
-        let mut requirements = Requirements::new(size);
-        if self.input.once_in(2) {
-            requirements = requirements.aligned(self.alignment());
-        }
-        let mut desc = AllocationDesc::new(requirements, self.memory_usage());
+    /// Random options, with an alignment at times.
+    fn options(&mut self) -> AllocationOptions {
+        let min_alignment = if self.input.once_in(2) { self.alignment() } else { Alignment::ONE };
+        let mut options = AllocationOptions::new(self.memory_usage()).with_min_alignment(min_alignment);
         let shape = self.input.below(256);
         if shape & 1 != 0 {
-            desc = desc.movable(self.input.pick(&[Movability::Copied, Movability::Recreated]));
+            options = options.with_movability(self.input.pick(&[Movability::Copied, Movability::Recreated]));
         }
         if shape & 0b110 == 0b110 && self.input.once_in(4) {
-            desc = desc.with_lifetime(Lifetime::Short);
+            options = options.with_lifetime(Lifetime::Short);
         }
         match shape >> 3 & 0b111 {
-            6 => desc = desc.with_dedicated(Dedicated::Always),
-            7 => desc = desc.with_dedicated(Dedicated::Never),
-            5 => desc = desc.with_name(format!("number {shape} \0 \u{fffd}")).with_category("stress"),
+            6 => options = options.with_dedicated(Dedicated::Always),
+            7 => options = options.with_dedicated(Dedicated::Never),
+            5 => options = options.with_name(format!("number {shape} \0 \u{fffd}")).with_category("stress"),
             _ => {}
         }
         if shape >> 6 == 3 {
             match self.input.below(8) {
-                0 => desc = desc.without_new_blocks(),
-                1 => desc = desc.within_budget(),
-                2 => desc.required = MemoryProperties::from_bits_truncate(self.input.below(1 << 9) as _),
-                3 => desc.requirements.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),
-                4 => desc.preferred = MemoryProperties::HOST_VISIBLE,
-                5 => desc.strategy = self.input.pick(&[Strategy::LeastMemory, Strategy::LowestOffset]),
-                6 => desc.user_data = self.input.below(1 << 32),
-                _ => desc.avoided = MemoryProperties::HOST_CACHED,
+                0 => options = options.with_new_blocks(NewBlocks::NeverAllocate),
+                1 => options = options.with_budget(BudgetPolicy::WithinBudget),
+                2 => options.required = MemoryProperties::from_bits_truncate(self.input.below(1 << 9) as _),
+                3 => options.memory_types = MemoryTypeMask(self.input.below(1 << 16) as u32),
+                4 => options.preferred = MemoryProperties::HOST_VISIBLE,
+                5 => options.strategy = self.input.pick(&[Strategy::LeastMemory, Strategy::LowestOffset]),
+                6 => options.user_data = self.input.below(1 << 32),
+                _ => options.avoided = MemoryProperties::HOST_CACHED,
             }
         }
-        desc
+        options
     }
 
     fn kind(&mut self) -> ResourceKind {
@@ -432,7 +430,7 @@ impl<'w, D: Stressed> Player<'w, D> {
         self.input.pick(&[Buffer, Unknown, Buffer, OptimalImage, LinearImage])
     }
 
-    /// Compares what was read with what should be there.
+    /// Compares bytes with the expected ones.
     fn compare(&mut self, what: &str, expected: &[u8], found: &[u8]) {
         self.tally.bytes_checked += found.len() as u64;
         if let Some(difference) = crate::shadow::difference(expected, found) {
@@ -444,7 +442,7 @@ impl<'w, D: Stressed> Player<'w, D> {
 
 impl<D: Stressed> Drop for Player<'_, D> {
     fn drop(&mut self) {
-        // Staging buffers of transfers go with them, and the rest in the order of its fields.
+        // The staging buffers of transfers are dropped with them, and the rest in the order of its fields.
         self.transfers = [None, None];
     }
 }

@@ -1,11 +1,11 @@
-//! Moves: by hand and by a set.
+//! Moves, by manual passes and by a set.
 
 use std::sync::PoisonError;
 
 use allotment::device::BufferDesc;
 use allotment::memory::{
-    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Foreign, Movability,
-    NextPass, PassLimits, StepOutcome,
+    Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationStrategy, Movability,
+    NextPass, PassLimits, StepOutcome, WrongAllocator,
 };
 
 use super::Player;
@@ -45,11 +45,11 @@ impl<D: Stressed> Player<'_, D> {
         let desc = self.desc();
         let world = self.world;
         let begun = world.allocator.defragmentation_in(&pool, desc);
-        // Whoever resets the pool meanwhile takes the memory away under a copy.
+        // A concurrent reset of the pool frees the memory during a copy, so nothing is copied.
         self.passes(begun, false);
     }
 
-    /// A few passes, and other calls between their begin and their end.
+    /// Runs a few passes, with other calls between begin and end.
     fn passes(&mut self, begun: Result<Defragmentation<'_, D>, DefragmentationError>, carries: bool) {
         let call = self.call;
         let Some(mut run) = self.done(begun) else { return };
@@ -74,7 +74,9 @@ impl<D: Stressed> Player<'_, D> {
                                 drop(all);
                                 if let Some(token) = token {
                                     let freed = pass.destroy(index, token.it);
-                                    self.done(freed.map_err(|Foreign(token)| format!("Foreign {token:?}")));
+                                    self.done(freed.map_err(|WrongAllocator(token)| {
+                                        format!("WrongAllocator {token:?}")
+                                    }));
                                 }
                             }
                             _ => {}
@@ -82,7 +84,8 @@ impl<D: Stressed> Player<'_, D> {
                         let one = &pass.moves()[index];
                         let carried = carries && !one.is_ignored() && raw::carry(&self.world.device, one);
                         if !carried && !one.is_ignored() {
-                            // Said before the pass ends, so that whoever finds other bytes knows.
+                            // Recorded before the pass ends, so that a thread which reads other bytes afterwards
+                            // knows the reason.
                             moved.push(one.id());
                         }
                     }
@@ -111,15 +114,15 @@ impl<D: Stressed> Player<'_, D> {
 
     fn create_one_movable(&mut self) {
         let size = self.small_size();
-        let mut desc = self.request(0);
+        let mut options = self.options();
         // Bytes that need not be copied cannot be compared.
-        desc.movability = Movability::Copied;
+        options.movability = Movability::Copied;
         let info = if self.input.once_in(16) {
             D::buffer_info(size, allotment::device::TransferUsage::SRC)
         } else {
             BufferDesc::new(size).into()
         };
-        let made = self.world.set.create_buffer(info, &desc);
+        let made = self.world.set.create_buffer(info, &options);
         if let Some(buffer) = self.done(made) {
             drop(self.world.movables.put(Marked::new(buffer)));
         }
@@ -130,10 +133,10 @@ impl<D: Stressed> Player<'_, D> {
         let writes = self.input.once_in(2);
         if self.input.once_in(8) {
             let _ = (it.handle(), it.moves(), it.size());
-            self.done(it.place());
+            self.done(it.location());
         }
         let world = self.world;
-        // Without it a step's copy may come before or after what is done here.
+        // Without the lock a step's copy may run before or after this transfer.
         let keeps_steps_away = self.input.below(2) == 0;
         let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
         if guard.is_some() {
@@ -162,7 +165,7 @@ impl<D: Stressed> Player<'_, D> {
         let limits = self.limits();
         let world = self.world;
         for _ in 0..=self.input.below(4) {
-            // Whoever has an upload of a movable buffer on its way has it submitted before.
+            // A thread with a pending upload to a movable buffer has submitted it before.
             let guard = world.steps.write().unwrap_or_else(PoisonError::into_inner);
             let stepped = world.set.defragment_step(limits);
             if let Ok(step) = &stepped {

@@ -12,11 +12,11 @@ use crate::shadow::pattern;
 use crate::world::Marked;
 use crate::{Stressed, raw};
 
-/// No queue here is ever that late.
+/// No queue is ever this late here.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 impl<D: Stressed> Player<'_, D> {
-    /// Waits for points that were submitted.
+    /// Waits for submitted points.
     pub(super) fn wait_for(&mut self, points: &TimelinePoints) {
         self.wait_until(|this| this.world.tracker.wait_all(points, PATIENCE));
     }
@@ -25,7 +25,7 @@ impl<D: Stressed> Player<'_, D> {
         self.wait_until(|this| this.world.tracker.wait_idle(PATIENCE));
     }
 
-    /// Waits on where a device that was made to fail refuses to wait.
+    /// Repeats a wait while injected failures interrupt it.
     fn wait_until(&mut self, wait: impl Fn(&Self) -> Result<(), DeviceError>) {
         for _ in 0..100 {
             let waited = wait(self);
@@ -39,7 +39,7 @@ impl<D: Stressed> Player<'_, D> {
         self.tally.find(format!("{:?} waited for {PATIENCE:?}", self.call));
     }
 
-    /// Waits until what steps moved is where it is.
+    /// Waits until the copies of steps are complete.
     pub(super) fn wait_for_moves(&mut self) {
         let copied = *self.world.copied.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(point) = copied {
@@ -96,7 +96,7 @@ impl<D: Stressed> Player<'_, D> {
                 bytes.write(size, offset, &new);
             }
         } else {
-            // Some of it may be on its way.
+            // Some of the bytes may be pending.
             bytes.forget();
         }
         self.uploaded.push(Marked { it, bytes });
@@ -112,8 +112,8 @@ impl<D: Stressed> Player<'_, D> {
             return;
         };
         let world = self.world;
-        // A step's copies are on a queue of its own: on another one these would be at the same time, which a program has to
-        // see to by waiting for `copied_at`.
+        // The copies of a step run on their own queue, concurrently with those on another queue; a program must
+        // wait for `copied_at` then.
         let one_queue = world.device.properties().queues.len() == 1;
         let keeps_steps_away = self.input.below(2) == 0 || !one_queue;
         let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
@@ -131,14 +131,14 @@ impl<D: Stressed> Player<'_, D> {
         if let Some(points) = &submitted {
             self.wait_for(points);
         } else {
-            // What was submitted before may be on its way, and what is staged would come later.
+            // Earlier uploads may be pending, and staged data would be written later.
             self.forget_uploads();
             self.world.device.calm();
             self.uploader = None;
             self.wait_for_all();
         }
         if !written || submitted.is_none() || guard.is_none() {
-            // Without the lock a step may have moved it meanwhile, and the bytes went to where it was.
+            // Without the lock a step may have moved the buffer meanwhile, and the bytes went to the old location.
             bytes.forget();
         } else {
             bytes.write(size, offset, &new);
@@ -164,7 +164,7 @@ impl<D: Stressed> Player<'_, D> {
         self.uploader = Some(uploader);
         match self.done(submitted) {
             Some(points) => {
-                // Now and then the next ones come while these are on their way.
+                // Sometimes the next uploads follow while these are pending.
                 if self.input.once_in(4) {
                     return;
                 }
@@ -177,7 +177,7 @@ impl<D: Stressed> Player<'_, D> {
                 }
             }
             None => {
-                // Or what is staged would come later.
+                // Otherwise staged data would be written later.
                 self.world.device.calm();
                 self.uploader = None;
                 self.forget_uploads();
@@ -208,7 +208,7 @@ impl<D: Stressed> Player<'_, D> {
         }
     }
 
-    /// Submits something, whose point is reached soon.
+    /// Submits empty work, and returns its point.
     pub(super) fn some_point(&mut self) -> Option<TimelinePoint> {
         let queue = self.real_queue();
         let recording = self.world.tracker.record("a point");

@@ -1,42 +1,62 @@
-//! Size classes: which list a free region of a given size stands in.
+//! Size classes: the mapping from the size of a free region to its free list.
 //!
-//! Sizes below 32 have a class each. Above, every power of two is cut into 32 classes of equal width, so
-//! a class is never wider than 1/32 of the sizes in it:
+//! Sizes below 32 have a class each. Above, every power of two is divided into 32 classes of equal width,
+//! so a class is never wider than 1/32 of the sizes in it:
 //!
 //! ```text
 //!   size   0 1 2 … 31 │ 32 33 … 63 │ 64–65 66–67 … 126–127 │ 128–131 …
 //!   class  0 1 2 … 31 │ 32 33 … 63 │ 64    65    … 95      │ 96      …
 //! ```
 //!
-//! This is a floating-point number with five bits of mantissa; the class is its bit pattern.
+//! This is a floating-point number with five bits of mantissa; the class is its bit pattern:
+//!
+//! ```text
+//!   size 724 = 0b10_1101_0100 = 0b1.01101 · 2^9 and a remainder of 4
+//!                                 │ ╰──── mantissa 13
+//!                                 ╰────── implicit leading one
+//!   exponent 9: shift = 9 - 5 = 4;  724 >> 4 = 0b101101 = 32 + 13;  class = 32 · 4 + 45 = 173
+//!   smallest(173) = (32 + 13) << 4 = 720,  smallest(174) = 736
+//! ```
+//!
+//! The mapping is monotonic: a larger class holds only larger sizes. A search that moves from one class to
+//! the next therefore sees ever larger regions.
 
-/// Classes per power of two, as a power of two.
+/// The binary logarithm of the number of classes per power of two.
 const MANTISSA_BITS: u32 = 5;
 
 const MANTISSA: u64 = 1 << MANTISSA_BITS;
 
-/// The class of a region of `size` units: the last one whose [`smallest`] is not above `size`.
+/// Returns the class of a region of `size` units: the last class whose [`smallest`] is at most `size`.
 pub(super) fn class_of(size: u64) -> usize {
+    // Sizes with no more than the mantissa's bits cannot be normalized; they are denormal numbers, and a
+    // class each, as the exponent is 0.
     if size < MANTISSA {
         return size as usize;
     }
+    // Rounds down to six significant bits: the leading one and the mantissa.
     let shift = size.ilog2() - MANTISSA_BITS;
-    // The leading one of the mantissa adds the class of the exponent by itself.
+    // `size >> shift` is 32 + mantissa. Its leading one carries into the exponent's bits when it is added,
+    // and so turns `shift` into the biased exponent `shift + 1`: neither a mask nor a second addition is
+    // needed, and sizes 32 to 63 (shift 0) continue the numbering of the denormal ones.
     (((shift as u64) << MANTISSA_BITS) + (size >> shift)) as usize
 }
 
-/// The first class in which every region holds `size` units.
+/// Returns the first class in which every region holds `size` units.
 pub(super) fn class_that_surely_fits(size: u64) -> usize {
+    // `class_of` rounds down, so regions of the own class may be smaller than `size`, unless `size` is the
+    // smallest of them. The published algorithm adds the class width and rounds down instead; that passes
+    // over this class even where it fits exactly.
     let class = class_of(size);
     if smallest(class) == size { class } else { class + 1 }
 }
 
-/// The smallest size in a class.
+/// Returns the smallest size in a class: the inverse of [`class_of`].
 pub(super) fn smallest(class: usize) -> u64 {
     let class = class as u64;
     if class < MANTISSA {
         return class;
     }
+    // Removes the bias that the leading one added in `class_of`, and puts the leading one back.
     let shift = (class >> MANTISSA_BITS) - 1;
     (MANTISSA + (class & (MANTISSA - 1))) << shift
 }

@@ -1,6 +1,6 @@
-//! Cells of powers of two that split into halves and merge with their other half, their buddy.
+//! Cells of powers of two that split into halves, and merge with their other half, their buddy.
 //!
-//! A cell of size 2^k stands at a multiple of 2^k, so the place of its buddy differs in one bit:
+//! The offset of a cell of size 2^k is a multiple of 2^k, so the offset of its buddy differs in one bit:
 //!
 //! ```text
 //!   order 3  │               8               │
@@ -9,14 +9,28 @@
 //!   order 0  │ 1 │ 1 │ 1 │ 1 │ 1 │ 1 │ 1 │ 1 │
 //! ```
 //!
-//! A request takes the smallest cell that holds it; the rest of the cell is padding, a third of what is
-//! asked for on average where sizes are not powers of two (Russell, 1977). A block whose size is no
-//! power of two begins as the few largest cells that tile it.
+//! A request takes the smallest cell that holds it; the rest of the cell is padding, a third of the
+//! requested size on average for sizes that are not powers of two (Russell, 1977). A block whose size is
+//! not a power of two begins as the few largest cells that tile it.
+//!
+//! # An example
+//!
+//! A block of 16 units, requests for 3 and for 5 units, then the free of the first:
+//!
+//! ```text
+//!   allocate 3   │ A A A -│░░░░ 4 ░░░│░░░░░░░░ 8 ░░░░░░░░│   16 splits into 8 + 8, the lower 8 into 4 + 4
+//!   allocate 5   │ A A A -│░░░░ 4 ░░░│ B B B B B - - - │   the free cell of 8 fits without a split
+//!   free A       │░░░░░░░░ 8 ░░░░░░░░│ B B B B B - - - │   0..4 merges with its buddy 4..8
+//! ```
+//!
+//! `A` uses 3 units of the cell 0..4 and pads one. Freed, it absorbs its padding; the buddy of 0..4 is at
+//! 0 ^ 4 = 4, free and as large, so both become 0..8. The buddy of that is at 0 ^ 8 = 8 and used, so the
+//! merge ends there.
 //!
 //! # Cost
 //!
-//! O(log size) splits or merges. Where an alignment is larger than the cell, a bounded number of small
-//! cells is looked at before a larger one is split. The lowest cell below a limit is found by looking at
+//! O(log size) splits or merges. If the alignment is larger than the cell, a bounded number of small
+//! cells is searched before a larger one is split. The lowest cell below a limit is found by a search of
 //! every free cell that is large enough.
 
 use super::free_lists::FreeLists;
@@ -27,12 +41,11 @@ use crate::{Alignment, AllocateError, GrowError, MAX_SIZE, Request, Side};
 /// Orders 0 to 48.
 const ORDERS: usize = MAX_SIZE.ilog2() as usize + 1;
 
-/// How many cells of an order are looked at for one that happens to be aligned.
+/// The number of cells of an order that are searched for one that happens to be aligned.
 const LOOK: usize = 16;
 
 /// Invariants: every free region is a cell (its size a power of two, its offset a multiple of it) and
-/// stands in the list of its order; a used region and its padding make up a cell; no two free buddies
-/// stand side by side.
+/// is in the list of its order; a used region and its padding make up a cell; no two buddies are both free.
 #[derive(Clone, Debug)]
 pub(crate) struct Buddy {
     lists: FreeLists,
@@ -42,14 +55,16 @@ fn order_of(cell: u64) -> usize {
     cell.ilog2() as usize
 }
 
-/// The size of the smallest cell that holds `size` units.
+/// Returns the size of the smallest cell that holds `size` units.
 fn cell_for(size: u64) -> u64 {
     size.next_power_of_two()
 }
 
-/// The first of the largest cells that tile `size` units from `offset`.
+/// Returns the first of the largest cells that tile `size` units from `offset`.
 fn first_cell(offset: u64, size: u64) -> u64 {
     let largest = 1 << size.ilog2();
+    // A cell's offset is a multiple of its size, so the lowest set bit of the offset bounds the size. Offset 0 is a
+    // multiple of everything and has no such bit.
     if offset == 0 { largest } else { largest.min(1 << offset.trailing_zeros()) }
 }
 
@@ -77,16 +92,20 @@ impl Buddy {
         self.lists.remove(chain, order_of(chain.node(index).size), index);
     }
 
-    /// Merges the free cell `index` with its buddy as often as that is free too, and lists the result.
-    fn settle(&mut self, chain: &mut Chain, index: u32) {
+    /// Merges the free cell `index`, which no list contains, with its buddy as long as that is free too, and lists the
+    /// result.
+    fn merge_with_buddies(&mut self, chain: &mut Chain, index: u32) {
         loop {
             let (offset, size) = (chain.node(index).offset, chain.node(index).size);
+            debug_assert!(size.is_power_of_two() && offset & (size - 1) == 0, "a free region is a cell");
             let buddy = offset ^ size;
+            // Buddies are adjacent, so the chain has the buddy's node: no lookup by offset is needed.
             let neighbour = if buddy < offset { chain.node(index).before } else { chain.node(index).after };
             if neighbour == NONE || !is_free_cell(chain, neighbour, buddy, size) {
                 return self.insert(chain, index);
             }
             self.remove(chain, neighbour);
+            // The merged cell may have a free buddy in turn, one order up: at most one round per order.
             if buddy < offset {
                 chain.absorb_before(index);
             } else {
@@ -95,19 +114,22 @@ impl Buddy {
         }
     }
 
-    /// A free cell for the request: what a bounded look passed over is looked at before it is refused.
+    /// Returns a free cell for the request. Cells that a bounded search passed over are searched in full before the
+    /// request is refused.
     fn search(&self, chain: &Chain, request: &Request) -> Option<u32> {
         let cell = cell_for(request.size);
         self.find_among(chain, cell, request.alignment, LOOK)
             .or_else(|| self.find_among(chain, cell, request.alignment, usize::MAX))
     }
 
-    /// A free cell of at least `cell` units at a multiple of `alignment`. Small orders are looked at in
-    /// part; a cell of the alignment's own order is aligned by nature.
+    /// Returns a free cell of at least `cell` units at a multiple of `alignment`, from the first `look` cells of each
+    /// order below the alignment's.
     fn find_among(&self, chain: &Chain, cell: u64, alignment: Alignment, look: usize) -> Option<u32> {
-        let aligned_by_nature = alignment.log2() as usize;
+        let always_aligned = alignment.log2() as usize;
         let mut order = self.lists.first_from(order_of(cell))?;
-        while order < aligned_by_nature {
+        // From the alignment's own order on, every cell is at a multiple of its size and so of the alignment. Smaller
+        // cells are aligned only by chance, and one is worth a short search: a larger cell would have to be split.
+        while order < always_aligned {
             let mut candidates = self.lists.iter(chain, order).take(look);
             if let Some(index) = candidates.find(|&index| alignment.is_aligned(chain.node(index).offset)) {
                 return Some(index);
@@ -117,20 +139,22 @@ impl Buddy {
         self.lists.iter(chain, order).next()
     }
 
-    /// Makes the front of the free cell `index` a used region of `size` units, the rest its padding.
+    /// Marks the first `size` units of the free cell `index` as used, the rest as padding.
     fn occupy(chain: &mut Chain, index: u32, size: u64) {
+        // The padding is a region of its own, so that the range keeps the requested size in all statistics.
         let rest = chain.node(index).size - size;
         let padding = (rest != 0).then(|| chain.split_back(index, rest));
         chain.mark_used_with(index, padding);
     }
 
-    /// The size of the cell that a used region and its padding make up.
+    /// Returns the size of the cell that a used region and its padding make up.
     fn cell_of(chain: &Chain, index: u32) -> u64 {
         let padding = chain.node(index).link[0];
         chain.node(index).size + if padding == NONE { 0 } else { chain.node(padding).size }
     }
 
-    /// The largest cell that the used cell `index` could become by taking free buddies behind it.
+    /// Returns the largest cell, up to `wanted` units, that the used cell `index` can become by absorbing free buddies
+    /// behind it.
     fn reachable(chain: &Chain, index: u32, wanted: u64) -> u64 {
         let offset = chain.node(index).offset;
         let mut cell = Self::cell_of(chain, index);
@@ -138,6 +162,8 @@ impl Buddy {
             NONE => index,
             padding => padding,
         };
+        // A range cannot move, so its cell can absorb its buddy only as long as it is the lower one of the two: as long
+        // as the bit of its size is clear in its offset.
         while cell < wanted && offset & cell == 0 {
             let after = chain.node(last).after;
             if after == NONE || !is_free_cell(chain, after, offset + cell, cell) {
@@ -169,7 +195,8 @@ impl Policy for Buddy {
     }
 
     fn find_below(&self, chain: &Chain, request: &Request, limit: u64) -> Option<u32> {
-        // A range stands at the front of its cell, whatever cell that is split from.
+        // A range begins at the front of its cell, and `take` splits off upper halves, so the offset of the free cell is
+        // that of the range. Its padding has to end below the limit as well.
         let cell = cell_for(request.size);
         let orders = core::iter::successors(self.lists.first_from(order_of(cell)), |&order| {
             self.lists.first_from(order + 1)
@@ -186,6 +213,8 @@ impl Policy for Buddy {
     fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32 {
         let cell = cell_for(request.size);
         self.remove(chain, index);
+        debug_assert!(chain.node(index).size >= cell, "the search found a cell that is large enough");
+        // Each upper half is free while its buddy, the lower half, is about to be used, so none can merge.
         while chain.node(index).size > cell {
             let half = chain.node(index).size / 2;
             let upper = chain.split_back(index, half);
@@ -199,9 +228,10 @@ impl Policy for Buddy {
         let has_padding = chain.node(index).link[0] != NONE;
         chain.mark_free(index);
         if has_padding {
+            // Without the padding, the region is not a cell and has no buddy.
             chain.absorb_after(index);
         }
-        self.settle(chain, index);
+        self.merge_with_buddies(chain, index);
     }
 
     fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64> {
@@ -213,17 +243,19 @@ impl Policy for Buddy {
         if reachable < wanted {
             return Err(reachable);
         }
-        // The region takes the whole cell, buddies that it needs among them, gives the halves that it
-        // does not need back, and pads what is left.
+        // The region first takes its whole cell, padding included, so that what follows deals with cells only. Then it
+        // absorbs the buddies that it needs or frees the halves that it does not, and pads the rest.
         if chain.node(index).link[0] != NONE {
             chain.absorb_after(index);
             chain.set_link(index, 0, NONE);
         }
         while chain.node(index).size < wanted {
             let after = chain.node(index).after;
+            debug_assert_eq!(chain.node(after).size, chain.node(index).size, "the buddy is as large");
             self.remove(chain, after);
             chain.absorb_after(index);
         }
+        // The lower half stays used, so the upper halves are listed without a merge.
         while chain.node(index).size > wanted {
             let half = chain.node(index).size / 2;
             let upper = chain.split_back(index, half);
@@ -237,11 +269,13 @@ impl Policy for Buddy {
     }
 
     fn grow(&mut self, chain: &mut Chain, size: u64) -> Result<(), GrowError> {
+        // The new units are appended as the largest cells that fit their offsets. A cell may complete a pair with the
+        // last free cell of the old end, and the pair another one.
         let end = chain.size() + size;
         while chain.size() < end {
             let cell = first_cell(chain.size(), end - chain.size());
             let index = chain.append(cell);
-            self.settle(chain, index);
+            self.merge_with_buddies(chain, index);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! The three answers to "which free region next?".
+//! The allocation algorithms: each decides which free region serves a request.
 //!
-//! An algorithm keeps an index over the free regions of the [`Chain`] and moves regions between free,
-//! used and padding. Whatever is the same for all of them is not here but in the chain and in
+//! An algorithm keeps an index over the free regions of the [`Chain`] and moves regions between free, used and
+//! padding. Everything that is the same for all of them is in the chain and in
 //! [`VirtualBlock`](crate::VirtualBlock).
 
 mod bins;
@@ -19,7 +19,7 @@ use buddy::Buddy;
 use linear::Linear;
 use tlsf::Tlsf;
 
-/// How a block finds room. The [crate's page](crate) says which to use.
+/// The algorithm by which a block allocates. The [crate's documentation](crate) helps to choose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Two-level segregated fit: for any sizes and any order of frees.
@@ -27,12 +27,12 @@ pub enum Algorithm {
     Tlsf,
     /// Cells of powers of two that split and merge: sizes are rounded up to the next power of two.
     Buddy,
-    /// A stack, two stacks that grow towards each other, or a ring, whichever way it is used.
+    /// A stack, two stacks that grow towards each other, or a ring, depending on how the block is used.
     Linear,
 }
 
 impl Algorithm {
-    /// All of them, for tests and comparisons.
+    /// All algorithms, for tests and comparisons.
     pub const ALL: [Self; 3] = [Self::Tlsf, Self::Buddy, Self::Linear];
 }
 
@@ -46,34 +46,34 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// What an algorithm does with the chain. Arguments were checked at the door (see the crate's page), and
-/// a call that answers with an error has changed nothing.
+/// The operations of an algorithm on the chain. [`VirtualBlock`](crate::VirtualBlock) has checked the
+/// arguments, and a call that returns an error has changed nothing.
 pub(crate) trait Policy {
-    /// Finds room, carves it out and marks it used; `None` when there is no room.
+    /// Finds a free region, splits the range off it and marks it as used; `None` if no free region fits.
     fn allocate(&mut self, chain: &mut Chain, request: &Request) -> Result<Option<u32>, AllocateError>;
-    /// The free region in which [`allocate`](Self::allocate) would find room.
+    /// Returns the free region that [`allocate`](Self::allocate) would use.
     fn find(&self, chain: &Chain, request: &Request) -> Option<u32>;
-    /// The lowest free region in which the request, and the padding behind it, would end at or below
-    /// `limit`. Linear has no choice of places and finds none.
+    /// Returns the lowest free region in which the range, and the padding behind it, would end at or below
+    /// `limit`. The linear algorithm has no choice of offsets and returns `None`.
     fn find_below(&self, chain: &Chain, request: &Request, limit: u64) -> Option<u32>;
-    /// Carves the request out of the free region `index`, which one of the searches found for it, and marks
-    /// it used.
+    /// Splits the range off the free region `index`, which one of the searches returned for this request, and
+    /// marks it as used.
     fn take(&mut self, chain: &mut Chain, index: u32, request: &Request) -> u32;
-    /// Makes the used region `index` and its padding free.
+    /// Frees the used region `index` and its padding.
     fn free(&mut self, chain: &mut Chain, index: u32);
-    /// Gives the used region `index` another size in place, or says the largest that it could have.
+    /// Resizes the used region `index` in place, or returns the largest size that it can have.
     fn resize(&mut self, chain: &mut Chain, index: u32, size: u64) -> Result<(), u64>;
-    /// Adds `size` free units behind the end.
+    /// Adds `size` free units at the end.
     fn grow(&mut self, chain: &mut Chain, size: u64) -> Result<(), GrowError>;
-    /// The largest size that a request at alignment 1 could get now.
+    /// Returns the largest size that a request at alignment 1 can get now.
     fn largest_free(&self, chain: &Chain) -> u64;
-    /// A bound that [`largest_free`](Self::largest_free) never exceeds, in O(1).
+    /// Returns an upper bound of [`largest_free`](Self::largest_free), in O(1).
     fn largest_free_at_most(&self, chain: &Chain) -> u64;
     /// Panics unless the index over the free regions agrees with the chain.
     fn check_invariants(&self, chain: &Chain);
 }
 
-/// The algorithm of one block: a closed set, so that a call is a branch and not a pointer.
+/// The algorithm of one block. A closed set, so that a call is a branch and not an indirect call.
 #[derive(Clone, Debug)]
 pub(crate) enum Engine {
     Tlsf(Tlsf),
@@ -82,7 +82,7 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// An index over the chain's one free region.
+    /// Creates the index over the chain's one free region.
     pub(crate) fn new(algorithm: Algorithm, chain: &mut Chain) -> Self {
         match algorithm {
             Algorithm::Tlsf => Self::Tlsf(Tlsf::new(chain)),
@@ -100,6 +100,8 @@ impl Engine {
     }
 }
 
+// Static dispatch: each algorithm's code is inlined into its branch, where a trait object would need a call
+// through a table for operations that take few instructions.
 macro_rules! each {
     ($engine:expr, $policy:ident => $call:expr) => {
         match $engine {

@@ -191,11 +191,11 @@ fn a_run_and_a_move_of_another_block_are_refused() {
     let (mut other, _) = one_that_can_move(Algorithm::Tlsf);
     let mut run = Compaction::new();
     let step = one.next_move(&mut run, any_place).unwrap().unwrap();
-    assert_eq!(other.next_move(&mut run, any_place), Err(CompactionError::Foreign));
+    assert_eq!(other.next_move(&mut run, any_place), Err(CompactionError::WrongBlock));
     let refused = other.finish_move(step).unwrap_err();
-    assert_eq!(refused.error, MoveError::Foreign);
+    assert_eq!(refused.error, MoveError::WrongBlock);
     let refused = other.cancel_move(refused.moved).unwrap_err();
-    assert_eq!(refused.error, MoveError::Foreign);
+    assert_eq!(refused.error, MoveError::WrongBlock);
     one.finish_move(refused.moved).unwrap();
 }
 
@@ -301,7 +301,7 @@ fn a_run_copes_with_ranges_that_come_and_go_around_its_cursor() {
             Some(which)
         };
         assert_eq!(next(&mut block), Some(15));
-        // The region that the cursor stands on joins those below it, and all is handed out again as one.
+        // The cursor's region is merged with those below it, and all of them are allocated again as one range.
         for n in [14, 13, 12] {
             block.free(ranges[n].handle).unwrap();
         }
@@ -325,7 +325,7 @@ fn a_run_passes_nothing_over_when_the_regions_at_its_cursor_are_gone() {
     let step = block.next_move(&mut run, any_place).unwrap().unwrap();
     assert_eq!(step.from(), ranges[7].handle);
     block.finish_move(step).unwrap();
-    // The region of 7 is absorbed by that of 6, which is absorbed by that of 5 and then stands for the free
+    // The region of 7 is absorbed by that of 6, which is absorbed by that of 5 and then is the free
     // space behind a new range near the start.
     block.free(ranges[6].handle).unwrap();
     block.free(ranges[5].handle).unwrap();

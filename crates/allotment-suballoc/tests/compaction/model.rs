@@ -43,7 +43,7 @@ impl Op {
     }
 }
 
-/// What is kept with a range: all that a caller needs to know to move it.
+/// The data stored with a range: all that a caller needs to move it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     id: u64,
@@ -62,7 +62,7 @@ struct Open {
 struct Run {
     compaction: Compaction,
     asked: BTreeSet<u64>,
-    /// What was live at the first call, less what was moving at one of the calls.
+    /// The ranges live at the first call, except those that were moving at one of the calls.
     to_ask: Option<BTreeMap<u64, Handle>>,
 }
 

@@ -60,7 +60,7 @@ impl Op {
     }
 }
 
-/// What the model knows of a live range.
+/// The model's record of a live range.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     handle: Handle,
@@ -130,7 +130,7 @@ impl Pair {
             Op::FreeForeign => {
                 let mut other = VirtualBlock::new(8, self.block.algorithm()).unwrap();
                 let foreign = other.allocate(Request::new(1), 0).unwrap().handle;
-                assert_eq!(self.block.free(foreign), Err(HandleError::Foreign));
+                assert_eq!(self.block.free(foreign), Err(HandleError::WrongBlock));
                 true
             }
             Op::Resize { which, size } => self.resize(which, size),
@@ -192,7 +192,7 @@ impl Pair {
                 match expected {
                     Expected::At(place) => assert_eq!(offset, place, "{request:?}"),
                     Expected::Somewhere => {}
-                    Expected::Nowhere => panic!("{request:?} cannot fit, yet stands at {offset}"),
+                    Expected::Nowhere => panic!("{request:?} cannot fit, yet is at {offset}"),
                 }
                 let upper = request.side == Side::Upper;
                 let live = Live { handle: allocation.handle, size, upper, data };
@@ -330,7 +330,7 @@ impl Pair {
     }
 
     fn expected_of_buddy(&self, request: &Request) -> Expected {
-        // A cell is taken where it stands, so the free cells that the block shows are what counts.
+        // A cell cannot move, so only the free cells that the block reports count.
         let cell = request.size.next_power_of_two();
         let fits = |offset: u64, size: u64| size >= cell && request.alignment.is_aligned(offset);
         let some = self
@@ -463,7 +463,7 @@ impl Pair {
         }
     }
 
-    /// What must hold after every operation, whichever it was.
+    /// Checks the conditions that hold after every operation.
     fn check(&self) {
         self.block.check_invariants();
         let statistics = self.block.statistics();

@@ -1,4 +1,4 @@
-//! What cannot be shown through the public functions without a gigabyte of text.
+//! Tests that the public functions would need a gigabyte of text for.
 
 use std::io::Write;
 

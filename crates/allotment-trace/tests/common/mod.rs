@@ -1,4 +1,4 @@
-//! What several of the test files need.
+//! Shared test helpers.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "all of this is test code, also outside of #[test]")]
@@ -10,7 +10,7 @@ use allotment_trace::{Op, Trace, TraceError};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// A trace of these lines after the header, which is line 1.
+/// Parses a trace from these lines after the header, which is line 1.
 pub(crate) fn read_lines(lines: &[&str]) -> Result<Trace, TraceError> {
     let text = format!("op,id,size,alignment,kind,name\n{}\n", lines.join("\n"));
     Trace::read(text.as_bytes())
@@ -22,7 +22,7 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Replays a trace in the most naive way and compares all that it says about itself.
+/// Replays a trace naively, and compares all of its statistics.
 pub(crate) fn check(trace: &Trace) {
     let mut live = HashSet::new();
     let (mut allocations, mut frees, mut frames) = (0, 0, 0);
@@ -69,7 +69,7 @@ pub(crate) fn check(trace: &Trace) {
     }
 }
 
-/// What every error has to look like, whatever it says.
+/// Checks the form of an error's text.
 pub(crate) fn check_error(error: &TraceError) {
     let text = error.to_string();
     assert!(!text.chars().any(char::is_control), "one line: {text:?}");

@@ -116,7 +116,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.ticks = u32::MAX;
+        desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device, desc)?);
         let sizes = Sizes::on(allocator.device());
         let desc = ShaderVisibleHeapDesc::resources().with_regions(sizes.slots, 0, 0);

@@ -7,10 +7,10 @@ use core::error::Error;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use allotment::descriptor::Keep;
-use allotment::device::{BufferUse, DescriptorDevice, Requirements};
+use allotment::descriptor::KeepAlive;
+use allotment::device::{BufferUse, DescriptorDevice};
 use allotment::memory::MappedBuffer;
-use allotment::{AllocationDesc, Allocator, MemoryUsage};
+use allotment::{Allocator, MemoryUsage};
 use allotment_headless::DescriptorReader;
 
 /// Bytes of a cell. A descriptor may begin at multiples of this on every device.
@@ -38,7 +38,7 @@ impl<D: DescriptorDevice> Cell<D> {
     }
 
     /// Keeps it for as long as its descriptor can be read.
-    pub(crate) fn keep(self: &Arc<Self>) -> Option<Keep> {
+    pub(crate) fn keep(self: &Arc<Self>) -> Option<KeepAlive> {
         Some(self.clone())
     }
 }
@@ -65,7 +65,7 @@ impl<D: DescriptorDevice> Cells<D> {
         allocator: &Arc<Allocator<D>>,
         reader: &R,
     ) -> Outcome {
-        let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("cells");
+        let desc = MemoryUsage::Upload.with_name("cells");
         while self.pages * PAGE < count {
             let page = MappedBuffer::new(allocator, &reader.buffer_info(PAGE * CELL, false), &desc)?;
             let page = Arc::new(page);

@@ -9,7 +9,7 @@ use allotment::device::DescriptorDevice;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::vulkan::DescriptorModel;
 use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, VulkanReader};
-use allotment_headless::{DescriptorReader, DeviceChoice, HostReader};
+use allotment_headless::{DescriptorReader, DeviceChoice, SimulatedReader};
 
 /// How long a submission takes the simulated device at least: so frames are in flight when the next ones are made.
 const LATENCY: Duration = Duration::from_millis(1);
@@ -44,7 +44,7 @@ fn simulated<E: Example>(profile: &str) -> Result<(), Box<dyn Error>> {
     let device = SimulatedGpu::new(Profile::named(profile).ok_or("there is no such profile")?);
     device.set_latency(LATENCY);
     println!("device: {}", device.properties().name);
-    E::run::<_, HostReader>(device.clone(), true)?;
+    E::run::<_, SimulatedReader>(device.clone(), true)?;
     // It watches as a validation layer does.
     if device.validation_errors().is_empty() {
         Ok(())

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use allotment::descriptor::TransientDescriptors;
-use allotment::device::{BufferCopy, DescriptorDevice, QueueIndex, Requirements, Submission, TimelinePoint};
+use allotment::device::{BufferCopy, DescriptorDevice, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{DeletionQueue, FramesInFlight, Recording, SubmissionTracker};
-use allotment::memory::{MappedBuffer, OwnedBuffer, OwningAllocator};
+use allotment::memory::{Buffer, MappedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc};
-use allotment::{Alignment, AllocationDesc, Allocator, MemoryUsage};
+use allotment::{Alignment, Allocator, MemoryUsage};
 use allotment_headless::{DescriptorReader, Read};
 
 /// Frames in flight.
@@ -66,7 +66,7 @@ pub(crate) struct Reads<D: DescriptorDevice, R> {
     /// Lists that this frame has submitted.
     submitted: usize,
     /// What the device writes, until it is copied to where the CPU reads it.
-    results: OwnedBuffer<D>,
+    results: Buffer<D>,
     ring: ReadbackRing<D>,
     last: Option<TimelinePoint>,
     coming: VecDeque<Coming>,
@@ -90,11 +90,11 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         is_read: bool,
     ) -> Outcome<Self> {
         let size = (4 * most as u64).next_multiple_of(ALIGNMENT);
-        let upload = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("indices");
+        let upload = MemoryUsage::Upload.with_name("indices");
         let info = reader.buffer_info(LISTS as u64 * size, false);
         let indices = (0..IN_FLIGHT.get()).map(|_| MappedBuffer::new(allocator, &info, &upload));
         let indices = indices.collect::<Result<_, _>>()?;
-        let device = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("results");
+        let device = MemoryUsage::GpuOnly.with_name("results");
         let memory = OwningAllocator::new(allocator, &DeletionQueue::new(tracker));
         let results = memory.create_buffer(&reader.buffer_info(size, true), &device)?;
         let lists = || List { indices: Vec::with_capacity(4 * most), values: Vec::with_capacity(most) };

@@ -15,7 +15,7 @@ use allotment::memory::{
     MovableSetDesc, OwningAllocator, PassLimits,
 };
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 const IN_FLIGHT: NonZero<usize> = NonZero::new(3).unwrap();
 
@@ -314,8 +314,8 @@ impl<D: Device + Clone + Debug> Town<D> {
 }
 
 /// Memory of the device, for a buffer; the buffer itself says how much.
-fn wanted() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("house")
+fn wanted() -> AllocationOptions {
+    MemoryUsage::GpuOnly.with_name("house")
 }
 
 fn size_of(number: u64) -> u64 {

@@ -17,10 +17,10 @@ use allotment::descriptor::{
     Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, ShaderVisibleHeap,
     ShaderVisibleHeapDesc, TableLocation, TransientDescriptors,
 };
-use allotment::device::{BufferUse, DescriptorDevice, DescriptorHeapType, Requirements};
+use allotment::device::{BufferUse, DescriptorDevice, DescriptorHeapType};
 use allotment::lifetime::{Recording, SubmissionTracker};
 use allotment::memory::MappedBuffer;
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DescriptorReader;
 
 use crate::cells::{CELL, Cell, Cells};
@@ -113,7 +113,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.ticks = u32::MAX;
+        desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device, desc)?);
 
         // Room for the draws of the frames in flight and of the one that is made, each in chunks of its own; and a 64th
@@ -152,7 +152,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
             }
             materials.push(Material { set, textures });
         }
-        let upload = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("instances");
+        let upload = MemoryUsage::Upload.with_name("instances");
         let info = reader.buffer_info(draws as u64 * CELL, false);
         let instances = (0..IN_FLIGHT.get()).map(|_| MappedBuffer::new(&allocator, &info, &upload));
         let instances = instances.collect::<Result<_, _>>()?;

@@ -22,11 +22,11 @@ use allotment::lifetime::{
     DeletionQueue, FramesInFlight, Recording, ReleaseStatistics, SubmissionTracker, TimelinePoints,
     TrackerStatistics,
 };
-use allotment::memory::{OwnedBuffer, OwningAllocator};
+use allotment::memory::{Buffer, OwningAllocator};
 use allotment::upload::{
     ReadbackRing, ReadbackTicket, RingDesc, UploadPool, UploadPoolDesc, Uploader, UploaderDesc,
 };
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::cost::Cost;
 use crate::world::{self, CONSTANTS, FIELDS, MOST_VISIBLE, PAGE};
@@ -61,10 +61,10 @@ pub(crate) struct Flight<D: Device> {
     pages: UploadPool<D>,
     results: ReadbackRing<D>,
     /// The meshes that can be seen, and the number of the next one.
-    meshes: VecDeque<OwnedBuffer<D>>,
+    meshes: VecDeque<Buffer<D>>,
     next_mesh: u64,
-    fields: Vec<OwnedBuffer<D>>,
-    picture: OwnedBuffer<D>,
+    fields: Vec<Buffer<D>>,
+    picture: Buffer<D>,
     /// When the last picture is drawn.
     drawn: Option<TimelinePoint>,
     /// What comes back, oldest first: of which frame, and where.
@@ -110,15 +110,14 @@ impl<D: Device + Clone + Debug> Flight<D> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.ticks = u32::MAX;
+        desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device, desc)?);
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
         let pages = UploadPool::new(&allocator, &tracker, UploadPoolDesc::default());
 
-        let mut mesh = wanted("mesh");
-        mesh.requirements = allocator.device().buffer_requirements(&BufferDesc::new(PAGE).into())?;
-        allocator.reserve(&mesh, world::most_bytes(CROWD))?;
+        let mesh = allocator.device().buffer_requirements(&BufferDesc::new(PAGE).into())?;
+        allocator.reserve(&mesh, &wanted("mesh"), world::most_bytes(CROWD))?;
         // A page of constants for each frame in flight, and for the one that is made.
         let recording = tracker.record("load");
         let mut arenas: Vec<_> = (0..=IN_FLIGHT.get()).map(|_| pages.arena(recording.id())).collect();
@@ -383,12 +382,12 @@ impl<D: Device + Clone + Debug> Flight<D> {
 }
 
 /// Memory of the device, for a buffer; the buffer itself says how much.
-fn wanted(name: &'static str) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name(name)
+fn wanted(name: &'static str) -> AllocationOptions {
+    MemoryUsage::GpuOnly.with_name(name)
 }
 
 /// All of a buffer, to copy from.
-fn part<D: Device>(buffer: &OwnedBuffer<D>) -> (&D::Buffer, u64, u64) {
+fn part<D: Device>(buffer: &Buffer<D>) -> (&D::Buffer, u64, u64) {
     (buffer.handle(), 0, buffer.size())
 }
 

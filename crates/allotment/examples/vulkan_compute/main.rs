@@ -7,8 +7,8 @@ use core::error::Error;
 use std::io::Cursor;
 
 use allotment::device::{BufferDesc, MemoryHandle as _, QueueIndex, vulkan};
-use allotment::memory::{Buffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::memory::{RawBuffer, Transfer};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let allocator = Allocator::new(headless.device().clone(), AllocatorDesc::default())?;
 
     let usage = vk::BufferUsageFlags::STORAGE_BUFFER.as_raw().into();
-    let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_category("numbers");
-    let mut buffers: Vec<(Buffer<vulkan::Device>, u32)> = Vec::new();
+    let wanted = AllocationOptions::new(MemoryUsage::GpuOnly).with_category("numbers");
+    let mut buffers: Vec<(RawBuffer<vulkan::Device>, u32)> = Vec::new();
     for count in COUNTS {
         let info = BufferDesc::new(u64::from(count) * 4).with_usage(usage).into();
         buffers.push((
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ));
     }
     for (buffer, count) in &buffers {
-        let place = allocator.place(buffer.allocation())?;
+        let place = allocator.location(buffer.allocation())?;
         println!(
             "{count:>9} numbers in memory {:#x}, type {}, from byte {}",
             place.memory.to_raw(),

@@ -23,9 +23,9 @@ use allotment::device::{BufferDesc, QueueIndex, TimelinePoint, vulkan};
 use allotment::lifetime::{
     CommandAllocatorPool, DeletionQueue, FramesInFlight, Owned, Recycler, SubmissionTracker,
 };
-use allotment::memory::{OwnedBuffer, OwningAllocator, ResourceError};
+use allotment::memory::{Buffer, OwningAllocator, ResourceError};
 use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 use ash::vk;
@@ -105,7 +105,7 @@ impl Stream {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
         // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.ticks = u32::MAX;
+        desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device.clone(), desc)?);
         let deletion_queue = DeletionQueue::new(&tracker);
         let memory = OwningAllocator::new(&allocator, &deletion_queue);
@@ -120,12 +120,11 @@ impl Stream {
             let mut memory = commands.begin(&load, || device.command_memory(QUEUE))?;
             memory.next()?;
             made.push(memory);
-            sets.put_with(load.id(), Sets::new(&shader)?);
+            sets.release_with(load.id(), Sets::new(&shader)?);
         }
         drop((made, load));
-        let mut numbers = wanted("numbers");
-        numbers.requirements = allotment::Device::buffer_requirements(device, &storage(1))?;
-        allocator.reserve(&numbers, 64 << 20)?;
+        let numbers = allotment::Device::buffer_requirements(device, &storage(1))?;
+        allocator.reserve(&numbers, &wanted("numbers"), 64 << 20)?;
         // So no list of anybody's has to grow later.
         let crowd = (0..CROWD).map(|id| memory.create_buffer(&storage(count_of(id)), &wanted("crowd")));
         drop(crowd.collect::<Result<Vec<_>, _>>()?);
@@ -162,7 +161,7 @@ impl Stream {
         // One buffer is all that is wanted of it. The memory comes back to its pool when the recording is over.
         let commands = self.commands.begin(&recording, || self.device.command_memory(QUEUE))?.next()?;
         // As many as were made ahead are enough, since no more frames are in flight.
-        let mut sets = self.sets.take().ok_or("more sets are in use than there are frames in flight")?;
+        let mut sets = self.sets.acquire().ok_or("more sets are in use than there are frames in flight")?;
         let device = self.device.clone();
         let raw = device.raw();
         let info = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -174,7 +173,7 @@ impl Stream {
         // SAFETY: the commands are being recorded.
         unsafe { raw.end_command_buffer(commands) }?;
         // As the sets do.
-        self.sets.put_with(recording.id(), sets);
+        self.sets.release_with(recording.id(), sets);
 
         self.waits.clear();
         self.waits.extend(self.uploader.submit()?.points());
@@ -221,7 +220,7 @@ impl Stream {
         Ok(())
     }
 
-    fn make(&self, count: u32, name: &'static str) -> Result<OwnedBuffer<vulkan::Device>, ResourceError> {
+    fn make(&self, count: u32, name: &'static str) -> Result<Buffer<vulkan::Device>, ResourceError> {
         self.memory.create_buffer(&storage(count), &wanted(name))
     }
 
@@ -279,8 +278,8 @@ fn numbers_of(id: u64, numbers: &mut Vec<u32>) {
 }
 
 /// Memory of the device; the buffer itself says how much.
-fn wanted(name: &'static str) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name(name)
+fn wanted(name: &'static str) -> AllocationOptions {
+    MemoryUsage::GpuOnly.with_name(name)
 }
 
 /// A buffer of so many numbers, for shaders.

@@ -1,11 +1,11 @@
-//! What a pipeline wants bound, and how often each of it changes.
+//! Binding layouts: the bindings of a pipeline, and how often each changes.
 //!
 //! ```text
 //!   binding       0 shadow map   1 material[3]   2 instance   3 light[2]
 //!   changes       never          with the set    each draw    each draw
 //!                 ╰── static     ╰── mutable     ╰── dynamic ─╯
 //!   table         [ 0 ][ 1 1 1 ]                 long-lived, one for each set
-//!   draw                          [ 2 ][ 3 3 ]   copied to the recording's own room, at each draw
+//!   draw                          [ 2 ][ 3 3 ]   copied to a transient table at each draw
 //! ```
 
 use core::fmt;
@@ -14,52 +14,52 @@ use std::sync::{Arc, Mutex};
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, check_range};
 use super::shader_visible_heap::ShaderVisibleHeap;
-use super::slots::Keep;
+use super::slots::KeepAlive;
 use crate::device::{DescriptorDevice, DescriptorHeapType, ShaderVisibleHeapType};
 use crate::sync::locked;
 
-/// How often what is bound changes.
+/// How often a binding changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BindFrequency {
-    /// Never: it is bound once, for all sets of the layout.
+    /// Never: bound once, for all sets of the layout.
     Static,
-    /// Now and then: it is bound in a set, and stays until it is bound again.
+    /// Per material or per pass: bound in a set, until it is bound again.
     Mutable,
     /// With each draw.
     Dynamic,
 }
 
-/// What is bound under one number: `count` descriptors in a row.
+/// A binding: `count` adjacent descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Binding {
-    /// What it is called, for people.
+    /// The name of the binding.
     pub name: &'static str,
-    /// Descriptors, at least 1.
+    /// The number of descriptors, at least 1.
     pub count: u32,
-    /// How often it changes.
+    /// How often the binding changes.
     pub frequency: BindFrequency,
 }
 
 impl Binding {
-    /// A binding of one descriptor that never changes.
+    /// Creates a static binding of one descriptor.
     #[must_use]
     pub const fn static_(name: &'static str) -> Self {
         Self { name, count: 1, frequency: BindFrequency::Static }
     }
 
-    /// A binding of one descriptor that changes now and then.
+    /// Creates a mutable binding of one descriptor.
     #[must_use]
     pub const fn mutable(name: &'static str) -> Self {
         Self { name, count: 1, frequency: BindFrequency::Mutable }
     }
 
-    /// A binding of one descriptor that changes with each draw.
+    /// Creates a dynamic binding of one descriptor.
     #[must_use]
     pub const fn dynamic(name: &'static str) -> Self {
         Self { name, count: 1, frequency: BindFrequency::Dynamic }
     }
 
-    /// The same with so many descriptors.
+    /// Sets the number of descriptors.
     #[must_use]
     pub const fn array(mut self, count: u32) -> Self {
         self.count = count;
@@ -67,68 +67,70 @@ impl Binding {
     }
 }
 
-/// Where a binding is.
+/// The location of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindingLocation {
-    /// How often it changes. Dynamic bindings are in the table of a draw, the others in that of the set.
+    /// How often it changes. Dynamic bindings are in the table of a draw, the others in the table of the set.
     pub frequency: BindFrequency,
-    /// Its first descriptor, from the start of its table.
+    /// Its first descriptor, relative to the start of its table.
     pub first: u32,
-    /// Descriptors.
+    /// The number of descriptors.
     pub count: u32,
 }
 
-/// The bindings of a pipeline, and what is bound to the static ones. A clone is the same layout.
+/// The bindings of a pipeline, with the descriptors of its static ones. A clone is the same layout.
 ///
-/// For the heap of resources and for that of samplers there is a layout each. Samplers need none if they come from a
-/// [`SamplerCache`](super::SamplerCache): then shaders are told an index.
+/// A pipeline has one layout for its resources and one for its samplers. Samplers of a
+/// [`SamplerCache`](super::SamplerCache) need none: shaders receive their index.
 pub struct BindingLayout<D: DescriptorDevice> {
     pub(super) inner: Arc<Inner<D>>,
 }
 
 pub(super) struct Inner<D: DescriptorDevice> {
     pub(super) heap: Arc<ShaderVisibleHeap<D>>,
-    pub(super) staging: Arc<CpuDescriptorHeap<D>>,
+    pub(super) cpu_heap: Arc<CpuDescriptorHeap<D>>,
     names: Vec<&'static str>,
     /// By binding.
     pub(super) places: Vec<BindingLocation>,
-    /// Descriptors of static bindings, which come first in a set's table.
-    pub(super) fixed: u32,
-    /// Descriptors of a set's table.
+    /// The number of static descriptors, which come first in a set's table.
+    pub(super) static_count: u32,
+    /// The number of descriptors of a set's table.
     pub(super) table: u32,
-    /// Descriptors of a draw's table.
+    /// The number of descriptors of a draw's table.
     pub(super) dynamic: u32,
     pub(super) statics: Mutex<Statics>,
 }
 
-/// What is bound for all sets.
+/// The static bindings, shared by all sets.
 pub(super) struct Statics {
-    /// As many as there are static descriptors; `None` where there are none.
+    /// The static descriptors; `None` if there are none.
     pub(super) range: Option<CpuDescriptorRange>,
-    /// By descriptor: whether it is bound, and what lives as long.
-    pub(super) bound: Vec<Option<Option<Keep>>>,
+    /// By descriptor: whether it is bound, and the object kept alive for it.
+    pub(super) bound: Vec<Option<Option<KeepAlive>>>,
 }
 
 impl<D: DescriptorDevice> BindingLayout<D> {
-    /// A layout with these bindings, numbered in this order. Its sets live in `heap`; `staging` has descriptors that are
-    /// copied from there.
+    /// Creates a layout with these bindings, numbered in this order. Its sets are allocated from `heap`, and
+    /// the descriptors to copy from `cpu_heap`.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Empty`] for a binding of no descriptors, [`DescriptorError::WrongKind`] where the heaps are
-    /// not of one kind, [`DescriptorError::Foreign`] where they are not of one device, [`DescriptorError::NeverFits`] for more than a heap ever has, or there is no staging memory.
+    /// [`DescriptorError::Empty`] for a binding of no descriptors, [`DescriptorError::WrongKind`] if the heaps
+    /// are of different types, [`DescriptorError::WrongDevice`] if they belong to different devices,
+    /// [`DescriptorError::NeverFits`] beyond the largest heap, or the error of allocating CPU descriptors.
     pub fn new(
         heap: &Arc<ShaderVisibleHeap<D>>,
-        staging: &Arc<CpuDescriptorHeap<D>>,
+        cpu_heap: &Arc<CpuDescriptorHeap<D>>,
         bindings: &[Binding],
     ) -> Result<Self, DescriptorError> {
-        let (expected, found) = (DescriptorHeapType::from(heap.kind()), staging.kind());
+        let (expected, found) = (DescriptorHeapType::from(heap.heap_type()), cpu_heap.heap_type());
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
-        if heap.allocator().device().id() != staging.device_id() {
-            return Err(DescriptorError::Foreign);
+        if heap.allocator().device().id() != cpu_heap.device_id() {
+            return Err(DescriptorError::WrongDevice);
         }
+        // Summed in 64 bits and bounded once, so that the sums below cannot overflow.
         let total: u64 = bindings.iter().map(|binding| u64::from(binding.count)).sum();
         let capacity = u32::MAX / 2;
         if total > u64::from(capacity) {
@@ -136,79 +138,82 @@ impl<D: DescriptorDevice> BindingLayout<D> {
         }
         let mut sums = [0; 3];
         let mut places = vec![None; bindings.len()];
-        // Static ones first, so that a set copies them in one go.
+        // Static bindings first, so that one copy initializes them in a set.
         for frequency in [BindFrequency::Static, BindFrequency::Mutable, BindFrequency::Dynamic] {
             for (place, binding) in places.iter_mut().zip(bindings) {
                 if binding.count == 0 {
                     return Err(DescriptorError::Empty);
                 }
                 if binding.frequency == frequency {
+                    // Static and mutable bindings share the set's table; dynamic ones have a table of their
+                    // own, which each draw copies.
                     let first = if frequency == BindFrequency::Dynamic { sums[2] } else { sums[0] + sums[1] };
                     *place = Some(BindingLocation { frequency, first, count: binding.count });
                     sums[frequency as usize] += binding.count;
                 }
             }
         }
-        let [fixed, mutable, dynamic] = sums;
-        let range = if fixed == 0 { None } else { Some(staging.allocate(fixed)?) };
-        let bound = (0..fixed).map(|_| None).collect();
+        let [static_count, mutable, dynamic] = sums;
+        let range = if static_count == 0 { None } else { Some(cpu_heap.allocate(static_count)?) };
+        let bound = (0..static_count).map(|_| None).collect();
         let inner = Inner {
             heap: Arc::clone(heap),
-            staging: Arc::clone(staging),
+            cpu_heap: Arc::clone(cpu_heap),
             names: bindings.iter().map(|binding| binding.name).collect(),
             places: places.into_iter().flatten().collect(),
-            fixed,
-            table: fixed + mutable,
+            static_count,
+            table: static_count + mutable,
             dynamic,
             statics: Mutex::new(Statics { range, bound }),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The number of the binding of this name.
+    /// Returns the number of the binding with this name.
     #[must_use]
     pub fn binding(&self, name: &str) -> Option<usize> {
         self.inner.names.iter().position(|&found| found == name)
     }
 
-    /// Where a binding is: what a root signature or a shader is told.
+    /// Returns the location of a binding, for a root signature or a shader.
     #[must_use]
     pub fn place(&self, binding: usize) -> Option<BindingLocation> {
         self.inner.places.get(binding).copied()
     }
 
-    /// What the sets are of.
+    /// Returns the type of the heap of the sets.
     #[must_use]
-    pub fn kind(&self) -> ShaderVisibleHeapType {
-        self.inner.heap.kind()
+    pub fn heap_type(&self) -> ShaderVisibleHeapType {
+        self.inner.heap.heap_type()
     }
 
-    /// Descriptors of a set's long-lived table.
+    /// Returns the number of descriptors of a set's long-lived table.
     #[must_use]
     pub fn table_size(&self) -> u32 {
         self.inner.table
     }
 
-    /// Descriptors that a draw copies.
+    /// Returns the number of descriptors that a draw copies.
     #[must_use]
     pub fn dynamic_size(&self) -> u32 {
         self.inner.dynamic
     }
 
-    /// Binds the `at`-th descriptor of a static binding, once. It and `keep` stay as long as the layout.
+    /// Binds the `at`-th descriptor of a static binding, once. The layout keeps the descriptor and `keep`.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::NoSuchBinding`], [`DescriptorError::WrongBinding`] where it is not static,
-    /// [`DescriptorError::OutOfRange`], [`DescriptorError::AlreadySet`], or the descriptor is of another kind.
+    /// [`DescriptorError::NoSuchBinding`], [`DescriptorError::WrongBinding`] if the binding is not static,
+    /// [`DescriptorError::OutOfRange`], [`DescriptorError::AlreadySet`], or [`DescriptorError::WrongKind`].
     pub fn bind_static(
         &self,
         binding: usize,
         at: u32,
         descriptor: &D::Descriptor<'_>,
-        keep: Option<Keep>,
+        keep: Option<KeepAlive>,
     ) -> Result<(), DescriptorError> {
         let at = self.inner.locate(binding, at, |frequency| frequency == BindFrequency::Static)?;
+        // One lock for the check and the write: two threads that bind the same descriptor cannot both succeed.
         let mut statics = locked(&self.inner.statics);
         let Statics { range, bound } = &mut *statics;
         let bound = &mut bound[at as usize];
@@ -216,17 +221,19 @@ impl<D: DescriptorDevice> BindingLayout<D> {
             return Err(DescriptorError::AlreadySet { binding });
         }
         let range = range.as_mut().ok_or(DescriptorError::NoSuchBinding { binding })?;
-        self.inner.staging.write(range, at, descriptor)?;
+        self.inner.cpu_heap.write(range, at, descriptor)?;
+        // After the write, so that a refused descriptor leaves the binding unbound.
         *bound = Some(keep);
         Ok(())
     }
 }
 
 impl<D: DescriptorDevice> Inner<D> {
-    /// Refuses where a static binding is not bound. Once none is missing, none of them ever changes.
+    /// Returns an error if a static binding is not bound. Once all are bound, none changes any more.
     pub(super) fn check_statics(&self) -> Result<(), DescriptorError> {
         let missing = locked(&self.statics).bound.iter().position(Option::is_none);
         let Some(missing) = missing else { return Ok(()) };
+        // `missing` is a descriptor; the error names the binding that contains it.
         let is_it = |place: &BindingLocation| {
             let here = place.first as usize..(place.first + place.count) as usize;
             place.frequency == BindFrequency::Static && here.contains(&missing)
@@ -235,7 +242,7 @@ impl<D: DescriptorDevice> Inner<D> {
         Err(DescriptorError::Missing { binding })
     }
 
-    /// Where a descriptor of a binding is in its table.
+    /// Returns the index of a descriptor of a binding in its table.
     pub(super) fn locate(
         &self,
         binding: usize,
@@ -252,12 +259,14 @@ impl<D: DescriptorDevice> Inner<D> {
 }
 
 impl<D: DescriptorDevice> Drop for Inner<D> {
-    /// Sets hold their layout, and recordings copies of its descriptors; what these point at goes when they are over.
+    /// Sets hold their layout, and recordings have copies of its descriptors; their resources are released once
+    /// these have completed.
     fn drop(&mut self) {
+        // Taken out first, so that the lock is free while resources are released.
         let Statics { range, bound } = locked(&self.statics).take();
         if let Some(range) = range {
-            let freed = self.staging.free(range);
-            debug_assert!(freed.is_ok(), "it is this heap's");
+            let freed = self.cpu_heap.free(range);
+            debug_assert!(freed.is_ok(), "the range belongs to this heap");
         }
         self.heap.shared.retire_keeps(bound.into_iter().flatten().flatten().collect());
     }

@@ -1,13 +1,14 @@
-//! What is bound for one material, one pass, one object: tables of descriptors, and what they point at.
+//! Binding sets: the descriptor tables of a material, a pass or an object, and the resources that they refer
+//! to.
 //!
-//! A set owns what it points at: a resource that is bound lives until it is bound no more and the GPU is done with it,
-//! and no recording that is opened later finds a descriptor of something that is gone. To bind something to a set that
-//! is in flight makes it another table (copy-on-write): what is in flight goes on with the old one.
+//! A set keeps its resources alive: a bound resource lives until it is unbound and the GPU has finished with
+//! it, and no later recording finds a descriptor of a destroyed resource. Binding to a set in flight gives it
+//! another table (copy-on-write): work in flight continues with the old one.
 //!
 //! # Cost
 //!
-//! To commit a set for a draw is one addition in the recording's chunk and one bulk copy of the dynamic descriptors; the
-//! long-lived table is only named.
+//! Committing a set for a draw is one addition in the recording's chunk and one bulk copy of the dynamic
+//! descriptors; the long-lived table is only referenced.
 
 use core::fmt;
 use std::sync::Arc;
@@ -15,24 +16,24 @@ use std::sync::Arc;
 use super::binding_layout::{BindFrequency, BindingLayout};
 use super::cpu_heap::CpuDescriptorRange;
 use super::error::DescriptorError;
-use super::heap::Fill;
+use super::fill::DescriptorFill;
 use super::range::DescriptorRange;
-use super::slots::Keep;
+use super::slots::KeepAlive;
 use super::transient::{TableLocation, TransientDescriptors};
 use crate::device::{BufferUse, DescriptorDevice};
-use crate::memory::OwnedBuffer;
+use crate::memory::Buffer;
 use crate::sync::locked;
 
-/// What a draw is told.
+/// The tables of a set for one draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundSet {
-    /// The set's long-lived table: static and mutable bindings. `None` where there are none of these.
+    /// The set's long-lived table: static and mutable bindings. `None` if there are none.
     pub table: Option<TableLocation>,
-    /// The draw's own: dynamic bindings. `None` where there are none.
+    /// The draw's own table: dynamic bindings. `None` if there are none.
     pub dynamic: Option<TableLocation>,
 }
 
-/// Bindings of a [layout](BindingLayout). Unbound descriptors are of nothing.
+/// The bindings of a [layout](BindingLayout). Unbound descriptors are null.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,21 +45,21 @@ pub struct BoundSet {
 /// use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType};
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
 /// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
 /// let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?);
-/// let staging = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
-/// let staging = Arc::new(CpuDescriptorHeap::new(&allocator, &tracker, staging)?);
+/// let cpu_heap = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
+/// let cpu_heap = Arc::new(CpuDescriptorHeap::new(&allocator, &tracker, cpu_heap)?);
 ///
 /// let bindings = [Binding::mutable("material"), Binding::dynamic("instance")];
-/// let layout = BindingLayout::new(&heap, &staging, &bindings)?;
+/// let layout = BindingLayout::new(&heap, &cpu_heap, &bindings)?;
 /// let mut set = BindingSet::new(&layout)?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+/// let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
 /// let material = Arc::new(memory.create_buffer(&BufferDesc::new(256).into(), &desc)?);
 /// // SAFETY: buffers of the simulated device can be used for anything.
 /// unsafe { set.bind_buffer(0, 0, &material, 0..256, BufferUse::ReadOnly) }?;
@@ -77,108 +78,115 @@ pub struct BindingSet<D: DescriptorDevice> {
     layout: BindingLayout<D>,
     /// Static and mutable bindings.
     table: Option<DescriptorRange<D>>,
-    /// Dynamic ones.
+    /// Dynamic bindings.
     dynamic: Option<CpuDescriptorRange>,
-    /// What is bound, by descriptor: those of the table, but for static ones, which the layout has; then the others.
-    keeps: Vec<Option<Keep>>,
+    /// The resources by descriptor: those of the table except static ones, which the layout keeps, and then the
+    /// dynamic ones.
+    keeps: Vec<Option<KeepAlive>>,
 }
 
 impl<D: DescriptorDevice> BindingSet<D> {
-    /// A set with nothing bound but what is static.
+    /// Creates a set with static bindings only.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Missing`] where a static binding was not bound, or there is no room.
+    /// [`DescriptorError::Missing`] if a static binding is not bound, or the error of an allocation.
     pub fn new(layout: &BindingLayout<D>) -> Result<Self, DescriptorError> {
         let inner = &layout.inner;
         inner.check_statics()?;
         let mut table = if inner.table == 0 { None } else { Some(inner.heap.allocate(inner.table)?) };
+        // Static bindings come first in the table, so one copy covers all of them.
         if let (Some(table), Some(range)) = (&mut table, &locked(&inner.statics).range) {
-            table.copy_from(0, &inner.staging, range)?;
+            table.copy_from(0, &inner.cpu_heap, range)?;
         }
         let dynamic = match inner.dynamic {
             0 => None,
             count => {
-                let mut range = inner.staging.allocate(count)?;
-                inner.staging.fill(&mut range, Fill::Null)?;
+                let mut range = inner.cpu_heap.allocate(count)?;
+                inner.cpu_heap.fill(&mut range, DescriptorFill::Null)?;
                 Some(range)
             }
         };
-        let kept = inner.table - inner.fixed + inner.dynamic;
+        let kept = inner.table - inner.static_count + inner.dynamic;
         Ok(Self { layout: layout.clone(), table, dynamic, keeps: (0..kept).map(|_| None).collect() })
     }
 
-    /// The layout.
+    /// Returns the layout.
     #[must_use]
     pub fn layout(&self) -> &BindingLayout<D> {
         &self.layout
     }
 
-    /// Binds the `at`-th descriptor of a mutable or dynamic binding. `keep` lives as long as it is bound and as long as
-    /// the GPU may read it. Where the set's table is in flight, the set has another one afterwards.
+    /// Binds the `at`-th descriptor of a mutable or dynamic binding. `keep` is kept alive as long as it is
+    /// bound and the GPU may read the descriptor. If the set's table is in flight, the set gets another one.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::NoSuchBinding`], [`DescriptorError::WrongBinding`] where it is static,
-    /// [`DescriptorError::OutOfRange`], [`DescriptorError::WrongKind`], or there is no room for another table. What is
-    /// bound is as before.
+    /// [`DescriptorError::NoSuchBinding`], [`DescriptorError::WrongBinding`] for a static binding,
+    /// [`DescriptorError::OutOfRange`], [`DescriptorError::WrongKind`], or the error of allocating another
+    /// table. The bindings are unchanged then.
     pub fn bind(
         &mut self,
         binding: usize,
         at: u32,
         descriptor: &D::Descriptor<'_>,
-        keep: Option<Keep>,
+        keep: Option<KeepAlive>,
     ) -> Result<(), DescriptorError> {
         let inner = Arc::clone(&self.layout.inner);
+        // Every check comes before the table is renewed, so that an error costs no table.
         let place = inner.locate(binding, at, |frequency| frequency != BindFrequency::Static)?;
-        let (expected, found) = (inner.heap.kind().into(), D::descriptor_kind(descriptor));
+        let (expected, found) = (inner.heap.heap_type().into(), D::descriptor_kind(descriptor));
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
         let is_dynamic = inner.places[binding].frequency == BindFrequency::Dynamic;
         let missing = || DescriptorError::NoSuchBinding { binding };
         let kept = if is_dynamic {
+            // A CPU range, which the GPU never reads: draws have copies, so it is written in place.
             let range = self.dynamic.as_mut().ok_or_else(missing)?;
-            inner.staging.write(range, place, descriptor)?;
-            inner.table - inner.fixed + place
+            inner.cpu_heap.write(range, place, descriptor)?;
+            inner.table - inner.static_count + place
         } else {
             let table = self.table.as_mut().ok_or_else(missing)?;
+            // Renewed on the first write after a commit only; further writes before the next commit go to the
+            // same table.
             if table.is_in_use() {
                 table.renew()?;
             }
             table.write(place, descriptor)?;
-            place - inner.fixed
+            place - inner.static_count
         };
         if let Some(old) = core::mem::replace(&mut self.keeps[kept as usize], keep) {
-            // Draws that are on their way may read it.
+            // Recorded draws may still read the old descriptor.
             inner.heap.shared.retire_keep(old);
         }
         Ok(())
     }
 
-    /// Binds a range of a buffer, which the set keeps.
+    /// Binds a range of a buffer, which the set keeps alive.
     ///
     /// # Errors
     ///
-    /// As for [`bind`](Self::bind), and [`DescriptorError::BadRange`] where the range is empty, is not in the buffer, or
-    /// is not at the multiples of bytes that its [use](BufferUse) wants, or is larger than the device allows;
-    /// [`DescriptorError::Foreign`] where it is another device's buffer.
+    /// Those of [`bind`](Self::bind), and [`DescriptorError::BadRange`] if the range is empty, exceeds the
+    /// buffer, is not aligned as its [use](BufferUse) requires, or is larger than the device allows;
+    /// [`DescriptorError::WrongDevice`] if the buffer belongs to another device.
     ///
     /// # Safety
     ///
-    /// The buffer was made to be used so: on Vulkan with `STORAGE_BUFFER` or `UNIFORM_BUFFER`, and `SHADER_DEVICE_ADDRESS`
-    /// where descriptors are in buffers; on Direct3D 12 with unordered access for [`BufferUse::ReadWrite`].
+    /// The buffer was created for this use: on Vulkan with `STORAGE_BUFFER` or `UNIFORM_BUFFER`, and
+    /// `SHADER_DEVICE_ADDRESS` if descriptors are in buffers; on Direct3D 12 with unordered access for
+    /// [`BufferUse::ReadWrite`].
     pub unsafe fn bind_buffer(
         &mut self,
         binding: usize,
         at: u32,
-        buffer: &Arc<OwnedBuffer<D>>,
+        buffer: &Arc<Buffer<D>>,
         range: core::ops::Range<u64>,
         usage: BufferUse,
     ) -> Result<(), DescriptorError> {
         let allocator = Arc::clone(self.layout.inner.heap.allocator());
         if buffer.allocator().device().id() != allocator.device().id() {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongDevice);
         }
         let limits = allocator.device().descriptor_limits();
         let lies = range.start < range.end && range.end <= buffer.size();
@@ -191,25 +199,26 @@ impl<D: DescriptorDevice> BindingSet<D> {
                 available: buffer.size(),
             });
         }
-        // SAFETY: the buffer lives as long as it is borrowed, and the range was checked; the rest is the caller's promise.
+        // SAFETY: the buffer lives as long as it is borrowed, and the range was checked; the rest is the
+        // caller's promise.
         let descriptor = unsafe { allocator.device().buffer_descriptor(buffer.handle(), range, usage) };
-        let keep: Keep = buffer.clone();
+        let keep: KeepAlive = buffer.clone();
         self.bind(binding, at, &descriptor, Some(keep))
     }
 
-    /// What a draw of a recording is told: where the set's table is, and where the dynamic descriptors are that are bound
-    /// now, copied.
+    /// Returns the tables for a draw: the location of the set's table, and of a copy of the dynamic descriptors
+    /// that are bound now.
     ///
     /// # Errors
     ///
-    /// As for [`TransientDescriptors::allocate`] and [`TransientDescriptors::place`].
+    /// Those of [`TransientDescriptors::allocate`] and [`TransientDescriptors::place`].
     #[inline]
     pub fn commit(&self, transient: &mut TransientDescriptors<D>) -> Result<BoundSet, DescriptorError> {
         let table = self.table.as_ref().map(|table| transient.place(table)).transpose()?;
         let dynamic = match &self.dynamic {
             Some(range) => {
                 let mut copied = transient.allocate(range.count())?;
-                copied.copy_from(0, &self.layout.inner.staging, range)?;
+                copied.copy_from(0, &self.layout.inner.cpu_heap, range)?;
                 Some(copied.place())
             }
             None => None,
@@ -219,13 +228,13 @@ impl<D: DescriptorDevice> BindingSet<D> {
 }
 
 impl<D: DescriptorDevice> Drop for BindingSet<D> {
-    /// Its table and all that it kept go when the recordings that are open now are over.
+    /// The table and the resources are released once the recordings that are open now have completed.
     fn drop(&mut self) {
         let inner = &self.layout.inner;
         if let Some(range) = self.dynamic.take() {
-            // Draws have copies.
-            let freed = inner.staging.free(range);
-            debug_assert!(freed.is_ok(), "it is this heap's");
+            // Freed at once, since draws have copies.
+            let freed = inner.cpu_heap.free(range);
+            debug_assert!(freed.is_ok(), "the range belongs to this heap");
         }
         inner.heap.shared.retire_keeps(self.keeps.drain(..).flatten().collect());
     }

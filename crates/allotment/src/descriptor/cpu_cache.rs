@@ -1,7 +1,7 @@
-//! Single staging slots of a thread's own: what it gives back it takes again, and nobody else looks.
+//! A per-thread cache of single CPU slots.
 //!
-//! A word of 64 slots is taken from the heap at once. As long as there is a free slot among those that the thread has,
-//! taking one and giving one back touch no memory that others write: 7 ns together.
+//! The cache takes the slots of a word, up to 64, from the heap at once. As long as it has a free slot,
+//! allocating and freeing one access no memory that other threads write: 7 ns together.
 
 use core::cell::Cell;
 use core::fmt;
@@ -10,17 +10,18 @@ use std::sync::Arc;
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::DescriptorError;
-use super::slot_set::WORD;
+use super::free_slots::WORD;
 use crate::device::DescriptorDevice;
 
-/// Words that a cache keeps the free slots of; the rest goes back to the heap.
+/// The number of words whose free slots a cache holds; slots of other words are returned to the heap.
 const WORDS: usize = 4;
 
-/// Takes single slots of a [`CpuDescriptorHeap`] and gives them back, for one thread.
+/// Allocates and frees single slots of a [`CpuDescriptorHeap`], for one thread.
 ///
-/// What it has counts as used in the heap's statistics. What is free of it goes back to the heap when it is dropped.
+/// The slots of the cache count as used in the heap's statistics. Its free slots return to the heap when it is
+/// dropped.
 ///
-/// It goes from thread to thread, and is not shared:
+/// It can be sent to another thread, and is not shared:
 ///
 /// ```compile_fail
 /// fn share<T: Sync>() {}
@@ -28,35 +29,37 @@ const WORDS: usize = 4;
 /// ```
 pub struct CpuDescriptorCache<D: DescriptorDevice> {
     heap: Arc<CpuDescriptorHeap<D>>,
-    /// The first slot of a word, and which of its slots are free and here. Invariant: no two have the same first.
+    /// The first slot of each word, and the mask of its free slots in the cache. Invariant: no two have the
+    /// same first slot.
     words: [(u32, u64); WORDS],
-    /// Which of them was used last.
+    /// The word that was used last.
     last: usize,
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl<D: DescriptorDevice> CpuDescriptorCache<D> {
-    /// A cache with nothing in it.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(heap: &Arc<CpuDescriptorHeap<D>>) -> Self {
-        // No slot has a number with all bits set.
+        // No slot has this number, so an empty entry matches no word.
         let words = [(u32::MAX, 0); WORDS];
         Self { heap: Arc::clone(heap), words, last: 0, one_thread: PhantomData }
     }
 
-    /// The heap, which writes and copies what is taken here.
+    /// Returns the heap, which writes and copies the slots of the cache.
     #[must_use]
     pub fn heap(&self) -> &Arc<CpuDescriptorHeap<D>> {
         &self.heap
     }
 
-    /// A slot.
+    /// Allocates a slot.
     ///
     /// # Errors
     ///
-    /// The device refuses a new page.
+    /// The device's error for a new page.
     #[inline]
     pub fn allocate(&mut self) -> Result<CpuDescriptorRange, DescriptorError> {
+        // Slots are taken from one word until it is empty, so that what a thread allocates in a row is adjacent.
         if self.words[self.last].1 == 0 {
             self.find_some()?;
         }
@@ -66,7 +69,8 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
         Ok(self.heap.single(slot))
     }
 
-    /// Makes the last word one with a free slot. It returns no slot, so that one that is made in place stays there.
+    /// Makes the last word one with a free slot. Returns no slot, so that `allocate` constructs its result in
+    /// place.
     #[cold]
     fn find_some(&mut self) -> Result<(), DescriptorError> {
         match self.words.iter().position(|(_, bits)| *bits != 0) {
@@ -80,15 +84,16 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
         Ok(())
     }
 
-    /// Gives a slot back, of this cache or another way of the same heap.
+    /// Frees a slot of this heap, whether or not this cache allocated it.
     ///
     /// # Errors
     ///
-    /// As for [`CpuDescriptorHeap::free`], which takes what is not a single slot of the heap.
+    /// Those of [`CpuDescriptorHeap::free`], to which ranges that are not single slots of the heap are passed.
     #[inline]
     pub fn free(&mut self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
         let Some(slot) = self.heap.slot_of(&range) else { return self.heap.free(range) };
         let (word, bit) = (slot / WORD * WORD, slot % WORD);
+        // A mask covers one word, so the slot needs the entry of its own.
         if self.words[self.last].0 != word {
             self.last = self.room_for(word);
         }
@@ -98,13 +103,13 @@ impl<D: DescriptorDevice> CpuDescriptorCache<D> {
         Ok(())
     }
 
-    /// Where a word is kept, with nothing of another in it.
+    /// Returns the entry of a word; evicts another word if there is none.
     #[cold]
     fn room_for(&mut self, word: u32) -> usize {
         if let Some(at) = self.words.iter().position(|(first, _)| *first == word) {
             return at;
         }
-        // An empty one, else the next in turn.
+        // An empty entry, else the next in turn.
         let at = self.words.iter().position(|(_, bits)| *bits == 0).unwrap_or((self.last + 1) % WORDS);
         self.let_go(at);
         self.words[at] = (word, 0);

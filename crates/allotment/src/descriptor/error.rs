@@ -1,4 +1,4 @@
-//! Why there are no descriptors, and what helps.
+//! Errors of descriptor heaps, with the information that helps to resolve them.
 
 use core::error::Error;
 use core::fmt;
@@ -7,15 +7,15 @@ use crate::device::{DescriptorHeapType, DeviceError};
 use crate::lifetime::WaitFor;
 use crate::memory::ResourceError;
 
-/// A part of a shader-visible heap that requests of one sort are served from.
+/// A region of a shader-visible heap. Each sort of request is served by one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Region {
-    /// Slots whose index never changes.
+    /// Slots with a constant index.
     Slots,
-    /// Ranges that live long.
+    /// Long-lived ranges.
     Tables,
-    /// Chunks that recordings take.
+    /// Chunks for recordings.
     Transient,
 }
 
@@ -29,178 +29,188 @@ impl fmt::Display for Region {
     }
 }
 
-/// Why something about descriptors was refused. Nothing but a count of failures has changed.
+/// The reason why a descriptor operation was refused. Nothing has changed except a counter of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescriptorError {
-    /// A range of no descriptors has no place. Ask for at least one.
+    /// The request is for no descriptors. Ask for at least one.
     Empty,
-    /// There is no room now.
+    /// Not enough descriptors are free now.
     Exhausted {
-        /// Of what.
-        kind: DescriptorHeapType,
-        /// Where it was looked for.
+        /// The type of the heap.
+        heap_type: DescriptorHeapType,
+        /// The region that serves the request.
         region: Region,
-        /// Descriptors asked for.
+        /// The requested descriptors.
         requested: u32,
-        /// Descriptors that are free there.
+        /// The free descriptors of the region.
         free: u32,
-        /// The largest range among them. Where it is less than `requested` and `free` is not, to
-        /// [compact](super::ShaderVisibleHeap::compact) helps.
+        /// The largest free range of the region. If it is less than `requested` and `free` is not,
+        /// [compact](super::ShaderVisibleHeap::compact) the heap.
         largest: u32,
-        /// Descriptors that come back when the GPU is done with them.
+        /// Descriptors that were released and become free once the GPU has finished with them.
         retiring: u32,
-        /// What has to happen before some of them do. `None` where none are on their way: free some, or
-        /// [grow](super::ShaderVisibleHeap::grow).
+        /// The event after which some of these become free. `None` if no release is pending: release some, or
+        /// [grow](super::ShaderVisibleHeap::grow) the heap.
         wait: Option<WaitFor>,
     },
     /// The region is too small for this request even when it is empty.
     NeverFits {
-        /// Descriptors asked for.
+        /// The requested descriptors.
         requested: u32,
-        /// Descriptors of the region.
+        /// The size of the region, in descriptors.
         capacity: u32,
     },
-    /// The regions do not fit into a heap of the device.
+    /// The regions exceed the largest heap of the device.
     OverLimit {
-        /// Descriptors asked for, those that keep regions at their alignment included.
+        /// The requested descriptors, including those that align the regions.
         requested: u64,
-        /// Of these, what the driver keeps for itself.
+        /// Of these, the descriptors that the driver reserves.
         reserved: u32,
-        /// Descriptors that a heap can have.
+        /// The largest heap of the device, in descriptors.
         limit: u32,
     },
-    /// A part of a range is beyond its end.
+    /// The accessed part exceeds the range.
     OutOfRange {
-        /// The first descriptor that was named.
+        /// The first descriptor accessed.
         first: u32,
-        /// How many were named.
+        /// The number of descriptors accessed.
         count: u32,
-        /// Descriptors of the range.
+        /// The size of the range, in descriptors.
         available: u32,
     },
-    /// The descriptor is of something else than the heap.
+    /// The descriptor and the heap are of different types.
     WrongKind {
-        /// What the heap is of.
+        /// The type of the heap.
         expected: DescriptorHeapType,
-        /// What the descriptor is of.
+        /// The type of the descriptor.
         found: DescriptorHeapType,
     },
-    /// The slot was given back: its handle is of the past.
+    /// The handle is stale: its slot was removed.
     Stale,
-    /// The handle, the recording or the tracker is another heap's or device's.
-    Foreign,
-    /// Somebody may use the range already: what is in it must stay. [Renew](super::DescriptorRange::renew) it first.
+    /// The handle belongs to another heap.
+    WrongHeap,
+    /// The heap, the buffer or the tracker belongs to another device.
+    WrongDevice,
+    /// The recording belongs to another tracker.
+    WrongTracker,
+    /// A recording may use the range already, so its descriptors must not change.
+    /// [Renew](super::DescriptorRange::renew) it first.
     InUse,
-    /// The heap is gone.
+    /// The heap was dropped.
     HeapGone,
-    /// The device panicked while descriptors were cleared, so the heap may hold some of destroyed resources, and is not
-    /// copied to another one. Make a new heap.
+    /// The device panicked while descriptors were cleared, so the heap may hold descriptors of destroyed
+    /// resources and is not copied any more. Create a new heap.
     Poisoned,
-    /// The heap was replaced while this recording was open, and the one that it began with has no room. Submit it,
-    /// and begin another.
+    /// The heap was replaced while this recording was open, and the heap that the recording began with is full.
+    /// Submit the recording and begin another.
     Replaced,
-    /// The heap was replaced 2<sup>32</sup> - 1 times, which is as often as can be counted. Make another heap.
+    /// The heap was replaced 2<sup>32</sup> - 1 times, the maximum. Create another heap.
     TooManyReplacements,
-    /// The heap that was replaced last is still used. Wait for that first.
+    /// Recordings still use the heap that was replaced last. Wait for them first.
     StillReplacing {
-        /// What has to happen first.
+        /// The event to wait for.
         wait: Option<WaitFor>,
     },
-    /// The recording is [owning](crate::lifetime::SubmissionTracker::record_explicit): descriptors that are given back
-    /// do not wait for it. Record with an ordinary one.
-    Owning,
-    /// A staging range was not written, so there is nothing to copy.
+    /// The recording is [explicit](crate::lifetime::SubmissionTracker::record_explicit), so descriptors that
+    /// are released do not wait for it. Use an ordinary recording.
+    ExplicitRecording,
+    /// The CPU descriptors were not written, so they cannot be copied.
     Unwritten,
-    /// There is no such binding.
+    /// The layout has no such binding.
     NoSuchBinding {
-        /// The binding that was named.
+        /// The binding in question.
         binding: usize,
     },
-    /// The binding is of another frequency or kind than what was asked of it.
+    /// The binding has another frequency or type than the operation requires.
     WrongBinding {
-        /// The binding that was named.
+        /// The binding in question.
         binding: usize,
     },
-    /// A static binding was set before, and stays.
+    /// The static binding was bound before, and cannot change.
     AlreadySet {
-        /// The binding.
+        /// The binding in question.
         binding: usize,
     },
-    /// A static binding was not set.
+    /// A static binding was not bound.
     Missing {
-        /// The binding.
+        /// The binding in question.
         binding: usize,
     },
-    /// A range of a buffer is empty, is not in the buffer, or does not begin and end where it has to.
+    /// The range of a buffer is empty, exceeds the buffer, or is not aligned as its use requires.
     BadRange {
         /// The first byte.
         start: u64,
-        /// The first byte behind it.
+        /// The end of the range, exclusive.
         end: u64,
-        /// Bytes of the buffer.
+        /// The size of the buffer, in bytes.
         available: u64,
     },
-    /// The sampler's numbers are out of range; see [`SamplerDesc::is_valid`](crate::device::SamplerDesc::is_valid).
+    /// A parameter of the sampler is out of range; see
+    /// [`SamplerDesc::is_valid`](crate::device::SamplerDesc::is_valid).
     InvalidSampler,
-    /// The device refused.
+    /// The device returned an error.
     Device(DeviceError),
-    /// There was no memory for a heap.
+    /// The memory of a descriptor heap could not be allocated.
     Memory(ResourceError),
 }
 
 impl fmt::Display for DescriptorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("a range of no descriptors has no place"),
-            Self::Exhausted { kind, region, requested, free, largest, retiring, wait } => {
+            Self::Empty => f.write_str("the number of descriptors is zero"),
+            Self::Exhausted { heap_type, region, requested, free, largest, retiring, wait } => {
                 write!(
                     f,
-                    "no room for {requested} {kind} descriptors ({region}): {free} are free, the largest range is \
-                     {largest}, and {retiring} are on their way back"
+                    "no free range of {requested} {heap_type} descriptors ({region}): {free} are free, the largest range \
+                     has {largest}, and {retiring} are pending release"
                 )?;
                 wait.map_or(Ok(()), |wait| write!(f, "; {wait}"))
             }
             Self::NeverFits { requested, capacity } => {
-                write!(f, "{requested} descriptors never fit a region of {capacity}")
+                write!(f, "{requested} descriptors exceed the capacity {capacity}")
             }
             Self::OverLimit { requested, reserved, limit } => write!(
                 f,
-                "regions of {requested} descriptors, {reserved} of them the driver's, do not fit into a heap of {limit}"
+                "{requested} descriptors, {reserved} of them reserved by the driver, exceed the device's limit {limit}"
             ),
             Self::OutOfRange { first, count, available } => {
-                write!(f, "{count} descriptors from {first} on reach beyond a range of {available}")
+                write!(f, "descriptors {first}..+{count} exceed a range of {available}")
             }
             Self::WrongKind { expected, found } => {
-                write!(f, "a {found} descriptor does not go into a heap of {expected} descriptors")
+                write!(f, "a {found} descriptor cannot be written to a heap of {expected} descriptors")
             }
-            Self::Stale => f.write_str("the slot was given back"),
-            Self::Foreign => f.write_str("the handle or the recording is of another heap or tracker"),
-            Self::InUse => f.write_str("the range may be in use; renew it first"),
-            Self::HeapGone => f.write_str("the heap is gone"),
+            Self::Stale => f.write_str("the handle is stale: its slot was removed"),
+            Self::WrongHeap => f.write_str("the handle belongs to another heap"),
+            Self::WrongDevice => f.write_str("the heap, the buffer or the tracker belongs to another device"),
+            Self::WrongTracker => f.write_str("the recording belongs to another tracker"),
+            Self::InUse => f.write_str("a recording may use the range; renew it first"),
+            Self::HeapGone => f.write_str("the descriptor heap was dropped"),
             Self::Poisoned => {
-                f.write_str("the device panicked while descriptors were cleared; make a new heap")
+                f.write_str("the device panicked while descriptors were cleared; create a new heap")
             }
             Self::Replaced => f.write_str("the heap was replaced; submit the recording and begin another"),
             Self::TooManyReplacements => {
-                f.write_str("the heap was replaced as often as can be counted; make another heap")
+                f.write_str("the heap was replaced the maximum number of times; create another heap")
             }
             Self::StillReplacing { wait } => {
-                f.write_str("the heap that was replaced last is still used")?;
+                f.write_str("recordings still use the heap that was replaced last")?;
                 wait.map_or(Ok(()), |wait| write!(f, "; {wait}"))
             }
-            Self::Owning => f.write_str("descriptors do not wait for a recording that is owning"),
-            Self::Unwritten => f.write_str("the staging range was not written"),
-            Self::NoSuchBinding { binding } => write!(f, "there is no binding {binding}"),
-            Self::WrongBinding { binding } => write!(f, "binding {binding} is of another frequency or kind"),
-            Self::AlreadySet { binding } => write!(f, "the static binding {binding} is set already"),
-            Self::Missing { binding } => write!(f, "the static binding {binding} is not set"),
+            Self::ExplicitRecording => f.write_str(
+                "explicit recordings do not keep descriptors alive; use SubmissionTracker::record",
+            ),
+            Self::Unwritten => f.write_str("the CPU descriptors were not written"),
+            Self::NoSuchBinding { binding } => write!(f, "the layout has no binding {binding}"),
+            Self::WrongBinding { binding } => write!(f, "binding {binding} has another frequency or type"),
+            Self::AlreadySet { binding } => write!(f, "the static binding {binding} is already bound"),
+            Self::Missing { binding } => write!(f, "the static binding {binding} is not bound"),
             Self::BadRange { start, end, available } => {
-                write!(f, "bytes {start} to {end} of a buffer of {available} cannot be bound")
+                write!(f, "bytes {start}..{end} of a buffer of {available} bytes cannot be bound")
             }
-            Self::InvalidSampler => f.write_str("the sampler's numbers are out of range"),
-            Self::Device(_) => f.write_str("the device refused"),
-            Self::Memory(_) => f.write_str("there is no memory for a descriptor heap"),
+            Self::InvalidSampler => f.write_str("a parameter of the sampler is out of range"),
+            Self::Device(_) => f.write_str("the device returned an error"),
+            Self::Memory(_) => f.write_str("cannot allocate memory for a descriptor heap"),
         }
     }
 }
@@ -221,7 +231,7 @@ impl From<DeviceError> for DescriptorError {
     }
 }
 
-/// Whether `count` descriptors from `first` on lie in a range of so many.
+/// Checks that `count` descriptors from `first` on lie in a range of `available`.
 pub(super) fn check_range(first: u32, count: u32, available: u32) -> Result<(), DescriptorError> {
     match first.checked_add(count) {
         Some(end) if end <= available => Ok(()),

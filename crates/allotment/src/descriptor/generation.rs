@@ -1,40 +1,42 @@
-//! A shader-visible heap as it is until it grows or is compacted: the device's heap, and the chunks in it.
+//! One of the successive device heaps of a shader-visible heap, until growth or compaction replaces it, with
+//! its chunks.
 
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
-use super::chunk_set::ChunkSet;
+use super::device_heap::DeviceHeap;
 use super::error::DescriptorError;
-use super::heap::DeviceHeap;
-use super::regions::Regions;
+use super::free_chunks::FreeChunks;
+use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::device::{DescriptorDevice, DescriptorHeapVisibility, ShaderVisibleHeapType};
 use crate::memory::Allocator;
 use crate::sync::locked;
 
-/// One of the device's heaps that a shader-visible heap is in turn. Recordings that began with it keep it.
+/// One of the device's heaps that a shader-visible heap consists of over time. Recordings that began with it
+/// keep it.
 pub(super) struct Generation<D: DescriptorDevice> {
     /// Counts from 0.
     pub(super) number: u32,
     pub(super) heap: DeviceHeap<D>,
     pub(super) regions: Regions,
-    /// Descriptors that a recording takes ahead of need, at most.
+    /// The maximum number of descriptors that a recording takes ahead of need.
     most_at_once: u32,
     chunks: Mutex<Chunks>,
 }
 
-/// What part of the region a recording takes ahead of need, at most: so small that many recordings are not in each
-/// other's way.
+/// The fraction of the region that a recording takes ahead of need at most: small enough that many recordings
+/// have room at once.
 const AT_ONCE: u32 = 64;
 
 #[derive(Debug)]
 struct Chunks {
-    /// Of the transient region.
-    free: ChunkSet,
+    /// The free chunks of the transient region.
+    free: FreeChunks,
     usage: Usage,
 }
 
-/// Chunks in a row, which one recording has.
+/// Adjacent chunks of one recording.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     at: u32,
@@ -44,17 +46,17 @@ pub(super) struct Chunk {
 }
 
 impl<D: DescriptorDevice> Generation<D> {
-    /// Makes the device's heap.
+    /// Creates the device's heap.
     pub(super) fn new(
         allocator: &Arc<Allocator<D>>,
-        kind: ShaderVisibleHeapType,
+        heap_type: ShaderVisibleHeapType,
         number: u32,
         regions: Regions,
     ) -> Result<Self, DescriptorError> {
         let heap =
-            DeviceHeap::new(allocator, DescriptorHeapVisibility::ShaderVisible(kind), regions.capacity)?;
-        // The region is a whole number of them.
-        let free = ChunkSet::new(regions.transient.len() as u32 / regions.chunk);
+            DeviceHeap::new(allocator, DescriptorHeapVisibility::ShaderVisible(heap_type), regions.capacity)?;
+        // The region is a whole number of chunks.
+        let free = FreeChunks::new(regions.transient.len() as u32 / regions.chunk);
         let most_at_once = regions.transient.len() as u32 / AT_ONCE;
         Ok(Self {
             number,
@@ -65,35 +67,40 @@ impl<D: DescriptorDevice> Generation<D> {
         })
     }
 
-    /// Descriptors of the transient region.
+    /// Returns the size of the transient region, in descriptors.
     pub(super) fn transient(&self) -> u32 {
         self.regions.transient.len() as u32
     }
 
-    /// As many chunks in a row as hold `count` descriptors; more, where there are, for who has taken `taken` descriptors
-    /// in chunks before: as many again, but no more than a small part of the region. `None` where there is no room now.
+    /// Takes as many adjacent chunks as hold `count` descriptors. Takes more, if they are free, for a recording
+    /// that has `taken` descriptors in chunks already: as many again, up to a small part of the region. `None`
+    /// if no range fits now.
     pub(super) fn take_chunk(&self, count: u32, taken: u32) -> Option<Chunk> {
         let size = self.regions.chunk;
+        // Doubling what a recording has, up to `most_at_once`, lets it take the lock rarely, as a growing vector
+        // reallocates rarely.
         let needed = count.div_ceil(size);
         let wanted = needed.max(taken.min(self.most_at_once) / size);
         let mut chunks = locked(&self.chunks);
         let (at, chunks_taken) = match chunks.free.take(wanted) {
             Some(at) => (at, wanted),
+            // Chunks ahead of need are an optimization only: a fragmented region still serves the request
+            // itself.
             None => (chunks.free.take(needed)?, needed),
         };
-        // Both lie in the region.
+        // The chunks lie in the region, so the product fits.
         let count = chunks_taken * size;
         chunks.usage.take(count);
         Some(Chunk { at, chunks: chunks_taken, first: self.regions.transient.start + at * size, count })
     }
 
-    /// They wait for their recording from now on.
+    /// Marks chunks as waiting for their recording.
     pub(super) fn retiring(&self, chunks: &[Chunk]) {
         let count: u32 = chunks.iter().map(|chunk| chunk.count).sum();
         locked(&self.chunks).usage.retiring += count;
     }
 
-    /// They come back.
+    /// Returns chunks, to be reused.
     pub(super) fn give_back(&self, given: &[Chunk]) {
         let mut guard = locked(&self.chunks);
         let Chunks { free, usage } = &mut *guard;
@@ -104,7 +111,7 @@ impl<D: DescriptorDevice> Generation<D> {
         }
     }
 
-    /// Goes on counting where the one before ends.
+    /// Continues the counters of the previous generation.
     pub(super) fn inherit(&self, before: &Self) {
         let Usage { peak, failures, .. } = locked(&before.chunks).usage;
         let mut chunks = locked(&self.chunks);

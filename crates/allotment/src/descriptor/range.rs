@@ -1,4 +1,4 @@
-//! A long-lived table of a shader-visible heap, with its owner.
+//! Owned long-lived tables of a shader-visible heap.
 
 use core::fmt;
 use core::sync::atomic::AtomicBool;
@@ -10,13 +10,14 @@ use super::error::{DescriptorError, check_range};
 use super::shader_visible_heap::{Shared, Spot};
 use crate::device::DescriptorDevice;
 
-/// Descriptors in a row that shaders see, for as long as this lives. Dropping it retires them: they come back when all
-/// recordings that are open then are over.
+/// Adjacent shader-visible descriptors, owned until this is dropped. Dropping it retires them: they are reused
+/// once all recordings that are open then have completed.
 ///
-/// It is written before a recording is told [where it is](super::TransientDescriptors::place), and not after: what is in
-/// flight must not change. [`renew`](Self::renew) makes it another range with the same descriptors, to be written again.
+/// Write it before a recording is given [its location](super::TransientDescriptors::place), and not after:
+/// descriptors in flight must not change. [`renew`](Self::renew) turns it into another range with the same
+/// descriptors, which can be written again.
 ///
-/// It does not keep what its descriptors point at; a [`BindingSet`](super::BindingSet) does.
+/// It does not keep the resources of its descriptors alive; a [`BindingSet`](super::BindingSet) does.
 ///
 /// ```compile_fail
 /// # use allotment::descriptor::DescriptorRange;
@@ -38,7 +39,7 @@ pub struct DescriptorRange<D: DescriptorDevice> {
     shared: Arc<Shared<D>>,
     entry: u32,
     count: u32,
-    /// A recording was told where it is.
+    /// A recording was given its location.
     exposed: AtomicBool,
 }
 
@@ -47,46 +48,47 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
         Self { shared, entry, count, exposed: AtomicBool::new(false) }
     }
 
-    /// Descriptors.
+    /// Returns the number of descriptors.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether a recording may use it already, so that it cannot be written any more.
+    /// Returns whether a recording may use the range already, so that it cannot be written any more.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.exposed.load(Relaxed)
     }
 
-    /// Writes its `at`-th descriptor.
+    /// Writes the `at`-th descriptor.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::InUse`], [`DescriptorError::OutOfRange`], or the descriptor is of another kind.
+    /// [`DescriptorError::InUse`], [`DescriptorError::OutOfRange`], or [`DescriptorError::WrongKind`] for a
+    /// descriptor of another type.
     pub fn write(&mut self, at: u32, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         self.check_writable(at, 1)?;
         self.shared.write(Spot::Table { entry: self.entry, at }, descriptor)
     }
 
-    /// Copies a range of staging descriptors here, to its `at`-th on.
+    /// Copies CPU descriptors to this range, from its `at`-th descriptor on.
     ///
     /// # Errors
     ///
-    /// As for [`write`](Self::write), and [`DescriptorError::Foreign`] where `range` is not of `staging`,
-    /// [`DescriptorError::Unwritten`].
+    /// Those of [`write`](Self::write), and [`DescriptorError::WrongHeap`] if `range` does not belong to
+    /// `cpu_heap`, [`DescriptorError::Unwritten`].
     pub fn copy_from(
         &mut self,
         at: u32,
-        staging: &CpuDescriptorHeap<D>,
+        cpu_heap: &CpuDescriptorHeap<D>,
         range: &CpuDescriptorRange,
     ) -> Result<(), DescriptorError> {
         let count = range.count();
         self.check_writable(at, count)?;
         let spot = Spot::Table { entry: self.entry, at };
-        staging.copied(range, |heap, first| {
-            // SAFETY: the range is borrowed, so nobody writes it meanwhile; and this one is the caller's alone, and was
-            // not shown to anybody.
+        cpu_heap.copied(range, |heap, first| {
+            // SAFETY: the range is borrowed, so no thread writes it meanwhile; this table belongs to the caller
+            // alone, and no recording was given its location.
             unsafe { self.shared.copy(spot, heap, first, count) }
         })?
     }
@@ -96,16 +98,16 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
         if self.is_in_use() { Err(DescriptorError::InUse) } else { Ok(()) }
     }
 
-    /// Becomes another range with the same descriptors, which can be written. The old one is retired.
+    /// Turns this into another range with the same descriptors, which can be written. The old range is retired.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Exhausted`]; it is what it was then.
+    /// [`DescriptorError::Exhausted`]; then the range is unchanged.
     pub fn renew(&mut self) -> Result<(), DescriptorError> {
         let entry = self.shared.take_table(self.count)?;
         let new = Self::new(Arc::clone(&self.shared), entry, self.count);
         self.shared.copy_table(self.entry, entry, self.count)?;
-        // The old one is retired by being dropped.
+        // Dropping the old range retires it.
         *self = new;
         Ok(())
     }
@@ -114,7 +116,7 @@ impl<D: DescriptorDevice> DescriptorRange<D> {
         &self.shared
     }
 
-    /// Its first descriptor in a generation that is alive, for a recording that may use it from now on.
+    /// Returns the first descriptor in a live generation, for a recording that may use the range from now on.
     pub(super) fn expose(&self, generation: u32) -> Option<u32> {
         let first = self.shared.tables.place(self.entry, generation)?;
         self.exposed.store(true, Relaxed);

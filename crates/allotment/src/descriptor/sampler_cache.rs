@@ -1,10 +1,11 @@
-//! One slot for each sampler that differs, however many want it.
+//! Deduplicated samplers: one slot per distinct description.
 //!
-//! Devices have room for few samplers (2,048 shader-visible ones on Direct3D 12, 4,000 at all on many Vulkan drivers),
-//! and programs have few that differ, in thousands of materials. So shaders are told an index into the one heap of
-//! samplers, and who asks for one that is there already gets that one. This is how wgpu does it on Direct3D 12.
+//! Devices support few samplers (2,048 shader-visible ones on Direct3D 12, 4,000 in all on many Vulkan
+//! drivers), and programs have few distinct ones, in thousands of materials. So shaders receive an index into
+//! the one heap of samplers, and a request for an existing sampler returns that one. wgpu does the same on
+//! Direct3D 12.
 //!
-//! A sampler that nobody has any more is kept until the GPU is done with it; who asks for it meanwhile has it again.
+//! A sampler without users is kept until the GPU has finished with it; a request meanwhile reuses it.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use crate::lifetime::{Reclaimed, ReleaseQueue};
 use crate::memory::Allocator;
 use crate::sync::locked;
 
-/// Samplers by their description. A clone is the same cache.
+/// A cache of samplers by description. A clone is the same cache.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,21 +49,21 @@ pub struct SamplerCache<D: DescriptorDevice> {
 struct Inner<D: DescriptorDevice> {
     heap: ShaderVisibleHeap<D>,
     entries: Mutex<HashMap<SamplerDesc, Entry<D>>>,
-    /// Descriptions whose last user went, and in which round of theirs.
+    /// Descriptions whose last user was dropped, and the round in which that was.
     idle: ReleaseQueue<(SamplerDesc, u64)>,
 }
 
 struct Entry<D: DescriptorDevice> {
     slot: DescriptorSlot,
     sampler: D::Sampler,
-    /// Of 64 bits: users that are forgotten, not dropped, cost no memory, and 32 bits could be counted up in minutes.
+    /// 64 bits, since users that are leaked cost no memory, and 32 bits could overflow within minutes.
     users: u64,
-    /// Counts how often it got a user while it had none.
+    /// Counts how often a sampler without users got one.
     round: u64,
 }
 
-/// A sampler that somebody uses. When the last one of a description is dropped, and the GPU is done with it, its slot is
-/// free again. A clone uses it as well.
+/// A sampler in use. When the last user of its description is dropped, and the GPU has finished with it, its
+/// slot is freed. A clone is another user.
 pub struct CachedSampler<D: DescriptorDevice> {
     inner: Arc<Inner<D>>,
     desc: SamplerDesc,
@@ -70,74 +71,76 @@ pub struct CachedSampler<D: DescriptorDevice> {
 }
 
 impl<D: DescriptorDevice> SamplerCache<D> {
-    /// A cache over the slots of a heap of samplers, which it has for itself.
+    /// Creates a cache over the slots of a heap of samplers, which it owns.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::WrongKind`] where the heap is of resources.
+    /// [`DescriptorError::WrongKind`] if the heap is one of resources.
     pub fn new(heap: ShaderVisibleHeap<D>) -> Result<Self, DescriptorError> {
-        if heap.kind() != ShaderVisibleHeapType::Sampler {
-            let (expected, found) = (ShaderVisibleHeapType::Sampler.into(), heap.kind().into());
+        if heap.heap_type() != ShaderVisibleHeapType::Sampler {
+            let (expected, found) = (ShaderVisibleHeapType::Sampler.into(), heap.heap_type().into());
             return Err(DescriptorError::WrongKind { expected, found });
         }
         let idle = ReleaseQueue::new(heap.tracker());
         Ok(Self { inner: Arc::new(Inner { heap, entries: Mutex::default(), idle }) })
     }
 
-    /// The heap that the samplers are in, for recordings to bind.
+    /// Returns the heap of the samplers, for recordings to bind.
     #[must_use]
     pub fn heap(&self) -> &ShaderVisibleHeap<D> {
         &self.inner.heap
     }
 
-    /// The sampler of this description.
+    /// Returns the sampler of this description.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::InvalidSampler`], [`DescriptorError::Exhausted`] where there is no slot for one more, or the
-    /// device refuses.
+    /// [`DescriptorError::InvalidSampler`], [`DescriptorError::Exhausted`] if no slot is free for another one,
+    /// or the device's error.
     pub fn get(&self, desc: &SamplerDesc) -> Result<CachedSampler<D>, DescriptorError> {
         if !desc.is_valid() {
             return Err(DescriptorError::InvalidSampler);
         }
+        // The common case: programs have few distinct samplers.
         if let Some(found) = self.inner.find(desc) {
             return Ok(found);
         }
-        // Made with no lock held. Somebody else may do the same; the one that comes first stays.
+        // Created without a lock. Another thread may create the same one meanwhile; the first to be entered
+        // stays.
         self.reclaim();
         let device = self.inner.heap.allocator().device();
-        // It is destroyed where the slot is refused, or the device panics: nobody has seen it.
+        // Destroyed if there is no slot for it or the device panics: no other code has it.
         let sampler = Orphan {
             device: Arc::clone(self.inner.heap.allocator()),
             sampler: Some(device.create_sampler(desc)?),
         };
-        // SAFETY: of the heap's own device, and destroyed after its slot has come back.
+        // SAFETY: created by the heap's own device, and destroyed after its slot was cleared and freed.
         let inserted = self.inner.heap.insert(&unsafe { device.sampler_descriptor(sampler.get()) }, None);
         let slot = inserted.map_err(|error| self.inner.what_helps(error))?;
         Ok(self.inner.enter(*desc, slot, sampler))
     }
 
-    /// How many samplers there are, those included that nobody has any more and the GPU may use.
+    /// Returns the number of samplers, including those without users that the GPU may still use.
     #[must_use]
     pub fn len(&self) -> usize {
         locked(&self.inner.entries).len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no samplers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Destroys samplers that nobody has and that the GPU is done with. Once a frame, say; who finds no room does so by
-    /// itself.
+    /// Destroys samplers without users that the GPU has finished with. Call it once per frame; requests that
+    /// find no slot call it too.
     pub fn reclaim(&self) -> Reclaimed {
         self.inner.reclaim()
     }
 }
 
 impl<D: DescriptorDevice> Entry<D> {
-    /// It has one more user.
+    /// Adds a user.
     fn take(&mut self) -> DescriptorSlot {
         self.users += 1;
         self.round += u64::from(self.users == 1);
@@ -146,13 +149,14 @@ impl<D: DescriptorDevice> Entry<D> {
 }
 
 impl<D: DescriptorDevice> Inner<D> {
+    /// Returns the sampler of a description, if there is one, with one more user.
     fn find(self: &Arc<Self>, desc: &SamplerDesc) -> Option<CachedSampler<D>> {
         let mut entries = locked(&self.entries);
         let slot = entries.get_mut(desc)?.take();
         Some(CachedSampler { inner: Arc::clone(self), desc: *desc, slot })
     }
 
-    /// Puts a new sampler in, unless somebody else has put one in meanwhile.
+    /// Enters a new sampler, unless another thread has entered one meanwhile.
     fn enter(
         self: &Arc<Self>,
         desc: SamplerDesc,
@@ -166,10 +170,10 @@ impl<D: DescriptorDevice> Inner<D> {
             return CachedSampler { inner: Arc::clone(self), desc, slot };
         };
         drop(entries);
-        // From here on it is a user, also where the device panics.
+        // A user from here on, which is dropped even if the device panics below.
         let found = CachedSampler { inner: Arc::clone(self), desc, slot: found };
         self.heap.shared.remove_unused(slot);
-        // Nobody was told of it, and nobody reads the slot.
+        // No caller was given this sampler, and no shader reads its slot.
         drop(sampler);
         found
     }
@@ -180,27 +184,32 @@ impl<D: DescriptorDevice> Inner<D> {
         reclaimed
     }
 
-    /// Destroys what is idle since a round, which the GPU is done with.
+    /// Destroys a sampler that has had no users since a round, and that the GPU has finished with.
     fn evict(&self, desc: &SamplerDesc, round: u64) {
         let mut entries = locked(&self.entries);
+        // Another round: the sampler had a user since it was retired, and its last user has retired it again,
+        // or will.
         let idle = entries.get(desc).is_some_and(|entry| entry.users == 0 && entry.round == round);
         let gone = if idle { entries.remove(desc) } else { None };
+        // The driver call and the heap's lock come without this one.
         drop(entries);
         if let Some(Entry { slot, sampler, .. }) = gone {
             self.heap.shared.remove_unused(slot);
-            // SAFETY: made by this device; it was idle since all recordings that could use it are over, so no queue does.
+            // SAFETY: created by this device; it had no user since all recordings that could use it have
+            // completed, so no queue uses it.
             unsafe { self.heap.allocator().device().destroy_sampler(sampler) };
         }
     }
 
-    /// What is idle here is on its way back, which the heap does not know.
+    /// Adds the samplers without users to an error: they are pending release, which the heap does not know.
     fn what_helps(&self, error: DescriptorError) -> DescriptorError {
         match error {
-            DescriptorError::Exhausted { kind, region, requested, free, largest, retiring, wait } => {
+            DescriptorError::Exhausted { heap_type, region, requested, free, largest, retiring, wait } => {
                 let idle = locked(&self.entries).values().filter(|entry| entry.users == 0).count() as u32;
+                // Either event frees a slot, so the heap's own is as good.
                 let wait = wait.or_else(|| if idle > 0 { self.idle.wait_for() } else { None });
                 let retiring = retiring + idle;
-                DescriptorError::Exhausted { kind, region, requested, free, largest, retiring, wait }
+                DescriptorError::Exhausted { heap_type, region, requested, free, largest, retiring, wait }
             }
             other => other,
         }
@@ -208,7 +217,8 @@ impl<D: DescriptorDevice> Inner<D> {
 }
 
 impl<D: DescriptorDevice> Drop for Inner<D> {
-    /// Samplers go when the GPU is done with them: what is idle is waited for, as retired things are.
+    /// Samplers are destroyed once the GPU has finished with them, those without users included: they are
+    /// retired.
     fn drop(&mut self) {
         let device = self.heap.allocator().clone();
         let entries = core::mem::take(&mut *locked(&self.entries));
@@ -230,14 +240,14 @@ impl<D: DescriptorDevice> Orphan<D> {
     fn get(&self) -> &D::Sampler {
         match &self.sampler {
             Some(sampler) => sampler,
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("only into_inner and drop take the sampler"),
         }
     }
 
     fn into_inner(mut self) -> D::Sampler {
         match self.sampler.take() {
             Some(sampler) => sampler,
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("only into_inner and drop take the sampler"),
         }
     }
 }
@@ -245,20 +255,21 @@ impl<D: DescriptorDevice> Orphan<D> {
 impl<D: DescriptorDevice> Drop for Orphan<D> {
     fn drop(&mut self) {
         if let Some(sampler) = self.sampler.take() {
-            // SAFETY: made by this device; no queue has seen it, or what it was retired in has waited for the queues.
+            // SAFETY: created by this device; no queue has used it, or the queue in which it was retired has
+            // waited for all of them.
             unsafe { self.device.device().destroy_sampler(sampler) };
         }
     }
 }
 
 impl<D: DescriptorDevice> CachedSampler<D> {
-    /// Its index in the heap of samplers: what shaders are told.
+    /// Returns the index of the sampler in the heap of samplers, which shaders use.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.slot.index()
     }
 
-    /// What it is.
+    /// Returns the description of the sampler.
     #[must_use]
     pub fn desc(&self) -> &SamplerDesc {
         &self.desc
@@ -275,7 +286,7 @@ impl<D: DescriptorDevice> Clone for CachedSampler<D> {
     fn clone(&self) -> Self {
         match self.inner.find(&self.desc) {
             Some(same) => same,
-            None => unreachable!("it stays as long as somebody has it"),
+            None => unreachable!("the sampler exists as long as it has a user"),
         }
     }
 }
@@ -287,6 +298,8 @@ impl<D: DescriptorDevice> Drop for CachedSampler<D> {
         entry.users -= 1;
         let (idle, round) = (entry.users == 0, entry.round);
         drop(entries);
+        // With the lock released, which retiring does not need. A new user meanwhile begins another round, so `evict`
+        // then keeps the sampler.
         if idle {
             self.inner.idle.retire((self.desc, round));
         }

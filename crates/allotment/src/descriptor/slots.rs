@@ -1,37 +1,38 @@
-//! Slots of a shader-visible heap whose index stays: what shaders are told as a number (bindless).
+//! Bindless slots: descriptors of a shader-visible heap with a constant index, which shaders receive as a
+//! number.
 //!
-//! A slot is written once, before anybody can know its index, so nothing in flight ever sees it change. To change what
-//! something is bound to is to [replace](super::ShaderVisibleHeap::replace) its slot by another; the old one comes back
-//! when nothing can read it any more. A slot owns what it points at, if it is told to, until then.
+//! A slot is written once, before its index is known, so work in flight never sees it change. To bind something
+//! else, [replace](super::ShaderVisibleHeap::replace) the slot by another; the old one is reused once no work
+//! can read it any more. Until then it keeps its resource alive, if the caller passed it.
 //!
-//! A slot counts its handles with 32 bits. One that has had them all is not used again, so that no handle of the past is
-//! ever good: it stays in use for the [statistics](super::DescriptorHeapStatistics::used).
+//! A slot counts its handles with 32 bits. A slot that has used up all of them is not used again, so that no
+//! old handle becomes valid: it remains in use in the [statistics](super::DescriptorHeapStatistics::used).
 
 use core::any::Any;
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::error::DescriptorError;
-use super::slot_set::SlotSet;
+use super::free_slots::FreeSlots;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 
-/// What lives as long as a descriptor that points at it may be read: an `Arc` of an
-/// [`OwnedBuffer`](crate::memory::OwnedBuffer), of a view, of a texture.
-pub type Keep = Arc<dyn Any + Send + Sync>;
+/// An object to keep alive as long as a descriptor of it can be read: an `Arc` of an
+/// [`Buffer`](crate::memory::Buffer), of a view, of a texture.
+pub type KeepAlive = Arc<dyn Any + Send + Sync>;
 
-/// Names a slot of a shader-visible heap. A copy is another name for the same one; all of them are stale when the slot
-/// was removed.
+/// A handle of a slot of a shader-visible heap. All copies refer to the same slot and become stale when it is
+/// removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DescriptorSlot {
-    /// Whose. Of 64 bits, so that no two heaps have the same number.
+    /// The number of its heap. 64 bits, so that no two heaps have the same number.
     heap: u64,
     index: u32,
     generation: u32,
 }
 
 impl DescriptorSlot {
-    /// The descriptor's index in the heap: what shaders are told. It never changes.
+    /// Returns the index of the descriptor in the heap, which shaders use. It never changes.
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
@@ -40,24 +41,25 @@ impl DescriptorSlot {
 
 #[derive(Default)]
 struct Slot {
-    /// Which handle is good: the number of slots that stood here before. A live one has less than [`WORN_OUT`].
+    /// The generation of the valid handle: the number of slots that had this index before. A live one is less
+    /// than [`WORN_OUT`].
     generation: u32,
     live: bool,
-    keep: Option<Keep>,
+    keep: Option<KeepAlive>,
 }
 
-/// The generation that no handle has: a slot that comes to it is never handed out again.
+/// The generation of no handle: a slot that reaches it is never allocated again.
 const WORN_OUT: u32 = u32::MAX;
 
 /// The slots of a heap.
 pub(super) struct Slots {
     heap: u64,
-    free: SlotSet,
+    free: FreeSlots,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
-    /// As many as were ever used.
+    /// As many entries as slots were ever used.
     slots: Vec<Slot>,
     capacity: u32,
     usage: Usage,
@@ -65,28 +67,29 @@ struct Inner {
 
 impl Slots {
     pub(super) fn new(heap: u64, capacity: u32) -> Self {
-        let free = SlotSet::new();
+        let free = FreeSlots::new();
         free.add(0..capacity);
         let inner = Inner { slots: Vec::new(), capacity, usage: Usage::default() };
         Self { heap, free, inner: Mutex::new(inner) }
     }
 
-    /// A slot that nobody has, by its index.
+    /// Takes a free slot, by its index.
     pub(super) fn take(&self) -> Option<u32> {
         self.free.take()
     }
 
-    /// A slot that was taken goes back, unused.
+    /// Returns a slot that was taken and not published.
     pub(super) fn put_back(&self, index: u32) {
         self.free.give_back(index);
     }
 
-    /// A slot that was taken is written: its handle is known from now on.
-    pub(super) fn publish(&self, index: u32, keep: Option<Keep>) -> DescriptorSlot {
+    /// Marks a slot as live after its descriptor was written, and creates its handle.
+    pub(super) fn publish(&self, index: u32, keep: Option<KeepAlive>) -> DescriptorSlot {
         let mut inner = locked(&self.inner);
         if inner.slots.len() <= index as usize {
             inner.slots.resize_with(index as usize + 1, Slot::default);
         }
+        // Counted here and not when it was taken: a slot whose write failed was never in use.
         inner.usage.take(1);
         let slot = &mut inner.slots[index as usize];
         slot.live = true;
@@ -94,9 +97,10 @@ impl Slots {
         DescriptorSlot { heap: self.heap, index, generation: slot.generation }
     }
 
+    /// Checks that a handle is of this heap and not stale.
     pub(super) fn check(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
         if slot.heap != self.heap {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         let inner = locked(&self.inner);
         let found = inner.slots.get(slot.index as usize);
@@ -104,37 +108,40 @@ impl Slots {
         if live { Ok(()) } else { Err(DescriptorError::Stale) }
     }
 
-    /// Ends the life of a slot: it is on its way back from now on. Returns what it kept.
-    pub(super) fn remove(&self, slot: DescriptorSlot) -> Result<Option<Keep>, DescriptorError> {
+    /// Ends the life of a slot, which is retiring from now on. Returns the object that it kept alive.
+    pub(super) fn remove(&self, slot: DescriptorSlot) -> Result<Option<KeepAlive>, DescriptorError> {
         if slot.heap != self.heap {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         let mut inner = locked(&self.inner);
         let found = inner.slots.get_mut(slot.index as usize);
         let found = found.filter(|found| found.live && found.generation == slot.generation);
         let found = found.ok_or(DescriptorError::Stale)?;
+        // At once, and not when the slot is reused: the handle is stale from now on.
         found.live = false;
-        // It was live, so there is one more.
+        // A live slot has not reached the last generation, so this does not overflow.
         found.generation += 1;
         let keep = found.keep.take();
         inner.usage.retiring += 1;
         Ok(keep)
     }
 
-    /// A slot that was removed may be used again.
-    pub(super) fn come_back(&self, index: u32) {
+    /// Makes a removed slot reusable.
+    pub(super) fn make_reusable(&self, index: u32) {
         let mut inner = locked(&self.inner);
         inner.usage.retiring -= 1;
         let found = inner.slots.get(index as usize);
+        // Leaked for good: a reused index with an old generation would make old handles valid again.
         if found.is_some_and(|found| found.generation == WORN_OUT) {
             return;
         }
         inner.usage.give_back(1);
+        // Last: from here on another thread can take it.
         drop(inner);
         self.free.give_back(index);
     }
 
-    /// There are more slots.
+    /// Adds slots up to `capacity`.
     pub(super) fn grow(&self, capacity: u32) {
         let mut inner = locked(&self.inner);
         if capacity > inner.capacity {
@@ -143,8 +150,8 @@ impl Slots {
         }
     }
 
-    /// What all slots keep, at the end of the heap.
-    pub(super) fn take_keeps(&self) -> Vec<Keep> {
+    /// Takes the objects that all slots keep alive, when the heap is dropped.
+    pub(super) fn take_keeps(&self) -> Vec<KeepAlive> {
         locked(&self.inner).slots.iter_mut().filter_map(|slot| slot.keep.take()).collect()
     }
 
@@ -154,7 +161,7 @@ impl Slots {
 
     pub(super) fn statistics(&self) -> DescriptorHeapStatistics {
         let inner = locked(&self.inner);
-        // Slots are handed out one by one.
+        // Slots are allocated one by one, so the largest range is one slot.
         let largest = u32::from(inner.usage.used < inner.capacity);
         inner.usage.statistics(inner.capacity, largest, 1)
     }
@@ -176,13 +183,13 @@ mod tests {
         let hand_out = || slots.take().map(|index| slots.publish(index, None));
         let stale = hand_out().unwrap();
         slots.remove(stale).unwrap();
-        slots.come_back(stale.index());
+        slots.make_reusable(stale.index());
         // As after four thousand million more.
         locked(&slots.inner).slots[0].generation = WORN_OUT - 1;
         let last = hand_out().unwrap();
         assert_eq!((last.index(), last.generation), (0, WORN_OUT - 1));
         assert!(slots.remove(last).unwrap().is_none());
-        slots.come_back(last.index());
+        slots.make_reusable(last.index());
         let other = hand_out().unwrap();
         assert_eq!(other.index(), 1, "the first is worn out");
         assert!(hand_out().is_none());

@@ -1,29 +1,30 @@
-//! How full a heap is.
+//! Statistics of descriptor heaps.
 
-/// How full a heap is, or one of its regions. All counts are of descriptors but where they say otherwise.
+/// Statistics of a descriptor heap, or of one of its regions. Counts of descriptors unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DescriptorHeapStatistics {
-    /// That there are.
+    /// The size of the heap or region.
     pub capacity: u32,
-    /// In use: handed out, and not come back yet.
+    /// In use: allocated, and not reusable yet.
     pub used: u32,
-    /// The most that were in use at once.
+    /// The maximum in use at once.
     pub peak: u32,
     /// Not in use.
     pub free: u32,
-    /// The largest range of them that could be handed out at once.
+    /// The largest free range.
     pub largest_free: u32,
-    /// Of those in use, given back by their owner and waiting for the GPU.
+    /// Of those in use, released by their owner and waiting for the GPU.
     pub retiring: u32,
-    /// Heaps of the driver that these stand in.
+    /// The number of the driver's heaps that these descriptors are in.
     pub pages: u32,
-    /// Requests refused so far.
+    /// The number of refused requests so far.
     pub failures: u64,
 }
 
 impl DescriptorHeapStatistics {
-    /// How much of what is free cannot be had in one piece: 0 for none of it, nearly 1 for nearly all.
+    /// Returns the part of the free descriptors that one large request cannot use: 0 if all are in one range,
+    /// close to 1 if they are scattered.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         match self.free {
@@ -33,7 +34,7 @@ impl DescriptorHeapStatistics {
     }
 }
 
-/// Counts that are kept while things come and go.
+/// Counters that are updated with each operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     pub(super) used: u32,

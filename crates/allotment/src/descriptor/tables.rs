@@ -1,7 +1,7 @@
-//! Which range of a shader-visible heap is whose: tables, which live long and may move when the heap is replaced.
+//! The tables of a shader-visible heap: long-lived ranges, which move when the heap is replaced.
 //!
-//! Where a table is can be read without a lock, by who says which generation of the heap it means: the one that a
-//! recording began with. There are two of them at most, so an entry knows two places.
+//! The location of a table can be read without a lock for a given generation of the heap: the one that the
+//! recording began with. There are at most two generations, so an entry stores two locations.
 
 use core::fmt;
 use core::ops::Range;
@@ -12,20 +12,20 @@ use std::sync::{Mutex, MutexGuard};
 use allotment_suballoc::{Algorithm, Alignment, Handle, Request, Strategy, VirtualBlock};
 
 use super::error::DescriptorError;
-use super::regions::Regions;
+use super::heap_regions::Regions;
 use super::statistics::{DescriptorHeapStatistics, Usage};
 use crate::sync::locked;
 use crate::table::AppendTable;
 
-/// There is no place in the generation before.
+/// The table has no location in the previous generation.
 const NOWHERE: u32 = u32::MAX;
 
-/// Where a table is.
+/// The locations of a table.
 #[derive(Default)]
 struct Place {
-    /// The generation since which, in the upper half, and the first descriptor.
+    /// The generation of the newer location in the upper half, and its first descriptor.
     now: AtomicU64,
-    /// Where it was in the generation before that one. Written before `now`.
+    /// The location in the generation before that. Written before `now`.
     before: AtomicU32,
 }
 
@@ -39,10 +39,11 @@ impl Place {
         self.now.load(Acquire) as u32
     }
 
-    /// The first descriptor, as who uses this generation sees it.
+    /// Returns the first descriptor in a generation.
     fn at(&self, generation: u32) -> Option<u32> {
         let now = self.now.load(Acquire);
-        // Who asks for an older one keeps it alive, and then there is no newer one than `now`.
+        // A caller that asks for the older generation keeps it alive, and while it lives there is no generation
+        // newer than `now`.
         let first = if u64::from(generation) >= now >> 32 { now as u32 } else { self.before.load(Relaxed) };
         (first != NOWHERE).then_some(first)
     }
@@ -55,19 +56,19 @@ pub(super) struct Tables {
     inner: Mutex<Inner>,
 }
 
-/// What the lock guards.
+/// The state under the lock.
 pub(super) struct Inner {
-    /// Of the region; nothing where that is empty. Each range knows its entry.
+    /// The allocator of the region; `None` if the region is empty. Each range stores its entry.
     block: Option<VirtualBlock<u32>>,
     region: Range<u32>,
     alignment: Alignment,
-    /// By entry; `None` where it is vacant.
+    /// By entry; `None` if it is vacant.
     entries: Vec<Option<(Handle, u32)>>,
     vacant: Vec<u32>,
     usage: Usage,
 }
 
-/// A table that moved, from and to, and how long it is.
+/// A table that moved: source, destination and size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     entry: u32,
@@ -76,7 +77,7 @@ pub(super) struct Move {
     pub(super) count: u32,
 }
 
-/// How the tables of a heap stand in the one that takes its place.
+/// The tables as packed for the next heap.
 pub(super) struct Packed {
     block: Option<VirtualBlock<u32>>,
     region: Range<u32>,
@@ -89,7 +90,7 @@ impl Tables {
         let inner = Inner {
             block: block_of(&regions.tables),
             region: regions.tables.clone(),
-            // Checked when the device said it: a power of two.
+            // A power of two, as checked when the device's limits were read.
             alignment: Alignment::new(regions.alignment.into()).unwrap_or(Alignment::ONE),
             entries: Vec::new(),
             vacant: Vec::new(),
@@ -98,12 +99,13 @@ impl Tables {
         Self { places: AppendTable::new(), inner: Mutex::new(inner) }
     }
 
-    /// A range, by its entry; `None` where there is no room now.
+    /// Takes a range, by its entry; `None` if no range is free now.
     pub(super) fn take(&self, count: u32, generation: u32) -> Option<u32> {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
         let entry = inner.vacant.last().copied().unwrap_or(inner.entries.len() as u32);
         let request = Request::new(count.into()).aligned(inner.alignment);
+        // The entry is stored with the range before it exists, so that a refused range leaves no entry behind.
         let taken = inner.block.as_mut().and_then(|block| block.allocate(request, entry).ok())?;
         let Some(place) = self.places.get_or_make(entry) else {
             unreachable!("there are fewer tables than descriptors")
@@ -117,7 +119,7 @@ impl Tables {
         Some(entry)
     }
 
-    /// Where a table is in a generation that somebody keeps alive. `None` where it came after that one.
+    /// Returns the location of a table in a live generation. `None` if the table was allocated after that one.
     pub(super) fn place(&self, entry: u32, generation: u32) -> Option<u32> {
         self.places.get(entry)?.at(generation)
     }
@@ -126,13 +128,13 @@ impl Tables {
         locked(&self.inner).usage.retiring += count;
     }
 
-    /// A range that was given back may be used again.
-    pub(super) fn come_back(&self, entry: u32) {
+    /// Makes a retired range reusable.
+    pub(super) fn make_reusable(&self, entry: u32) {
         let mut guard = locked(&self.inner);
         let inner = &mut *guard;
         let Some((handle, count)) = inner.entries[entry as usize].take() else { return };
         let freed = inner.block.as_mut().map(|block| block.free(handle));
-        debug_assert!(matches!(freed, Some(Ok(_))), "a range is given back once");
+        debug_assert!(matches!(freed, Some(Ok(_))), "a range is retired once");
         inner.vacant.push(entry);
         inner.usage.retiring -= count;
         inner.usage.give_back(count);
@@ -148,12 +150,12 @@ impl Tables {
         inner.usage.statistics(inner.region.len() as u32, largest as u32, 1)
     }
 
-    /// The lock, for as long as a heap is replaced.
+    /// Locks the tables, for the replacement of a heap.
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         locked(&self.inner)
     }
 
-    /// The tables are where they were packed, from this generation on.
+    /// Publishes the packed locations, from this generation on.
     pub(super) fn move_to(&self, inner: &mut Inner, packed: Packed, generation: u32) -> Vec<Move> {
         let Packed { block, region, handles, moves } = packed;
         (inner.block, inner.region) = (block, region);
@@ -162,6 +164,7 @@ impl Tables {
                 *old = handle;
             }
         }
+        // Last: recordings read these without the lock, and the new generation is not known to any of them yet.
         for Move { entry, from, to, .. } in &moves {
             if let Some(place) = self.places.get(*entry) {
                 place.set(generation, *to, *from);
@@ -172,7 +175,7 @@ impl Tables {
 }
 
 impl Inner {
-    /// Puts all tables side by side into another region, in the order in which they are.
+    /// Packs all tables side by side into another region, in their present order.
     pub(super) fn pack(&self, tables: &Tables, regions: &Regions) -> Result<Packed, DescriptorError> {
         let region = regions.tables.clone();
         let mut live: Vec<_> = (0_u32..)
@@ -182,10 +185,12 @@ impl Inner {
                 Some((tables.places.get(entry)?.first(), entry, count))
             })
             .collect();
+        // In the present order, no table moves up: the tables fit any region that is at least as large.
         live.sort_unstable();
         let mut block = block_of(&region);
         let (mut handles, mut moves) = (Vec::new(), Vec::new());
         for (from, entry, count) in live {
+            // The lowest offset that fits fills the region from its start, without holes except for alignment.
             let request =
                 Request::new(count.into()).aligned(self.alignment).with_strategy(Strategy::LowestOffset);
             let taken = block.as_mut().and_then(|block| block.allocate(request, entry).ok());
@@ -198,7 +203,7 @@ impl Inner {
     }
 }
 
-/// What is refused is a region of nothing.
+/// Returns the allocator of a region; `None` if the region is empty.
 fn block_of(region: &Range<u32>) -> Option<VirtualBlock<u32>> {
     VirtualBlock::new(region.len() as u64, Algorithm::Tlsf).ok()
 }

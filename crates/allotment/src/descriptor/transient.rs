@@ -1,18 +1,19 @@
-//! Descriptors that one recording uses and forgets.
+//! Transient descriptors: tables that one recording allocates, and that are reused once it completes.
 //!
 //! ```text
 //!   chunks   ▓▓▓▓▓▓▓▓   ▓▓▓▓▓░░░        large request   ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓
-//!                            next end                   of its own: the current chunk stays
+//!                            next end                   a chunk of its own: the current chunk stays
 //! ```
 //!
-//! A request is an addition and a comparison, with no lock and no atomic: nobody else sees the chunk. Chunks come from
-//! the heap now and then, under a lock, and go back together when the recording's submission is over, or at once when it
-//! is discarded: submissions within one frame do not add up.
+//! A request is an addition and a comparison, without a lock or an atomic operation: no other thread uses the
+//! chunk. Chunks come from the heap now and then, under a lock, and are returned together once the recording's
+//! submission completes, or at once when it is discarded, so several submissions within one frame do not add
+//! up.
 //!
-//! A recording that has taken much takes several chunks at once, as many as it has, up to a 64th of the region: what it
-//! does not use of them is nobody else's until it is over, and the lock is taken less often.
+//! A recording that has many chunks takes several at once, as many as it has, up to a 64th of the region. The
+//! unused ones are reserved until it completes, and the lock is taken less often.
 //!
-//! A chunk is left for a new one only when more room is left there than here.
+//! The current chunk is abandoned for a new one only if the new one has more room left.
 
 use core::cell::Cell;
 use core::fmt;
@@ -21,27 +22,28 @@ use std::sync::Arc;
 
 use super::cpu_heap::{CpuDescriptorHeap, CpuDescriptorRange};
 use super::error::{DescriptorError, Region, check_range};
+use super::fill::DescriptorFill;
 use super::generation::{Chunk, Generation};
-use super::heap::Fill;
 use super::range::DescriptorRange;
 use super::shader_visible_heap::Shared;
 use crate::device::DescriptorDevice;
 use crate::lifetime::RecordingId;
 
-/// Where descriptors are that shaders see, as one recording sees it.
+/// The location of shader-visible descriptors, for one recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableLocation {
-    /// The index of the first one in the heap.
+    /// The index of the first descriptor in the heap.
     pub first: u32,
-    /// How many there are.
+    /// The number of descriptors.
     pub count: u32,
-    /// The first one to the GPU: an address, a `D3D12_GPU_DESCRIPTOR_HANDLE`. 0 where the API has no such thing.
+    /// The GPU's reference to the first descriptor: an address, a `D3D12_GPU_DESCRIPTOR_HANDLE`. 0 if the API
+    /// has none.
     pub gpu: u64,
 }
 
-/// A shader-visible heap as one recording sees it, with room for descriptors of its own.
+/// A recording's view of a shader-visible heap, from which it allocates transient tables.
 ///
-/// It goes from thread to thread with its recording, and is not shared: two threads have two recordings.
+/// It can be sent to another thread with its recording, and is not shared: two threads need two recordings.
 ///
 /// ```
 /// fn send<T: Send>() {}
@@ -56,16 +58,17 @@ pub struct TransientDescriptors<D: DescriptorDevice> {
     /// The next free descriptor of the current chunk; a multiple of the alignment, and at most `end`.
     next: u32,
     end: u32,
-    /// The alignment of tables, less one.
+    /// The alignment of tables, minus one.
     mask: u32,
-    /// Bytes from one descriptor to the next, and where the first is to the GPU; 0 both where there is no such thing.
+    /// The distance between descriptors in bytes, and the GPU's reference to the first one; both 0 if the API
+    /// has none.
     stride: u32,
     base: u64,
     generation: Arc<Generation<D>>,
     shared: Arc<Shared<D>>,
     recording: RecordingId,
     chunks: Vec<Chunk>,
-    /// Descriptors of these.
+    /// The number of descriptors in these chunks.
     taken: u32,
     one_thread: PhantomData<Cell<()>>,
 }
@@ -79,7 +82,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
     ) -> Self {
         let base = generation.heap.address().gpu;
         let limits = generation.heap.device().descriptor_limits();
-        let stride = if base == 0 { 0 } else { limits.stride(generation.heap.kind()) };
+        let stride = if base == 0 { 0 } else { limits.stride(generation.heap.heap_type()) };
         let mask = generation.regions.alignment - 1;
         let one_thread = PhantomData;
         Self {
@@ -97,27 +100,27 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
         }
     }
 
-    /// The device's heap to bind. It stays the same for the whole recording.
+    /// Returns the device's heap to bind. It does not change during the recording.
     #[must_use]
     pub fn heap(&self) -> &D::DescriptorHeap {
         self.generation.heap.raw()
     }
 
-    /// The recording that it is for.
+    /// Returns the recording of this view.
     #[must_use]
     pub fn recording(&self) -> RecordingId {
         self.recording
     }
 
-    /// Where a long-lived table is, for this recording. It is not written any more from now on.
+    /// Returns the location of a long-lived table for this recording. The table cannot be written from now on.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Replaced`] where the heap was replaced since the recording began, and the table came after
-    /// that; [`DescriptorError::Foreign`] where it is another heap's.
+    /// [`DescriptorError::Replaced`] if the heap was replaced since the recording began and the table is newer;
+    /// [`DescriptorError::WrongTracker`] if the table belongs to another heap.
     pub fn place(&self, range: &DescriptorRange<D>) -> Result<TableLocation, DescriptorError> {
         if !Arc::ptr_eq(range.shared(), &self.shared) {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
         let first = range.expose(self.generation.number).ok_or(DescriptorError::Replaced)?;
         Ok(self.place_of(first, range.count()))
@@ -128,19 +131,19 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
         TableLocation { first, count, gpu: self.base + u64::from(first) * u64::from(self.stride) }
     }
 
-    /// `count` descriptors in a row, to be written now.
+    /// Allocates `count` adjacent descriptors, to be written now.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::Exhausted`], with the point to wait for; [`DescriptorError::NeverFits`],
-    /// [`DescriptorError::Empty`]; [`DescriptorError::Replaced`] where the heap that the recording began with is full,
-    /// and there is another by now.
+    /// [`DescriptorError::Exhausted`], with the event to wait for; [`DescriptorError::NeverFits`],
+    /// [`DescriptorError::Empty`]; [`DescriptorError::Replaced`] if the heap that the recording began with is
+    /// full and was replaced.
     #[inline]
     pub fn allocate(&mut self, count: u32) -> Result<TransientTable<'_, D>, DescriptorError> {
         let mut first = self.next;
-        // A count of 0 turns into the largest number, which is below no room.
+        // A count of 0 wraps to the largest number, which exceeds any room: one comparison covers both cases.
         if count.wrapping_sub(1) < self.end - first {
-            // The end of the chunk is aligned, so it is not passed.
+            // The end of the chunk is aligned, so rounding up does not pass it.
             self.next = first + ((count + self.mask) & !self.mask);
         } else {
             first = self.take(count)?;
@@ -148,7 +151,7 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
         Ok(TransientTable { transient: self, first, count })
     }
 
-    /// Serves a request that the current chunk has no room for.
+    /// Serves a request that does not fit the current chunk.
     #[cold]
     fn take(&mut self, count: u32) -> Result<u32, DescriptorError> {
         if count == 0 {
@@ -163,22 +166,25 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
         let chunk = match self.generation.take_chunk(count, taken) {
             Some(chunk) => chunk,
             None => {
+                // Other recordings may have completed; asking for it costs a query of the queues.
                 self.shared.reclaim();
                 self.generation.take_chunk(count, taken).ok_or_else(|| self.refusal(count))?
             }
         };
         self.taken += chunk.count;
         self.chunks.push(chunk);
-        // Whole, since chunks are.
+        // Chunks are whole multiples of the alignment, so the rounded count fits.
         let taken = (count + self.mask) & !self.mask;
         let left = chunk.count - taken;
         if chunk.first == self.end {
-            // It goes on where the current one ends, so nothing of that is lost.
+            // The new chunk continues the current one, so nothing of that is lost.
             let first = self.next;
             self.next = first + taken;
             self.end = chunk.first + chunk.count;
             return Ok(first);
         }
+        // The chunk with more room becomes the current one, so a large request does not waste the rest of a
+        // small chunk.
         if left > self.end - self.next {
             self.next = chunk.first + taken;
             self.end = chunk.first + chunk.count;
@@ -186,12 +192,14 @@ impl<D: DescriptorDevice> TransientDescriptors<D> {
         Ok(chunk.first)
     }
 
+    /// Returns the error for a request that no chunk serves.
     fn refusal(&self, count: u32) -> DescriptorError {
         self.generation.count_failure();
+        // Growing or compacting the heap does not help a recording that began with the old one.
         if !self.shared.is_current(&self.generation) {
             return DescriptorError::Replaced;
         }
-        self.shared.exhausted(self.shared.kind, Region::Transient, count, &self.generation.statistics())
+        self.shared.exhausted(self.shared.heap_type, Region::Transient, count, &self.generation.statistics())
     }
 }
 
@@ -212,8 +220,8 @@ impl<D: DescriptorDevice> fmt::Debug for TransientDescriptors<D> {
     }
 }
 
-/// Descriptors that were just allocated, to be written now. It borrows what it was allocated from, so nobody writes
-/// there later.
+/// Descriptors that were just allocated, to be written now. It borrows the view, so they cannot be written
+/// later.
 pub struct TransientTable<'a, D: DescriptorDevice> {
     transient: &'a TransientDescriptors<D>,
     first: u32,
@@ -221,54 +229,54 @@ pub struct TransientTable<'a, D: DescriptorDevice> {
 }
 
 impl<D: DescriptorDevice> TransientTable<'_, D> {
-    /// Where it is, to be kept.
+    /// Returns the location of the table.
     #[inline]
     #[must_use]
     pub fn place(&self) -> TableLocation {
         self.transient.place_of(self.first, self.count)
     }
 
-    fn heap(&self) -> &super::heap::DeviceHeap<D> {
+    fn heap(&self) -> &super::device_heap::DeviceHeap<D> {
         &self.transient.generation.heap
     }
 
-    /// Writes its `at`-th descriptor.
+    /// Writes the `at`-th descriptor.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::OutOfRange`], or the descriptor is of another kind.
+    /// [`DescriptorError::OutOfRange`], or [`DescriptorError::WrongKind`] for a descriptor of another type.
     pub fn write(&mut self, at: u32, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
         check_range(at, 1, self.count)?;
-        // SAFETY: the table was given to this recording alone, and nobody was told of it.
+        // SAFETY: the table belongs to this recording alone, and no command was given its location yet.
         unsafe { self.heap().write(self.first + at, descriptor) }
     }
 
-    /// Copies a range of staging descriptors to its `at`-th on, in one go.
+    /// Copies CPU descriptors to this table, from its `at`-th descriptor on, in one call.
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::OutOfRange`], [`DescriptorError::WrongKind`], or [`DescriptorError::Foreign`] where `range` is
-    /// not of `staging`, [`DescriptorError::Unwritten`].
+    /// [`DescriptorError::OutOfRange`], [`DescriptorError::WrongKind`], or [`DescriptorError::WrongHeap`] if
+    /// `range` does not belong to `cpu_heap`, [`DescriptorError::Unwritten`].
     pub fn copy_from(
         &mut self,
         at: u32,
-        staging: &CpuDescriptorHeap<D>,
+        cpu_heap: &CpuDescriptorHeap<D>,
         range: &CpuDescriptorRange,
     ) -> Result<(), DescriptorError> {
         check_range(at, range.count(), self.count)?;
-        staging.copied(range, |heap, first| {
-            // SAFETY: the range is borrowed, so nobody writes it meanwhile; the table was given to this recording alone,
-            // and nobody was told of it.
+        cpu_heap.copied(range, |heap, first| {
+            // SAFETY: the range is borrowed, so no thread writes it meanwhile; the table belongs to this
+            // recording alone, and no command was given its location yet.
             unsafe { self.heap().copy_from(heap, first, self.first + at, range.count()) }
         })?
     }
 
-    /// Makes all of it what `fill` says.
+    /// Fills all descriptors of the table.
     ///
     /// # Errors
     ///
     /// None that depend on the caller.
-    pub fn fill(&mut self, fill: Fill) -> Result<(), DescriptorError> {
+    pub fn fill(&mut self, fill: DescriptorFill) -> Result<(), DescriptorError> {
         // SAFETY: as in `write`.
         unsafe { self.heap().fill(self.first..self.first + self.count, fill) }
     }

@@ -1,4 +1,4 @@
-//! How much of a heap the process uses, and how much it should: what the driver said last, or an estimate.
+//! Usage and budget of memory heaps: the driver's last report, or an estimate.
 
 use core::time::Duration;
 use std::sync::Mutex;
@@ -8,29 +8,30 @@ use super::ledger::Ledger;
 use super::{DeviceProperties, MemoryHeapBudget, MemoryHeapIndex};
 use crate::sync::locked;
 
-/// As many heaps as a device can have.
+/// The maximum number of heaps of a device.
 pub(crate) const MAX_HEAPS: usize = 16;
 
-/// How long an answer of the driver's is good. Who asks about all heaps in turn, as allocators do, asks the
-/// driver once.
+/// How long a report of the driver stays valid. An allocator queries all heaps in turn; this makes it one driver
+/// call.
 const FRESH: Duration = Duration::from_millis(1);
 
-/// What the driver said last of all heaps.
+/// The driver's last budget report for all heaps.
 #[derive(Debug, Default)]
-pub(crate) struct Budgets(Mutex<Option<Told>>);
+pub(crate) struct Budgets(Mutex<Option<Report>>);
 
 #[derive(Debug)]
-struct Told {
+struct Report {
     at: Instant,
-    /// [`Ledger::changes`] then.
+    /// [`Ledger::changes`] at the time of the report.
     changes: u64,
     heaps: [MemoryHeapBudget; MAX_HEAPS],
 }
 
 impl Budgets {
-    /// What the driver says when asked by `ask`, or said no longer than [`FRESH`] ago with nothing got or
-    /// given back since. Where it does not say: what was got through this device, and 80 % of the heap, since
-    /// the desktop and other programs want some too.
+    /// Returns the driver's report, queried with `ask` unless the last report is younger than [`FRESH`] and
+    /// nothing was allocated or freed since. Where the driver reports nothing, usage is what was allocated
+    /// through this device, and the budget is 80 % of the heap, since the desktop and other programs need memory
+    /// too.
     pub(crate) fn of<E>(
         &self,
         heap: MemoryHeapIndex,
@@ -43,32 +44,35 @@ impl Budgets {
         };
         let estimate = MemoryHeapBudget { usage: ledger.bytes(heap), budget: (size / 5 * 4).max(1) };
         let Some(ask) = ask else { return estimate };
-        let MemoryHeapBudget { usage, budget } = self.told(heap, ledger.changes(), ask);
-        // Some drivers say nothing of some heaps, or know a budget and do not count.
+        let MemoryHeapBudget { usage, budget } = self.report(heap, ledger.changes(), ask);
+        // Some drivers report nothing for some heaps, others report a budget and no usage.
         if budget == 0 {
             return estimate;
         }
         let usage = if usage == 0 { estimate.usage } else { usage };
+        // A budget above the heap's size would let the allocator request more than exists.
         MemoryHeapBudget { usage, budget: budget.min(size) }
     }
 
-    /// What the driver says of a heap. `changes` was read before, so that no answer seems newer than it is.
-    fn told(
+    /// Returns the driver's report for a heap. The caller reads `changes` first, so that no report seems newer
+    /// than it is.
+    fn report(
         &self,
         heap: MemoryHeapIndex,
         changes: u64,
         ask: impl FnOnce() -> [MemoryHeapBudget; MAX_HEAPS],
     ) -> MemoryHeapBudget {
-        // Unique while the driver is asked, so that many who ask at once ask it once.
+        // The lock is held during the query, so that threads that ask at the same time share one driver call.
         let mut last = locked(&self.0);
         let at = Instant::now();
-        let is_fresh =
-            |told: &&mut Told| told.changes == changes && at.saturating_duration_since(told.at) < FRESH;
-        if let Some(told) = last.as_mut().filter(is_fresh) {
-            return told.heaps[heap.get()];
+        let is_fresh = |report: &&mut Report| {
+            report.changes == changes && at.saturating_duration_since(report.at) < FRESH
+        };
+        if let Some(report) = last.as_mut().filter(is_fresh) {
+            return report.heaps[heap.get()];
         }
         let heaps = ask();
-        *last = Some(Told { at, changes, heaps });
+        *last = Some(Report { at, changes, heaps });
         heaps[heap.get()]
     }
 }

@@ -1,37 +1,37 @@
-//! The one place that moves bytes in and out of memory that a device may use at the same time.
+//! CPU access to memory that the GPU may access at the same time.
 //!
-//! Whoever forgets to wait for the device must see wrong bytes, not undefined behaviour. So shared bytes
-//! are only touched through relaxed atomics: word by word, and byte by byte at ragged ends.
+//! A program that forgets to wait for the GPU must see wrong bytes, not undefined behaviour. So shared bytes are
+//! only accessed with relaxed atomics: word by word, and byte by byte at unaligned ends.
 //!
-//! A loop of atomic words is not made wider by the compiler, and reaches half of what `memcpy` does on memory
-//! that is larger than the caches. So on x86-64, long ranges go by `memcpy` itself (on Windows by the
-//! processor's string move), called from a block of assembly: to the language that block is so many
-//! relaxed accesses to bytes, since a block of assembly may do whatever the language could, and the
-//! processor tears no byte. Called as a function, the compiler would know it for what it is, and take
-//! nobody else to touch the bytes meanwhile.
+//! The compiler does not vectorise a loop of atomic words, which reaches half the speed of `memcpy` on memory
+//! that is larger than the caches. So on x86-64, long ranges use `memcpy` itself (on Windows the processor's
+//! string move), called from inline assembly. To the language, the assembly block is equivalent to relaxed
+//! accesses to each byte: a block may do whatever the language could, and the processor does not tear bytes. If
+//! `memcpy` were called as a function, the compiler would recognise it and assume that no other thread accesses
+//! the bytes during the call.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 const WORD: usize = size_of::<u64>();
 
-/// From so many bytes on a call is worth it.
+/// From this length on, the cost of a call pays off.
 #[cfg(target_arch = "x86_64")]
 const LONG: usize = 512;
 
-/// Copies bytes one by one as far as the language knows, and as fast as the machine can.
+/// Copies `len` bytes: as relaxed per-byte accesses to the language, at the speed of `memcpy` on the machine.
 ///
 /// # Safety
 ///
 /// `from` is valid for reads and `to` for writes of `len` bytes; the ranges do not overlap; all other accesses
-/// to the shared one of them meanwhile are atomic or a device's.
+/// to the shared one of them during this call are atomic or a device's.
 #[cfg(all(target_arch = "x86_64", unix))]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     unsafe extern "C" {
         fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8;
     }
-    // SAFETY: the arguments stand where the C ABI of this system wants them, the stack is aligned for a call
-    // since the block may use it, and all that a call may change is said to change.
+    // SAFETY: the operands are in the registers that the C ABI of this system requires, the stack is aligned for
+    // a call since the block may use it, and everything that a call may change is declared as clobbered.
     unsafe {
         core::arch::asm!(
             "call {memcpy}",
@@ -44,15 +44,15 @@ unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As above.
+/// The variant for other systems: the processor's string move, without a call.
 ///
 /// # Safety
 ///
-/// As above.
+/// The conditions of the other variant apply.
 #[cfg(all(target_arch = "x86_64", not(unix)))]
 unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the direction flag is clear, as every function finds it; it reads and writes what the caller
-    // allows, and changes no other register.
+    // SAFETY: the direction flag is clear, as at every function's entry; the instruction reads and writes what
+    // the caller allows, and changes no other register.
     unsafe {
         core::arch::asm!(
             "rep movsb",
@@ -199,7 +199,7 @@ mod tests {
                 let mut shared = vec![0u8; 1040];
                 let base = NonNull::new(shared.as_mut_ptr()).unwrap();
                 let mut back = vec![0u8; len];
-                // SAFETY: 16 + 1000 bytes lie in the 1040, and nobody else touches them.
+                // SAFETY: 16 + 1000 bytes lie in the 1040, and no other thread accesses them.
                 let at = unsafe { base.add(offset) };
                 // SAFETY: as above.
                 unsafe { write_bytes(at, &source[..len]) };
@@ -208,7 +208,7 @@ mod tests {
                 assert_eq!(back, source[..len]);
                 assert_eq!(shared[offset..offset + len], source[..len]);
                 let mut other = vec![0u8; 1040];
-                // SAFETY: 16 + 1000 bytes lie in the 1040, and nobody else touches them.
+                // SAFETY: 16 + 1000 bytes lie in the 1040, and no other thread accesses them.
                 let to = unsafe { NonNull::new(other.as_mut_ptr()).unwrap().add(16 - offset) };
                 // SAFETY: as above.
                 unsafe { copy_bytes(at, to, len) };

@@ -1,13 +1,13 @@
-//! What the device's own copies are recorded into, used again once a queue has passed it.
+//! Pools for the command buffers that the device layer records itself, reused once the queue has executed them.
 //!
 //! ```text
 //!   current   ▓▓▓▓▓░░░      a pool that 32 submissions are recorded into, reset as a whole
-//!   in flight ▓▓▓▓ ▓▓▓▓ …   oldest first; the timeline value of its last submission stands with each
+//!   in flight ▓▓▓▓ ▓▓▓▓ …   oldest first; each with the timeline value of its last submission
 //!   spare     ░░░░          at most four
 //! ```
 //!
-//! Commands are recorded, submitted and never looked at again, so a pool is reset in one call, which is what
-//! drivers like best. There are as many pools as were ever in flight at once, and not more.
+//! Commands are recorded and submitted exactly once, so a pool is reset with one call, the cheapest way for
+//! drivers. There are as many pools as were ever in flight at once, and not more.
 
 use std::collections::VecDeque;
 
@@ -16,22 +16,23 @@ use super::DeviceError;
 /// Submissions that are recorded into a pool before it is reset.
 const RECORDINGS_A_POOL: u32 = 32;
 
-/// Pools that take turns, even where the queue was quick enough for fewer: the last of them would be made in whichever
-/// frame the queue is slow for the first time.
+/// The minimum number of pools. Even a queue that is fast enough for one pool gets two: otherwise the second one
+/// would be created in the first frame in which the queue is slow.
 const POOLS_IN_TURN: usize = 2;
 
-/// Pools that are kept although nothing is in flight: enough for 128 submissions a frame.
+/// Reset pools that are kept while nothing is in flight: enough for 128 submissions per frame.
 const SPARE_POOLS: usize = 4;
 
-/// How a driver makes, resets and destroys pools `P`.
+/// Creates, resets and destroys a driver's pools `P`.
 pub(crate) trait PoolMaker<P> {
-    /// A new pool.
+    /// Creates a pool.
     fn make(&self) -> Result<P, DeviceError>;
-    /// The value that the queue's timeline has reached.
+    /// Returns the value that the queue's timeline has reached.
     fn reached(&self) -> Result<u64, DeviceError>;
-    /// Makes a pool as new, which the queue is done with. `None` where the driver refuses; it is gone then.
+    /// Resets a pool that no queue uses any more. Returns `None` if the driver refuses; the pool is destroyed
+    /// then.
     fn reset(&self, pool: P) -> Option<P>;
-    /// Destroys a pool that the queue is done with.
+    /// Destroys a pool that no queue uses any more.
     fn destroy(&self, pool: P);
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct CommandPools<P> {
 struct Pool<P> {
     raw: P,
     used: u32,
-    /// The queue is done with the pool when its timeline reaches this.
+    /// The queue no longer uses the pool once its timeline reaches this value.
     last: u64,
 }
 
@@ -60,19 +61,19 @@ impl<P> Default for CommandPools<P> {
 }
 
 impl<P> CommandPools<P> {
-    /// The pool to record the next submission into. It counts whether or not it is submitted.
+    /// Returns the pool for the next recording. The recording counts whether or not it is submitted.
     pub(crate) fn next(&mut self, driver: &impl PoolMaker<P>) -> Result<&mut P, DeviceError> {
         if self.current.as_ref().is_none_or(|pool| pool.used == RECORDINGS_A_POOL) {
             let raw = self.fresh(driver)?;
             self.current = Some(Pool { raw, used: 0, last: 0 });
         }
-        // There is one now.
+        // The branch above has set `current`; an error is cheaper to prove right than a panic.
         let pool = self.current.as_mut().ok_or(DeviceError::OutOfHostMemory)?;
         pool.used += 1;
         Ok(&mut pool.raw)
     }
 
-    /// Says that what was recorded last is done when the timeline reaches `value`.
+    /// Records that the last recording is complete when the timeline reaches `value`.
     pub(crate) fn submitted(&mut self, value: u64) {
         if let Some(pool) = &mut self.current {
             pool.last = value;
@@ -80,25 +81,31 @@ impl<P> CommandPools<P> {
     }
 
     fn fresh(&mut self, driver: &impl PoolMaker<P>) -> Result<P, DeviceError> {
+        // Full: nothing more is recorded into it until it is reset.
         self.in_flight.extend(self.current.take());
+        // The timeline is only queried when a pool is full: once per 32 submissions.
         if !self.in_flight.is_empty() {
             let reached = driver.reached()?;
+            // Oldest first: pools are completed in the order in which they were filled.
             while self.in_flight.front().is_some_and(|pool| pool.last <= reached) {
                 self.spare.extend(self.in_flight.pop_front().and_then(|pool| driver.reset(pool.raw)));
             }
         }
         let enough = self.in_flight.len() + self.spare.len() >= POOLS_IN_TURN;
+        // Below the minimum a new pool is created although a spare one exists: the spare one is the reserve for
+        // a slow frame.
         let pool = match if enough { self.spare.pop() } else { None } {
             Some(pool) => pool,
             None => driver.make()?,
         };
+        // A burst leaves many pools behind; all but a few are destroyed once they are reset.
         for surplus in self.spare.drain(SPARE_POOLS.min(self.spare.len())..) {
             driver.destroy(surplus);
         }
         Ok(pool)
     }
 
-    /// Gives all pools back. The queue is done with all of them, or lost.
+    /// Destroys all pools. The queue uses none of them any more, or is lost.
     pub(crate) fn destroy(&mut self, driver: &impl PoolMaker<P>) {
         let used = self.current.take().into_iter().chain(self.in_flight.drain(..)).map(|pool| pool.raw);
         for pool in used.chain(self.spare.drain(..)) {

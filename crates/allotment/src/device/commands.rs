@@ -1,17 +1,17 @@
-//! What commands are recorded into, for an application's own commands.
+//! The objects that own the memory of recorded commands.
 
 use super::DeviceError;
 
-/// What commands are recorded into: a command pool on Vulkan, a command allocator on Direct3D 12. Used
-/// again as a whole, once the queue has passed all that was recorded into it.
+/// Memory for recorded commands: a `VkCommandPool` in Vulkan, an `ID3D12CommandAllocator` in Direct3D 12. It is
+/// reset as a whole, once the queue has executed everything that was recorded into it.
 pub trait CommandAllocator: Send + Sized + 'static {
-    /// Makes it as new; what was recorded is gone.
+    /// Resets the allocator. All commands recorded into it are discarded.
     ///
-    /// Whoever [submits](super::Device::submit) what was recorded, in whichever call of an API, promises that
-    /// the memory is neither reset nor dropped before the queue is done with it.
+    /// An application that [submits](super::Device::submit) the recorded commands, with any call of the API,
+    /// promises that the allocator is neither reset nor dropped before the queue has executed them.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]. It can only be dropped then.
+    /// [`DeviceError`]. The allocator cannot be used again and can only be dropped.
     fn reset(&mut self) -> Result<(), DeviceError>;
 }

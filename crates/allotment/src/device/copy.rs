@@ -1,4 +1,4 @@
-//! What queues copy: bytes between buffers, texels between buffers and images, and whole images.
+//! Copies that queues execute: bytes between buffers, texels between buffers and images, and whole images.
 
 use core::fmt;
 
@@ -7,27 +7,27 @@ use bitflags::bitflags;
 use super::{Device, Limits};
 
 bitflags! {
-    /// Which copies between buffers a buffer was made for; see [`Device::buffer_transfer_usage`].
+    /// The copies that a buffer was created for; see [`Device::buffer_transfer_usage`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct TransferUsage: u8 {
-        /// It may be copied from (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`).
+        /// Copy source (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`).
         const SRC = 1;
-        /// It may be copied to (`VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
+        /// Copy destination (`VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
         const DST = 1 << 1;
     }
 }
 
-/// Bytes to copy from one buffer to another. They may be the same buffer where the ranges do not overlap.
+/// A copy of bytes from one buffer to another, or within one buffer if the ranges do not overlap.
 pub struct BufferCopy<'a, D: Device> {
-    /// Where to read.
+    /// The source.
     pub from: &'a D::Buffer,
-    /// From which byte.
+    /// Offset in the source in bytes.
     pub from_offset: u64,
-    /// Where to write.
+    /// The destination.
     pub to: &'a D::Buffer,
-    /// From which byte.
+    /// Offset in the destination in bytes.
     pub to_offset: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -43,53 +43,52 @@ impl<D: Device> fmt::Debug for BufferCopy<'_, D> {
     }
 }
 
-/// Texels to copy between a buffer and a box of one subresource: one mip level of one array layer. Images of
-/// colours with one sample a texel; depth and stencil, and formats of several planes, are not copied.
+/// A copy of texels between a buffer and a box of one subresource, that is one mip level of one array layer. The
+/// image has a color format and one sample per texel; depth, stencil and multi-planar formats are not supported.
 ///
-/// In the buffer the texels lie in rows of blocks, the rows of a depth slice one after the other, the slices
-/// likewise:
+/// In the buffer the texels form rows of blocks. The rows of a depth slice follow each other, and so do the slices:
 ///
 /// ```text
 ///   buffer_offset                    row_pitch
 ///   ├────────────────────────────────┤
 ///   ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░
 ///   ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░   `rows` of them to the next slice
-///   …                                   of the last row, only the blocks themselves are touched
+///   …                                   of the last row, only the blocks themselves are accessed
 /// ```
 ///
-/// [`TexelBlock::row_pitch`], [`TexelBlock::offset`] and [`TexelBlock::rows`] say what a device wants.
+/// [`TexelBlock::row_pitch`], [`TexelBlock::offset`] and [`TexelBlock::rows`] calculate a layout that a device
+/// supports.
 ///
-/// A box of which a side is 0 has no texels: the subresource only changes its state.
+/// A box with a side of 0 has no texels: the copy only transitions the subresource.
 pub struct ImageCopy<'a, D: Device> {
     /// The buffer.
     pub buffer: &'a D::Buffer,
-    /// Bytes from the buffer's start to the first block, a multiple of
-    /// [`Limits::image_copy_offset_alignment`] and, on Vulkan, of the bytes of a block.
+    /// Bytes from the buffer's start to the first block, a multiple of [`Limits::image_copy_offset_alignment`]
+    /// and, in Vulkan, of the block size in bytes.
     pub buffer_offset: u64,
-    /// Bytes from one row of blocks to the next, a multiple of [`Limits::image_copy_row_alignment`] and, on
-    /// Vulkan, of the bytes of a block.
+    /// Bytes from one row of blocks to the next, a multiple of [`Limits::image_copy_row_alignment`] and, in
+    /// Vulkan, of the block size in bytes.
     pub row_pitch: u64,
     /// Rows of blocks from one depth slice to the next.
     pub rows: u32,
     /// The image.
     pub image: &'a D::Image,
-    /// Which mip level of it.
+    /// The mip level.
     pub mip_level: u32,
-    /// Which array layer of it.
+    /// The array layer.
     pub array_layer: u32,
     /// The first texel of the box: x, y and z, multiples of the block's sides.
     pub origin: [u32; 3],
-    /// Width, height and depth of the box in texels: multiples of the block's sides, or up to the end of the
-    /// mip level. On a Vulkan queue whose family has a `minImageTransferGranularity`, origin and extent keep
-    /// to it.
+    /// Width, height and depth of the box in texels: multiples of the block's sides, or up to the end of the mip
+    /// level. On a Vulkan queue whose family has a `minImageTransferGranularity`, origin and extent satisfy it.
     pub extent: [u32; 3],
-    /// What the image's format packs together.
+    /// The texel block of the image's format.
     pub texel: TexelBlock,
-    /// Which way the texels go.
+    /// The direction of the copy.
     pub direction: CopyDirection,
     /// The state that the subresource is in when the copy begins.
     pub before: D::ImageState,
-    /// The state that it shall be in when the copy is done.
+    /// The state to which the subresource is transitioned after the copy.
     pub after: D::ImageState,
 }
 
@@ -121,18 +120,18 @@ impl<D: Device> fmt::Debug for ImageCopy<'_, D> {
     }
 }
 
-/// All texels of an image into another one of the same description: all mip levels, array layers, samples, and
-/// aspects. Which images can be copied so, [`Device::is_copyable_image`] says.
+/// A copy of all texels of an image into another image of the same description: all mip levels, array layers,
+/// samples and aspects. [`Device::is_copyable_image`] returns which images support it.
 pub struct FullImageCopy<'a, D: Device> {
-    /// The image to read.
+    /// The source image.
     pub from: &'a D::Image,
-    /// The image to write, another one. It is as it was made: nobody has changed its state since.
+    /// The destination, another image in its initial state: nothing has transitioned it since its creation.
     pub to: &'a D::Image,
-    /// What both were made from.
+    /// The description from which both were created.
     pub info: &'a D::ImageInfo<'static>,
-    /// The state that all of `from` is in when the copy begins, and is in again after it.
+    /// The state of all of `from` when the copy begins, which is restored after it.
     pub before: D::ImageState,
-    /// The state that all of `to` shall be in when the copy is done. What it held before is lost.
+    /// The state to which all of `to` is transitioned after the copy. Its previous contents are lost.
     pub after: D::ImageState,
 }
 
@@ -156,17 +155,16 @@ impl<D: Device> fmt::Debug for FullImageCopy<'_, D> {
     }
 }
 
-/// Which way the texels of an [`ImageCopy`] go.
+/// The direction of an [`ImageCopy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyDirection {
-    /// From the buffer into the image.
+    /// From the buffer to the image.
     IntoImage,
-    /// Out of the image into the buffer.
+    /// From the image to the buffer.
     OutOfImage,
 }
 
-/// The smallest part of an image that has bytes of its own: one texel, or a block of them where the format is
-/// compressed.
+/// The smallest addressable part of an image: one texel, or one block of a compressed format.
 ///
 /// ```
 /// use allotment::device::TexelBlock;
@@ -177,53 +175,52 @@ pub enum CopyDirection {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TexelBlock {
-    /// Bytes of a block, at least 1.
+    /// Bytes per block, at least 1.
     pub bytes: u32,
-    /// Texels from side to side, at least 1.
+    /// Width of a block in texels, at least 1.
     pub width: u32,
-    /// Texels from top to bottom, at least 1.
+    /// Height of a block in texels, at least 1.
     pub height: u32,
 }
 
 impl TexelBlock {
-    /// A texel of `bytes` bytes that is not compressed.
+    /// Describes an uncompressed texel of `bytes` bytes.
     #[must_use]
     pub const fn new(bytes: u32) -> Self {
         Self { bytes, width: 1, height: 1 }
     }
 
-    /// Bytes of a row of blocks that holds `width` texels.
+    /// Returns the bytes of a row of blocks that contains `width` texels.
     #[must_use]
     pub const fn row_bytes(self, width: u32) -> u64 {
         width.div_ceil(self.width) as u64 * self.bytes as u64
     }
 
-    /// Rows of blocks that hold `height` rows of texels.
+    /// Returns the rows of blocks that contain `height` rows of texels.
     #[must_use]
     pub const fn rows(self, height: u32) -> u32 {
         height.div_ceil(self.height)
     }
 
-    /// Bytes from one row of blocks to the next, at least, that every device with these limits takes for
-    /// `width` texels.
+    /// Returns the smallest row pitch in bytes that every device with these limits supports for `width` texels.
     #[must_use]
     pub fn row_pitch(self, width: u32, limits: &Limits) -> u64 {
         self.whole(limits.image_copy_row_alignment.get()).map_or(0, |step| {
-            // Below 2^64: blocks of 2^32 bytes at most, 2^32 of them; and the step below 2^63.
+            // The product stays below 2^64: at most 2^32 blocks of at most 2^32 bytes, and a step below 2^63.
             self.row_bytes(width).div_ceil(step).saturating_mul(step)
         })
     }
 
-    /// The next offset from `at` on, in bytes, that every device with these limits takes as an
-    /// [offset in the buffer](ImageCopy::buffer_offset).
+    /// Returns the first offset in bytes, starting at `at`, that every device with these limits supports as a
+    /// [buffer offset](ImageCopy::buffer_offset).
     #[must_use]
     pub fn offset(self, at: u64, limits: &Limits) -> u64 {
         let step = self.whole(limits.image_copy_offset_alignment.get());
         step.map_or(at, |step| at.div_ceil(step).saturating_mul(step))
     }
 
-    /// Bytes from the first block of a box to the last's end, where rows are `row_pitch` bytes apart and
-    /// slices `rows` rows. 0 where a side of the box is 0, and `None` beyond 2^64.
+    /// Returns the bytes from the first block of a box to the end of the last one, where rows are `row_pitch`
+    /// bytes apart and slices `rows` rows. Returns 0 if a side of the box is 0, and `None` beyond 2^64.
     #[must_use]
     pub fn span(self, extent: [u32; 3], row_pitch: u64, rows: u32) -> Option<u64> {
         let [width, height, depth] = extent;
@@ -231,12 +228,15 @@ impl TexelBlock {
             return Some(0);
         }
         let rows_before = u64::from(depth - 1) * u64::from(rows) + u64::from(self.rows(height) - 1);
+        // The last row has no padding, so that a copy may end at the end of its buffer.
         rows_before.checked_mul(row_pitch)?.checked_add(self.row_bytes(width))
     }
 
-    /// The smallest multiple of a power of two that holds whole blocks.
+    /// Returns the smallest multiple of `alignment` that is also a multiple of the block size.
     fn whole(self, alignment: u64) -> Option<u64> {
         let shared = alignment.trailing_zeros().min(self.bytes.trailing_zeros());
+        // The least common multiple: an alignment is a power of two, so the common factors are trailing zero
+        // bits.
         (alignment >> shared).checked_mul(self.bytes.into()).filter(|&step| step > 0)
     }
 }

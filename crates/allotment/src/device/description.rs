@@ -1,18 +1,18 @@
-//! Why a description of a resource is refused before a driver sees it: drivers need not look at these things, and
-//! behave as they like where nobody did.
+//! Errors in resource descriptions that are found before a driver is called: drivers need not validate these
+//! values, and their behaviour is undefined for invalid ones.
 
 use core::error::Error;
 use core::fmt;
 
 use super::ImageDesc;
 
-/// The rule that a description of a buffer or an image breaks. The driver was not asked.
+/// The rule that the description of a buffer or an image breaks. The driver was not called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DescriptionError {
-    /// A buffer has no bytes. Ask for at least one.
+    /// The size of a buffer is 0. It must be at least 1.
     ZeroSize,
-    /// An image has no texels: width, height, depth, mip levels or array layers are 0. Each is at least 1.
+    /// Width, height, depth, mip levels or array layers of an image are 0. Each must be at least 1.
     ZeroExtent {
         /// Width, height and depth in texels.
         extent: [u32; 3],
@@ -21,76 +21,76 @@ pub enum DescriptionError {
         /// Array layers.
         array_layers: u32,
     },
-    /// Something is above a limit. Ask for less.
+    /// A value is above a limit. Request less.
     AboveLimit {
-        /// Which limit.
+        /// The limit.
         limit: DescriptionLimit,
-        /// What the description has.
+        /// The value in the description.
         requested: u64,
-        /// What it can have at most.
+        /// The limit's value.
         most: u64,
     },
-    /// The format is none that is core in the device's version of the API. Describe an image of an extension's format
-    /// as the API does.
+    /// The format is not a core format of the device's API version. Describe an image of an extension's format
+    /// with the API's own description.
     UnknownFormat {
-        /// The API's number.
+        /// The API's format number.
         format: u32,
     },
-    /// The number of samples a texel is not 1, or not a power of two. Which powers of two there can be depends on the
+    /// The number of samples per texel is not a power of two. Which powers of two are supported depends on the
     /// format.
     Samples {
-        /// Samples a texel.
+        /// Samples per texel.
         samples: u32,
     },
-    /// A transient attachment is also a color, depth-stencil or input attachment, and nothing else.
+    /// A transient attachment has a usage other than color, depth-stencil or input attachment, or none of these.
     TransientUsage,
-    /// A three-dimensional image has one array layer.
+    /// A three-dimensional image has more than one array layer.
     ArrayOf3d,
-    /// An image of several samples a texel has two dimensions, one mip level and optimal tiling.
+    /// A multisampled image is not two-dimensional, has several mip levels, or has linear tiling.
     Multisampled,
-    /// Shaders write to no image of several samples a texel here, since nothing says that the feature for it
-    /// (`shaderStorageImageMultisample`) is enabled. Describe it as the API does.
+    /// A multisampled image has storage usage, and the device was not created with
+    /// `shaderStorageImageMultisample` as far as this library knows. Use the API's own description.
     MultisampledStorage,
-    /// An image of a format that has several planes, or fewer texels for its colors, has two dimensions, one mip level,
-    /// one array layer and one sample a texel.
+    /// An image of a multi-planar or subsampled format is not two-dimensional, or has several mip levels, array
+    /// layers or samples per texel.
     Planar,
-    /// Width and height of an image of a format that has fewer texels for its colors are multiples of these.
+    /// Width or height of an image of a subsampled format is not a multiple of the chroma block.
     PlanarExtent {
         /// Width and height in texels.
         extent: [u32; 2],
-        /// What they are multiples of.
+        /// The required multiple of width and height.
         multiple: [u32; 2],
     },
-    /// The memory can be exported or was imported, and the resource was not described for it. Say so with
-    /// `BufferInfo::shared_as`, `ImageInfo::shared_as`, and with the same handle types.
+    /// The memory is exportable or imported, and the resource was not described for that. Pass the same handle
+    /// types to `BufferInfo::shared_as` or `ImageInfo::shared_as`.
     NotShared {
         /// The handle types of the memory (`VkExternalMemoryHandleTypeFlags`).
         memory: u32,
-        /// Those of the resource.
+        /// The handle types of the resource.
         resource: u32,
     },
 }
 
-/// A limit of a device, as its API calls it, or of this library.
+/// A limit of a device, named as in its API, or of this library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DescriptionLimit {
-    /// Bytes of a buffer: `maxBufferSize`.
+    /// Size of a buffer in bytes: `maxBufferSize`.
     BufferSize,
-    /// Bytes of a memory object: `maxMemoryAllocationSize`
+    /// Size of a memory object in bytes: `maxMemoryAllocationSize`
     /// ([`Limits::max_allocation_size`](super::Limits::max_allocation_size)).
     AllocationSize,
-    /// Bytes of any resource: 2^48.
+    /// Size of any resource in bytes: 2^48.
     LibrarySize,
-    /// Width of an image of the format in texels (`maxExtent`).
+    /// Width in texels of an image of the format (`maxExtent`).
     ImageWidth,
-    /// Its height.
+    /// Height in texels of an image of the format (`maxExtent`).
     ImageHeight,
-    /// Its depth.
+    /// Depth in texels of an image of the format (`maxExtent`).
     ImageDepth,
-    /// Its mip levels (`maxMipLevels`, and down to one texel).
+    /// Mip levels of an image (`maxMipLevels`, and at most down to one texel).
     MipLevels,
-    /// Its array layers (`maxArrayLayers`).
+    /// Array layers of an image (`maxArrayLayers`).
     ArrayLayers,
     /// Width of an attachment: `maxFramebufferWidth`.
     FramebufferWidth,
@@ -99,7 +99,7 @@ pub enum DescriptionLimit {
 }
 
 impl DescriptionError {
-    /// Refuses an image without texels.
+    /// Returns an error for an image without texels.
     pub(crate) fn check_texels(
         extent: [u32; 3],
         mip_levels: u32,
@@ -111,14 +111,14 @@ impl DescriptionError {
         Ok(())
     }
 
-    /// The same for a description.
+    /// Returns an error for a description of an image without texels.
     pub(crate) fn check_image(desc: &ImageDesc) -> Result<(), DescriptionError> {
         Self::check_texels(desc.extent, desc.mip_levels, desc.array_layers)
     }
 }
 
 impl DescriptionLimit {
-    /// Refuses more than `most`.
+    /// Returns an error if `requested` is above `most`.
     pub(crate) fn check(self, requested: u64, most: u64) -> Result<(), DescriptionError> {
         if requested > most {
             return Err(DescriptionError::AboveLimit { limit: self, requested, most });
@@ -126,8 +126,8 @@ impl DescriptionLimit {
         Ok(())
     }
 
-    /// Refuses a buffer of no bytes, and one of more than the device can have: `largest_buffer` where it says so, and
-    /// one memory object unless the buffer has several (`sparse`).
+    /// Returns an error for a buffer of size 0 or above the device's limits. `largest_allocation` is `None` for
+    /// a sparse buffer, which can be larger than any one memory object.
     pub(crate) fn check_buffer(
         size: u64,
         largest_buffer: u64,
@@ -145,38 +145,38 @@ impl DescriptionLimit {
 impl fmt::Display for DescriptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("a buffer's size is at least 1 byte, not 0"),
+            Self::ZeroSize => f.write_str("buffer size must be at least 1 byte, not 0"),
             Self::ZeroExtent { extent: [width, height, depth], mip_levels, array_layers } => write!(
                 f,
-                "an image has at least one texel, mip level and array layer, not {width} x {height} x {depth} texels, {mip_levels} mip levels, {array_layers} array layers"
+                "image has no texels, mip levels or array layers: {width} x {height} x {depth} texels, {mip_levels} mip levels, {array_layers} array layers"
             ),
             Self::AboveLimit { limit, requested, most } => {
-                write!(f, "{requested} is above the limit {limit} of {most}")
+                write!(f, "{requested} exceeds the limit {limit} of {most}")
             }
             Self::UnknownFormat { format } => {
-                write!(f, "format {format} is not core in the device's version of the API")
+                write!(f, "format {format} is not a core format of the device's API version")
             }
-            Self::Samples { samples } => write!(f, "{samples} samples a texel are no power of two"),
+            Self::Samples { samples } => write!(f, "{samples} samples per texel is not a power of two"),
             Self::TransientUsage => f.write_str(
-                "a transient attachment is a color, depth-stencil or input attachment and nothing else",
+                "a transient attachment must be a color, depth-stencil or input attachment and nothing else",
             ),
-            Self::ArrayOf3d => f.write_str("a three-dimensional image has one array layer"),
+            Self::ArrayOf3d => f.write_str("a three-dimensional image must have one array layer"),
             Self::Multisampled => f.write_str(
-                "an image of several samples a texel has two dimensions, one mip level and optimal tiling",
+                "a multisampled image must have two dimensions, one mip level and optimal tiling",
             ),
             Self::MultisampledStorage => f.write_str(
-                "a storage image has one sample a texel unless shaderStorageImageMultisample is enabled",
+                "a storage image must have one sample per texel unless shaderStorageImageMultisample is enabled",
             ),
             Self::Planar => f.write_str(
-                "an image of a multi-planar or subsampled format has two dimensions, one mip level, one array layer and one sample a texel",
+                "an image of a multi-planar or subsampled format must have two dimensions, one mip level, one array layer and one sample per texel",
             ),
             Self::PlanarExtent { extent: [width, height], multiple: [of_width, of_height] } => write!(
                 f,
-                "{width} x {height} texels of a subsampled format are no multiples of {of_width} x {of_height}"
+                "{width} x {height} texels of a subsampled format is not a multiple of {of_width} x {of_height}"
             ),
             Self::NotShared { memory, resource } => write!(
                 f,
-                "the memory is shared as handle types {memory:#x} and the resource as {resource:#x}, describe it with shared_as"
+                "the memory is shared as handle types {memory:#x} and the resource as {resource:#x}; describe the resource with shared_as"
             ),
         }
     }

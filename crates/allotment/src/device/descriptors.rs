@@ -1,8 +1,8 @@
-//! Descriptors, as far as graphics APIs agree on them: heaps of equal slots, written by the CPU and read by the
-//! GPU when its work runs.
+//! Descriptors, as far as the graphics APIs agree on them: heaps of equal slots, written by the CPU and read by
+//! the GPU when it executes commands.
 //!
 //! ```text
-//!   staging heap         ▓▓▓▓▓▓▓▓        any kind; never read by the GPU, cheap to read for the CPU
+//!   CPU descriptor heap  ▓▓▓▓▓▓▓▓        any type; never read by the GPU, cheap to read for the CPU
 //!                         │ copy
 //!   shader-visible heap  ░░▓▓░░░░▓▓      resources or samplers; what shaders index
 //! ```
@@ -10,7 +10,7 @@
 //! | | simulated | Vulkan, descriptor buffer | Vulkan, descriptor sets | Direct3D 12 |
 //! |---|---|---|---|---|
 //! | shader-visible heap | bytes | a mapped buffer with an address | one update-after-bind set | `ID3D12DescriptorHeap` |
-//! | staging heap | bytes | bytes | what would be written | `ID3D12DescriptorHeap` |
+//! | CPU descriptor heap | bytes | bytes | the values of later descriptor writes | `ID3D12DescriptorHeap` |
 //! | copy | bytes | bytes | `vkUpdateDescriptorSets` | `CopyDescriptorsSimple` |
 //! | render targets | bytes | image views | image views | `ID3D12DescriptorHeap` |
 
@@ -20,21 +20,21 @@ use core::ops::Range;
 use super::{Device, DeviceError};
 use crate::Alignment;
 
-/// What a descriptor is of.
+/// The type of the descriptors in a descriptor heap, as `D3D12_DESCRIPTOR_HEAP_TYPE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DescriptorHeapType {
-    /// Buffers and images that shaders read and write.
+    /// Buffers and images that shaders read and write (`CBV_SRV_UAV`).
     Resource,
-    /// How shaders sample images.
+    /// Samplers.
     Sampler,
-    /// Images that are drawn to.
+    /// Render target views.
     RenderTarget,
-    /// Images that depth and stencil are written to.
+    /// Depth-stencil views.
     DepthStencil,
 }
 
 impl DescriptorHeapType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 4] = [Self::Resource, Self::Sampler, Self::RenderTarget, Self::DepthStencil];
 }
 
@@ -49,8 +49,8 @@ impl fmt::Display for DescriptorHeapType {
     }
 }
 
-/// What shaders can see descriptors of. There is no word for a shader-visible heap of render targets, since there is
-/// no such heap.
+/// The types of shader-visible descriptor heaps. A separate enum, since there are no shader-visible heaps of
+/// render target or depth-stencil views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShaderVisibleHeapType {
     /// Buffers and images.
@@ -60,7 +60,7 @@ pub enum ShaderVisibleHeapType {
 }
 
 impl ShaderVisibleHeapType {
-    /// Both of them.
+    /// Both types.
     pub const ALL: [Self; 2] = [Self::Resource, Self::Sampler];
 }
 
@@ -73,7 +73,7 @@ impl From<ShaderVisibleHeapType> for DescriptorHeapType {
     }
 }
 
-/// Who reads a heap.
+/// Whether shaders read a descriptor heap, and the type of its descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DescriptorHeapVisibility {
     /// Descriptors that the CPU writes and copies from; shaders never read them.
@@ -83,7 +83,7 @@ pub enum DescriptorHeapVisibility {
 }
 
 impl DescriptorHeapVisibility {
-    /// What the descriptors are of.
+    /// Returns the type of the descriptors.
     #[must_use]
     pub fn kind(self) -> DescriptorHeapType {
         match self {
@@ -93,50 +93,50 @@ impl DescriptorHeapVisibility {
     }
 }
 
-/// A heap to be made.
+/// A descriptor heap to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DescriptorHeapDesc {
-    /// Who reads it, and what it is of.
+    /// Whether shaders read the heap, and the type of its descriptors.
     pub usage: DescriptorHeapVisibility,
-    /// Descriptors, at least 1, and no more than [`DescriptorLimits`] say where shaders see it.
+    /// Number of descriptors, at least 1; at most the limit in [`DescriptorLimits`] for a shader-visible heap.
     pub capacity: u32,
 }
 
-/// What a device can do with the shader-visible heaps of one kind.
+/// The limits of shader-visible descriptor heaps of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaderVisibleHeapLimits {
-    /// Descriptors that a heap can have, those that the driver keeps for itself included. 0 where there are no such
-    /// heaps.
+    /// The maximum number of descriptors in a heap, including those that the driver reserves. 0 if the device
+    /// has no such heaps.
     pub max_capacity: u32,
-    /// Descriptors at the end of each heap that the driver keeps for itself.
+    /// Number of descriptors at the end of each heap that the driver reserves.
     pub reserved: u32,
-    /// What the index of a table's first descriptor must be a multiple of; a power of two.
+    /// Alignment of the index of a table's first descriptor; a power of two.
     pub table_alignment: u32,
 }
 
-/// What a device can do with descriptors.
+/// The descriptor limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimits {
-    /// Of resources.
+    /// Limits of resource heaps.
     pub resources: ShaderVisibleHeapLimits,
-    /// Of samplers.
+    /// Limits of sampler heaps.
     pub samplers: ShaderVisibleHeapLimits,
     /// Bytes from one descriptor to the next, in the order of [`DescriptorHeapType::ALL`]. At least 1.
     pub strides: [u32; 4],
-    /// Samplers that can exist at once, whether they are in a heap or not.
+    /// The maximum number of samplers at the same time, whether in a heap or not.
     pub max_samplers: u32,
-    /// What the first byte of a range must be a multiple of that shaders read or write as raw bytes.
+    /// Alignment in bytes of the start of a buffer range that shaders access as raw bytes.
     pub raw_buffer_alignment: Alignment,
-    /// What it must be a multiple of where the range is constants. What ranges end at is no matter of the API.
+    /// Alignment in bytes of the start of a range of constants. No API aligns the end of a range.
     pub constants_alignment: Alignment,
-    /// Bytes that a range can have at most that shaders read or write as raw bytes.
+    /// The maximum size in bytes of a buffer range that shaders access as raw bytes.
     pub max_raw_range: u64,
-    /// Bytes that a range of constants can have at most.
+    /// The maximum size in bytes of a range of constants.
     pub max_constants_range: u64,
 }
 
 impl DescriptorLimits {
-    /// Of shader-visible heaps of a kind.
+    /// Returns the limits of shader-visible heaps of a type.
     #[must_use]
     pub fn shader_visible(&self, kind: ShaderVisibleHeapType) -> &ShaderVisibleHeapLimits {
         match kind {
@@ -145,7 +145,7 @@ impl DescriptorLimits {
         }
     }
 
-    /// What the first byte of a range of a buffer must be a multiple of that is used so.
+    /// Returns the alignment of the start of a buffer range for a use, in bytes.
     #[must_use]
     pub fn buffer_alignment(&self, usage: BufferUse) -> Alignment {
         match usage {
@@ -154,7 +154,7 @@ impl DescriptorLimits {
         }
     }
 
-    /// Bytes that a range of a buffer can have at most that is used so.
+    /// Returns the maximum size of a buffer range for a use, in bytes.
     #[must_use]
     pub fn max_buffer_range(&self, usage: BufferUse) -> u64 {
         match usage {
@@ -163,115 +163,119 @@ impl DescriptorLimits {
         }
     }
 
-    /// Bytes from one descriptor of a kind to the next.
+    /// Returns the bytes from one descriptor of a type to the next.
     #[must_use]
     pub fn stride(&self, kind: DescriptorHeapType) -> u32 {
         self.strides[kind as usize]
     }
 }
 
-/// Where a heap's first descriptor is. Those behind it are [`DescriptorLimits::stride`] apart.
+/// The address of a heap's first descriptor. The following ones are [`DescriptorLimits::stride`] apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DescriptorHeapAddress {
-    /// To the CPU: an address, or a `D3D12_CPU_DESCRIPTOR_HANDLE`. 0 where there is none: where the driver keeps the
-    /// descriptors in sets.
+    /// For the CPU: an address, or a `D3D12_CPU_DESCRIPTOR_HANDLE`. 0 if there is none because the driver stores
+    /// the descriptors in sets.
     pub cpu: u64,
-    /// To the GPU: an address, or a `D3D12_GPU_DESCRIPTOR_HANDLE`. 0 where shaders do not see the heap, and where they
-    /// see it by a set.
+    /// For the GPU: an address, or a `D3D12_GPU_DESCRIPTOR_HANDLE`. 0 for a heap that shaders do not read, and
+    /// where they read it through a descriptor set.
     pub gpu: u64,
 }
 
 /// How shaders use a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BufferUse {
-    /// Raw bytes that are read (`ByteAddressBuffer`, `readonly buffer`). Ranges begin and end at multiples of 4 bytes.
-    /// They begin at multiples of `minStorageBufferOffsetAlignment` on Vulkan, and of 16 on Direct3D 12. They have at
-    /// most [`max_raw_range`](DescriptorLimits::max_raw_range) bytes.
+    /// Raw bytes that are read (`ByteAddressBuffer`, `readonly buffer`). Ranges start and end at multiples of 4
+    /// bytes. They start at multiples of `minStorageBufferOffsetAlignment` in Vulkan, and of 16 in Direct3D 12.
+    /// Their size is at most [`max_raw_range`](DescriptorLimits::max_raw_range).
     ReadOnly,
-    /// Raw bytes that are read and written (`RWByteAddressBuffer`, `buffer`). As above.
+    /// Raw bytes that are read and written (`RWByteAddressBuffer`, `buffer`). The rules of
+    /// [`ReadOnly`](Self::ReadOnly) apply.
     ReadWrite,
-    /// Constants (`ConstantBuffer`, `uniform`). Ranges begin at multiples of
-    /// [`constants_alignment`](DescriptorLimits::constants_alignment), and end at multiples of 256 bytes. They have at
-    /// most [`max_constants_range`](DescriptorLimits::max_constants_range) bytes.
+    /// Constants (`ConstantBuffer`, `uniform`). Ranges start at multiples of
+    /// [`constants_alignment`](DescriptorLimits::constants_alignment), and end at multiples of 256 bytes. Their
+    /// size is at most [`max_constants_range`](DescriptorLimits::max_constants_range).
     Constants,
 }
 
-/// A graphics API, as far as descriptors are concerned.
+/// A graphics API's descriptors, as the descriptor layer uses them.
 ///
 /// Every method may be called from any thread at any time. Writes to different descriptors of one heap may happen at
 /// the same time.
 ///
 /// # Safety
 ///
-/// Safe code relies on what an implementation says: a heap has as many descriptors as it was asked for, those of
-/// different indices share no bytes, and [`descriptor_limits`](Self::descriptor_limits) never changes.
+/// Safe code relies on these promises of an implementation: a heap has as many descriptors as were requested,
+/// those of different indices share no bytes, and [`descriptor_limits`](Self::descriptor_limits) never changes.
 pub unsafe trait DescriptorDevice: Device + Sized {
-    /// The API's heap.
+    /// The API's descriptor heap.
     type DescriptorHeap: Debug + Send + Sync;
-    /// What is written into a slot: a view of a resource, or a sampler. It says what the API wants to know.
+    /// A descriptor to write: a view of a resource, or a sampler, with the API's parameters.
     ///
-    /// Who makes one promises that what it names is of this device, and lives until no heap holds the descriptor any
-    /// more: until each slot, table or staging range that it was written to was overwritten or has come back. `'a` may
-    /// end long before. Heaps are copied, from staging to where shaders see them, and when they grow or are compacted.
-    /// Where Vulkan has descriptor sets, a copy hands the handles to the driver again.
+    /// The code that creates one promises that the objects it names are of this device, and live until no heap
+    /// contains the descriptor any more: until each slot, table or CPU descriptor range that it was written to
+    /// was overwritten or freed. `'a` may end long before. Heaps are copied: from CPU heaps to shader-visible
+    /// ones, and when they grow or are compacted. Where Vulkan uses descriptor sets, a copy passes the handles
+    /// to the driver again.
     ///
-    /// A device may ask for less: to Direct3D 12 and to the simulated device it is enough that what a descriptor names
-    /// is live while it is written. What work reads through must live until that work has run, everywhere.
+    /// A device may require less: for Direct3D 12 and for the simulated GPU it is enough that the objects which
+    /// a descriptor names are live while it is written. Objects that submitted work accesses through descriptors
+    /// must live until that work is complete, on every device.
     type Descriptor<'a>: Clone + Debug;
-    /// The API's sampler: an object of the driver, or what describes it.
+    /// The API's sampler: a driver object, or its description.
     type Sampler: Debug + Send + Sync;
 
-    /// What the device can do.
+    /// Returns the device's descriptor limits.
     fn descriptor_limits(&self) -> DescriptorLimits;
 
-    /// What a descriptor is of.
+    /// Returns the heap type that a descriptor belongs to.
     fn descriptor_kind(descriptor: &Self::Descriptor<'_>) -> DescriptorHeapType;
 
-    /// Whether heaps of this device take such a descriptor. One that they do not take is not written, and tests and
-    /// debug builds panic.
+    /// Returns whether heaps of this device accept such a descriptor. A descriptor that they do not accept is
+    /// not written; tests and debug builds panic.
     fn can_write(&self, descriptor: &Self::Descriptor<'_>) -> bool {
         let _ = descriptor;
         true
     }
 
-    /// The buffer that a heap stands in, in memory that is mapped and host-coherent; `None` where the driver or the
-    /// implementation itself has the memory.
+    /// Returns the description of the buffer that backs a heap, which has to be in mapped, host-coherent memory;
+    /// `None` if the driver or the implementation provides the memory.
     fn descriptor_heap_buffer(&self, desc: &DescriptorHeapDesc) -> Option<Self::BufferInfo<'static>>;
 
-    /// Makes a heap. What its descriptors are is undefined.
+    /// Creates a descriptor heap. Its descriptors are undefined.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; there is no heap then. [`DeviceError::Unsupported`] beyond the
-    /// [limits](Self::descriptor_limits), for no descriptors, and where there are no such heaps.
+    /// [`DeviceError`]; no heap exists in that case. [`DeviceError::Unsupported`] beyond the
+    /// [limits](Self::descriptor_limits), for a capacity of 0, and if the device has no such heaps.
     ///
     /// # Safety
     ///
-    /// `memory` is there exactly where [`descriptor_heap_buffer`](Self::descriptor_heap_buffer) says so: a live buffer
-    /// made of that description in host-coherent memory, all of it mapped. Both outlive the heap, and nobody else uses them.
+    /// `memory` is `Some` exactly if [`descriptor_heap_buffer`](Self::descriptor_heap_buffer) returns a
+    /// description: a live buffer created from that description in host-coherent memory, all of it mapped. Both
+    /// outlive the heap, and nothing else uses them.
     unsafe fn create_descriptor_heap(
         &self,
         desc: &DescriptorHeapDesc,
         memory: Option<DescriptorHeapBacking<'_, Self>>,
     ) -> Result<Self::DescriptorHeap, DeviceError>;
 
-    /// Destroys a heap; the buffer that it stands in stays.
+    /// Destroys a descriptor heap. The buffer that backs it is not destroyed.
     ///
     /// # Safety
     ///
-    /// `heap` is from this device, and neither a queue nor anybody else uses it after this call.
+    /// `heap` is from this device, and neither a queue nor a thread uses it after this call.
     unsafe fn destroy_descriptor_heap(&self, heap: Self::DescriptorHeap);
 
-    /// Where a heap's descriptors are.
+    /// Returns the address of a heap's first descriptor.
     fn descriptor_heap_address(&self, heap: &Self::DescriptorHeap) -> DescriptorHeapAddress;
 
     /// Writes a descriptor.
     ///
     /// # Safety
     ///
-    /// `heap` is live and from this device, `at` is below its capacity, and the descriptor is of the heap's kind. Nobody
-    /// else writes this slot or copies from it meanwhile. No work that is submitted or being recorded reads the slot
-    /// before it was written and expects what was there.
+    /// `heap` is live and from this device, `at` is below its capacity, and the descriptor is of the heap's
+    /// type. No other thread writes this slot or copies from it during this call. No work that is submitted or
+    /// being recorded reads the slot before it was written and expects the previous descriptor.
     unsafe fn write_descriptor(
         &self,
         heap: &Self::DescriptorHeap,
@@ -279,30 +283,30 @@ pub unsafe trait DescriptorDevice: Device + Sized {
         descriptor: &Self::Descriptor<'_>,
     );
 
-    /// Writes descriptors of nothing: shaders that read through them read zeros, where the API can promise that. A
-    /// sampler of nothing is one with all defaults.
+    /// Writes null descriptors: shaders that read through them read zeros, where the API guarantees that. A null
+    /// sampler is one with default values.
     ///
     /// # Safety
     ///
-    /// As for [`write_descriptor`](Self::write_descriptor), for each of the range.
+    /// The conditions of [`write_descriptor`](Self::write_descriptor) apply, for each slot of the range.
     unsafe fn write_null_descriptors(&self, heap: &Self::DescriptorHeap, at: Range<u32>);
 
-    /// Makes descriptors that nobody wrote since conspicuous: what reads through them is noticed (by the simulated
-    /// device, which complains), or reads nothing. For debugging.
+    /// Overwrites unused descriptors so that accesses through them are noticed: the simulated GPU reports a
+    /// validation error; other devices read nothing. For debugging.
     ///
     /// # Safety
     ///
-    /// As for [`write_descriptor`](Self::write_descriptor), for each of the range.
+    /// The conditions of [`write_descriptor`](Self::write_descriptor) apply, for each slot of the range.
     unsafe fn poison_descriptors(&self, heap: &Self::DescriptorHeap, at: Range<u32>);
 
-    /// Copies descriptors, as they are now.
+    /// Copies descriptors, with their values at the time of the call.
     ///
     /// # Safety
     ///
-    /// Both heaps are live, from this device and of the same kind; `from` is a staging heap. The ranges lie in them, do
-    /// not overlap where they are the same heap, and each copied slot was written. Nobody else writes them meanwhile,
-    /// or copies from `to`. For what is overwritten, the last promise of [`write_descriptor`](Self::write_descriptor)
-    /// holds.
+    /// Both heaps are live, from this device and of the same type; `from` is a CPU descriptor heap. The ranges
+    /// lie in them, do not overlap if they are the same heap, and each copied slot was written. No other thread
+    /// writes the ranges during this call, or copies from `to`. The last promise of
+    /// [`write_descriptor`](Self::write_descriptor) holds for the slots that are overwritten.
     unsafe fn copy_descriptors(
         &self,
         from: &Self::DescriptorHeap,
@@ -312,38 +316,39 @@ pub unsafe trait DescriptorDevice: Device + Sized {
         count: u32,
     );
 
-    /// Makes a sampler.
+    /// Creates a sampler.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; there is none then. [`DeviceError::Unsupported`] where the device cannot sample so.
+    /// [`DeviceError`]; no sampler exists in that case. [`DeviceError::Unsupported`] if the device does not
+    /// support the description.
     fn create_sampler(&self, desc: &super::SamplerDesc) -> Result<Self::Sampler, DeviceError>;
 
     /// Destroys a sampler.
     ///
     /// # Safety
     ///
-    /// It is from this device, and no queue uses it after this call, through a descriptor either.
+    /// The sampler is from this device, and no queue uses it after this call, through a descriptor either.
     unsafe fn destroy_sampler(&self, sampler: Self::Sampler);
 
-    /// A sampler's descriptor.
+    /// Returns the descriptor of a sampler.
     ///
     /// # Safety
     ///
-    /// The sampler is of this device, and the descriptor is written into heaps of this device alone. The sampler lives
-    /// for as long as [`Descriptor`](Self::Descriptor) says.
+    /// The sampler is from this device, and the descriptor is written into heaps of this device only. The
+    /// sampler lives for as long as [`Descriptor`](Self::Descriptor) requires.
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Self::Sampler) -> Self::Descriptor<'a>;
 
-    /// The descriptor of a range of a buffer.
+    /// Returns the descriptor of a buffer range.
     ///
     /// # Safety
     ///
-    /// The buffer is from this device, and was made to be used so; the range lies in it, is not empty, and keeps to
-    /// what the [use](BufferUse) wants. The descriptor is written into heaps of this device alone.
+    /// The buffer is from this device, and was created for this use; the range lies in it, is not empty, and
+    /// satisfies the rules of the [use](BufferUse). The descriptor is written into heaps of this device only.
     ///
-    /// The buffer lives until no heap holds the descriptor any more: until each slot, table or staging range that it
-    /// was written to was overwritten or has come back. [`Descriptor`](Self::Descriptor) says why, and who asks for
-    /// less.
+    /// The buffer lives until no heap contains the descriptor any more: until each slot, table or CPU descriptor
+    /// range that it was written to was overwritten or freed. [`Descriptor`](Self::Descriptor) says why, and
+    /// which devices require less.
     unsafe fn buffer_descriptor<'a>(
         &self,
         buffer: &'a Self::Buffer,
@@ -352,11 +357,11 @@ pub unsafe trait DescriptorDevice: Device + Sized {
     ) -> Self::Descriptor<'a>;
 }
 
-/// What a heap stands in, where it stands in a buffer.
+/// The buffer that backs a descriptor heap, on devices where a buffer does.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorHeapBacking<'a, D: Device> {
     /// The buffer.
     pub buffer: &'a D::Buffer,
-    /// Where the CPU writes its first byte.
+    /// The CPU address of its first byte.
     pub address: core::ptr::NonNull<u8>,
 }

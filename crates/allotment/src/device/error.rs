@@ -1,4 +1,4 @@
-//! What a driver refuses.
+//! Errors of the device layer.
 
 use core::error::Error;
 use core::fmt;
@@ -8,63 +8,65 @@ use super::queue::TimelinePoint;
 
 use super::DescriptionError;
 
-/// A driver's refusal. Every variant leaves everything as it was, except [`Lost`](Self::Lost).
+/// An error of a driver, or of the checks before the driver is called. Every variant leaves everything
+/// unchanged, except [`Lost`](Self::Lost).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The heap is full, or the driver says that it is. Free something, or use another heap.
+    /// The memory heap is full, or the driver says that it is. Free memory, or use another heap.
     OutOfDeviceMemory,
-    /// The driver ran out of ordinary memory for its own book-keeping.
+    /// The driver ran out of host memory for its own data structures.
     OutOfHostMemory,
-    /// There are as many memory objects as the device can have
-    /// ([`Limits::max_allocation_count`](super::Limits::max_allocation_count)). Share blocks.
+    /// The device has reached its limit of memory objects
+    /// ([`Limits::max_allocation_count`](super::Limits::max_allocation_count)). Suballocate from larger blocks.
     TooManyAllocations,
-    /// The memory could not be made addressable by the CPU.
+    /// The memory could not be mapped.
     MapFailed,
-    /// The device cannot do this at all.
+    /// The device does not support the operation.
     Unsupported,
-    /// The description of a buffer or an image breaks a rule. The driver was not asked.
+    /// The description of a buffer or an image breaks a rule. The driver was not called.
     InvalidDescription(DescriptionError),
-    /// The application did not enable something that this needs, or did not say that it did.
+    /// The operation needs a feature or extension that the application did not enable, or did not list as
+    /// enabled.
     NotEnabled(MissingFeature),
-    /// The device is gone: nothing submitted will complete. Only a new device helps.
+    /// The device is lost: no submission will complete. Create a new device.
     Lost,
-    /// A queue did not reach a point in the time that it was given: wait once more, or submit what it waits for. The work
-    /// goes on, and what it uses must stay.
+    /// A queue did not reach a point within the timeout. Wait again, or submit the work that the queue waits
+    /// for. The submitted work continues, so the resources that it uses must stay alive.
     TimedOut {
-        /// What was waited for.
+        /// The point that was waited for.
         point: TimelinePoint,
-        /// For how long.
+        /// The timeout.
         timeout: Duration,
     },
-    /// Anything else, with the API's own code.
+    /// Any other error, with the API's code.
     Other {
         /// `VkResult` or `HRESULT`.
         code: i32,
     },
 }
 
-/// What an application enables when it creates its device.
+/// A feature that the application has to enable when it creates its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissingFeature {
-    /// Vulkan's `timelineSemaphore`, core since 1.2 and before that of `VK_KHR_timeline_semaphore`, without which the
-    /// device can have no queues. Enable it and say `EnabledFeatures::TIMELINE_SEMAPHORE`.
+    /// Vulkan's `timelineSemaphore`, which all queues need: core since 1.2, from `VK_KHR_timeline_semaphore`
+    /// before. Enable it and pass `EnabledFeatures::TIMELINE_SEMAPHORE`.
     TimelineSemaphore,
-    /// The extensions by which memory is shared as handles of the types asked for: on Vulkan
-    /// `VK_KHR_external_memory_fd`, `VK_EXT_external_memory_dma_buf`. Enable them and say
-    /// `EnabledFeatures::EXTERNAL_MEMORY_FD`, `EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF`.
+    /// The extension that shares memory as the requested handle type: in Vulkan `VK_KHR_external_memory_fd`,
+    /// `VK_EXT_external_memory_dma_buf`. Enable it and pass `EnabledFeatures::EXTERNAL_MEMORY_FD`,
+    /// `EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF`.
     ExternalMemory,
 }
 
 impl DeviceError {
-    /// True where another heap, or less, may still be had.
+    /// Returns true if a smaller allocation, or one from another heap, may succeed.
     #[must_use]
     pub const fn is_out_of_memory(self) -> bool {
         matches!(self, Self::OutOfDeviceMemory | Self::OutOfHostMemory | Self::TooManyAllocations)
     }
 
-    /// True where a wait was too short: nothing is wrong with the device, and another wait may succeed.
+    /// Returns true if a wait timed out: the device works, and another wait may succeed.
     #[must_use]
     pub const fn is_timeout(self) -> bool {
         matches!(self, Self::TimedOut { .. })
@@ -74,20 +76,20 @@ impl DeviceError {
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfDeviceMemory => f.write_str("the device is out of memory"),
-            Self::OutOfHostMemory => f.write_str("the driver is out of host memory"),
-            Self::TooManyAllocations => f.write_str("the device has as many memory objects as it can have"),
+            Self::OutOfDeviceMemory => f.write_str("out of device memory"),
+            Self::OutOfHostMemory => f.write_str("out of host memory in the driver"),
+            Self::TooManyAllocations => f.write_str("too many memory objects for the device"),
             Self::MapFailed => f.write_str("the memory could not be mapped"),
-            Self::Unsupported => f.write_str("the device cannot do this"),
+            Self::Unsupported => f.write_str("the device does not support this operation"),
             Self::InvalidDescription(error) => error.fmt(f),
             Self::NotEnabled(feature) => write!(f, "the application did not enable {feature}"),
             Self::Lost => f.write_str("the device is lost"),
             Self::TimedOut { point, timeout } => write!(
                 f,
-                "queue {} did not reach {} within {timeout:?}; wait longer, or submit what it waits for",
+                "queue {} did not reach {} within {timeout:?}; wait longer, or submit the work that it waits for",
                 point.queue.0, point.value.0
             ),
-            Self::Other { code } => write!(f, "the driver answered with code {code}"),
+            Self::Other { code } => write!(f, "the driver returned error code {code}"),
         }
     }
 }
@@ -111,10 +113,10 @@ impl fmt::Display for MissingFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TimelineSemaphore => {
-                "timelineSemaphore (Vulkan 1.2 or VK_KHR_timeline_semaphore), which queues need: enable it and say EnabledFeatures::TIMELINE_SEMAPHORE"
+                "timelineSemaphore (Vulkan 1.2 or VK_KHR_timeline_semaphore), which queues need: enable it and pass EnabledFeatures::TIMELINE_SEMAPHORE"
             }
             Self::ExternalMemory => {
-                "the extension for a handle type (VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf): enable it and say so"
+                "the extension for a handle type (VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf): enable it and pass its EnabledFeatures flag"
             }
         })
     }

@@ -1,4 +1,5 @@
-//! What memory was got of a driver: APIs say neither how much of a heap is ours, nor how large an object is.
+//! Accounting of driver memory: APIs report neither how much of a heap this device uses, nor how large a memory
+//! object is.
 
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -12,16 +13,16 @@ use super::{
 };
 use crate::sync::locked;
 
-/// The memory objects of a device. `E` is what its API wants remembered of each beside.
+/// The memory objects of a device. `E` is API-specific data per object.
 #[derive(Debug)]
 pub(crate) struct Ledger<E = ()> {
-    /// By handle.
+    /// By raw handle.
     objects: Mutex<HashMap<u64, Entry<E>>>,
-    /// Bytes by heap: the sums of `objects`.
+    /// Bytes allocated per heap: the sums of `objects`.
     heaps: Vec<AtomicU64>,
-    /// Objects that are live or being made.
+    /// Objects that are live or being allocated.
     count: AtomicU32,
-    /// How often something was got or given back.
+    /// Number of allocations and frees.
     changes: AtomicU64,
 }
 
@@ -38,18 +39,19 @@ impl<E> Ledger<E> {
         Self { objects: Mutex::default(), heaps, count: AtomicU32::new(0), changes: AtomicU64::new(0) }
     }
 
-    /// Bytes that were got of a heap.
+    /// Returns the bytes allocated from a heap.
     pub(crate) fn bytes(&self, heap: MemoryHeapIndex) -> u64 {
         self.heaps.get(heap.get()).map_or(0, |bytes| bytes.load(Relaxed))
     }
 
-    /// Another number as soon as the driver says something else because of this device.
+    /// Returns a number that changes with each allocation and free, after which the driver's budget report
+    /// differs.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
     }
 
-    /// Gets memory by `ask`, of a type in `usable`, and enters it. What can be known to be refused is
-    /// refused here: drivers need not look at these things, and behave as they like where nobody did.
+    /// Allocates memory with `ask`, of a type in `usable`, and records it. Requests that break a limit are
+    /// refused here: drivers need not validate them, and their behaviour is undefined for such values.
     pub(crate) fn allocate<M: MemoryHandle, R, O>(
         &self,
         properties: &DeviceProperties,
@@ -63,6 +65,8 @@ impl<E> Ledger<E> {
             return Err(DeviceError::OutOfDeviceMemory);
         }
         let limit = properties.limits.max_allocation_count;
+        // Counted before the driver call, so that threads that allocate at the same time cannot exceed the limit
+        // together.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
         counted.map_err(|_| DeviceError::TooManyAllocations)?;
         let (memory, extra, rest) = ask().inspect_err(|_| {
@@ -70,7 +74,7 @@ impl<E> Ledger<E> {
         })?;
         match locked(&self.objects).entry(memory.to_raw()) {
             hash_map::Entry::Vacant(vacant) => vacant.insert(Entry { heap, size: desc.size, extra }),
-            // Memory that was imported and is here already: there would be two who free it.
+            // Memory that was imported and is known already. A second owner would free it twice.
             hash_map::Entry::Occupied(_) => {
                 self.count.fetch_sub(1, Relaxed);
                 return Err(DeviceError::Unsupported);
@@ -81,13 +85,12 @@ impl<E> Ledger<E> {
         Ok((memory, rest))
     }
 
-    /// Shows what is remembered of an object; `None` where there is no such object.
+    /// Calls `f` with the data of an object; returns `None` if there is no such object.
     pub(crate) fn with<R>(&self, memory: impl MemoryHandle, f: impl FnOnce(&mut E) -> R) -> Option<R> {
         locked(&self.objects).get_mut(&memory.to_raw()).map(|entry| f(&mut entry.extra))
     }
 
-    /// Forgets an object and gives it back by `free`; in this order, since its handle may be given out again
-    /// right then.
+    /// Removes an object and frees it with `free`; in this order, since the driver may reuse the handle at once.
     pub(crate) fn free(&self, memory: impl MemoryHandle, free: impl FnOnce(Option<E>)) {
         let entry = locked(&self.objects).remove(&memory.to_raw());
         if let Some(entry) = &entry {
@@ -95,6 +98,7 @@ impl<E> Ledger<E> {
         }
         free(entry.map(|entry| entry.extra));
         self.changes.fetch_add(1, Release);
+        // Changed after the driver call, so that a budget report from before it is not taken for a current one.
         self.count.fetch_sub(1, Relaxed);
     }
 }

@@ -1,22 +1,23 @@
-//! The only place that calls a driver.
+//! The device layer: the only part of the crate that calls a driver.
 //!
-//! [`Device`] is what the layers above need of a graphics API, and nothing more: memory, buffers and images
-//! to put there, and queues that copy. There is one implementation a file or folder beside this one:
+//! [`Device`] is the interface between the allocator and a graphics API: memory objects, buffers and images
+//! bound to them, and queues that copy. Each implementation is a module of this one:
 //!
-//! - [`host`]: simulated, on every machine. Real bytes, queues with threads of their own, and failures
-//!   on demand.
-//! - `vulkan` (feature `vulkan`): Vulkan 1.1 and up, over the application's own device.
+//! - [`simulated`]: a simulated GPU, which runs on every machine. It has real bytes, one thread per queue, and
+//!   failures on demand.
+//! - `vulkan` (feature `vulkan`): Vulkan 1.1 and later, over the application's own device.
 //! - `d3d12` (feature `d3d12`, on Windows): Direct3D 12, over the application's own device.
 //!
-//! The two that call real drivers have the same files, so that who knows one finds the way in the other. What
-//! both need stands once, beside their folders.
+//! The Vulkan and Direct3D 12 folders have the same file names, so that a reader of one finds the counterpart in
+//! the other. Code that both share is in the files beside the two folders.
 //!
-//! The trait is meant to be implemented outside this crate as well. What it promises is written as a
-//! generic conformance suite (`tests/devices`), which any implementation can be run through.
+//! The trait can be implemented outside this crate. Its contract is written as a generic conformance suite
+//! (`tests/devices`), which runs against any implementation.
 
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod budget;
 mod bytes;
+mod command_device;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod command_pools;
 mod commands;
@@ -46,6 +47,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 
 pub(crate) use bytes::{copy_bytes, read_bytes, write_bytes};
+pub use command_device::CommandDevice;
 pub use commands::CommandAllocator;
 pub use copy::{BufferCopy, CopyDirection, FullImageCopy, ImageCopy, TexelBlock, TransferUsage};
 pub use description::{DescriptionError, DescriptionLimit};
@@ -65,81 +67,86 @@ pub use queue::{QueueIndex, Submission, TimelinePoint, TimelineValue};
 pub use resource::{BufferDesc, ImageDesc, ResourceKind, Tiling};
 pub use sampler::{AddressMode, BorderColor, Compare, Filter, SamplerDesc};
 
-/// A graphics API, as far as memory is concerned.
+/// A graphics API's memory, resources and queues, as the allocator uses them.
 ///
-/// Every method may be called from any thread at any time; where the API itself wants calls on one object
-/// (a queue, say) serialised, the implementation does so.
+/// Every method may be called from any thread at any time. Where the API requires external synchronisation (of a
+/// queue, say), the implementation provides it.
 ///
 /// # Safety
 ///
-/// Safe code relies on what an implementation says:
+/// Safe code relies on these promises of an implementation:
 ///
 /// - memory that [`allocate_memory`](Self::allocate_memory) returned stays valid until
-///   [`free_memory`](Self::free_memory), and its handle names nothing else until then;
-/// - [`map_memory`](Self::map_memory) returns a pointer to as many bytes as were allocated, which may be
-///   read and written from any thread until the memory is unmapped or freed;
+///   [`free_memory`](Self::free_memory), and its handle names no other object until then;
+/// - [`map_memory`](Self::map_memory) returns a pointer to as many bytes as were allocated, which may be read
+///   and written from any thread until the memory is unmapped or freed;
 /// - [`properties`](Self::properties) never changes.
 pub unsafe trait Device: Send + Sync + 'static {
-    /// The API's memory object.
+    /// The API's memory object: `VkDeviceMemory`, or an `ID3D12Heap` or committed resource.
     type Memory: MemoryHandle;
-    /// The API's buffer. A clone is another name for the same one.
+    /// The API's buffer handle. A clone refers to the same buffer.
     type Buffer: Clone + Debug + Send + Sync;
-    /// The API's image. A clone is another name for the same one.
+    /// The API's image handle. A clone refers to the same image.
     type Image: Clone + Debug + Send + Sync;
-    /// What the API wants to know of a buffer that it shall make. Who keeps one can make the buffer again.
+    /// The API's description of a buffer (`VkBufferCreateInfo`). A stored description can create the same buffer
+    /// again.
     type BufferInfo<'a>: From<BufferDesc> + Clone + Debug + Send + Sync;
-    /// What the API wants to know of an image that it shall make. Who keeps one can make the image again.
+    /// The API's description of an image (`VkImageCreateInfo`). A stored description can create the same image
+    /// again.
     type ImageInfo<'a>: From<ImageDesc> + Clone + Debug + Send + Sync;
-    /// What the API can be told about memory beside its type, size and priority: who else may use it,
-    /// where it comes from.
+    /// The API's options for a memory object besides its type, size and priority: export to and import from
+    /// other processes or APIs, for example.
     type MemoryOptions: Clone + Debug + Send + Sync;
-    /// What state the API has an image in between uses: `VkImageLayout`, `D3D12_RESOURCE_STATES`. The default
-    /// is that of an image that was just made; what it holds may be lost in a change from there.
+    /// The API's state of an image between uses: `VkImageLayout`, `D3D12_RESOURCE_STATES`. The default is the
+    /// state of a newly created image; a transition from it may discard the image's contents.
     type ImageState: Copy + Debug + Default + PartialEq + Send + Sync + 'static;
 
-    /// What the device is and has.
+    /// Returns the device's heaps, memory types, limits and queues.
     fn properties(&self) -> &DeviceProperties;
 
-    /// A number that no other device has which lives at the same time. Clones are the same device.
+    /// Returns a number that is unique among the devices alive in this process. Clones of a device return the
+    /// same number.
     fn id(&self) -> u64;
 
-    /// How much of a heap this process uses, and how much it should use. Zeros where there is no such heap.
+    /// Returns this process's usage and budget of a memory heap; zeros if the heap does not exist.
     ///
-    /// May cost a system call; the memory layer asks seldom.
+    /// May cost a system call. The allocator calls it rarely.
     fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget;
 
-    /// Gets memory from the driver. What its bytes hold is undefined.
+    /// Allocates memory from the driver. Its contents are undefined.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was allocated.
+    /// [`DeviceError`]; nothing was allocated in that case.
     fn allocate_memory(
         &self,
         desc: &MemoryDesc<'_, Self::MemoryOptions>,
     ) -> Result<Self::Memory, DeviceError>;
 
-    /// Gives memory back to the driver, mapped or not.
+    /// Frees memory, mapped or not.
     ///
     /// # Safety
     ///
-    /// `memory` is live and from this device; it is not used after this call, by a queue either.
+    /// `memory` is live and from this device; neither the CPU nor a queue uses it after this call.
     unsafe fn free_memory(&self, memory: Self::Memory);
 
-    /// When the device takes the [`Priority`] of a memory object. Never changes. Unless implemented, it takes none.
+    /// Returns when the driver accepts the [`Priority`] of a memory object. Never changes. The default
+    /// implementation returns [`Ignored`](PrioritySupport::Ignored).
     fn priority_support(&self) -> PrioritySupport {
         PrioritySupport::Ignored
     }
 
-    /// Gives memory another residency priority than it was allocated with. Advice.
+    /// Changes the residency priority of memory. The driver treats it as a hint.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] unless the device takes priorities at [any time](PrioritySupport::AnyTime), or what
-    /// the driver refuses with. The priority is as before then.
+    /// [`DeviceError::Unsupported`] unless the device accepts priorities at [any
+    /// time](PrioritySupport::AnyTime); otherwise the driver's error. The priority is unchanged in both cases.
     ///
     /// # Safety
     ///
-    /// `memory` is live and from this device, and nobody else sets its priority or frees it meanwhile.
+    /// `memory` is live and from this device, and no other thread sets its priority or frees it during this
+    /// call.
     unsafe fn set_memory_priority(
         &self,
         memory: Self::Memory,
@@ -149,25 +156,25 @@ pub unsafe trait Device: Send + Sync + 'static {
         Err(DeviceError::Unsupported)
     }
 
-    /// Makes all of the memory addressable by the CPU. The address is a multiple of 64.
+    /// Maps all of the memory into the CPU's address space. The address is a multiple of 64.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; the memory is not mapped then.
+    /// [`DeviceError`]; the memory is not mapped in that case.
     ///
     /// # Safety
     ///
     /// `memory` is live, from this device, host-visible and not mapped.
     unsafe fn map_memory(&self, memory: Self::Memory) -> Result<NonNull<u8>, DeviceError>;
 
-    /// Ends what [`map_memory`](Self::map_memory) began.
+    /// Unmaps memory that [`map_memory`](Self::map_memory) mapped.
     ///
     /// # Safety
     ///
     /// `memory` is live, from this device and mapped; the pointer is not used after this call.
     unsafe fn unmap_memory(&self, memory: Self::Memory);
 
-    /// Makes what the CPU wrote visible to the device. Needed where memory is not host-coherent.
+    /// Flushes CPU writes so that the GPU sees them. Required where memory is not host-coherent.
     ///
     /// # Errors
     ///
@@ -179,7 +186,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// of [`Limits::non_coherent_atom_size`] or the end of the memory.
     unsafe fn flush_memory(&self, memory: Self::Memory, range: Range<u64>) -> Result<(), DeviceError>;
 
-    /// Makes what the device wrote visible to the CPU. Needed where memory is not host-coherent.
+    /// Invalidates the CPU's caches so that the CPU sees GPU writes. Required where memory is not host-coherent.
     ///
     /// # Errors
     ///
@@ -187,35 +194,36 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// As for [`flush_memory`](Self::flush_memory).
+    /// The conditions of [`flush_memory`](Self::flush_memory) apply.
     unsafe fn invalidate_memory(&self, memory: Self::Memory, range: Range<u64>) -> Result<(), DeviceError>;
 
-    /// Bytes of a buffer of this description; of its memory, [`buffer_requirements`](Self::buffer_requirements)
-    /// may want more.
+    /// Returns the size in bytes of a buffer with this description. Its [memory
+    /// requirements](Self::buffer_requirements) may be larger.
     fn buffer_size(&self, info: &Self::BufferInfo<'_>) -> u64;
 
-    /// Which copies between buffers may name a buffer made so: as the source, as the destination. Safe code copies
-    /// bytes only as this allows, so an implementation says no more than the API promises of the description. Says
-    /// nothing about the memory that the buffer stands in.
+    /// Returns which buffer copies a buffer with this description supports: as the source, as the destination.
+    /// Safe code copies bytes only as this allows, so an implementation must not report more than the API
+    /// guarantees for the description. The memory that the buffer is bound to is not considered.
     fn buffer_transfer_usage(&self, info: &Self::BufferInfo<'_>) -> TransferUsage;
 
-    /// Whether a buffer made so can be copied from and to, so that it can be moved: its bytes in another buffer made
-    /// so are as good. Says nothing about the memory that it stands in, from which queues may not read, say.
+    /// Returns whether the contents of a buffer with this description can be copied to another one with the same
+    /// description, so that defragmentation can move it. The memory that the buffer is bound to is not
+    /// considered (queues may not read some memory, for example).
     fn is_copyable_buffer(&self, info: &Self::BufferInfo<'_>) -> bool;
 
-    /// What memory a buffer needs.
+    /// Returns the memory requirements of a buffer.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`] where the API cannot make such a buffer; [`DeviceError::InvalidDescription`] where it is not
-    /// even asked.
+    /// [`DeviceError`] if the API cannot create such a buffer; [`DeviceError::InvalidDescription`] if the
+    /// description is rejected before the driver is called.
     fn buffer_requirements(&self, info: &Self::BufferInfo<'_>) -> Result<Requirements, DeviceError>;
 
-    /// Makes a buffer over existing memory.
+    /// Creates a buffer and binds it to existing memory.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; there is no buffer then.
+    /// [`DeviceError`]; no buffer exists in that case.
     ///
     /// # Safety
     ///
@@ -229,39 +237,39 @@ pub unsafe trait Device: Send + Sync + 'static {
         offset: u64,
     ) -> Result<Self::Buffer, DeviceError>;
 
-    /// Makes a buffer and memory that is the buffer's alone, in the one step that APIs have for it
-    /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory is exactly as large as the
-    /// buffer's requirements say, whatever size `memory` names.
+    /// Creates a buffer together with dedicated memory, the way the API does it
+    /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory's size is that of the buffer's
+    /// requirements; the size in `memory` is ignored.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; there is neither a buffer nor memory then.
+    /// [`DeviceError`]; neither the buffer nor its memory exists in that case.
     fn create_dedicated_buffer(
         &self,
         info: &Self::BufferInfo<'_>,
         memory: &MemoryDesc<'_, Self::MemoryOptions>,
     ) -> Result<(Self::Memory, Self::Buffer), DeviceError>;
 
-    /// Destroys a buffer; its memory stays.
+    /// Destroys a buffer. Its memory is not freed.
     ///
     /// # Safety
     ///
     /// `buffer` is from this device, and no queue uses it after this call.
     unsafe fn destroy_buffer(&self, buffer: Self::Buffer);
 
-    /// What memory an image needs.
+    /// Returns the memory requirements of an image.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`] where the API cannot make such an image; [`DeviceError::InvalidDescription`] where it is not
-    /// even asked.
+    /// [`DeviceError`] if the API cannot create such an image; [`DeviceError::InvalidDescription`] if the
+    /// description is rejected before the driver is called.
     fn image_requirements(&self, info: &Self::ImageInfo<'_>) -> Result<Requirements, DeviceError>;
 
-    /// Makes an image over existing memory.
+    /// Creates an image and binds it to existing memory.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; there is no image then.
+    /// [`DeviceError`]; no image exists in that case.
     ///
     /// # Safety
     ///
@@ -275,35 +283,35 @@ pub unsafe trait Device: Send + Sync + 'static {
         offset: u64,
     ) -> Result<Self::Image, DeviceError>;
 
-    /// Makes an image and memory that is the image's alone, in the one step that APIs have for it
-    /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory is exactly as large as the
-    /// image's requirements say, whatever size `memory` names.
+    /// Creates an image together with dedicated memory, the way the API does it
+    /// (`VkMemoryDedicatedAllocateInfo`, a committed resource). The memory's size is that of the image's
+    /// requirements; the size in `memory` is ignored.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; there is neither an image nor memory then.
+    /// [`DeviceError`]; neither the image nor its memory exists in that case.
     fn create_dedicated_image(
         &self,
         info: &Self::ImageInfo<'_>,
         memory: &MemoryDesc<'_, Self::MemoryOptions>,
     ) -> Result<(Self::Memory, Self::Image), DeviceError>;
 
-    /// Destroys an image; its memory stays.
+    /// Destroys an image. Its memory is not freed.
     ///
     /// # Safety
     ///
     /// `image` is from this device, and no queue uses it after this call.
     unsafe fn destroy_image(&self, image: Self::Image);
 
-    /// What stands in memory that an image of this description gets, which decides how far it must be from
-    /// buffers.
+    /// Returns the resource kind of an image with this description, which decides whether
+    /// `bufferImageGranularity` separates it from buffers.
     fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
 
-    /// Whether an image made so can be copied [as a whole](FullImageCopy) into another one made so, by a queue for
-    /// graphics at least, so that it can be moved.
+    /// Returns whether an image with this description can be copied [as a whole](FullImageCopy) into another one
+    /// with the same description, at least by a graphics queue, so that defragmentation can move it.
     fn is_copyable_image(&self, info: &Self::ImageInfo<'_>) -> bool;
 
-    /// Tells the API's own tools what memory is called. Does nothing where it has none.
+    /// Sets the debug name of memory, for the API's own tools. Does nothing if the API has no debug names.
     ///
     /// # Safety
     ///
@@ -312,7 +320,7 @@ pub unsafe trait Device: Send + Sync + 'static {
         let _ = (memory, name);
     }
 
-    /// Tells the API's own tools what a buffer is called. Does nothing where it has none.
+    /// Sets the debug name of a buffer, for the API's own tools. Does nothing if the API has no debug names.
     ///
     /// # Safety
     ///
@@ -321,7 +329,7 @@ pub unsafe trait Device: Send + Sync + 'static {
         let _ = (buffer, name);
     }
 
-    /// Tells the API's own tools what an image is called. Does nothing where it has none.
+    /// Sets the debug name of an image, for the API's own tools. Does nothing if the API has no debug names.
     ///
     /// # Safety
     ///
@@ -330,39 +338,40 @@ pub unsafe trait Device: Send + Sync + 'static {
         let _ = (image, name);
     }
 
-    /// Hands work to a queue: once the waits are over, its copies run in any order, those of the same
-    /// subresource of an image in the order given. Returns the value that the queue's timeline reaches when all
-    /// of them are done. Values count up from 1, and are reached in this order. A wait may be for a point of
-    /// another queue that is submitted later.
+    /// Submits copies to a queue, which executes them once all waits are satisfied. Copies run in any order,
+    /// except that those of one image subresource run in the order given. Returns the value that the queue's
+    /// timeline reaches when all of them are complete. Values count up from 1 and are reached in this order. A
+    /// wait may name a point of another queue that is submitted later.
     ///
-    /// A copied image is seen as it then is by all that is submitted to the queue later, and by what waits for
-    /// the value.
+    /// The contents of a copied image are visible to everything that is submitted to the queue later, and to
+    /// work that waits for the value.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was submitted then. [`DeviceError::Unsupported`] where the API cannot say
-    /// an [image copy's](ImageCopy) row pitch, or leave an image in the state that shall be after; where an image
-    /// [cannot be copied as a whole](Self::is_copyable_image), holds nothing in the state that it is in before, or
-    /// has depth, a stencil or several samples and the queue is not for graphics.
+    /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::Unsupported`] if the API cannot
+    /// express an [image copy's](ImageCopy) row pitch or leave an image in the state `after`; or if an image
+    /// [cannot be copied as a whole](Self::is_copyable_image), has undefined contents in the state `before`, or
+    /// has depth, stencil or several samples and the queue is not a graphics queue.
     ///
     /// # Safety
     ///
-    /// The copied ranges lie in their buffers, and two of the same buffer do not overlap unless both are read.
-    /// Each buffer was made to be [copied that way](Self::buffer_transfer_usage).
-    /// No copy writes to memory that is [`DEVICE_READ_ONLY`](MemoryProperties::DEVICE_READ_ONLY) or reads from
-    /// memory that is [`DEVICE_WRITE_ONLY`](MemoryProperties::DEVICE_WRITE_ONLY). The buffers, the images and
-    /// their memory stay alive until the returned value is reached.
+    /// The copied ranges lie in their buffers, and two ranges of the same buffer do not overlap unless both are
+    /// read. Each buffer was created with the [transfer usage](Self::buffer_transfer_usage) that its copies
+    /// need. No copy writes to memory that is [`DEVICE_READ_ONLY`](MemoryProperties::DEVICE_READ_ONLY) or reads
+    /// from memory that is [`DEVICE_WRITE_ONLY`](MemoryProperties::DEVICE_WRITE_ONLY). The buffers, the images
+    /// and their memory stay alive until the returned value is reached.
     ///
-    /// Each [image copy](ImageCopy) keeps to what its fields say: the box lies in a subresource that exists,
-    /// the buffer is laid out as the device's limits want it, the texel block is the format's, and the
-    /// subresource is in the state `before` when the copy begins. The image was made to be copied that way, and
-    /// nothing else uses the subresource until the value is reached. Where queues own images (Vulkan's
-    /// families, unless the image is shared by them), the queue is one of the owner's: nothing is handed over.
+    /// Each [image copy](ImageCopy) satisfies the rules of its fields: the box lies in an existing subresource,
+    /// the buffer layout satisfies the device's limits, the texel block is the format's, and the subresource is
+    /// in the state `before` when the copy begins. The image was created with the usage that the copy needs, and
+    /// no other work uses the subresource until the value is reached. Where queue families own images (in
+    /// Vulkan, unless the image is shared by them), the queue belongs to the owning family: ownership is not
+    /// transferred.
     ///
-    /// Each [copy of a whole image](FullImageCopy) does so too: both images were made from its description, all of
-    /// `from` is in the state `before`, and `to` is as it was made. No image is in two of them, nor in one of them and
-    /// in an image copy of the same submission, and the memory of the two does not overlap. Nothing else uses either
-    /// until the value is reached, and of their owners the same is true as above.
+    /// Each [copy of a whole image](FullImageCopy) does too: both images were created from its description, all
+    /// of `from` is in the state `before`, and `to` is in its initial state. No image is in two of them, nor in
+    /// one of them and in an image copy of the same submission, and the memory of the two does not overlap. No
+    /// other work uses either image until the value is reached, and the ownership rule above holds for both.
     unsafe fn submit(
         &self,
         queue: QueueIndex,
@@ -371,12 +380,12 @@ pub unsafe trait Device: Send + Sync + 'static {
     where
         Self: Sized;
 
-    /// The value of the last submission to the queue; 0 before anything was submitted, and where there is no
-    /// such queue. Takes no lock and never fails, not on a lost device either. What a submission has returned is
-    /// counted from then on, for whoever knows that it has returned.
+    /// Returns the value of the last submission to the queue; 0 before the first submission, and if the queue
+    /// does not exist. Takes no lock and never fails, not even on a lost device. Once a submission has returned,
+    /// every thread that knows of the return sees at least its value.
     fn submitted(&self, queue: QueueIndex) -> TimelineValue;
 
-    /// The last value that the queue's timeline has reached; 0 before anything was submitted.
+    /// Returns the last value that the queue's timeline has reached; 0 before the first submission.
     ///
     /// # Errors
     ///
@@ -387,6 +396,6 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::TimedOut`] where the time is up first, [`DeviceError::Lost`].
+    /// [`DeviceError::TimedOut`] if the timeout expires first, [`DeviceError::Lost`].
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError>;
 }

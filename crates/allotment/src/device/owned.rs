@@ -1,24 +1,24 @@
-//! Memory that has exactly one owner: the safe face of the trait's unsafe half.
+//! Memory with exactly one owner: a safe interface to the trait's unsafe methods.
 
 use core::ops::Range;
 use core::ptr::NonNull;
 
 use super::{Device, DeviceError, MemoryDesc, MemoryProperties, MemoryTypeIndex, Priority};
 
-/// A memory object of a device that nobody else can free, map or unmap.
+/// A memory object that nothing else can free, map or unmap.
 ///
-/// Host-visible memory is mapped once, before anybody knows of it, and stays mapped: addresses are
-/// plentiful, and so no map call ever has to be made under a lock or counted in a frame.
+/// Host-visible memory is mapped once, before it is shared, and stays mapped: address space is plentiful, and so
+/// no map call is ever made under a lock or during a frame.
 ///
-/// Has no `Drop`: whoever drops it without [`free`](Self::free) leaks the driver's memory.
+/// Has no `Drop`: dropping it without [`free`](Self::free) leaks the driver's memory.
 #[derive(Debug)]
 pub(crate) struct OwnedMemory<D: Device> {
     handle: D::Memory,
     memory_type: MemoryTypeIndex,
     size: u64,
-    /// What the device was told last.
+    /// The priority that was last passed to the device.
     priority: Priority,
-    /// Of the first byte; `Some` exactly where the memory type is host-visible.
+    /// Address of the first byte; `Some` exactly if the memory type is host-visible.
     mapped: Option<Mapped>,
 }
 
@@ -32,19 +32,19 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl<D: Device> OwnedMemory<D> {
-    /// Gets memory from the driver, and maps it where the CPU can reach it. Two driver calls at most.
+    /// Allocates memory from the driver, and maps it if it is host-visible. At most two driver calls.
     pub(crate) fn allocate(device: &D, desc: &MemoryDesc<'_, D::MemoryOptions>) -> Result<Self, DeviceError> {
         let handle = device.allocate_memory(desc)?;
-        // SAFETY: the handle is new, so nobody else has it.
+        // SAFETY: the handle is new, so nothing else has it.
         unsafe { Self::adopt(device, handle, desc) }
     }
 
-    /// Takes over memory that was just made with a resource.
+    /// Takes ownership of memory that was just created together with a resource.
     ///
     /// # Safety
     ///
-    /// `handle` is live, from this device, of the description's type, size and priority, not mapped, and nobody else
-    /// frees or maps it.
+    /// `handle` is live, from this device, of the description's type, size and priority, not mapped, and nothing
+    /// else frees or maps it.
     pub(crate) unsafe fn adopt(
         device: &D,
         handle: D::Memory,
@@ -69,9 +69,9 @@ impl<D: Device> OwnedMemory<D> {
         Ok(Self { handle, memory_type, size, priority, mapped })
     }
 
-    /// Gives the memory back to the driver, which ends its mapping too.
+    /// Frees the memory, which unmaps it too.
     pub(crate) fn free(self, device: &D) {
-        // SAFETY: `self` was the only owner and is gone now.
+        // SAFETY: `self` was the only owner and is consumed by this call.
         unsafe { device.free_memory(self.handle) };
     }
 
@@ -91,12 +91,12 @@ impl<D: Device> OwnedMemory<D> {
         self.priority
     }
 
-    /// Notes what the device is about to be told.
+    /// Stores the priority that the caller is about to pass to the device.
     pub(crate) fn note_priority(&mut self, priority: Priority) {
         self.priority = priority;
     }
 
-    /// The address of byte `offset`, where the CPU can reach the memory.
+    /// Returns the address of byte `offset`; `None` if the memory is not host-visible.
     pub(crate) fn address(&self, offset: u64) -> Option<NonNull<u8>> {
         debug_assert!(offset <= self.size);
         // SAFETY: `offset` lies in the memory, all of which is mapped.
@@ -104,16 +104,16 @@ impl<D: Device> OwnedMemory<D> {
     }
 }
 
-/// Which way bytes are made visible.
+/// The direction in which bytes are made visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// What the CPU wrote, to the device.
+    /// CPU writes, to the device.
     Flush,
-    /// What the device wrote, to the CPU.
+    /// Device writes, to the CPU.
     Invalidate,
 }
 
-/// Flushes or invalidates whole atoms around `range` of mapped memory of `size` bytes.
+/// Flushes or invalidates `range` of mapped memory of `size` bytes, rounded out to whole atoms.
 ///
 /// # Safety
 ///

@@ -1,27 +1,29 @@
-//! What a device is and has: heaps, memory types, limits, queues.
+//! Device properties: memory heaps, memory types, limits and queues.
 
 use allotment_suballoc::Alignment;
 use bitflags::bitflags;
 use core::fmt;
 
-/// Which heap; an index into [`DeviceProperties::heaps`].
+use super::resource::ResourceKind;
+
+/// A memory heap, as an index into [`DeviceProperties::heaps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemoryHeapIndex(pub u8);
 
 impl MemoryHeapIndex {
-    /// The index as a number.
+    /// Returns the index as a number.
     #[must_use]
     pub const fn get(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Which memory type; an index into [`DeviceProperties::memory_types`].
+/// A memory type, as an index into [`DeviceProperties::memory_types`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemoryTypeIndex(pub u8);
 
 impl MemoryTypeIndex {
-    /// The index as a number.
+    /// Returns the index as a number.
     #[must_use]
     pub const fn get(self) -> usize {
         self.0 as usize
@@ -40,15 +42,15 @@ impl fmt::Display for MemoryHeapIndex {
     }
 }
 
-/// A set of memory types: bit `i` stands for type `i`, as in `VkMemoryRequirements::memoryTypeBits`.
+/// A set of memory types: bit `i` is type `i`, as in `VkMemoryRequirements::memoryTypeBits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryTypeMask(pub u32);
 
 impl MemoryTypeMask {
-    /// Any memory type.
+    /// All memory types.
     pub const ALL: Self = Self(u32::MAX);
 
-    /// True when the set holds the type.
+    /// Returns true if the set contains the type.
     #[must_use]
     pub const fn contains(self, memory_type: MemoryTypeIndex) -> bool {
         memory_type.0 < 32 && self.0 >> memory_type.0 & 1 == 1
@@ -56,31 +58,31 @@ impl MemoryTypeMask {
 }
 
 bitflags! {
-    /// What a memory type can do, named as in Vulkan, and what queues cannot do there.
+    /// The properties of a memory type, named as in Vulkan, and the restrictions of Direct3D 12's heap types.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct MemoryProperties: u32 {
-        /// The device reaches it at full speed.
+        /// The GPU accesses the memory at full speed.
         const DEVICE_LOCAL = 1;
         /// The CPU can map it.
         const HOST_VISIBLE = 1 << 1;
-        /// Writes of one side are visible to the other without flush or invalidate.
+        /// CPU and GPU writes are visible to each other without flush or invalidate.
         const HOST_COHERENT = 1 << 2;
-        /// The CPU reads it through its cache; without this, reads are slow.
+        /// The CPU's accesses are cached; without this, CPU reads are slow.
         const HOST_CACHED = 1 << 3;
-        /// Tile memory that may never be backed; for transient attachments only.
+        /// Tile memory that may never be backed by physical memory. For transient attachments only.
         const LAZILY_ALLOCATED = 1 << 4;
-        /// For protected queues only.
+        /// For protected submissions only.
         const PROTECTED = 1 << 5;
-        /// Device writes are visible to the device without barriers, slowly
-        /// (`VK_AMD_device_coherent_memory`). Never chosen unless it is asked for.
+        /// GPU writes are visible to the GPU without barriers, at a lower speed
+        /// (`VK_AMD_device_coherent_memory`). The allocator never selects it unless requested.
         const DEVICE_COHERENT = 1 << 6;
-        /// Queues only read it, as in Direct3D 12's upload heaps: nothing is copied into it, and no shader
-        /// writes there. What it holds comes from the CPU. Chosen for what the device only reads, and for
-        /// who asks for it.
+        /// Queues can only read the memory, as in Direct3D 12's upload heaps: it cannot be a copy destination,
+        /// and shaders cannot write to it. The CPU provides its contents. The allocator selects it for memory
+        /// that the GPU only reads, or when requested.
         const DEVICE_READ_ONLY = 1 << 7;
-        /// Queues only copy into it, as in Direct3D 12's readback heaps: nothing is copied from it, and no
-        /// shader reads there. What it holds is for the CPU. Chosen for what the CPU reads back, and for who
-        /// asks for it.
+        /// Queues can only copy into the memory, as in Direct3D 12's readback heaps: it cannot be a copy source,
+        /// and shaders cannot read it. The CPU reads its contents. The allocator selects it for readback, or
+        /// when requested.
         const DEVICE_WRITE_ONLY = 1 << 8;
     }
 }
@@ -98,143 +100,146 @@ impl fmt::Display for MemoryProperties {
     }
 }
 
-/// A pool of physical memory.
+/// A heap of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryHeap {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The device's own memory, rather than the host's.
+    /// Whether the memory is local to the device (video memory) rather than to the host.
     pub device_local: bool,
 }
 
-/// A way to use a heap.
+/// A type of memory that can be allocated from a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryType {
-    /// The heap that it takes from.
+    /// The heap that allocations of the type count against.
     pub heap: MemoryHeapIndex,
-    /// What it can do.
+    /// The properties of the memory.
     pub properties: MemoryProperties,
 }
 
-/// Which graphics API speaks behind a device.
+/// The graphics API behind a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Api {
-    /// None: simulated.
+    /// None: the simulated GPU.
     Host,
     /// Vulkan.
     Vulkan,
-    /// Direct3D 12. Its upload heaps are [read only](MemoryProperties::DEVICE_READ_ONLY) for queues, its
-    /// readback heaps [write only](MemoryProperties::DEVICE_WRITE_ONLY); it has no linear images.
+    /// Direct3D 12. Queues can only [read](MemoryProperties::DEVICE_READ_ONLY) its upload heaps and only
+    /// [write](MemoryProperties::DEVICE_WRITE_ONLY) its readback heaps. It has no linear images.
     Direct3D12,
 }
 
-/// Numbers that the memory layer must keep to.
+/// The limits of a device that matter for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that a linear and an optimal resource must be apart: no page of this size may hold both.
+    /// Granularity in bytes at which linear and optimal resources must be separated: no page of this size may
+    /// contain both.
     pub buffer_image_granularity: Alignment,
-    /// Flushes and invalidates of memory that is not host-coherent cover whole atoms of this many bytes.
+    /// Granularity in bytes of flushes and invalidates of memory that is not host-coherent.
     pub non_coherent_atom_size: Alignment,
-    /// How many memory objects there can be at once.
+    /// The maximum number of memory objects at the same time.
     pub max_allocation_count: u32,
-    /// The most bytes that one memory object can have.
+    /// The maximum size of one memory object in bytes.
     pub max_allocation_size: u64,
-    /// Where texels that are copied to or from an image may begin in a buffer, in bytes. On Vulkan this is what
-    /// the device copies fastest and what every queue takes; of the specification, 4 is enough.
+    /// Alignment in bytes of the buffer offset of a copy between buffer and image. For Vulkan this is the
+    /// optimal alignment, which every queue supports; the specification requires 4 only.
     pub image_copy_offset_alignment: Alignment,
-    /// What bytes from row to row of such texels are a multiple of. On Vulkan this is what the device copies
-    /// fastest; of the specification, whole texels are enough.
+    /// Alignment in bytes of the row pitch of a copy between buffer and image. For Vulkan this is the optimal
+    /// alignment; the specification requires whole texels only.
     pub image_copy_row_alignment: Alignment,
 }
 
-/// What a queue is best at.
+/// The kind of work for which a queue is best suited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// Draws, computes and copies.
+    /// Draws, dispatches and copies.
     Graphics,
-    /// Computes and copies.
+    /// Dispatches and copies.
     Compute,
     /// Copies.
     Transfer,
 }
 
-/// One queue of a device.
+/// A queue of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueInfo {
-    /// What it is best at.
+    /// The kind of work for which the queue is best suited.
     pub kind: QueueKind,
 }
 
-/// What a device is and has. Never changes while the device lives.
+/// The memory heaps, memory types, limits and queues of a device. Never changes during the device's life.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeviceProperties {
-    /// For people.
+    /// Name of the device, for display.
     pub name: String,
-    /// Who speaks behind it.
+    /// The graphics API.
     pub api: Api,
-    /// Pools of physical memory, at most 16.
+    /// Heaps of physical memory, at most 16.
     pub heaps: Vec<MemoryHeap>,
-    /// Ways to use them, at most 32.
+    /// Memory types, at most 32.
     pub memory_types: Vec<MemoryType>,
-    /// Numbers to keep to.
+    /// Limits that matter for memory.
     pub limits: Limits,
-    /// Queues to submit to.
+    /// Queues that accept submissions.
     pub queues: Vec<QueueInfo>,
 }
 
 impl DeviceProperties {
-    /// The memory type at `index`, where there is one.
+    /// Returns the memory type at `index`, or `None` if there is none.
     #[must_use]
     pub fn memory_type(&self, index: MemoryTypeIndex) -> Option<&MemoryType> {
         self.memory_types.get(index.get())
     }
 
-    /// All memory types with their indices.
+    /// Returns all memory types with their indices.
     pub fn indexed_types(&self) -> impl Iterator<Item = (MemoryTypeIndex, &MemoryType)> {
-        // At most 32, as said at the field.
+        // The cast cannot truncate: `memory_types` has at most 32 entries, as its field promises.
         self.memory_types.iter().enumerate().map(|(i, memory_type)| (MemoryTypeIndex(i as u8), memory_type))
     }
 }
 
-/// How full a heap is, as the driver sees it.
+/// The usage and budget of a memory heap, as the driver reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryHeapBudget {
     /// Bytes in use by this process.
     pub usage: u64,
-    /// Bytes that this process can use before the system starts to move memory out.
+    /// Bytes that this process can use before the system starts to evict memory.
     pub budget: u64,
 }
 
-/// Whether a resource wants memory of its own.
+/// Whether a resource needs dedicated memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DedicatedNeed {
-    /// It does not care.
+    /// No preference.
     #[default]
     None,
-    /// The driver says that it would be faster.
+    /// The driver prefers dedicated memory for performance.
     Preferred,
-    /// The driver insists.
+    /// The driver requires dedicated memory.
     Required,
 }
 
-/// What memory a resource needs.
+/// The memory requirements of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requirements {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Of its place, in bytes.
+    /// Alignment of the resource's offset, in bytes.
     pub alignment: Alignment,
-    /// Where it may be.
+    /// Memory types that the resource can be bound to.
     pub memory_types: MemoryTypeMask,
-    /// Whether it wants memory of its own.
+    /// Whether the resource wants dedicated memory.
     pub dedicated: DedicatedNeed,
+    /// What kind of resource it is. Buffers and optimal images are kept apart where the device demands that.
+    pub kind: ResourceKind,
 }
 
 impl Requirements {
-    /// `size` bytes at any place in any memory type.
+    /// Returns the requirements of a buffer of `size` bytes, at any offset in any memory type.
     #[must_use]
     pub const fn new(size: u64) -> Self {
         Self {
@@ -242,22 +247,42 @@ impl Requirements {
             alignment: Alignment::ONE,
             memory_types: MemoryTypeMask::ALL,
             dedicated: DedicatedNeed::None,
+            kind: ResourceKind::Buffer,
         }
     }
 
-    /// The same at a multiple of `alignment`.
+    /// Sets the alignment.
     #[must_use]
-    pub const fn aligned(self, alignment: Alignment) -> Self {
+    pub const fn with_alignment(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
     }
 
-    /// What serves this resource and `other` by turns, at the same place: the larger size, the stricter
-    /// alignment, the memory types that both allow.
+    /// Sets the memory types that the resource can be bound to.
+    #[must_use]
+    pub const fn with_memory_types(self, memory_types: MemoryTypeMask) -> Self {
+        Self { memory_types, ..self }
+    }
+
+    /// Sets whether the resource wants dedicated memory.
+    #[must_use]
+    pub const fn with_dedicated(self, dedicated: DedicatedNeed) -> Self {
+        Self { dedicated, ..self }
+    }
+
+    /// Sets the kind of resource.
+    #[must_use]
+    pub const fn with_kind(self, kind: ResourceKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Returns requirements that serve this resource and `other` in turn, on the same bytes: the larger size, the
+    /// stricter alignment, the memory types that both allow. The kind is
+    /// [`Unknown`](ResourceKind::Unknown) where the two differ.
     ///
     /// ```
     /// use allotment::{Alignment, Requirements};
     ///
-    /// let color = Requirements::new(8 << 20).aligned(Alignment::new(65536)?);
+    /// let color = Requirements::new(8 << 20).with_alignment(Alignment::new(65536)?);
     /// let depth = Requirements::new(9 << 20);
     /// let either = color.or(depth);
     /// assert_eq!((either.size, either.alignment.get()), (9 << 20, 65536));
@@ -270,6 +295,7 @@ impl Requirements {
             alignment: self.alignment.max(other.alignment),
             memory_types: MemoryTypeMask(self.memory_types.0 & other.memory_types.0),
             dedicated: if self.dedicated == other.dedicated { self.dedicated } else { DedicatedNeed::None },
+            kind: if self.kind == other.kind { self.kind } else { ResourceKind::Unknown },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Work for a queue, and how far it is.
+//! Queues: timelines and submissions.
 
 use core::fmt;
 
@@ -6,12 +6,12 @@ use core::fmt;
 use super::DeviceError;
 use super::{BufferCopy, Device, FullImageCopy, ImageCopy};
 
-/// Which queue; an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
+/// A queue, as an index into [`DeviceProperties::queues`](super::DeviceProperties::queues).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueIndex(pub u8);
 
-/// A point on a queue's timeline. 0 is reached before anything is submitted; each submission's value is
-/// one more than that of the one before.
+/// A value of a queue's timeline. It is 0 before the first submission; each submission's value is one more than
+/// that of the submission before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimelineValue(pub u64);
 
@@ -20,11 +20,11 @@ pub struct TimelineValue(pub u64);
 pub struct TimelinePoint {
     /// The queue.
     pub queue: QueueIndex,
-    /// The point.
+    /// The value on its timeline.
     pub value: TimelineValue,
 }
 
-/// Work for a queue.
+/// Work to submit to a queue.
 ///
 /// ```
 /// use allotment::device::simulated::SimulatedGpu;
@@ -35,27 +35,27 @@ pub struct TimelinePoint {
 /// assert!(submission.copies.is_empty() && submission.image_copies.is_empty());
 /// ```
 pub struct Submission<'a, D: Device> {
-    /// Points that must be reached first.
+    /// Timeline points that the queue waits for before it executes the copies.
     pub waits: &'a [TimelinePoint],
-    /// What to copy then between buffers. The copies of one submission run in any order.
+    /// Copies between buffers. The copies of one submission run in any order.
     pub copies: &'a [BufferCopy<'a, D>],
-    /// What to copy then between buffers and images. Those of the same subresource run in the order given,
-    /// each with the state that the one before left it in; all others, and those between buffers, run in any
-    /// order.
+    /// Copies between buffers and images. Those of the same subresource run in the order given, each starting in
+    /// the state in which the one before left the subresource. All others, and the copies between buffers, run
+    /// in any order.
     pub image_copies: &'a [ImageCopy<'a, D>],
-    /// Which images to copy then as a whole, in any order.
+    /// Copies of whole images, in any order.
     pub full_images: &'a [FullImageCopy<'a, D>],
 }
 
 impl<D: Device> Default for Submission<'_, D> {
-    /// Nothing to wait for and nothing to do.
+    /// Returns a submission without waits and without copies.
     fn default() -> Self {
         Self { waits: &[], copies: &[], image_copies: &[], full_images: &[] }
     }
 }
 
-/// Refuses waits for one of the device's `queues` that does not exist, and for what would wait for itself:
-/// the point `next` of `queue`, which this becomes, and what comes after it.
+/// Returns an error for waits on a queue that the device does not have, and for waits that could never be
+/// satisfied: on `queue` itself, for the point `next` that this submission signals or a later one.
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 pub(super) fn check_waits(
     waits: &[TimelinePoint],
@@ -64,6 +64,7 @@ pub(super) fn check_waits(
     queues: usize,
 ) -> Result<(), DeviceError> {
     let possible = |point: &TimelinePoint| {
+        // A wait for the own queue's next value would never be satisfied, and the queue would hang.
         usize::from(point.queue.0) < queues && !(point.queue == queue && point.value.0 >= next)
     };
     if waits.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
@@ -71,7 +72,7 @@ pub(super) fn check_waits(
 
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 impl<D: Device> Submission<'_, D> {
-    /// True where there is something to record: bytes to copy, or an image.
+    /// Returns true if there are commands to record: bytes to copy, or an image.
     pub(super) fn has_copies(&self) -> bool {
         self.copies.iter().any(|copy| copy.size > 0)
             || !self.image_copies.is_empty()

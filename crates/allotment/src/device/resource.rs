@@ -1,10 +1,10 @@
-//! What can stand in memory, said in no API's words.
+//! API-independent descriptions of buffers and images.
 //!
 //! For tests, tools and code that runs on every device. An API's own descriptions
 //! ([`Device::BufferInfo`](super::Device::BufferInfo), [`Device::ImageInfo`](super::Device::ImageInfo)) can
-//! say more, and are made from these.
+//! express more, and can be created from these.
 
-/// What kind of resource will stand in the memory.
+/// The kind of resource that is bound to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ResourceKind {
     /// A buffer.
@@ -14,17 +14,17 @@ pub enum ResourceKind {
     LinearImage,
     /// An image of optimal tiling.
     OptimalImage,
-    /// Any of these, by turns perhaps.
+    /// Not known, or resources of several kinds at different times. Treated as both linear and optimal.
     Unknown,
 }
 
 impl ResourceKind {
-    /// True when the resource must keep the granularity's distance from linear ones.
+    /// Returns true if the buffer-image granularity must separate the resource from linear ones.
     pub(crate) const fn is_optimal(self) -> bool {
         matches!(self, Self::OptimalImage | Self::Unknown)
     }
 
-    /// The name that VMA's dumps use.
+    /// Returns the name that VMA's JSON dumps use.
     pub(crate) const fn dump_name(self) -> &'static str {
         match self {
             Self::Buffer => "BUFFER",
@@ -35,64 +35,64 @@ impl ResourceKind {
     }
 }
 
-/// A buffer that is wanted.
+/// A buffer to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BufferDesc {
-    /// Bytes, at least 1.
+    /// Size in bytes, at least 1.
     pub size: u64,
-    /// The graphics API's own usage flags (`VkBufferUsageFlags`, `D3D12_RESOURCE_FLAGS`); 0 where there
-    /// is nothing to add to "can be copied from and to".
+    /// The graphics API's usage flags (`VkBufferUsageFlags`, `D3D12_RESOURCE_FLAGS`), in addition to "transfer
+    /// source and destination"; 0 for none.
     pub usage: u64,
 }
 
 impl BufferDesc {
-    /// A buffer of `size` bytes that can be copied from and to.
+    /// Describes a buffer of `size` bytes that can be copied from and to.
     #[must_use]
     pub const fn new(size: u64) -> Self {
         Self { size, usage: 0 }
     }
 
-    /// The same with flags of the graphics API.
+    /// Sets the graphics API's usage flags.
     #[must_use]
     pub const fn with_usage(self, usage: u64) -> Self {
         Self { usage, ..self }
     }
 }
 
-/// How the texels of an image lie in memory.
+/// How the texels of an image are laid out in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tiling {
-    /// As the device likes it.
+    /// In an order that the driver chooses.
     #[default]
     Optimal,
-    /// Row by row. Not on Direct3D 12, which has no such images.
+    /// Row by row. Not available in Direct3D 12, which has no such images.
     Linear,
 }
 
-/// An image that is wanted.
+/// An image to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageDesc {
-    /// Width, height and depth in texels, at least 1 each; an image of depth 1 is two-dimensional.
+    /// Width, height and depth in texels, at least 1 each. An image of depth 1 is two-dimensional.
     pub extent: [u32; 3],
     /// Mip levels, at least 1.
     pub mip_levels: u32,
-    /// Array layers, at least 1; 1 where the depth is not.
+    /// Array layers, at least 1; exactly 1 if the depth is not 1.
     pub array_layers: u32,
-    /// Samples a texel: 1, 2, 4, 8, 16.
+    /// Samples per texel: 1, 2, 4, 8, 16.
     pub samples: u32,
-    /// The graphics API's own number (`VkFormat`, `DXGI_FORMAT`); on the simulated device, bytes a texel.
+    /// The graphics API's format number (`VkFormat`, `DXGI_FORMAT`); on the simulated GPU, bytes per texel.
     pub format: u32,
-    /// How its texels lie in memory.
+    /// How the texels are laid out in memory.
     pub tiling: Tiling,
-    /// The graphics API's own usage flags (`VkImageUsageFlags`, `D3D12_RESOURCE_FLAGS`); 0 where there
-    /// is nothing to add to "can be copied from and to, and sampled".
+    /// The graphics API's usage flags (`VkImageUsageFlags`, `D3D12_RESOURCE_FLAGS`), in addition to "transfer
+    /// source and destination, and sampled"; 0 for none.
     pub usage: u64,
 }
 
 impl ImageDesc {
-    /// An image of two dimensions, one mip level, one layer and one sample, of optimal tiling.
+    /// Describes a two-dimensional image with one mip level, one array layer, one sample and optimal tiling.
     #[must_use]
     pub const fn new(width: u32, height: u32, format: u32) -> Self {
         Self {

@@ -1,32 +1,32 @@
-//! How shaders sample images, in words that all APIs have.
+//! Samplers, described independently of the API.
 
 use core::hash::{Hash, Hasher};
 
-/// How texels are combined.
+/// How texels are filtered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Filter {
-    /// The nearest one is taken.
+    /// The nearest texel is sampled.
     Nearest,
-    /// Those around are weighed.
+    /// The surrounding texels are interpolated.
     #[default]
     Linear,
 }
 
-/// What is beyond the edge of an image.
+/// How texture coordinates outside of an image are resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AddressMode {
-    /// The image again.
+    /// The image repeats.
     #[default]
     Repeat,
-    /// The image again, mirrored each other time.
+    /// The image repeats, mirrored every other time.
     MirroredRepeat,
-    /// The texel at the edge.
+    /// The texel at the edge is used.
     ClampToEdge,
-    /// The border's colour.
+    /// The border color is used.
     ClampToBorder,
 }
 
-/// The colour of what is beyond the edge with [`AddressMode::ClampToBorder`].
+/// The color outside of an image with [`AddressMode::ClampToBorder`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BorderColor {
     /// All zeros.
@@ -38,28 +38,28 @@ pub enum BorderColor {
     OpaqueWhite,
 }
 
-/// How a value is compared with what was sampled.
+/// How a reference value is compared with the sampled value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compare {
     /// Never true.
     Never,
-    /// The value is less.
+    /// The reference value is less.
     Less,
     /// Both are equal.
     Equal,
-    /// The value is less or equal.
+    /// The reference value is less or equal.
     LessOrEqual,
-    /// The value is greater.
+    /// The reference value is greater.
     Greater,
     /// They are not equal.
     NotEqual,
-    /// The value is greater or equal.
+    /// The reference value is greater or equal.
     GreaterOrEqual,
     /// Always true.
     Always,
 }
 
-/// A sampler. Two of the same description are equal, and one of them is enough.
+/// The description of a sampler. Equal descriptions can share one sampler.
 ///
 /// ```
 /// use allotment::device::{AddressMode, SamplerDesc};
@@ -69,30 +69,30 @@ pub enum Compare {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SamplerDesc {
-    /// Where an image is magnified.
+    /// The filter for magnification.
     pub mag_filter: Filter,
-    /// Where it is minified.
+    /// The filter for minification.
     pub min_filter: Filter,
-    /// Between mip levels.
+    /// The filter between mip levels.
     pub mip_filter: Filter,
-    /// Beyond the edges, in u, v and w.
+    /// The address modes in u, v and w.
     pub address: [AddressMode; 3],
     /// Added to the level of detail; from −16 to 15.99.
     pub lod_bias: f32,
-    /// The least level of detail.
+    /// The minimum level of detail.
     pub min_lod: f32,
-    /// The largest level of detail.
+    /// The maximum level of detail.
     pub max_lod: f32,
-    /// Samples along the direction in which an image is most minified: 1 for none of this, at most 16.
+    /// Maximum anisotropy: 1 for no anisotropic filtering, at most 16.
     pub max_anisotropy: u8,
-    /// What is sampled is compared with a value, for shadows.
+    /// The comparison of sampled values with a reference value, for shadow maps.
     pub compare: Option<Compare>,
-    /// With [`AddressMode::ClampToBorder`].
+    /// The border color for [`AddressMode::ClampToBorder`].
     pub border: BorderColor,
 }
 
 impl Default for SamplerDesc {
-    /// Linear in all directions, repeated, all mip levels.
+    /// Returns a sampler with linear filtering, repeat addressing and all mip levels.
     fn default() -> Self {
         Self {
             mag_filter: Filter::default(),
@@ -109,11 +109,11 @@ impl Default for SamplerDesc {
     }
 }
 
-/// What a [`SamplerDesc`] is told apart by.
+/// The fields of a [`SamplerDesc`] in a form that can be compared and hashed.
 type Key = (([Filter; 3], [AddressMode; 3]), [u32; 3], (u8, Option<Compare>, BorderColor));
 
 impl SamplerDesc {
-    /// Whether it can be made at all: its numbers are numbers, and in the ranges that its fields say.
+    /// Returns true if all numbers are finite and in the ranges that their fields document.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         (-16.0..16.0).contains(&self.lod_bias)
@@ -124,7 +124,7 @@ impl SamplerDesc {
     }
 
     fn key(&self) -> Key {
-        // −0.0 is 0.0.
+        // Adding 0.0 turns −0.0 into 0.0, which samples alike and so must compare equal.
         let bits = |value: f32| (value + 0.0).to_bits();
         (
             ([self.mag_filter, self.min_filter, self.mip_filter], self.address),

@@ -1,33 +1,33 @@
-//! Which copies of images run with no barrier between them.
+//! Groups of image copies that need no barrier between them.
 //!
 //! ```text
 //!   given   A→ B→ C→ A→ A← D→        → into the image, ← out of it; the same letter is the same subresource
 //!   waves   [A→ B→ C→ A→] [A← D→]    the two boxes of A in the first wave do not overlap
 //! ```
 //!
-//! Each subresource of a wave changes its state once before the copies and once after them, all of them in one
-//! call. Copies of one subresource that must be seen in their order stand in different waves.
+//! Each subresource of a wave is transitioned once before the copies and once after them, all of them with one
+//! barrier call. Copies of one subresource whose order matters are in different waves.
 
 use super::{CopyDirection, Device, ImageCopy};
 
-/// Copies of a wave, at most: each is compared with all others of its wave, and a barrier for so many copies
-/// is nothing beside them.
+/// The maximum number of copies in a wave. Each copy is compared with all others of its wave, and the cost of
+/// one barrier is negligible beside 64 copies.
 const MOST: usize = 64;
 
-/// Copies that run with no barrier between them.
+/// Copies that need no barrier between them.
 pub(super) struct Wave<'a, D: Device> {
     pub(super) copies: &'a [ImageCopy<'a, D>],
 }
 
-/// A subresource that a wave copies.
+/// The state transition of a subresource in a wave.
 pub(super) struct Change<'a, D: Device> {
-    /// The wave's first copy of it, whose state before is the subresource's.
+    /// The wave's first copy of the subresource, whose `before` is the state before the wave.
     pub(super) first: &'a ImageCopy<'a, D>,
-    /// The state that it shall be in after the wave.
+    /// The state after the wave.
     pub(super) after: D::ImageState,
 }
 
-/// All copies in their order, as few waves as there can be in a row.
+/// Splits the copies, in their order, into as few waves as possible.
 pub(super) fn waves<'a, D: Device>(copies: &'a [ImageCopy<'a, D>]) -> impl Iterator<Item = Wave<'a, D>>
 where
     D::Image: PartialEq,
@@ -35,6 +35,7 @@ where
     let mut rest = copies;
     core::iter::from_fn(move || {
         let fits = |&at: &usize| rest[..at].iter().all(|earlier| go_together(earlier, &rest[at]));
+        // Greedy: a wave ends at the first copy that does not fit, since copies keep their order.
         let count = (0..rest.len().min(MOST)).take_while(fits).count();
         let (copies, others) = rest.split_at(count);
         rest = others;
@@ -46,13 +47,14 @@ impl<'a, D: Device> Wave<'a, D>
 where
     D::Image: PartialEq,
 {
-    /// Each subresource once.
+    /// Returns each subresource once.
     pub(super) fn changes(&self) -> impl Iterator<Item = Change<'a, D>> + use<'a, D> {
         let copies = self.copies;
         copies.iter().enumerate().filter_map(move |(at, first)| {
             if copies[..at].iter().any(|earlier| same_subresource(earlier, first)) {
                 return None;
             }
+            // The last copy decides the state after the wave; those between transition nothing.
             let last = copies[at..].iter().rfind(|copy| same_subresource(first, copy));
             Some(Change { first, after: last.unwrap_or(first).after })
         })
@@ -66,7 +68,7 @@ where
     one.mip_level == other.mip_level && one.array_layer == other.array_layer && one.image == other.image
 }
 
-/// True where nobody can tell which of the two ran first, and the subresource is in one state for both.
+/// Returns true if the order of the two copies does not matter, and both need the subresource in one state.
 fn go_together<D: Device>(one: &ImageCopy<'_, D>, other: &ImageCopy<'_, D>) -> bool
 where
     D::Image: PartialEq,
@@ -76,7 +78,7 @@ where
             && (one.direction == CopyDirection::OutOfImage || !overlap(one, other))
 }
 
-/// True where a texel is in both boxes.
+/// Returns true if the boxes share a texel.
 fn overlap<D: Device>(one: &ImageCopy<'_, D>, other: &ImageCopy<'_, D>) -> bool {
     let meets = |axis: usize| {
         let end = |copy: &ImageCopy<'_, D>| u64::from(copy.origin[axis]) + u64::from(copy.extent[axis]);
@@ -85,7 +87,7 @@ fn overlap<D: Device>(one: &ImageCopy<'_, D>, other: &ImageCopy<'_, D>) -> bool 
     (0..3).all(meets)
 }
 
-// Whose images are mere numbers.
+// Uses Vulkan, whose image handles are plain numbers.
 #[cfg(all(test, feature = "vulkan"))]
 mod tests {
     use ash::vk;
@@ -160,8 +162,8 @@ mod tests {
         copies(&named, |copies| {
             let wave = waves(copies).next().unwrap();
             let changes: Vec<_> = wave.changes().collect();
-            let told = changes.iter().map(|change| (change.first.image.as_raw(), change.first.origin[0]));
-            assert_eq!(told.collect::<Vec<_>>(), [(1, 0), (2, 0)], "each by its first copy");
+            let firsts = changes.iter().map(|change| (change.first.image.as_raw(), change.first.origin[0]));
+            assert_eq!(firsts.collect::<Vec<_>>(), [(1, 0), (2, 0)], "each by its first copy");
             assert_eq!(changes[0].after.as_raw(), 8, "as the last one leaves it");
             assert_eq!(changes[1].after.as_raw(), 0);
         });

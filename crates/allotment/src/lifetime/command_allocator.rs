@@ -1,4 +1,5 @@
-//! Command pools, allocators and lists, used again when the GPU is done with them.
+//! A pool of command allocators (Vulkan: command pools) that are reset and reused once the GPU has finished with
+//! them.
 
 use core::ops::{Deref, DerefMut};
 
@@ -8,11 +9,12 @@ use super::registry::RecordingId;
 use super::tracker::SubmissionTracker;
 use crate::device::CommandAllocator;
 
-/// Memory that commands are recorded into, handed out to one recording after the other: each time only when the
-/// submission of the one before is completed, or at once where it was discarded.
+/// A pool of command allocators. Each is handed to one recording at a time, and again only after the submission of
+/// the previous recording has completed, or at once if that recording was discarded.
 ///
-/// It is reset when it is handed out, by the thread that gets it and with no lock held. There is as much of it as
-/// was ever in use at once, and of what is free no more than is asked to be kept.
+/// [`begin`](Self::begin) resets the allocator on the calling thread, with no lock held. The pool has as many
+/// allocators as were ever in use at once; of the free ones it keeps at most the number given to
+/// [`new`](Self::new).
 ///
 /// ```
 /// use allotment::device::{CommandAllocator, DeviceError};
@@ -44,53 +46,66 @@ pub struct CommandAllocatorPool<M: CommandAllocator> {
     recycler: Recycler<M>,
 }
 
-/// Command memory that a recording records into. Dropping it says that there is nothing to add; it comes back to
-/// its pool when the recording is over.
+/// A command allocator that one recording uses. Drop it when all its commands are recorded; it returns to its pool
+/// when the recording is submitted and completed, or discarded.
 #[derive(Debug)]
 pub struct PooledCommandAllocator<'a, M: CommandAllocator> {
     pool: &'a CommandAllocatorPool<M>,
     recording: RecordingId,
-    /// Taken when dropped.
+    /// `None` only while being dropped.
     memory: Option<M>,
 }
 
 impl<M: CommandAllocator> CommandAllocatorPool<M> {
-    /// A pool that keeps at most `most` that are free.
+    /// Creates a pool that keeps at most `most` free allocators.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: usize) -> Self {
         Self { recycler: Recycler::new(tracker, most) }
     }
 
-    /// Memory for a recording to record into: reset, or made by `make` where nothing is free. What cannot be
-    /// reset is dropped.
+    /// Acquires a command allocator for a recording: a free one after a reset, or a new one from `make` if none is
+    /// free. An allocator whose reset fails is dropped.
     ///
     /// # Errors
     ///
-    /// What `make` fails with.
+    /// Returns the error of `make`.
     pub fn begin<E>(
         &self,
         recording: &Recording,
         make: impl FnOnce() -> Result<M, E>,
     ) -> Result<PooledCommandAllocator<'_, M>, E> {
-        let free = self.recycler.take().and_then(|mut memory| memory.reset().is_ok().then_some(memory));
-        let memory = match free {
-            Some(memory) => memory,
-            None => make()?,
-        };
+        let memory = self.acquire(make)?;
         Ok(PooledCommandAllocator { pool: self, recording: recording.id(), memory: Some(memory) })
     }
 
-    /// Looks what has become free. [`begin`](Self::begin) does so by itself when nothing else is left.
+    /// Returns a reset command allocator, or a new one. The caller gives it back by
+    /// [`release_with`](Self::release_with).
+    pub(crate) fn acquire<E>(&self, make: impl FnOnce() -> Result<M, E>) -> Result<M, E> {
+        // One that cannot be reset is dropped: the driver has nothing left to reuse in it.
+        let free = self.recycler.acquire().and_then(|mut memory| memory.reset().is_ok().then_some(memory));
+        match free {
+            Some(memory) => Ok(memory),
+            None => make(),
+        }
+    }
+
+    /// Gives back a command allocator that one recording uses. The recording may be closed already.
+    pub(crate) fn release_with(&self, recording: RecordingId, memory: M) {
+        self.recycler.release_with(recording, memory);
+    }
+
+    /// Moves allocators that the GPU has finished with to the free list. [`begin`](Self::begin) does so itself when
+    /// no allocator is free.
     pub fn collect(&self) {
         self.recycler.collect();
     }
 
-    /// Drops everything that is free.
+    /// Drops all free allocators.
     pub fn trim(&self) {
         self.recycler.trim();
     }
 
-    /// What there is.
+    /// Returns the pool's statistics.
     #[must_use]
     pub fn statistics(&self) -> RecyclerStatistics {
         self.recycler.statistics()
@@ -120,7 +135,8 @@ impl<M: CommandAllocator> DerefMut for PooledCommandAllocator<'_, M> {
 impl<M: CommandAllocator> Drop for PooledCommandAllocator<'_, M> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            self.pool.recycler.put_with(self.recording, memory);
+            // Tied to its recording, since no other one uses it: other open recordings do not delay its reuse.
+            self.pool.release_with(self.recording, memory);
         }
     }
 }

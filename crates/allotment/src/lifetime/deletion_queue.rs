@@ -1,15 +1,16 @@
-//! Anything at all, kept until the GPU is done with it, and then dropped.
+//! A queue of objects of any type that are dropped once the GPU no longer uses them.
 //!
 //! ```text
 //!   types   [ Buffer: ReleaseQueue<Buffer> ][ Image: ReleaseQueue<Image> ][ Arc<Mesh>: … ][ ] … ─► next page
 //! ```
 //!
-//! There is a queue for each type, found by the type's number. So nothing is put into boxes, destructors of one
-//! type run in one loop, and things may be of any size. What it costs beside that of a
-//! [`ReleaseQueue`] is the search: a comparison for each type that was retired before this one.
+//! There is a queue for each type, found by its `TypeId`. So objects are not boxed, the destructors of one type run
+//! in one loop, and objects may have any size. Compared with a [`ReleaseQueue`], retiring costs one more comparison
+//! for each type that was retired earlier than this one.
 //!
-//! Things of one type that go together are dropped in the order in which they were retired, by whichever threads; of
-//! several types, one type after the other. What must be dropped in an order belongs in one struct.
+//! Objects of one type that become ready together are dropped in the order in which they were retired, by any
+//! thread; objects of different types are dropped one type after another. Objects that depend on a drop order
+//! belong in one struct.
 
 use core::any::{Any, TypeId};
 use core::fmt;
@@ -28,15 +29,15 @@ use super::tracker::{Reached, SubmissionTracker};
 use crate::device::TimelinePoint;
 use crate::sync::checked::{AtomicBool, fence};
 
-/// More types than most programs retire.
+/// The number of types that most programs retire is lower.
 const TYPES_A_PAGE: usize = 16;
 
-/// Drops things when the GPU is done with them. A clone is the same one; all threads may use it.
+/// Drops objects once the GPU no longer uses them. `Send + Sync`; a clone refers to the same queue.
 ///
-/// Call [`reclaim`](Self::reclaim) now and then, once a frame say. When the last clone goes it waits for the
-/// GPU, for five seconds at most, and drops what is left. What is in use longer, and what is dropped or retired after
-/// that, the tracker looks after: it goes as soon as recordings are closed or queues are
-/// [seen](SubmissionTracker::poll) to have completed it, or with the tracker.
+/// Call [`reclaim`](Self::reclaim) regularly, for example once a frame. Dropping the last clone waits for the GPU
+/// for at most five seconds, and drops the objects that are free by then. The tracker adopts those that are in use
+/// for longer, and those that are retired afterwards: it drops them when recordings are closed, when a
+/// [poll](SubmissionTracker::poll) finds that queues have completed, or at its own end.
 ///
 /// ```
 /// use allotment::device::QueueIndex;
@@ -60,7 +61,7 @@ pub struct DeletionQueue {
     handle: Arc<Handle>,
 }
 
-/// When this goes, nobody calls [`DeletionQueue::reclaim`] any more.
+/// Shared by all clones. After it is dropped no thread calls [`DeletionQueue::reclaim`] any more.
 #[derive(Debug)]
 struct Handle {
     home: Arc<Home>,
@@ -70,22 +71,23 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.home.closed.store(true, Relaxed);
-        // Either an owner that retires something sees this, or what it has retired is seen below.
+        // Pairs with the fence of `finish_if_closed`: either the owner that retires an object sees `closed`, or
+        // `finish` below sees the object. Without it both could miss the other's store.
         fence(SeqCst);
         finish(&self.home);
     }
 }
 
-/// Where things are kept. Outlives the last [`DeletionQueue`] while there are owners.
+/// The queues of all types. Outlives the last [`DeletionQueue`] as long as there are owners.
 pub(super) struct Home {
     tracker: SubmissionTracker,
     types: Page,
-    /// Nobody reclaims any more but who retires, and recordings that close.
+    /// The last handle is gone: objects are reclaimed only by owners that retire and by recordings that close.
     closed: AtomicBool,
     ending: Ending,
 }
 
-/// Queues in the order in which their types were met, without gaps.
+/// The queues of up to 16 types, in the order in which the types were first retired, without gaps.
 #[derive(Default)]
 struct Page {
     queues: [OnceLock<TypeQueue>; TYPES_A_PAGE],
@@ -94,9 +96,9 @@ struct Page {
 
 struct TypeQueue {
     of: TypeId,
-    /// A [`ReleaseQueue`] of that type.
+    /// The [`ReleaseQueue`] of that type.
     queue: Box<dyn Any + Send + Sync>,
-    /// The same, for who does not know the type.
+    /// Returns the queue as [`AnyQueue`], for callers that do not know the type.
     unnamed: fn(&(dyn Any + Send + Sync)) -> Option<&dyn AnyQueue>,
 }
 
@@ -109,15 +111,15 @@ impl TypeQueue {
         }
     }
 
-    /// The queue, if it is for this type.
+    /// Returns the queue if it is for this type.
     #[inline]
     fn get<T: Send + 'static>(&self) -> Option<&ReleaseQueue<T>> {
-        // Most that are passed by are told apart without a call.
+        // `downcast_ref` calls through a vtable; a comparison of ids skips that for the queues of other types.
         if self.of == TypeId::of::<T>() { self.queue.downcast_ref() } else { None }
     }
 }
 
-/// A [`ReleaseQueue`] of a type that is not known here.
+/// A [`ReleaseQueue`] without its type.
 trait AnyQueue: Send + Sync {
     fn seal(&self) -> bool;
     fn hand_out(&self, reached: &Reached) -> Reclaimed;
@@ -149,12 +151,13 @@ impl<T: Send + 'static> AnyQueue for ReleaseQueue<T> {
 }
 
 impl DeletionQueue {
-    /// Keeps things that the recordings which `tracker` knows of may use.
+    /// Creates a queue for objects that recordings of `tracker` may use.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker) -> Self {
         let (types, closed) = (Page::default(), AtomicBool::new(false));
         let ending = Ending::default();
-        // The home may become an orphan of the tracker, which must be able to end then.
+        // Uncounted: the home may become an orphan of the tracker, and a counted handle in it would keep the
+        // tracker alive forever.
         let home = Arc::new(Home { tracker: tracker.uncounted(), types, closed, ending });
         Self { handle: Arc::new(Handle { home, tracker: tracker.clone() }) }
     }
@@ -163,80 +166,80 @@ impl DeletionQueue {
         &self.handle.home
     }
 
-    /// The tracker that says when things may go.
+    /// Returns the tracker that decides when objects may be dropped.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
         &self.handle.tracker
     }
 
-    /// Owns something that is retired by being dropped.
+    /// Wraps a value in an owner that retires it when dropped.
     pub fn own<T: Send + 'static>(&self, value: T) -> Owned<T> {
         self.own_sized(value, 0)
     }
 
-    /// As [`own`](Self::own), for something that stands for so many bytes. They are only counted.
+    /// Like [`own`](Self::own), with the size of the resource in bytes, for statistics only.
     pub fn own_sized<T: Send + 'static>(&self, value: T, bytes: u64) -> Owned<T> {
         Owned::new(value, bytes, Arc::clone(self.home()))
     }
 
-    /// Drops `item` when every recording that is open now is submitted or discarded, and each queue has
-    /// completed what it had been given by then.
+    /// Drops `item` once every recording that is open now is submitted or discarded, and each queue has completed
+    /// everything that was submitted to it by then.
     pub fn retire<T: Send + 'static>(&self, item: T) {
         self.home().queue::<T>().retire(item);
     }
 
-    /// As [`retire`](Self::retire), for something that stands for so many bytes. They are only counted.
+    /// Like [`retire`](Self::retire), with the size of the resource in bytes, for statistics only.
     pub fn retire_sized<T: Send + 'static>(&self, item: T, bytes: u64) {
         self.home().queue::<T>().retire_sized(item, bytes);
     }
 
-    /// Drops `item`, which one recording uses and nobody else, when that is discarded, or submitted and
-    /// completed. It may be closed already.
+    /// Drops `item`, which only this recording uses, once the recording is discarded, or submitted and completed.
+    /// The recording may be closed already.
     pub fn retire_with<T: Send + 'static>(&self, recording: RecordingId, item: T) {
         self.home().queue::<T>().retire_with(recording, item);
     }
 
-    /// Drops `item`, which nobody uses after a point on a queue's timeline, when that is reached. The point
-    /// may be one that is submitted later.
+    /// Drops `item`, which the GPU does not use after this point on a queue's timeline, once the point is reached.
+    /// The point may belong to a later submission.
     pub fn retire_after<T: Send + 'static>(&self, point: TimelinePoint, item: T) {
         self.home().queue::<T>().retire_after(point, item);
     }
 
-    /// Keeps `shared` alive for as long as a recording, and what it is submitted as, may use it. A recording
-    /// that [owns](SubmissionTracker::record_explicit) what it uses is told of all of it in this way.
+    /// Keeps `shared` alive until the recording is discarded, or submitted and completed. An
+    /// [explicit](SubmissionTracker::record_explicit) recording needs this for each object that it uses.
     pub fn keep<T: Send + Sync + 'static>(&self, recording: &Recording, shared: &Arc<T>) {
         self.retire_with(recording.id(), Arc::clone(shared));
     }
 
-    /// Drops what the GPU is done with. What that retires goes with a later call.
+    /// Drops the objects that the GPU has finished with. Objects that their destructors retire are dropped by a
+    /// later call.
     ///
-    /// For each type, a lock and a look at each shard; and a driver call for each queue that has work in
-    /// flight.
+    /// Costs a lock and a look at each shard for each type, and a driver call for each queue with work in flight.
     pub fn reclaim(&self) -> Reclaimed {
         let home = self.home();
-        // All of them, so that drivers are asked once for all types.
+        // Seal the queues of all types first, so that the driver is called once for all of them.
         let ahead = home.queues().fold(false, |ahead, queue| queue.seal() | ahead);
-        let reached = home.tracker.look(ahead);
+        let reached = home.tracker.poll_progress(ahead);
         let mut reclaimed = Reclaimed::default();
         home.queues().for_each(|queue| reclaimed += queue.hand_out(&reached));
-        home.tracker.look_after_orphans(Patience::None);
+        home.tracker.reclaim_orphans(Patience::None);
         reclaimed
     }
 
-    /// Waits until everything is dropped, what that retires included, at most for `timeout`, or until what is
-    /// left waits for a recording that is open. Returns what is left;
-    /// [`SubmissionTracker::statistics`] says which recording holds it.
+    /// Waits until everything is dropped, including objects that destructors retire. Gives up after `timeout`, or
+    /// when the remaining objects wait for an open recording. Returns the remaining objects;
+    /// [`SubmissionTracker::statistics`] names the recording that holds them.
     pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         self.home().drain(timeout)
     }
 
-    /// What is pending. Walks everything.
+    /// Returns the pending objects and bytes. Visits every object run.
     #[must_use]
     pub fn statistics(&self) -> ReleaseStatistics {
         self.home().statistics()
     }
 
-    /// Gives the room back that a burst has left.
+    /// Frees spare capacity that a burst has left.
     pub fn trim(&self) {
         self.home().queues().for_each(AnyQueue::trim);
     }
@@ -247,17 +250,19 @@ impl Home {
         &self.tracker
     }
 
-    /// The queue for things of a type.
+    /// Returns the queue for objects of a type, creating it if needed.
     fn queue<T: Send + 'static>(&self) -> &ReleaseQueue<T> {
         let mut page = &self.types;
         loop {
             for slot in &page.queues {
-                // Made now where this is the first gap; unless another type is faster, which is then passed by.
+                // The first empty slot gets the new queue. If another thread fills the slot with another type
+                // first, the search goes on behind it.
                 let found = slot.get_or_init(|| TypeQueue::new::<T>(&self.tracker));
                 if let Some(queue) = found.get() {
                     return queue;
                 }
             }
+            // Pages are linked and never move, so that references to queues stay valid without a lock.
             page = page.next.get_or_init(Box::default);
         }
     }
@@ -270,13 +275,13 @@ impl Home {
         })
     }
 
-    /// Keeps what an [`Owned`] had.
-    pub(super) fn take_back<T: Send + 'static>(self: &Arc<Self>, item: T, bytes: u64) {
+    /// Retires the value of an [`Owned`].
+    pub(super) fn retire_owned<T: Send + 'static>(self: &Arc<Self>, item: T, bytes: u64) {
         self.queue::<T>().retire_sized(item, bytes);
         self.finish_if_closed();
     }
 
-    pub(super) fn take_back_with<T: Send + 'static>(
+    pub(super) fn retire_owned_with<T: Send + 'static>(
         self: &Arc<Self>,
         recording: RecordingId,
         item: T,
@@ -286,9 +291,9 @@ impl Home {
         self.finish_if_closed();
     }
 
-    /// Called after something was retired by an owner.
+    /// Drops what can be dropped if the last handle is gone. Called after an owner retired a value.
     fn finish_if_closed(self: &Arc<Self>) {
-        // Or who closes and who retires could miss each other, each being slow to be seen.
+        // Pairs with the fence in `Handle::drop`.
         fence(SeqCst);
         if self.closed.load(Relaxed) {
             finish(self);
@@ -303,13 +308,14 @@ impl Home {
 
     fn drain(&self, timeout: Duration) -> ReleaseStatistics {
         let began = Instant::now();
+        // Repeat while something is released: each round may make objects of other types pending.
         loop {
             let before = self.statistics();
             self.queues().for_each(|queue| {
                 queue.drain(timeout.saturating_sub(began.elapsed()));
             });
             let left = self.statistics();
-            // What one type's destructors retire may be of a type that had its turn.
+            // A destructor may have retired an object of a type that this round had drained before.
             let moved = left.reclaimed.count > before.reclaimed.count;
             if left.pending == 0 || !moved || began.elapsed() >= timeout {
                 return left;

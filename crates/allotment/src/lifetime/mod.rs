@@ -1,38 +1,37 @@
-//! When may something be used again? When the GPU is done with it, and with no rule for the application to
-//! break.
+//! Deferred destruction: when does the GPU no longer use a resource?
 //!
 //! ```text
 //!   SubmissionTracker     which recordings are open; what each queue was given, and has completed
-//!   ├── Recording         commands on their way: opened, carried over threads and frames, submitted or dropped
-//!   ├── ReleaseQueue<T>    keeps things until nothing that may use them is open or in flight
-//!   ├── DeletionQueue      the same for anything at all; its Owned<T> retires by being dropped
-//!   ├── Recycler<T>       hands things out again; CommandAllocatorPool is one
-//!   └── FramesInFlight        at most so many frames in flight
+//!   ├── Recording         commands being recorded: opened, carried over threads and frames, submitted or dropped
+//!   ├── ReleaseQueue<T>   keeps values of one type until no open recording or submission in flight can use them
+//!   ├── DeletionQueue     the same for values of any type; its Owned<T> retires its value when dropped
+//!   ├── Recycler<T>       a pool of reusable objects; CommandAllocatorPool is built on it
+//!   └── FramesInFlight    limits how many frames the CPU may be ahead of the GPU
 //! ```
 //!
 //! # The rule
 //!
-//! Whoever releases something stamps it with the clock, which goes on with each recording that is opened. It
-//! is sealed once every recording that was open at that moment is submitted or discarded; it then takes each
-//! queue's last submission, and goes when all of these are completed. Recordings may cross frames and threads,
-//! command lists may be submitted late or never, helpers may submit what they like meanwhile: what is used by
-//! something that can still run is still there. A queue that has nothing to do is waited for by nobody.
+//! Each retired object is stamped with the tracker's clock, which advances by one with each recording that is
+//! opened. The object is *sealed* once every recording that was open at that moment is submitted or discarded. It
+//! then takes the last submitted value of each queue, and is destroyed when every queue has completed its value. So
+//! recordings may cross frames and threads, command lists may be submitted late or never, and other threads may
+//! submit at any time: an object that a pending command can use is alive. An idle queue delays nothing.
 //!
-//! The rule knows of recordings that were open when something was released. A descriptor that outlives what it
-//! points at can be used by a recording that is opened later, so whatever holds one owns what it points at, by
-//! an `Arc`.
+//! The rule covers recordings that were open when the object was retired. A descriptor can outlive the resource it
+//! references and be used by a recording that is opened later. So the owner of a descriptor owns that resource too,
+//! through an `Arc`.
 //!
 //! # Which one?
 //!
-//! | what you have | what you use |
+//! | you have | use |
 //! |---|---|
-//! | an object with a destructor, shared or not | [`DeletionQueue::own`]; drop it where you like |
-//! | a buffer or an image and its memory | `memory::OwningAllocator`, which does that |
-//! | tokens of one type, given back somewhere | [`ReleaseQueue::retire`], [`ReleaseQueue::reclaim`] |
-//! | something that one recording alone uses | [`ReleaseQueue::retire_with`]: goes with that submission, at once if it is discarded |
-//! | command pools, allocators, lists | [`CommandAllocatorPool`] |
-//! | other things that are used again | [`Recycler`] |
-//! | a recording that stays open for minutes | [`SubmissionTracker::record_explicit`], which holds back nothing but what it keeps |
+//! | an object with a destructor, shared or not | [`DeletionQueue::own`]; drop it anywhere |
+//! | a buffer or an image with its memory | `memory::OwningAllocator`, which does that |
+//! | plain handles of one type, released later in a batch | [`ReleaseQueue::retire`], [`ReleaseQueue::reclaim`] |
+//! | an object that only one recording uses | [`ReleaseQueue::retire_with`]: released when that submission completes, or at once if it is discarded |
+//! | command pools, command allocators, command lists | [`CommandAllocatorPool`] |
+//! | other reusable objects | [`Recycler`] |
+//! | a recording that stays open for minutes | [`SubmissionTracker::record_explicit`], which delays only the objects it keeps |
 
 mod command_allocator;
 mod deletion_queue;
@@ -55,7 +54,7 @@ pub use command_allocator::{CommandAllocatorPool, PooledCommandAllocator};
 pub use deletion_queue::DeletionQueue;
 pub use frames_in_flight::FramesInFlight;
 pub use owned::Owned;
-pub use recording::{Recording, Refused};
+pub use recording::{Recording, SubmitError};
 pub use recycler::{Recycler, RecyclerStatistics};
 pub use registry::{OpenRecording, RecordingId, RecordingStatus};
 pub use release_queue::ReleaseQueue;

@@ -1,19 +1,20 @@
-//! In which order things were retired, whichever shards they stand in.
+//! The order in which objects were retired, across all shards.
 //!
 //! ```text
 //!   shard 0   256 256 256 257 258         768 768
-//!   shard 1                       512 512          1024      an order for each thing; equal ones stand side by side
-//!   turns          256            512     768      1024      who finds that another shard had the last turn takes one
+//!   shard 1                       512 512          1024      an order for each object; equal ones are neighbours
+//!   turns          256            512     768      1024      a thread that finds another shard's turn takes the next
 //! ```
 //!
-//! A turn is taken, and an order given, with the shard's lock held. Where one thing is retired after another, by whichever
-//! thread, the second has a higher order or stands behind the first in the same shard; things that are retired at the
-//! same time have orders in some sequence. So a single thread reads one number that nobody writes, and only threads that
-//! take turns pay for an exchange.
+//! A shard takes a turn, and gives an order, with its lock held. If one object is retired after another, on any
+//! thread, the second has a higher order, or follows the first in the same shard. Objects that are retired
+//! concurrently have orders in some sequence. So a program that retires on one thread only reads one number that no
+//! thread writes; only threads that alternate pay for an exchange.
 //!
-//! Who collects reads the [last turn](Turns::closed) first, then looks at one shard after the other, and takes only what
-//! has an order up to that turn. Whatever was retired before something of that is there then: it was put in before a
-//! later turn was taken than its own, which who collects has seen; or it stands in the same shard, before it.
+//! The collecting thread reads the [last turn](Turns::closed) first, then visits the shards one by one, and takes
+//! only objects with an order up to that turn. Every object that was retired before one of these is then visible:
+//! either it was pushed before a turn later than its own was taken, which the collecting thread has seen; or it is
+//! in the same shard, further to the front.
 
 use std::collections::VecDeque;
 
@@ -21,11 +22,11 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use crate::sync::checked::AtomicU64;
 
-/// Orders of a turn: each tied thing has one of its own, and so has each run of others. With 56 bits
-/// left, a turn each nanosecond would last for two years.
+/// Orders of a turn: each tied object has one of its own, and so has each run of untied objects. With 56 bits left,
+/// a turn each nanosecond would last for two years.
 const OF_A_TURN: u64 = 1 << 8;
 
-/// Whose turn it is. Apart from what threads only read.
+/// The current turn. On cache lines of its own, since other fields are only read.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Turns {
@@ -38,20 +39,22 @@ impl Turns {
         Self { last: AtomicU64::new(OF_A_TURN) }
     }
 
-    /// Whether an order is of the last turn. A shard that asks it of its own order has that turn, since nobody else takes
-    /// one that is its.
+    /// Returns whether an order belongs to the last turn. A shard that passes its own order has that turn, since no
+    /// other shard uses the orders of its turns.
     #[inline]
     pub(super) fn is_of_last(&self, order: u64) -> bool {
+        // An order below the turn wraps to a large number, so one comparison checks both ends.
         order.wrapping_sub(self.last.load(Relaxed)) < OF_A_TURN
     }
 
-    /// The order of what is retired now into a shard whose last order was this.
+    /// Returns the order of an object that is retired now into a shard whose last order is `last`.
     #[inline]
     pub(super) fn order(&self, last: u64) -> u64 {
         if self.is_of_last(last) { last } else { self.next() }
     }
 
-    /// The order of what is retired now into a shard in which something has the order `last` already.
+    /// Returns the order of an object that is retired now into a shard in which an object has the order `last`
+    /// already.
     #[inline]
     pub(super) fn order_above(&self, last: u64) -> u64 {
         self.order(above(last))
@@ -62,63 +65,64 @@ impl Turns {
         self.last.fetch_add(OF_A_TURN, AcqRel) + OF_A_TURN
     }
 
-    /// The highest order of the last turn. What has a higher one may have been retired after something that is not there
-    /// yet for who looks at shards now.
+    /// Returns the highest order of the last turn. An object with a higher order may have been retired after one
+    /// that the collecting thread does not see yet.
     pub(super) fn closed(&self) -> u64 {
         self.last.load(Acquire) + (OF_A_TURN - 1)
     }
 }
 
-/// The lowest order above another one that may be of the same turn. Where there is none, one that is of no turn, so that
-/// the shard takes another turn: the next number may be the first of another shard's.
+/// Returns the lowest order above `order` that may belong to the same turn. At the end of a turn it returns 0, an
+/// order of no turn, so that the shard takes another turn: the next number may be the first of another shard's.
 #[inline]
 pub(super) fn above(order: u64) -> u64 {
     if order % OF_A_TURN == OF_A_TURN - 1 { 0 } else { order + 1 }
 }
 
-/// Things with the same order, one behind the other.
+/// Consecutive objects with the same order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) order: u64,
     pub(super) count: usize,
 }
 
-/// What stands where, for [`arrange`].
+/// The orders of a list of objects, for [`arrange`](Self::arrange).
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// With where each begins. Together they are all.
+    /// Spans with the index of their first object. Together they cover the list.
     spans: Vec<(Span, usize)>,
     len: usize,
-    /// The order of what was noted last, where it has that alone.
-    alone: Option<u64>,
-    /// For each place, that of what belongs there.
+    /// The order of the last object pushed, if it was pushed by [`push_single`](Self::push_single).
+    single: Option<u64>,
+    /// For each index, the index of the object that belongs there.
     sources: Vec<usize>,
 }
 
 impl Places {
-    /// Sees to room for so many more notes: how many of them come, is a matter of how late queues are.
+    /// Reserves room for `more` spans. How many are pushed depends on how late the queues are, so the room is reserved
+    /// for the worst case: a later call must not allocate.
     pub(super) fn reserve(&mut self, more: usize) {
         self.spans.reserve(more);
     }
 
-    /// Notes what stands behind what was noted before.
+    /// Adds a span behind those before.
     pub(super) fn push(&mut self, span: Span) {
-        self.alone = None;
+        self.single = None;
         self.spans.push((span, self.len));
         self.len += span.count;
     }
 
-    /// The same of one thing that nothing shares its order with. Orders that follow each other without a gap are noted
-    /// together, since nothing belongs between.
-    pub(super) fn push_alone(&mut self, order: u64) {
-        match self.spans.last_mut().filter(|_| self.alone.is_some_and(|last| last + 1 == order)) {
+    /// Adds one object with an order that no other object has. Consecutive orders without a gap share a span, since
+    /// no other object belongs between them.
+    pub(super) fn push_single(&mut self, order: u64) {
+        match self.spans.last_mut().filter(|_| self.single.is_some_and(|last| last + 1 == order)) {
             Some((span, _)) => {
                 span.count += 1;
                 self.len += 1;
             }
             None => self.push(Span { order, count: 1 }),
         }
-        self.alone = Some(order);
+        self.single = Some(order);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -130,16 +134,19 @@ impl Places {
         self.sources.shrink_to_fit();
     }
 
-    /// Puts what was noted in order, and forgets it.
+    /// Sorts the objects by order, and removes all spans.
     pub(super) fn arrange<T>(&mut self, items: &mut VecDeque<T>) {
         debug_assert_eq!(self.len, items.len());
         let Self { spans, sources, .. } = self;
+        // One thread retires in order, so the usual list is sorted already; the check is cheap, a sort is not.
         if !spans.is_sorted_by_key(|(span, _)| span.order) {
+            // By index second: objects of one order keep the sequence in which they were pushed, without a stable
+            // sort, which would allocate.
             spans.sort_unstable_by_key(|&(span, start)| (span.order, start));
             sources.reserve(items.capacity());
             sources.extend(spans.iter().flat_map(|&(span, start)| start..start + span.count));
             for first in 0..sources.len() {
-                // Round the circle of places that begins here, until it is closed.
+                // Follow the cycle of indices that begins here, so that each object is swapped at most once.
                 let mut at = first;
                 while sources[at] != first {
                     let from = sources[at];
@@ -153,7 +160,7 @@ impl Places {
         }
         spans.clear();
         self.len = 0;
-        self.alone = None;
+        self.single = None;
     }
 }
 
@@ -189,10 +196,10 @@ mod tests {
         let first = turns.order(0);
         let last = (0..1000).fold(first, |last, _| {
             let next = turns.order_above(last);
-            assert_eq!(next, last + 1, "nobody else takes a turn");
+            assert_eq!(next, last + 1, "no other shard takes a turn");
             next
         });
-        // Whoever has the turn after this one has the next number.
+        // The shard with the next turn has the next number.
         let used_up = last | (OF_A_TURN - 1);
         let other = turns.order(0);
         assert_eq!(other, used_up + 1);
@@ -204,7 +211,7 @@ mod tests {
         let mut places = Places::default();
         let mut items: VecDeque<_> = "efgabcd".chars().collect();
         for order in [7, 8, 9, 1, 2, 3] {
-            places.push_alone(order);
+            places.push_single(order);
         }
         places.push(Span { order: 4, count: 1 });
         assert_eq!(places.spans.len(), 3);

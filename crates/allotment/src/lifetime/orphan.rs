@@ -1,10 +1,11 @@
-//! What has something to drop still when its owner goes: the end of a queue while recordings are open, or while the
+//! Objects that cannot be destroyed yet when their queue is dropped: because recordings are open, or because the
 //! GPU is far behind.
 //!
-//! The tracker adopts it, and looks at it again whenever a recording is closed, whenever
-//! [`poll`](SubmissionTracker::poll) or `reclaim` is called, and when the last handle of the tracker is dropped, until
-//! nothing is left. So tearing a program down in any order loses nothing; but closing a recording then runs
-//! destructors, and waits for the GPU once. Only what a queue never completes is leaked.
+//! The tracker adopts them as *orphans*. It looks at them again whenever a recording is closed, whenever
+//! [`poll`](SubmissionTracker::poll) or `reclaim` is called, and when the tracker's last handle is dropped, until
+//! none is left. So a program may be torn down in any order without a leak; but closing a recording then runs
+//! destructors, and waits for the GPU once. Only objects that wait for a point that no queue ever completes are
+//! leaked.
 
 use core::mem;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -14,57 +15,57 @@ use std::sync::Arc;
 use super::tracker::SubmissionTracker;
 use crate::sync::checked::{AtomicBool, AtomicUsize};
 
-/// How long the end of something waits for a GPU that does not come on.
+/// How long the destruction of a queue waits for a GPU that makes no progress.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// Something whose owner is gone.
+/// A queue whose owner was dropped.
 pub(super) trait Orphan: Send + Sync {
-    /// Who keeps it.
+    /// Returns the tracker that adopts it.
     fn tracker(&self) -> &SubmissionTracker;
 
-    /// Drops what can be dropped, waiting for queues at most for `timeout`. Returns how much is left.
+    /// Drops all objects that may be dropped, waiting for the GPU for at most `timeout`. Returns how many are left.
     fn drain(&self, timeout: Duration) -> u64;
 
-    /// How its end is getting on.
+    /// Returns the state of its destruction.
     fn ending(&self) -> &Ending;
 }
 
-/// How the end of something is getting on.
+/// The state of an orphan's destruction.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// How often somebody wanted to finish it since the one began who does; 0 while nobody does.
+    /// Calls to [`finish_any`] since the running one began, including it; 0 if none is running.
     turns: AtomicUsize,
-    /// A queue did not come on in [`LAST_WAIT`]; it is waited for again only when the tracker ends.
+    /// The GPU made no progress within [`LAST_WAIT`]; the next wait is when the tracker ends.
     hung: AtomicBool,
 }
 
 impl Ending {
-    /// Of something whose queues were waited for already, for so long.
+    /// The state of an orphan whose queues were already waited for during `waited`.
     pub(super) fn waited_for(waited: Duration) -> Self {
         Self { turns: AtomicUsize::new(0), hung: AtomicBool::new(waited >= LAST_WAIT) }
     }
 }
 
-/// How long whoever looks at an orphan waits for queues.
+/// How long a look at an orphan waits for the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// Not at all.
+    /// No wait.
     None,
-    /// For [`LAST_WAIT`], and not again where that was too short.
+    /// For [`LAST_WAIT`], once: not again if that was too short.
     Once,
-    /// For as long as a queue completes something within [`LAST_WAIT`].
-    WhileItComesOn,
+    /// As long as a queue completes a submission within [`LAST_WAIT`].
+    WhileProgressing,
 }
 
-/// Drops what is left of an orphan, now or when the tracker looks at it again.
+/// Drops the remaining objects of an orphan, now or when the tracker looks at it again.
 pub(super) fn finish(orphan: &Arc<impl Orphan + 'static>) {
     finish_any(&(Arc::clone(orphan) as Arc<dyn Orphan>), Patience::Once);
-    // Whoever calls this may have no handle of the tracker, and be the last that ever calls.
+    // The calling thread may hold no handle of the tracker, and may be the last thread that ever calls.
     orphan.tracker().end_without_handles();
 }
 
 pub(super) fn finish_any(orphan: &Arc<dyn Orphan>, patience: Patience) {
-    /// Whatever a destructor does: where it panics, the rest is looked at later.
+    /// Runs however a destructor ends: after a panic, the rest is looked at later.
     struct Over<'a>(&'a Arc<dyn Orphan>);
     impl Drop for Over<'_> {
         fn drop(&mut self) {
@@ -74,8 +75,8 @@ pub(super) fn finish_any(orphan: &Arc<dyn Orphan>, patience: Patience) {
     }
 
     let ending = orphan.ending();
-    // A destructor that retires something comes here again, and so may another thread: who is here already looks
-    // once more when he is through.
+    // A destructor that retires an object comes here again, and so may another thread. The call that is running
+    // already looks once more before it returns, so that no caller waits and no object is missed.
     if ending.turns.fetch_add(1, AcqRel) > 0 {
         return;
     }
@@ -97,33 +98,37 @@ fn finish_once(orphan: &Arc<dyn Orphan>, patience: Patience) {
         let left = match patience {
             Patience::Once if !ending.hung.load(Relaxed) => orphan.drain(LAST_WAIT),
             Patience::None | Patience::Once => orphan.drain(Duration::ZERO),
-            Patience::WhileItComesOn => outlast(orphan),
+            Patience::WhileProgressing => drain_while_progressing(orphan),
         };
         if left == 0 {
-            // A turn before this one may have left it there.
+            // An earlier turn may have made the tracker adopt it.
             tracker.disown(orphan);
             return;
         }
         if !held && patience == Patience::Once {
+            // No recording was open, so five seconds of waiting were not enough: a hung GPU must not delay the
+            // close of each later recording again.
             ending.hung.store(true, Relaxed);
         }
         tracker.adopt(orphan);
-        // Whoever closes the last recording after this finds it. Where none was open before the look either, what is
-        // left waits for queues, which tell nobody: the next poll looks.
+        // The thread that closes the last recording after this point finds the orphan. If no recording was open
+        // before the look either, the objects wait for queues, and no queue notifies the tracker: the next poll
+        // looks.
         if !held || !tracker.nothing_is_open() || !tracker.disown(orphan) {
             return;
         }
     }
 }
 
-/// Waits for as long as queues come on.
-fn outlast(orphan: &Arc<dyn Orphan>) -> u64 {
+/// Waits as long as the GPU makes progress.
+fn drain_while_progressing(orphan: &Arc<dyn Orphan>) -> u64 {
     let tracker = orphan.tracker();
     let mut left = orphan.drain(Duration::ZERO);
     while left > 0 && tracker.is_in_flight() {
         let before = tracker.completed();
         left = orphan.drain(LAST_WAIT);
         tracker.poll_in_flight();
+        // No queue completed anything within `LAST_WAIT`: the GPU hangs, and a longer wait would hang the program.
         if tracker.completed() == before {
             break;
         }

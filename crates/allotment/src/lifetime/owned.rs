@@ -1,4 +1,4 @@
-//! Owners that retire what they own by being dropped.
+//! An owner that retires its value when dropped.
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::deletion_queue::Home;
 use super::registry::RecordingId;
 use super::tracker::SubmissionTracker;
 
-/// Owns something that the GPU uses. Dropping it, on whichever thread, retires what it owns; see
+/// Owns a value that the GPU uses. Dropping it, on any thread, retires the value; see
 /// [`DeletionQueue`](super::DeletionQueue). Put it in an [`Arc`] to share it.
 #[derive(Debug)]
 pub struct Owned<T: Send + 'static> {
-    /// Taken when dropped.
+    /// `None` only while being dropped or consumed.
     value: Option<T>,
     bytes: u64,
     home: Arc<Home>,
@@ -22,42 +22,43 @@ impl<T: Send + 'static> Owned<T> {
         Self { value: Some(value), bytes, home }
     }
 
-    /// The tracker that says when it may go.
+    /// Returns the tracker that decides when the value may be dropped.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
         self.home.tracker()
     }
 
-    /// Retires it with the one recording that uses it: it goes with that submission, whatever else is open.
+    /// Retires the value together with the only recording that uses it: it is dropped when that recording is
+    /// discarded, or submitted and completed, whatever other recordings are open.
     ///
     /// # Safety
     ///
-    /// No other recording uses it, nor an uploader that was given it as a target.
+    /// No other recording uses the value, nor does an uploader that was given it as a target.
     pub unsafe fn retire_with(mut self, recording: RecordingId) {
         if let Some(value) = self.value.take() {
-            self.home.take_back_with(recording, value, self.bytes);
+            self.home.retire_owned_with(recording, value, self.bytes);
         }
     }
 
-    /// What it owns, for changing it.
+    /// Returns the value for modification.
     pub(crate) fn value_mut(&mut self) -> &mut T {
         match &mut self.value {
             Some(value) => value,
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("taken only when consumed or dropped"),
         }
     }
 
-    /// What it owns, at once: nothing is retired.
+    /// Returns the value at once, without retiring it.
     ///
     /// # Safety
     ///
-    /// No recording that is open or in flight uses it, nor an uploader that was given it as a target; or whoever has
-    /// it from now on sees to it that it stays until they are done.
+    /// No recording that is open or in flight uses the value, nor does an uploader that was given it as a target; or
+    /// the caller keeps the value alive until these have finished with it.
     #[must_use]
     pub unsafe fn into_inner(mut self) -> T {
         match self.value.take() {
             Some(value) => value,
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("taken only when consumed or dropped"),
         }
     }
 }
@@ -68,7 +69,7 @@ impl<T: Send + 'static> Deref for Owned<T> {
     fn deref(&self) -> &T {
         match &self.value {
             Some(value) => value,
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("taken only when consumed or dropped"),
         }
     }
 }
@@ -76,7 +77,7 @@ impl<T: Send + 'static> Deref for Owned<T> {
 impl<T: Send + 'static> Drop for Owned<T> {
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
-            self.home.take_back(value, self.bytes);
+            self.home.retire_owned(value, self.bytes);
         }
     }
 }

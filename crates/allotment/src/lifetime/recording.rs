@@ -1,4 +1,4 @@
-//! Commands that are being recorded.
+//! A command recording, from its first command to its submission.
 
 use core::error::Error;
 use core::fmt;
@@ -7,100 +7,101 @@ use super::registry::{RecordingId, RecordingStatus};
 use super::tracker::SubmissionTracker;
 use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
 
-/// Commands that somebody records, from the first until they are submitted or dropped.
+/// Commands being recorded, from the first command until they are submitted or dropped.
 ///
-/// As long as it is open, nothing that is retired is dropped (unless it is
-/// [owning](SubmissionTracker::record_explicit)): the commands may use whatever was alive when they were
-/// recorded. It may go from thread to thread and stay open for many frames. Dropping it says that its
-/// commands will never run. A command list that is submitted again and again stays open, by
-/// [`submit_and_keep`](Self::submit_and_keep), until it is reset.
+/// While a recording is open, no retired object is dropped: its commands may use any object that was alive when
+/// they were recorded. An [explicit](SubmissionTracker::record_explicit) recording is exempt from this. A recording
+/// may move between threads and stay open for many frames. Dropping it declares that its commands will never run. A
+/// command list that is submitted repeatedly stays open, through [`submit_and_keep`](Self::submit_and_keep), until
+/// it is reset.
 #[derive(Debug)]
 #[must_use = "a recording that is dropped is discarded"]
 pub struct Recording {
     tracker: SubmissionTracker,
     id: RecordingId,
-    /// What it was submitted as, for the last time.
+    /// The point of its last submission.
     point: Option<TimelinePoint>,
-    /// It was submitted and left open, or perhaps so.
+    /// It was submitted and left open, or may have been.
     kept: bool,
-    /// It holds back nothing but what it keeps.
-    owning: bool,
-    /// It is being submitted. Where that panics, nobody knows whether a queue has it.
+    /// It delays only the objects that it keeps.
+    explicit: bool,
+    /// A submission is running. If it panics, the commands may or may not be on the queue.
     submitting: bool,
 }
 
-/// A submission failed, and the recording is as it was: submit it again, or drop it.
+/// A failed submission. It returns the recording as it was: submit it again, or drop it.
 #[derive(Debug)]
-pub struct Refused<E> {
+pub struct SubmitError<E> {
     /// The recording, still open.
     pub recording: Recording,
-    /// Why.
+    /// The error of the closure that submits.
     pub error: E,
 }
 
-impl<E: fmt::Display> fmt::Display for Refused<E> {
+impl<E: fmt::Display> fmt::Display for SubmitError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the recording was not submitted: {}", self.error)
     }
 }
 
-impl<E: Error + 'static> Error for Refused<E> {
+impl<E: Error + 'static> Error for SubmitError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.error)
     }
 }
 
 impl Recording {
-    pub(super) fn new(tracker: SubmissionTracker, id: RecordingId, owning: bool) -> Self {
-        Self { tracker, id, point: None, kept: false, owning, submitting: false }
+    pub(super) fn new(tracker: SubmissionTracker, id: RecordingId, explicit: bool) -> Self {
+        Self { tracker, id, point: None, kept: false, explicit, submitting: false }
     }
 
-    /// Whether it is [owning](SubmissionTracker::record_explicit): what is retired while it is open does not wait for it.
+    /// Returns whether it is [explicit](SubmissionTracker::record_explicit): objects that are retired while it is
+    /// open do not wait for it.
     #[must_use]
-    pub fn is_owning(&self) -> bool {
-        self.owning
+    pub fn is_explicit(&self) -> bool {
+        self.explicit
     }
 
-    /// The recording's name, for who keeps things [with it](super::ReleaseQueue::retire_with).
+    /// Returns the recording's id, for example for [`retire_with`](super::ReleaseQueue::retire_with).
     #[must_use]
     pub fn id(&self) -> RecordingId {
         self.id
     }
 
-    /// The tracker that it was opened by.
+    /// Returns the tracker that opened it.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
         &self.tracker
     }
 
-    /// Submits it: `submit` hands the commands to the queue, which it is told, and returns the value that the queue's
-    /// timeline has when they are done. No lock is held meanwhile.
+    /// Submits the recording. `submit` receives the queue, submits the commands to it, and returns the timeline
+    /// value that the queue signals when they have completed. No lock is held during the call.
     ///
-    /// It is one submission: what it fails with is taken to mean that no queue has anything of the recording.
+    /// The closure makes one submission: an error means that no queue has received any of the commands.
     ///
     /// # Errors
     ///
-    /// What `submit` fails with, and the recording, as open as before.
+    /// Returns the error of `submit`, together with the recording, which is still open.
     pub fn submit<E>(
         mut self,
         queue: QueueIndex,
         submit: impl FnOnce(QueueIndex) -> Result<TimelineValue, E>,
-    ) -> Result<TimelinePoint, Refused<E>> {
+    ) -> Result<TimelinePoint, SubmitError<E>> {
         match Self::submit_as_one(core::slice::from_mut(&mut self), queue, submit) {
             Ok(point) => {
                 self.point = Some(point);
                 Ok(point)
             }
-            Err(error) => Err(Refused { recording: self, error }),
+            Err(error) => Err(SubmitError { recording: self, error }),
         }
     }
 
-    /// Submits it and leaves it open, for commands that are submitted again later. Close it by dropping it, or
-    /// by a last [`submit`](Self::submit).
+    /// Submits the recording and leaves it open, for commands that are submitted again later. Close it by dropping
+    /// it, or with a last [`submit`](Self::submit).
     ///
     /// # Errors
     ///
-    /// What `submit` fails with.
+    /// Returns the error of `submit`.
     pub fn submit_and_keep<E>(
         &mut self,
         queue: QueueIndex,
@@ -111,11 +112,11 @@ impl Recording {
         Ok(point)
     }
 
-    /// Submits several recordings in one submission. They are taken out of `recordings`, whose room stays.
+    /// Submits several recordings as one submission. They are removed from `recordings`, which keeps its capacity.
     ///
     /// # Errors
     ///
-    /// What `submit` fails with; then `recordings` is as it was.
+    /// Returns the error of `submit`; `recordings` is then unchanged.
     pub fn submit_together<E>(
         recordings: &mut Vec<Self>,
         queue: QueueIndex,
@@ -132,8 +133,10 @@ impl Recording {
         queue: QueueIndex,
         submit: impl FnOnce(QueueIndex) -> Result<TimelineValue, E>,
     ) -> Result<TimelinePoint, E> {
+        // Marked before the call: if `submit` panics, `drop` sees that a queue may have the commands.
         for recording in recordings.iter_mut() {
-            // A submission before this one panicked, and a queue may have it.
+            // A submission before this one panicked, and a queue may have received it: treat the recording as
+            // submitted.
             recording.kept |= recording.submitting;
             recording.submitting = true;
         }
@@ -145,11 +148,13 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        let fate = match self.point {
+        let status = match self.point {
+            // The safe assumption: a queue may have the commands, so everything tied to the recording waits for all
+            // queues.
             _ if self.kept || self.submitting => RecordingStatus::Unknown,
             Some(point) => RecordingStatus::Submitted(point),
             None => RecordingStatus::Discarded,
         };
-        self.tracker.close(self.id, fate);
+        self.tracker.close(self.id, status);
     }
 }

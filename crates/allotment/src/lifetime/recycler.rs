@@ -1,4 +1,4 @@
-//! Things that are used again when the GPU is done with them.
+//! A pool of reusable objects that waits for the GPU.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -9,13 +9,13 @@ use super::tracker::SubmissionTracker;
 use crate::device::TimelinePoint;
 use crate::sync::checked::{AtomicU64, Mutex, locked};
 
-/// Things that there is room for at first, where as many are kept. Room for more is made when they come.
+/// Initial capacity of the free list, if the pool may keep as many. It grows on demand.
 const USUAL: usize = 16;
 
-/// Hands out again what was given back and is not in use any more. `Send + Sync`.
+/// A pool of reusable objects: hands out released objects again once the GPU has finished with them. `Send + Sync`.
 ///
-/// At most a given number of things is kept for nothing; what comes back beyond that is dropped, with no lock
-/// held. So there are at most as many as were in use at once, and those.
+/// The pool keeps at most a given number of free objects; further ones are dropped, with no lock held. So there are
+/// at most as many objects as were in use at once, plus the free ones.
 ///
 /// ```
 /// use allotment::lifetime::{ManualTimelines, Recycler, SubmissionTracker};
@@ -23,11 +23,11 @@ const USUAL: usize = 16;
 /// let tracker = SubmissionTracker::new(ManualTimelines::new(1))?;
 /// let lists = Recycler::new(&tracker, 4);
 /// let recording = tracker.record("a frame");
-/// let list = lists.take().unwrap_or_else(|| Vec::<u32>::with_capacity(100));
-/// lists.put_with(recording.id(), list);
-/// assert!(lists.take().is_none(), "the recording uses it");
+/// let list = lists.acquire().unwrap_or_else(|| Vec::<u32>::with_capacity(100));
+/// lists.release_with(recording.id(), list);
+/// assert!(lists.acquire().is_none(), "the recording uses it");
 /// drop(recording);
-/// assert_eq!(lists.take().unwrap().capacity(), 100);
+/// assert_eq!(lists.acquire().unwrap().capacity(), 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -38,20 +38,20 @@ pub struct Recycler<T: Send + 'static> {
     dropped: AtomicU64,
 }
 
-/// What a recycler has.
+/// Statistics of a [`Recycler`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecyclerStatistics {
-    /// Things that can be had at once.
+    /// Free objects, available at once.
     pub free: usize,
-    /// Things that were given back and may still be in use.
+    /// Released objects that may still be in use.
     pub retired: ReleaseStatistics,
-    /// Things that were dropped since more were free than are kept.
+    /// Objects dropped because enough were free.
     pub dropped: u64,
 }
 
 impl<T: Send + 'static> Recycler<T> {
-    /// Keeps at most `most` things for nothing. Room is made for those that there are: a bound that is never met costs
+    /// Creates a pool that keeps at most `most` free objects. Capacity grows with use: an unreached limit costs
     /// nothing.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker, most: usize) -> Self {
@@ -59,8 +59,9 @@ impl<T: Send + 'static> Recycler<T> {
         Self { retired: ReleaseQueue::new(tracker), free, most, dropped: AtomicU64::new(0) }
     }
 
-    /// Something that nobody uses, the last that became free first.
-    pub fn take(&self) -> Option<T> {
+    /// Acquires a free object, the most recently freed first. `None` if every object may be in use.
+    pub fn acquire(&self) -> Option<T> {
+        // The free list first: a pop is one lock, while a reclaim may call the driver for each busy queue.
         let free = locked(&self.free).pop();
         free.or_else(|| {
             self.collect();
@@ -68,33 +69,36 @@ impl<T: Send + 'static> Recycler<T> {
         })
     }
 
-    /// Gives something back that recordings may use which are open now.
-    pub fn put(&self, item: T) {
+    /// Releases an object that any open recording may use.
+    pub fn release(&self, item: T) {
         self.retired.retire(item);
     }
 
-    /// Gives something back that one recording uses and nobody else. It may be closed already.
-    pub fn put_with(&self, recording: RecordingId, item: T) {
+    /// Releases an object that only this recording uses. The recording may be closed already.
+    pub fn release_with(&self, recording: RecordingId, item: T) {
         self.retired.retire_with(recording, item);
     }
 
-    /// Gives something back that nobody uses after a point on a queue's timeline.
-    pub fn put_after(&self, point: TimelinePoint, item: T) {
+    /// Releases an object that the GPU does not use after this point on a queue's timeline.
+    pub fn release_after(&self, point: TimelinePoint, item: T) {
         self.retired.retire_after(point, item);
     }
 
-    /// Gives something back that nobody uses.
-    pub fn put_unused(&self, item: T) {
+    /// Releases an object that the GPU does not use.
+    pub fn release_unused(&self, item: T) {
         let surplus = self.keep(item);
+        // Dropped here, after `keep` has unlocked the list: a destructor may use this pool.
         drop(surplus);
     }
 
-    /// Looks what has become free. [`take`](Self::take) does so by itself when nothing else is left.
+    /// Moves objects that the GPU has finished with to the free list. [`acquire`](Self::acquire) does so itself
+    /// when no object is free.
     pub fn collect(&self) {
+        // `keep` returns objects beyond the limit, which are dropped here without the lock.
         self.retired.reclaim_here(|item| drop(self.keep(item)));
     }
 
-    /// Keeps something, or hands it back where there is enough.
+    /// Adds an object to the free list, or returns it if the list is full.
     fn keep(&self, item: T) -> Option<T> {
         let mut free = locked(&self.free);
         if free.len() < self.most {
@@ -105,15 +109,17 @@ impl<T: Send + 'static> Recycler<T> {
         Some(item)
     }
 
-    /// Drops everything that is free.
+    /// Drops all free objects.
     pub fn trim(&self) {
         self.collect();
+        // A new list, rather than an emptied one, gives up the capacity of a burst; destructors run without the
+        // lock.
         let room = Vec::with_capacity(self.most.min(USUAL));
         let free = core::mem::replace(&mut *locked(&self.free), room);
         drop(free);
     }
 
-    /// What there is.
+    /// Returns the pool's statistics.
     #[must_use]
     pub fn statistics(&self) -> RecyclerStatistics {
         RecyclerStatistics {

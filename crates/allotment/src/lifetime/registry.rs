@@ -1,4 +1,4 @@
-//! Which recordings are open, in the order in which they were opened, and what became of the others.
+//! The open recordings in the order in which they were opened, and the status of the closed ones.
 //!
 //! ```text
 //!   slots   [ 7: open ][ 4: submitted ][ 9: open ][ 8: discarded ] …     the number is the recording's
@@ -6,74 +6,75 @@
 //!   vacant    4, 8                                                       oldest first; used again last
 //! ```
 //!
-//! Opening, closing and asking for the oldest cost O(1), and nothing is allocated once there were as many
-//! recordings at a time as there ever will be. A slot keeps the fate of its recording until another needs it,
-//! and at least [`REMEMBERED`] are kept at any time.
+//! Opening, closing and finding the oldest cost O(1), and nothing is allocated once the highest number of
+//! simultaneously open recordings was reached. A slot keeps the status of its recording until another recording
+//! reuses the slot, and at least [`REMEMBERED`] closed recordings are kept at any time.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::device::TimelinePoint;
 
-/// Fates that are remembered at least. Who asks later is told that nothing is known, and waits longer.
+/// Closed recordings whose status is kept at least. For older ones the status is unknown, and objects tied to them
+/// wait for all queues.
 const REMEMBERED: usize = 64;
 
 const NONE: u32 = u32::MAX;
 
-/// Names a recording without owning it. Good for as long as anybody cares to keep it.
+/// The id of a recording. It stays valid after the recording is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordingId {
-    /// Whose recording it is.
+    /// The number of the tracker that opened it.
     tracker: u32,
     slot: u32,
     pub(super) number: u64,
 }
 
-/// What became of a recording.
+/// The status of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordingStatus {
-    /// Nothing yet.
+    /// It is being recorded.
     Open,
-    /// It was dropped, and no queue has ever seen it.
+    /// It was dropped without ever being submitted.
     Discarded,
-    /// It was submitted, once, and is done at this point.
+    /// It was submitted once, and has completed when this point is reached.
     Submitted(TimelinePoint),
-    /// It is another tracker's: nothing is known of it, and what is tied to it here never goes.
-    Foreign,
-    /// It is closed, and was perhaps submitted several times, or so long ago that it is forgotten. All that it
-    /// was submitted as is among what queues were given by now.
+    /// It belongs to another tracker. Objects that are tied to it are never released.
+    WrongTracker,
+    /// It is closed, and was submitted several times, or so long ago that its status is no longer kept. All its
+    /// submissions are among those that the queues have received by now.
     Unknown,
 }
 
-/// Whether a recording holds back what is retired while it is open.
+/// Whether retired objects wait for a recording while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
-    /// It may use anything that is alive.
+    /// They do: it may use any object that is alive.
     Everything,
-    /// It uses what it keeps itself, and nothing else.
+    /// They do not: it uses only the objects that it keeps.
     Nothing,
 }
 
 #[derive(Debug)]
 struct Slot {
     number: u64,
-    fate: RecordingStatus,
+    status: RecordingStatus,
     holds: Holds,
     label: &'static str,
     opened: Instant,
-    /// Neighbours among the open ones that hold something.
+    /// Neighbours in the list of open recordings with [`Holds::Everything`].
     previous: u32,
     next: u32,
 }
 
-/// An open recording, for people.
+/// An open recording, for diagnostics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenRecording {
-    /// What it was called.
+    /// Its debug name.
     pub label: &'static str,
-    /// How long it is open.
+    /// How long it has been open.
     pub age: core::time::Duration,
 }
 
@@ -83,12 +84,12 @@ pub(super) struct Registry {
     tracker: u32,
     slots: Vec<Slot>,
     vacant: VecDeque<u32>,
-    /// Of the open recordings that hold something. Their numbers grow from head to tail.
+    /// The list of open recordings with [`Holds::Everything`]. Numbers grow from head to tail.
     head: u32,
     tail: u32,
-    /// Open recordings, by whether they hold something.
+    /// Open recordings with [`Holds::Everything`]; below, those with [`Holds::Nothing`].
     pub(super) open: u64,
-    pub(super) open_owning: u64,
+    pub(super) open_explicit: u64,
     pub(super) submitted: u64,
     pub(super) discarded: u64,
 }
@@ -102,13 +103,13 @@ impl Registry {
             head: NONE,
             tail: NONE,
             open: 0,
-            open_owning: 0,
+            open_explicit: 0,
             submitted: 0,
             discarded: 0,
         }
     }
 
-    /// `number` is above all that were given before.
+    /// Opens a recording. `number` is higher than all numbers before.
     pub(super) fn open(
         &mut self,
         number: u64,
@@ -117,7 +118,9 @@ impl Registry {
         opened: Instant,
     ) -> RecordingId {
         let slot =
-            Slot { number, fate: RecordingStatus::Open, holds, label, opened, previous: NONE, next: NONE };
+            Slot { number, status: RecordingStatus::Open, holds, label, opened, previous: NONE, next: NONE };
+        // The longest closed slot first, and only when more than `REMEMBERED` are closed: a status is lost when its
+        // slot is reused.
         let vacant = if self.vacant.len() > REMEMBERED { self.vacant.pop_front() } else { None };
         let index = match vacant {
             Some(index) => {
@@ -129,66 +132,72 @@ impl Registry {
                 (self.slots.len() - 1) as u32
             }
         };
+        // Explicit recordings are not linked: the head of the list must be the oldest recording that objects wait
+        // for.
         match holds {
             Holds::Everything => {
                 self.link(index);
                 self.open += 1;
             }
-            Holds::Nothing => self.open_owning += 1,
+            Holds::Nothing => self.open_explicit += 1,
         }
         RecordingId { tracker: self.tracker, slot: index, number }
     }
 
     /// Closes an open recording.
-    pub(super) fn close(&mut self, id: RecordingId, fate: RecordingStatus) {
+    pub(super) fn close(&mut self, id: RecordingId, status: RecordingStatus) {
         let slot = &mut self.slots[id.slot as usize];
         debug_assert!(
-            slot.number == id.number && slot.fate == RecordingStatus::Open,
+            slot.number == id.number && slot.status == RecordingStatus::Open,
             "{id:?} is closed once"
         );
-        slot.fate = fate;
+        slot.status = status;
         match slot.holds {
             Holds::Everything => {
                 self.unlink(id.slot);
                 self.open -= 1;
             }
-            Holds::Nothing => self.open_owning -= 1,
+            Holds::Nothing => self.open_explicit -= 1,
         }
-        match fate {
+        match status {
             RecordingStatus::Discarded => self.discarded += 1,
             _ => self.submitted += 1,
         }
+        // At the back, so that its status is kept for as long as possible.
         self.vacant.push_back(id.slot);
     }
 
-    pub(super) fn fate(&self, id: RecordingId) -> RecordingStatus {
+    pub(super) fn status(&self, id: RecordingId) -> RecordingStatus {
+        // The number detects a slot that was reused for a later recording.
         if id.tracker != self.tracker {
-            return RecordingStatus::Foreign;
+            return RecordingStatus::WrongTracker;
         }
         match self.slots.get(id.slot as usize) {
-            Some(slot) if slot.number == id.number => slot.fate,
+            Some(slot) if slot.number == id.number => slot.status,
             _ => RecordingStatus::Unknown,
         }
     }
 
-    /// The number of the oldest open recording that holds something.
+    /// Returns the number of the oldest open recording with [`Holds::Everything`].
     pub(super) fn oldest(&self) -> Option<u64> {
         self.slots.get(self.head as usize).map(|slot| slot.number)
     }
 
-    /// The one that is open for longest.
+    /// Returns the recording that has been open for longest.
     pub(super) fn longest_open(&self) -> Option<OpenRecording> {
         let slot = self.slots.get(self.head as usize)?;
         Some(OpenRecording { label: slot.label, age: slot.opened.elapsed() })
     }
 
-    /// All that are open, in no order.
+    /// Returns all open recordings, in no particular order.
     pub(super) fn all_open(&self) -> impl Iterator<Item = OpenRecording> {
-        let open = self.slots.iter().filter(|slot| slot.fate == RecordingStatus::Open);
+        // All slots rather than the list, which lacks explicit recordings.
+        let open = self.slots.iter().filter(|slot| slot.status == RecordingStatus::Open);
         open.map(|slot| OpenRecording { label: slot.label, age: slot.opened.elapsed() })
     }
 
     fn link(&mut self, index: u32) {
+        // New recordings have the highest number, so appending keeps the list sorted.
         self.slots[index as usize].previous = self.tail;
         match self.slots.get_mut(self.tail as usize) {
             Some(tail) => tail.next = index,
@@ -214,7 +223,7 @@ impl Registry {
         let (mut at, mut previous, mut count) = (self.head, NONE, 0);
         while let Some(slot) = self.slots.get(at as usize) {
             assert_eq!(
-                (slot.previous, slot.fate, slot.holds),
+                (slot.previous, slot.status, slot.holds),
                 (previous, RecordingStatus::Open, Holds::Everything)
             );
             if let Some(before) = self.slots.get(previous as usize) {
@@ -223,8 +232,8 @@ impl Registry {
             (previous, at, count) = (at, slot.next, count + 1);
         }
         assert_eq!((self.tail, self.open), (previous, count));
-        let open = self.slots.iter().filter(|slot| slot.fate == RecordingStatus::Open).count() as u64;
-        assert_eq!(open, self.open + self.open_owning);
+        let open = self.slots.iter().filter(|slot| slot.status == RecordingStatus::Open).count() as u64;
+        assert_eq!(open, self.open + self.open_explicit);
         assert_eq!(self.slots.len() as u64, open + self.vacant.len() as u64);
     }
 }
@@ -257,13 +266,13 @@ mod tests {
                 let oldest = open.iter().find(|(_, holds)| *holds == Holds::Everything);
                 prop_assert_eq!(registry.oldest(), oldest.map(|(id, _)| id.number));
                 for (id, _) in &open {
-                    prop_assert_eq!(registry.fate(*id), RecordingStatus::Open);
+                    prop_assert_eq!(registry.status(*id), RecordingStatus::Open);
                 }
                 for id in closed.iter().rev().take(REMEMBERED) {
-                    prop_assert_eq!(registry.fate(*id), RecordingStatus::Discarded);
+                    prop_assert_eq!(registry.status(*id), RecordingStatus::Discarded);
                 }
                 for id in &closed {
-                    prop_assert_ne!(registry.fate(*id), RecordingStatus::Open, "never taken for somebody else");
+                    prop_assert_ne!(registry.status(*id), RecordingStatus::Open, "never mistaken for another recording");
                 }
             }
         }

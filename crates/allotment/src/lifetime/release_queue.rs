@@ -1,4 +1,4 @@
-//! Things that are not used any more, but perhaps by the GPU.
+//! A queue of plain handles that are handed back once the GPU no longer uses them.
 //!
 //! ```text
 //!   retire ──► shards, stamped ──► sealed, with a point on each queue ──► ready ──► dropped
@@ -6,26 +6,26 @@
 //!   retire_with, retire_after ──► tied ───────────────────────────────────▲
 //! ```
 //!
-//! The article "Managing Resource Lifetimes" (Diligent Engine) stamps what is released with the number of the
-//! next command list, and has the application promise that the last command that uses it was submitted. Here
-//! nobody promises anything: what is retired waits until every recording that was open at that moment is
-//! submitted or discarded, and only then for the queues, each to reach what it had been given by then. A queue
-//! that has nothing to do is not waited for.
+//! The article "Managing Resource Lifetimes" (Diligent Engine) stamps a released object with the number of the next
+//! command list, and requires the application to have submitted the last command that uses it. Here the application
+//! promises nothing: a retired item waits until every recording that was open at that moment is submitted or
+//! discarded, and only then for each queue to complete what was submitted to it by then. An idle queue delays
+//! nothing.
 //!
 //! # Order
 //!
-//! Things that are ready together, in whichever way and by whichever threads they were retired, are handed out in the
-//! order in which they were retired: what was retired after something else, by the same thread or by one that was told
-//! of it, comes after it; see `order.rs`. So a child that is retired before its parent goes before it. What is tied may be
-//! ready before what was retired before it, and goes then.
+//! Items that are ready together are handed out in the order in which they were retired, by any thread and any
+//! `retire` method: an item that was retired after another, by the same thread or by one that synchronized with it,
+//! comes later; see `order.rs`. So a child that is retired before its parent is released before it. A tied item may
+//! become ready before items that were retired earlier; it is then released earlier.
 //!
 //! # Cost
 //!
-//! Retiring is an exchange, a store and a push, and one more exchange where another thread was the last to retire;
-//! reclaiming, with nothing to do, a lock and a look at each
-//! shard, and a driver call for each queue that has work in flight. Of all that, nothing allocates once there
-//! was as much pending as there ever will be: [`trim`](ReleaseQueue::trim) gives that room back. An item
-//! takes its own size, and runs of the same stamp that no other thread comes between 40 bytes.
+//! Retiring costs an exchange, a store and a push, and one more exchange if another thread was the last to retire.
+//! Reclaiming with nothing ready costs a lock, a look at each shard, and a driver call for each queue with work in
+//! flight. None of it allocates once the highest number of pending items was reached; [`trim`](ReleaseQueue::trim)
+//! frees that capacity. An item takes its own size, and a run of items with the same stamp, uninterrupted by other
+//! threads, takes 40 bytes.
 
 use core::fmt;
 use core::mem;
@@ -46,18 +46,18 @@ use crate::device::{DeviceError, TimelinePoint};
 use crate::sync::checked::{Mutex, locked};
 use crate::sync::shards::Shards;
 
-/// Runs that there is room for once there is one: three frames in flight, sealed a few times each, and some. There are
-/// more of them the later queues are. 2 KiB.
+/// Initial capacity for sealed runs: three frames in flight, each sealed a few times, and some. Their number grows
+/// with the delay of the queues. 2 KiB.
 const RUNS: usize = 16;
 
-/// Tied things that a shard has room for, where as many are known to wait. Who looks only when nothing is free gives
-/// back as many between two looks as there are, once queues are quick.
+/// Capacity that a shard reserves for tied items, if as many are known to be waiting. An owner that reclaims only
+/// when no object is free releases as many between two reclaims as there are, once the queues are fast.
 const TIED: usize = 64;
 
-/// Keeps things until the GPU is done with them. `Send + Sync`; any thread retires, any thread reclaims.
+/// Keeps items until the GPU has finished with them. `Send + Sync`; any thread may retire and reclaim.
 ///
-/// What is dropped within [`reclaim`](Self::reclaim) may retire other things, here too: they go with one of
-/// the next calls.
+/// Destructors that run within [`reclaim`](Self::reclaim) may retire further items, also into the same queue; a
+/// later call releases them.
 ///
 /// ```
 /// use allotment::device::QueueIndex;
@@ -68,7 +68,7 @@ const TIED: usize = 64;
 /// let released = ReleaseQueue::new(&tracker);
 ///
 /// let recording = tracker.record("a frame");
-/// // … a command that uses texture 7 is recorded, and then nobody wants it any more …
+/// // … a command that uses texture 7 is recorded; then the texture is no longer needed …
 /// released.retire(7);
 /// assert_eq!(released.reclaim(drop).count, 0, "the recording is open");
 ///
@@ -86,34 +86,34 @@ pub struct ReleaseQueue<T: Send + 'static> {
     sealed: Mutex<Sealed<T>>,
 }
 
-/// What waits for queues only.
+/// Items that wait only for queues.
 struct Sealed<T> {
-    /// In the order in which they were sealed, so that what their runs wait for grows from run to run.
+    /// In the order in which they were sealed, so the points of their runs grow from run to run.
     items: VecDeque<T>,
     runs: VecDeque<Run<TimelinePoints>>,
-    /// The orders of the items. Their counts add up to as many.
+    /// The orders of the items. Their counts add up to the number of items.
     spans: VecDeque<Span>,
     tied: Vec<Tied<T>>,
-    /// Room for `tied`, and for what is ready.
+    /// Scratch space for `tied` and for ready items, kept to avoid allocations.
     still_tied: Vec<Tied<T>>,
     ready: VecDeque<T>,
-    /// Room for the orders of these.
+    /// The orders of the ready items.
     places: Places,
-    /// Of the shards.
+    /// Runs that a seal has taken from the shards.
     arrived: Vec<Run<()>>,
-    /// Something was tied to a point that no queue had been given yet, when anybody last looked. Who polls
-    /// what is in flight would never hear that the device is gone.
+    /// An item was tied to a point that was not submitted yet, when last checked. A poll of the queues with work in
+    /// flight would never find that the device is lost.
     ahead: bool,
     reclaimed: Reclaimed,
 }
 
-/// What becomes of something that is tied.
+/// The state of a tied item.
 #[derive(Clone, Copy)]
-enum Suitability {
-    /// It waits on, for this.
+enum TieState {
+    /// It still waits, for this.
     Waits(Tie),
     Ready,
-    /// Its recording was submitted so long ago that nobody knows where: it waits for all queues.
+    /// The status of its recording is no longer kept: it waits for all queues.
     Unknown,
 }
 
@@ -135,18 +135,18 @@ impl<T> Sealed<T> {
 }
 
 impl<T: Send + 'static> ReleaseQueue<T> {
-    /// A queue whose things may be used by the recordings that `tracker` knows of.
+    /// Creates a queue for items that recordings of `tracker` may use.
     #[must_use]
     pub fn new(tracker: &SubmissionTracker) -> Self {
         Self::over(tracker.clone(), Shards::new(Shard::new))
     }
 
-    /// A queue that does not keep the tracker from ending.
+    /// Creates a queue that does not keep the tracker alive.
     pub(super) fn within(tracker: &SubmissionTracker) -> Self {
         Self::over(tracker.uncounted(), Shards::new(Shard::new))
     }
 
-    /// With so many shards, a power of two, for tests.
+    /// Creates a queue with this number of shards, a power of two, for tests.
     #[cfg(loom)]
     #[doc(hidden)]
     #[must_use]
@@ -158,39 +158,40 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         Self { tracker, shards, turns: Turns::new(), sealed: Mutex::new(Sealed::new()) }
     }
 
-    /// The tracker that says when things may go.
+    /// Returns the tracker that decides when items may be released.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
         &self.tracker
     }
 
-    /// Keeps `item` until every recording that is open now is submitted or discarded, and each queue has
-    /// completed what it had been given by then.
+    /// Keeps `item` until every recording that is open now is submitted or discarded, and each queue has completed
+    /// everything that was submitted to it by then.
     #[inline]
     pub fn retire(&self, item: T) {
         self.retire_sized(item, 0);
     }
 
-    /// As [`retire`](Self::retire), for something that stands for so many bytes. They are only counted.
+    /// Like [`retire`](Self::retire), with the size of the resource in bytes, for statistics only.
     #[inline]
     pub fn retire_sized(&self, item: T, bytes: u64) {
         let mut shard = self.shards.any();
+        // The stamp is read under the shard's lock, so that stamps grow within a shard.
         shard.push(&self.turns, self.tracker.stamp(), bytes, || self.tracker.coarse_now(), item);
     }
 
-    /// Keeps `item`, which one recording uses and nobody else, until that is discarded, or submitted and
-    /// completed. It may be closed already.
+    /// Keeps `item`, which only this recording uses, until the recording is discarded, or submitted and completed.
+    /// The recording may be closed already.
     pub fn retire_with(&self, recording: RecordingId, item: T) {
         self.tie(Tie::Recording(recording), item, 0);
     }
 
-    /// Keeps `item`, which nobody uses after a point on a queue's timeline, until that is reached. The point
-    /// may be one that is submitted later.
+    /// Keeps `item`, which the GPU does not use after this point on a queue's timeline, until the point is reached.
+    /// The point may belong to a later submission.
     pub fn retire_after(&self, point: TimelinePoint, item: T) {
         self.tie(Tie::Point(point), item, 0);
     }
 
-    /// As [`retire_with`](Self::retire_with), for something that stands for so many bytes.
+    /// Like [`retire_with`](Self::retire_with), with the size of the resource in bytes, for statistics only.
     pub fn retire_with_sized(&self, recording: RecordingId, item: T, bytes: u64) {
         self.tie(Tie::Recording(recording), item, bytes);
     }
@@ -200,51 +201,54 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         self.shards.any().tie(&self.turns, tie, bytes, since, item);
     }
 
-    /// Hands everything that the GPU is done with to `each`, in the order in which it was retired, with no lock held.
+    /// Passes every item that the GPU has finished with to `each`, in the order in which they were retired, with no
+    /// lock held.
     ///
-    /// Of threads that reclaim at the same time, each hands out what it took.
-    ///
-    /// Should `each` panic, the rest of what was ready is dropped, each thing once.
+    /// If several threads reclaim at the same time, each passes on the items that it took. If `each` panics, the
+    /// rest of the ready items is dropped, each once.
     pub fn reclaim(&self, each: impl FnMut(T)) -> Reclaimed {
         let reclaimed = self.reclaim_here(each);
-        self.tracker.look_after_orphans(Patience::None);
+        self.tracker.reclaim_orphans(Patience::None);
         reclaimed
     }
 
-    /// As [`reclaim`](Self::reclaim), for who may hold a lock: runs no destructors but those of `each`.
+    /// Like [`reclaim`](Self::reclaim), for callers that may hold a lock: runs no destructor outside of `each`.
     pub(crate) fn reclaim_here(&self, each: impl FnMut(T)) -> Reclaimed {
         let ahead = self.seal();
-        // Drivers are asked with no lock held.
-        self.hand_out(&self.tracker.look(ahead), each)
+        // The driver is called with no lock held.
+        self.hand_out(&self.tracker.poll_progress(ahead), each)
     }
 
-    /// What [`reclaim`](Self::reclaim) does when it knows how far queues are.
+    /// The second half of [`reclaim`](Self::reclaim), once the progress of the queues is known.
     pub(super) fn hand_out(&self, reached: &Reached, each: impl FnMut(T)) -> Reclaimed {
+        // Taken out first: `each` runs without the lock, and may retire into this queue.
         let (mut ready, reclaimed) = self.take_ready(reached);
         if reclaimed.count > 0 {
             ready.drain(..).for_each(each);
         }
         let mut sealed = locked(&self.sealed);
         if ready.capacity() > sealed.ready.capacity() {
-            // The smaller one has nothing in it either.
+            // Another thread may have returned a buffer meanwhile: keep the larger one. Both are empty.
             mem::swap(&mut sealed.ready, &mut ready);
         }
         drop(sealed);
         reclaimed
     }
 
-    /// Notes what queues were given by now for all that no open recording uses. True where something waits for
-    /// more than that.
+    /// Records the current submissions for every item that no open recording can use. Returns true if an item waits
+    /// for a point that was not submitted yet.
     pub(super) fn seal(&self) -> bool {
         let mut guard = locked(&self.sealed);
         let sealed = &mut *guard;
         let horizon = self.tracker.horizon();
-        // Shards are looked at one after the other: what was retired after this waits for the next look.
+        // Shards are visited one after the other: an item that is retired after this read waits for the next seal.
         let closed = self.turns.closed();
         for mut shard in self.shards.each() {
             let came = shard.take_sealed(horizon, closed, &mut sealed.items, &mut sealed.spans);
             sealed.arrived.extend(came);
             if !shard.tied.is_empty() {
+                // Keep the capacity in the shard: an owner that reclaims late ties as many items again before the
+                // next seal.
                 shard.take_tied(closed, &mut sealed.tied);
                 shard.tied.reserve(sealed.tied.len().min(TIED));
             }
@@ -252,11 +256,13 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         if sealed.arrived.is_empty() {
             return sealed.ahead;
         }
+        // On first use only; queues that never hold anything cost nothing.
         if sealed.runs.capacity() == 0 {
             sealed.runs.reserve(RUNS);
         }
-        // Read after the horizon: whatever recordings below it were submitted as is in there.
+        // Read after the horizon: submissions of all recordings below the horizon are included.
         let points = self.tracker.submitted();
+        // Items sealed by one call, and by calls without a submission in between, share a run.
         for Run { mark: (), count, bytes, since } in sealed.arrived.drain(..) {
             match sealed.runs.back_mut().filter(|last| last.mark == points) {
                 Some(last) => {
@@ -269,29 +275,34 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         sealed.ahead
     }
 
-    /// Takes what is ready out.
+    /// Removes the ready items.
     fn take_ready(&self, reached: &Reached) -> (VecDeque<T>, Reclaimed) {
         let mut guard = locked(&self.sealed);
         let sealed = &mut *guard;
         let mut ready = mem::take(&mut sealed.ready);
         let mut reclaimed = Reclaimed::default();
-        // Of all that is pending, much or little may be ready at once: which, is not known before a queue is late.
+        // Any part of the pending items may be ready at once, depending on how late a queue is: reserve for all, so
+        // that a later call never allocates.
         let room = sealed.items.capacity() + sealed.tied.len();
         sealed.places.reserve(sealed.spans.len() + sealed.tied.len());
+        // Spans and single orders are pushed together: at most one per span and one per tied item.
         if !sealed.tied.is_empty() {
             self.untie(sealed, reached, &mut ready, &mut reclaimed);
         }
         let mut count = 0;
         while let Some(run) = sealed.runs.front().filter(|run| reached.covers(&run.mark)) {
+            // Points grow from run to run: the first run that is not reached ends the search.
             count += run.count;
             reclaimed.bytes += run.bytes;
             sealed.runs.pop_front();
         }
         reclaimed.count += count as u64;
+        // Released by their own tie, they may precede untied items: one buffer takes both, and `arrange` sorts.
         if !ready.is_empty() {
             make_room(&mut ready, room);
         }
         move_front(&mut sealed.items, count, &mut ready);
+        // The orders of the items move with them; a span is split where its items are only partly ready.
         while count > 0 {
             let Some(first) = sealed.spans.front_mut() else { break };
             let here = Span { count: count.min(first.count), ..*first };
@@ -307,7 +318,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         (ready, reclaimed)
     }
 
-    /// Looks what became of what tied things wait for.
+    /// Moves tied items on according to the status of their recordings and points.
     fn untie(
         &self,
         sealed: &mut Sealed<T>,
@@ -317,43 +328,45 @@ impl<T: Send + 'static> ReleaseQueue<T> {
     ) {
         let Sealed { tied, still_tied, items, runs, spans, places, ahead, .. } = sealed;
         *ahead = false;
-        // All of them may have to wait on.
+        // All of them may have to wait further.
         still_tied.reserve(tied.len());
-        // Asked for once a reclaim at most, and after the fates: what is unknown was submitted before.
+        // Read once per reclaim at most, and after the statuses: an unknown recording was submitted before.
         let mut points = None;
-        self.tracker.with_fates(|fate| {
+        self.tracker.with_statuses(|status| {
             let mut judge = |tie| {
                 let point = match tie {
                     Tie::Point(point) => point,
-                    Tie::Recording(recording) => match fate(recording) {
+                    Tie::Recording(recording) => match status(recording) {
                         RecordingStatus::Submitted(point) => point,
-                        RecordingStatus::Open | RecordingStatus::Foreign => return Suitability::Waits(tie),
-                        RecordingStatus::Discarded => return Suitability::Ready,
-                        RecordingStatus::Unknown => return Suitability::Unknown,
+                        RecordingStatus::Open | RecordingStatus::WrongTracker => return TieState::Waits(tie),
+                        RecordingStatus::Discarded => return TieState::Ready,
+                        RecordingStatus::Unknown => return TieState::Unknown,
                     },
                 };
+                // From here on only the point matters: the status of the recording may be forgotten later.
                 if reached.covers_point(point) {
-                    return Suitability::Ready;
+                    return TieState::Ready;
                 }
                 *ahead |= self.tracker.is_ahead(point);
-                Suitability::Waits(Tie::Point(point))
+                TieState::Waits(Tie::Point(point))
             };
-            // Most have the same tie as those before them.
-            let mut last: Option<(Tie, Suitability)> = None;
+            // Items of one recording are usually retired in a row: reuse the last result for an equal tie.
+            let mut last: Option<(Tie, TieState)> = None;
             for tied in tied.drain(..) {
-                let verdict = match last {
-                    Some((tie, verdict)) if tie == tied.tie => verdict,
+                let state = match last {
+                    Some((tie, state)) if tie == tied.tie => state,
                     _ => judge(tied.tie),
                 };
-                last = Some((tied.tie, verdict));
-                match verdict {
-                    Suitability::Waits(tie) => still_tied.push(Tied { tie, ..tied }),
-                    Suitability::Ready => {
+                last = Some((tied.tie, state));
+                match state {
+                    TieState::Waits(tie) => still_tied.push(Tied { tie, ..tied }),
+                    TieState::Ready => {
                         *reclaimed += Reclaimed { count: 1, bytes: tied.bytes };
-                        places.push_alone(tied.order);
+                        places.push_single(tied.order);
                         ready.push_back(tied.item);
                     }
-                    Suitability::Unknown => {
+                    TieState::Unknown => {
+                        // Treated like an item sealed now: all submissions so far include those of the recording.
                         let points = *points.get_or_insert_with(|| self.tracker.submitted());
                         runs.push_back(Run { mark: points, count: 1, bytes: tied.bytes, since: tied.since });
                         spans.push_back(Span { order: tied.order, count: 1 });
@@ -365,12 +378,13 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         mem::swap(tied, still_tied);
     }
 
-    /// Things that there is room to hand out at once: as many as were ever pending when some came back.
+    /// Returns the number of items that fit without an allocation: the most that were pending when some were
+    /// released.
     pub(crate) fn room(&self) -> usize {
         locked(&self.sealed).ready.capacity()
     }
 
-    /// What is pending. Walks everything, behind locks that are held for that long.
+    /// Returns the pending items and bytes. Visits every run with locks held.
     #[must_use]
     pub fn statistics(&self) -> ReleaseStatistics {
         let mut statistics = ReleaseStatistics::default();
@@ -392,11 +406,11 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         statistics
     }
 
-    /// Waits until everything is handed to `each`, what that retires here included, at most for `timeout`, or
-    /// until what is left waits for a recording that is open. Returns what is left.
+    /// Waits until every item is passed to `each`, including items that are retired here meanwhile. Gives up after
+    /// `timeout`, or when the remaining items wait for an open recording. Returns the remaining items.
     pub fn drain(&self, timeout: Duration, mut each: impl FnMut(T)) -> ReleaseStatistics {
         let began = Instant::now();
-        let mut looked_twice = false;
+        let mut checked_twice = false;
         loop {
             let came = self.reclaim_here(&mut each).count > 0;
             let left = self.statistics();
@@ -405,20 +419,22 @@ impl<T: Send + 'static> ReleaseQueue<T> {
                 return left;
             }
             if came {
-                // It may have retired something.
-                looked_twice = false;
+                // `each` may have retired further items.
+                checked_twice = false;
                 continue;
             }
             let points = self.awaited();
             if points.is_empty() {
-                // Recordings hold it, or nothing ever lets it go; unless the last was closed since we looked.
-                if looked_twice || !self.tracker.nothing_is_open() {
+                // Recordings hold the rest, or no queue will ever release it; unless the last recording was closed
+                // since the look.
+                if checked_twice || !self.tracker.nothing_is_open() {
                     return left;
                 }
-                looked_twice = true;
+                checked_twice = true;
             } else {
+                // All points at once: waiting for the first alone would poll once per run.
                 match self.tracker.wait_all(&points, rest) {
-                    // The next look says what came of it.
+                    // The next reclaim finds out.
                     Ok(()) | Err(DeviceError::Lost) => {}
                     Err(_) => return left,
                 }
@@ -426,18 +442,20 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         }
     }
 
-    /// What has to happen before the first of what is here comes back: a point, or recordings that must be closed.
-    /// `None` where nothing is here, or a [`reclaim`](Self::reclaim) brings some of it back now.
+    /// Returns what must happen before the first pending item is released: a point, or the close of recordings.
+    /// `None` if nothing is pending, or if a [`reclaim`](Self::reclaim) would release an item now.
     #[must_use]
     pub fn wait_for(&self) -> Option<WaitFor> {
         self.seal();
         let sealed = locked(&self.sealed);
-        // Whether something waits for a recording, and whether something waits for nothing any more.
+        // Whether an item waits for a recording, and whether an item waits for nothing.
         let mut open = self.shards.each().any(|shard| !shard.is_empty());
         let mut ready = false;
         let mut first: Option<TimelinePoint> = None;
         let mut add = |points: &mut dyn Iterator<Item = TimelinePoint>| {
             let mut reached = true;
+            // Only one point is returned: the lowest of the queue of the first item, since points of different
+            // queues cannot be compared.
             for point in points.filter(|&point| !self.tracker.is_reached(point)) {
                 reached = false;
                 if first.is_none_or(|first| point.queue == first.queue && point.value < first.value) {
@@ -447,27 +465,29 @@ impl<T: Send + 'static> ReleaseQueue<T> {
             ready |= reached;
         };
         if let Some(run) = sealed.runs.front() {
+            // The first run has the lowest points; later runs cannot be ready earlier.
             add(&mut run.mark.points());
         }
         for tied in &sealed.tied {
             match tied.tie {
                 Tie::Point(point) => add(&mut core::iter::once(point)),
-                Tie::Recording(recording) => match self.tracker.fate(recording) {
+                Tie::Recording(recording) => match self.tracker.status(recording) {
                     RecordingStatus::Submitted(point) => add(&mut core::iter::once(point)),
-                    RecordingStatus::Open | RecordingStatus::Foreign => open = true,
-                    // They come back with the next reclaim, or are known to wait for points then.
+                    RecordingStatus::Open | RecordingStatus::WrongTracker => open = true,
+                    // The next reclaim releases them, or finds the points that they wait for.
                     RecordingStatus::Discarded | RecordingStatus::Unknown => add(&mut core::iter::empty()),
                 },
             }
         }
         match first {
+            // An item that is ready makes any wait superfluous.
             _ if ready => None,
             Some(point) => Some(WaitFor::Point(point)),
             None => open.then_some(WaitFor::Submission),
         }
     }
 
-    /// What sealed and tied things wait for.
+    /// Returns the points that sealed and tied items wait for.
     fn awaited(&self) -> TimelinePoints {
         let sealed = locked(&self.sealed);
         let mut points: TimelinePoints = sealed.runs.iter().flat_map(|run| run.mark.points()).collect();
@@ -479,7 +499,7 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         points
     }
 
-    /// Gives the room back that a burst has left.
+    /// Frees spare capacity that a burst has left.
     pub fn trim(&self) {
         let mut sealed = locked(&self.sealed);
         let Sealed { items, runs, spans, tied, still_tied, ready, places, arrived, .. } = &mut *sealed;
@@ -496,11 +516,11 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         }
     }
 
-    /// For tests: panics unless everything that is kept twice agrees.
+    /// For tests: checks that redundant state agrees.
     ///
     /// # Panics
     ///
-    /// When it finds a mistake of this crate.
+    /// Panics if it does not, which is a bug of this crate.
     // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
@@ -509,17 +529,18 @@ impl<T: Send + 'static> ReleaseQueue<T> {
         assert_eq!(sealed.spans.iter().map(|span| span.count).sum::<usize>(), sealed.items.len());
         assert!(sealed.places.is_empty());
         let mut pairs = sealed.runs.iter().zip(sealed.runs.iter().skip(1));
-        assert!(pairs.all(|(a, b)| a.mark.is_within(&b.mark)), "what comes later waits for as much, or more");
+        assert!(pairs.all(|(a, b)| a.mark.is_within(&b.mark)), "points grow from run to run");
         assert!(sealed.arrived.is_empty() && sealed.still_tied.is_empty() && sealed.ready.is_empty());
         self.shards.each().for_each(|shard| shard.check_invariants());
     }
 }
 
 impl<T: Send + 'static> Drop for ReleaseQueue<T> {
-    /// Waits for the GPU, for five seconds at most, and drops what it is done with. What an open recording may use, or a
-    /// queue that is further behind, is left to the tracker, which drops it when that is over.
+    /// Waits for the GPU for at most five seconds, and drops the items that it has finished with. Items that an
+    /// open recording or a queue further behind may use are left to the tracker, which drops them when that is
+    /// over.
     fn drop(&mut self) {
-        // Whatever is left is leaked, should a destructor panic.
+        // If a destructor panics, the remaining items are leaked: the GPU may use them.
         let guard = Leaked(self);
         let began = Instant::now();
         let left = self.drain(LAST_WAIT, drop).pending;
@@ -537,7 +558,7 @@ impl<T: Send + 'static> Drop for ReleaseQueue<T> {
     }
 }
 
-/// What is left of a queue that was dropped while recordings were open that may use it, or the GPU was behind.
+/// The remaining items of a queue that was dropped while recordings were open or the GPU was behind.
 struct Abandoned<T: Send + 'static> {
     queue: ReleaseQueue<T>,
     ending: Ending,
@@ -557,7 +578,7 @@ impl<T: Send + 'static> Orphan for Abandoned<T> {
     }
 }
 
-/// Leaks what is in a queue when it is dropped.
+/// Leaks all items of a queue when dropped.
 struct Leaked<'a, T: Send + 'static>(&'a ReleaseQueue<T>);
 
 impl<T: Send + 'static> Drop for Leaked<'_, T> {

@@ -1,10 +1,10 @@
-//! What threads retired and nobody has sealed yet: a part of a [`ReleaseQueue`](super::ReleaseQueue).
+//! A shard of a [`ReleaseQueue`](super::ReleaseQueue): objects that threads retired and that are not sealed yet.
 //!
 //! ```text
-//!   items   a b c d e f g         in the order in which they came
-//!   runs    [3: a b][7: c d e]    as many items with the same stamp, and the same order
-//!   last    [8: f g]              the run that grows
-//!   tied    x y                   an order each, between those of runs
+//!   items   a b c d e f g         in the order in which they were retired
+//!   runs    [3: a b][7: c d e]    consecutive items with the same stamp and the same order
+//!   last    [8: f g]              the run that is growing
+//!   tied    x y                   an order each, between those of the runs
 //! ```
 
 use std::collections::VecDeque;
@@ -14,24 +14,24 @@ use crate::device::TimelinePoint;
 use super::order::{Span, Turns, above};
 use super::registry::RecordingId;
 
-/// Items that go together, and what is known of them.
+/// Consecutive items that are released together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run<M> {
-    /// When they may go.
+    /// The condition for their release.
     pub(super) mark: M,
     pub(super) count: usize,
-    /// Bytes that they stand for, by the word of who retired them.
+    /// Their bytes, as given by the retiring threads.
     pub(super) bytes: u64,
-    /// When the first of them was retired, by the tracker's coarse clock.
+    /// The time at which the first of them was retired, from the tracker's coarse clock.
     pub(super) since: u64,
 }
 
-/// What is known of things that were retired.
+/// When an item was retired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The clock, as it was then.
+    /// The tracker's clock at that moment.
     stamp: u64,
-    /// Among all that was retired.
+    /// Its order among all retired items; see `order.rs`.
     order: u64,
 }
 
@@ -41,16 +41,16 @@ impl Mark {
     }
 }
 
-/// What something waits for that does not wait for everybody.
+/// What a tied item waits for, instead of all recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tie {
-    /// A recording, and its submission.
+    /// The submission of a recording.
     Recording(RecordingId),
-    /// A point.
+    /// A point on a timeline.
     Point(TimelinePoint),
 }
 
-/// Something that is tied.
+/// An item that waits for one recording or point.
 #[derive(Debug)]
 pub(super) struct Tied<T> {
     pub(super) tie: Tie,
@@ -60,18 +60,18 @@ pub(super) struct Tied<T> {
     pub(super) item: T,
 }
 
-/// Items in the order in which they came, and runs of them.
+/// Retired items in order, and their runs.
 #[derive(Debug)]
 pub(super) struct Shard<T> {
     items: VecDeque<T>,
-    /// Their counts, with that of `last`, add up to the number of items. Stamps and orders grow from run to run.
+    /// Their counts and that of `last` add up to the number of items. Stamps and orders grow from run to run.
     runs: VecDeque<Run<Mark>>,
     last: Run<Mark>,
-    /// Their orders grow.
+    /// Sorted by order.
     pub(super) tied: Vec<Tied<T>>,
-    /// The order of the run that grows, or one that the next thing may have.
+    /// The order of the growing run, or the lowest order that the next item may have.
     order: u64,
-    /// There is a last run, and nothing came after it.
+    /// The next item may join `last`: no item was tied after it.
     grows: bool,
 }
 
@@ -81,10 +81,10 @@ impl<T> Shard<T> {
         Self { items, runs, last: Run::default(), tied: Vec::new(), order: 0, grows: false }
     }
 
-    /// The stamp is one that was read with the lock held, so that stamps grow.
+    /// Adds an item. `stamp` was read while the shard's lock was held, so stamps grow.
     #[inline]
     pub(super) fn push(&mut self, turns: &Turns, stamp: u64, bytes: u64, now: impl FnOnce() -> u64, item: T) {
-        // What grows the last run takes three comparisons.
+        // Joining the last run costs three comparisons; this is the path of most calls.
         if !self.grows || stamp != self.last.mark.stamp || !turns.is_of_last(self.order) {
             self.begin_run(turns, stamp, now());
         }
@@ -95,8 +95,11 @@ impl<T> Shard<T> {
 
     #[cold]
     fn begin_run(&mut self, turns: &Turns, stamp: u64, now: u64) {
+        // A new turn only if another shard has taken one since: a single retiring thread never writes the shared
+        // counter.
         self.order = turns.order(self.order);
         let mark = Mark { stamp, order: self.order };
+        // An empty run is left behind by `take_sealed`; it is overwritten.
         if self.last.count > 0 {
             self.runs.push_back(self.last);
         }
@@ -106,17 +109,19 @@ impl<T> Shard<T> {
 
     pub(super) fn tie(&mut self, turns: &Turns, tie: Tie, bytes: u64, since: u64, item: T) {
         let mut order = turns.order(self.order);
+        // A tied item needs an order of its own: it may be released earlier than its neighbours, and `arrange` puts
+        // it back between them.
         if order == self.last.mark.order {
             order = turns.order_above(order);
         }
-        // What follows comes after it.
+        // Items that follow have higher orders.
         self.order = above(order);
         self.grows = false;
         self.tied.push(Tied { tie, order, bytes, since, item });
     }
 
-    /// Takes the items with stamps up to `horizon` and orders up to `closed` out. Returns how many there are, and about
-    /// them.
+    /// Removes the items with stamps up to `horizon` and orders up to `closed`. Returns their number, bytes and
+    /// time.
     pub(super) fn take_sealed(
         &mut self,
         horizon: u64,
@@ -135,10 +140,12 @@ impl<T> Shard<T> {
             sealed.count += count;
             sealed.bytes += run.bytes;
         };
+        // Stamps and orders grow from run to run, so the sealed runs are at the front.
         while let Some(run) = self.runs.front().filter(|run| run.mark.is_within(horizon, closed)) {
             add(run);
             self.runs.pop_front();
         }
+        // The growing run stays in place and is emptied: this keeps its fields for the next push.
         if self.runs.is_empty() && self.last.count > 0 && self.last.mark.is_within(horizon, closed) {
             add(&self.last);
             self.last.count = 0;
@@ -151,9 +158,10 @@ impl<T> Shard<T> {
         sealed
     }
 
-    /// Takes what is tied with orders up to `closed` out.
+    /// Removes the tied items with orders up to `closed`.
     pub(super) fn take_tied(&mut self, closed: u64, to: &mut Vec<Tied<T>>) {
         match self.tied.last() {
+            // All of them in nearly every call: `append` moves them in one copy.
             Some(last) if last.order <= closed => to.append(&mut self.tied),
             _ => to.extend(self.tied.drain(..self.tied.partition_point(|tied| tied.order <= closed))),
         }
@@ -163,7 +171,7 @@ impl<T> Shard<T> {
         self.items.is_empty() && self.tied.is_empty()
     }
 
-    /// All runs.
+    /// Returns all runs.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run<Mark>> {
         let last = (self.last.count > 0).then_some(&self.last);
         self.runs.iter().chain(last)
@@ -177,26 +185,28 @@ impl<T> Shard<T> {
         assert!(self.tied.is_sorted_by_key(|tied| tied.order));
     }
 
-    /// Gives room back.
+    /// Frees spare capacity.
     pub(super) fn trim(&mut self) {
         self.items.shrink_to_fit();
         self.runs.shrink_to_fit();
         self.tied.shrink_to_fit();
     }
 
-    /// Takes everything out, whatever it waits for.
+    /// Removes all items, whatever they wait for.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.runs.clear();
         self.last = Run::default();
         self.grows = false;
+        // Tied items last: their relative order does not matter, as the caller leaks all of them.
         let tied = core::mem::take(&mut self.tied).into_iter().map(|tied| tied.item);
         core::mem::take(&mut self.items).into_iter().chain(tied)
     }
 }
 
-/// Moves the first `count` items to the end of another queue, without touching each where all of them move, nothing
-/// stands there, and there is no less room here. That queue has no less room than this one afterwards, and neither has
-/// less than it had: which way things go is a matter of how late queues are, and a change must not cost anything.
+/// Moves the first `count` items to the end of `to`. If all items move, `to` is empty, and `from` has at least as
+/// much capacity, the two queues are swapped instead, without touching the items. Afterwards `to` has at least the
+/// capacity of `from`, and neither has less than before: which of the two paths runs depends on how late the GPU
+/// is, and neither may cause an allocation later.
 pub(super) fn move_front<T>(from: &mut VecDeque<T>, count: usize, to: &mut VecDeque<T>) {
     if count == 0 {
         return;
@@ -206,6 +216,7 @@ pub(super) fn move_front<T>(from: &mut VecDeque<T>, count: usize, to: &mut VecDe
         make_room(from, to.capacity());
         return;
     }
+    // Reserve the whole capacity at once, rather than in steps as the queue gets later.
     make_room(to, from.capacity());
     if count < from.len() {
         to.extend(from.drain(..count));
@@ -214,7 +225,7 @@ pub(super) fn move_front<T>(from: &mut VecDeque<T>, count: usize, to: &mut VecDe
     }
 }
 
-/// Sees to room for so many items, those that are there included.
+/// Grows the capacity to at least `room` items.
 pub(super) fn make_room<T>(items: &mut VecDeque<T>, room: usize) {
     if items.capacity() < room {
         items.reserve_exact(room - items.len());

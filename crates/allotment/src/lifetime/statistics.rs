@@ -1,15 +1,15 @@
-//! What is pending, and what has gone.
+//! Statistics of pending and released objects.
 
 use core::ops::AddAssign;
 use core::time::Duration;
 
-/// What was reclaimed.
+/// Objects that were released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reclaimed {
-    /// Things.
+    /// Number of objects.
     pub count: u64,
-    /// Bytes that they stood for, by the word of who retired them.
+    /// Their bytes, as given by the retiring threads.
     pub bytes: u64,
 }
 
@@ -20,17 +20,17 @@ impl AddAssign for Reclaimed {
     }
 }
 
-/// What is pending.
+/// Statistics of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReleaseStatistics {
-    /// Things that were retired and are not reclaimed.
+    /// Objects retired and not yet released.
     pub pending: u64,
-    /// Bytes that they stand for, by the word of who retired them.
+    /// Their bytes, as given by the retiring threads.
     pub bytes: u64,
-    /// How long the oldest of them is pending, give or take the time between two calls of the tracker.
+    /// Time since the oldest of them was retired, up to the time between two calls of the tracker.
     pub oldest: Option<Duration>,
-    /// What was reclaimed so far.
+    /// Objects released so far.
     pub reclaimed: Reclaimed,
 }
 

@@ -1,35 +1,36 @@
-//! Points on the timelines of several queues.
+//! A wait list: points on the timelines of several queues.
 
 use core::fmt;
 
 use crate::device::{QueueIndex, TimelinePoint, TimelineValue};
 
-/// As many queues can be kept track of. Engines use three or four.
+/// The most queues that a [`SubmissionTracker`](super::SubmissionTracker) supports. Engines use three or four.
 pub const MAX_QUEUES: usize = 16;
 
-/// A point on each queue's timeline, 0 where there is nothing to wait for. Inline; 128 bytes.
+/// One point on each queue's timeline, 0 for queues that need no wait. Stored inline; 128 bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimelinePoints {
     values: [u64; MAX_QUEUES],
 }
 
 impl TimelinePoints {
-    /// Nothing to wait for.
+    /// No points.
     pub const EMPTY: Self = Self { values: [0; MAX_QUEUES] };
 
-    /// Room for [`as_slice`](Self::as_slice).
+    /// A buffer for [`as_slice`](Self::as_slice).
     pub const ROOM: [TimelinePoint; MAX_QUEUES] =
         [TimelinePoint { queue: QueueIndex(0), value: TimelineValue(0) }; MAX_QUEUES];
 
-    /// Adds a point. Of two on one queue the later counts. One of a queue beyond [`MAX_QUEUES`] is left out:
-    /// there is no [`SubmissionTracker`](super::SubmissionTracker) over such.
+    /// Adds a point. Of two points on one queue the later is kept. A point of a queue beyond [`MAX_QUEUES`] is
+    /// ignored: no [`SubmissionTracker`](super::SubmissionTracker) has such a queue.
     pub fn insert(&mut self, point: TimelinePoint) {
         if let Some(value) = self.values.get_mut(usize::from(point.queue.0)) {
+            // A queue completes its submissions in order, so the later point implies the earlier one.
             *value = (*value).max(point.value.0);
         }
     }
 
-    /// The points, without those that are reached before anything is submitted.
+    /// Returns the points above 0.
     pub fn points(&self) -> impl Iterator<Item = TimelinePoint> {
         self.values.iter().enumerate().filter(|(_, value)| **value > 0).map(|(queue, value)| TimelinePoint {
             // There are at most MAX_QUEUES.
@@ -38,7 +39,8 @@ impl TimelinePoints {
         })
     }
 
-    /// The same as a slice, for a submission's [waits](crate::device::Submission::waits), without an allocation.
+    /// Returns the points as a slice in `room`, for the [waits](crate::device::Submission::waits) of a submission.
+    /// Does not allocate.
     ///
     /// ```
     /// use allotment::device::{QueueIndex, TimelinePoint, TimelineValue};
@@ -58,13 +60,14 @@ impl TimelinePoints {
         &room[..count]
     }
 
-    /// True where there is nothing to wait for.
+    /// Returns true if there is no point to wait for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values == Self::EMPTY.values
     }
 
-    /// True when everything here is reached once `reached` is: no queue's value is above that one's.
+    /// Returns true if reaching `reached` implies reaching all these points: no queue's value is above that in
+    /// `reached`.
     #[must_use]
     pub fn is_within(&self, reached: &Self) -> bool {
         self.values.iter().zip(&reached.values).all(|(value, reached)| value <= reached)

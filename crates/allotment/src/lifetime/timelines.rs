@@ -1,4 +1,4 @@
-//! How far queues are: what lifetimes know of a device.
+//! The progress of queues: all that this module needs from a device.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
@@ -7,58 +7,60 @@ use super::timeline_points::MAX_QUEUES;
 use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64};
 
-/// What a queue has completed.
+/// The progress of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Everything up to this value.
+    /// The queue has completed everything up to this value.
     Reached(TimelineValue),
-    /// The device is gone: nothing runs any more, and nothing will.
+    /// The device is lost: nothing runs any more.
     Lost,
 }
 
-/// A queue's timeline, as it was seen last.
+/// The last known state of a queue's timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeline {
     /// The value of the last submission: 1 for the first.
     pub submitted: TimelineValue,
-    /// The value of the last submission that is completed.
+    /// The value of the last completed submission.
     pub completed: TimelineValue,
-    /// The device is gone.
+    /// The device is lost.
     pub lost: bool,
 }
 
-/// Has no name outside, so that a method which takes one can neither be called nor written there.
+/// Cannot be named outside of this crate, so a method with an argument of this type can neither be called nor
+/// implemented there.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed;
 
-/// The timelines of some queues. Every [`Device`] has them; an engine that owns its fences implements this,
-/// and a test uses [`ManualTimelines`].
+/// The timelines of a device's queues. Every [`Device`] has them; an engine with its own fences implements this
+/// trait, and tests use [`ManualTimelines`].
 ///
-/// The tracker is asked for nothing by these methods: it may call them with its locks held.
+/// The methods must not call the tracker, which may hold its locks when it calls them.
 pub trait Timelines: Send + Sync + 'static {
-    /// How many queues there are; their indices count up from 0.
+    /// Returns the number of queues; their indices count up from 0.
     fn queue_count(&self) -> usize;
 
-    /// The value of the last submission to a queue; 0 before there was one. It is known by the time that
-    /// whoever submitted is told of it. Takes no lock and calls no driver.
+    /// Returns the value of the last submission to a queue; 0 before the first. It is known at the latest when the
+    /// submit call returns. Takes no lock and calls no driver.
     fn submitted(&self, queue: QueueIndex) -> TimelineValue;
 
-    /// The [number](Device::id) of the device that these are the timelines of. Of a device of this crate's trait only:
-    /// nobody else can say so.
+    /// Returns the [id](Device::id) of the device with these timelines. Only implemented for devices of this
+    /// crate's trait: other implementations have no such id.
     #[doc(hidden)]
     fn device_id(&self, _: Sealed) -> Option<u64> {
         None
     }
 
-    /// What a queue has completed. May call a driver.
+    /// Returns what a queue has completed. May call the driver.
     fn completed(&self, queue: QueueIndex) -> Progress;
 
-    /// Waits for a point, at most for `timeout`.
+    /// Waits for a point for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::TimedOut`] where the time is up first, [`DeviceError::Lost`] where it will never be reached.
+    /// [`DeviceError::TimedOut`] if the point is not reached in time, [`DeviceError::Lost`] if it will never be
+    /// reached.
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError>;
 }
 
@@ -79,7 +81,7 @@ impl<D: Device> Timelines for D {
         match Device::completed(self, queue) {
             Ok(value) => Progress::Reached(value),
             Err(DeviceError::Lost) => Progress::Lost,
-            // Nothing is known, so nothing counts as done.
+            // The progress is unknown, so nothing counts as completed.
             Err(_) => Progress::Reached(TimelineValue(0)),
         }
     }
@@ -89,7 +91,8 @@ impl<D: Device> Timelines for D {
     }
 }
 
-/// Timelines that go on when they are told to: for tests, and for who counts submissions by other means.
+/// Timelines that advance when the program says so: for tests, and for engines that count submissions by other
+/// means.
 ///
 /// ```
 /// use allotment::device::{QueueIndex, TimelineValue};
@@ -113,7 +116,7 @@ struct Manual {
 }
 
 impl ManualTimelines {
-    /// Timelines of so many queues, at 0. A clone is the same ones.
+    /// Creates timelines for `queues` queues, at 0. A clone refers to the same timelines.
     #[must_use]
     pub fn new(queues: usize) -> Self {
         let queue = |_| [AtomicU64::new(0), AtomicU64::new(0)];
@@ -126,24 +129,24 @@ impl ManualTimelines {
         self.shared.queues.get(usize::from(queue.0))
     }
 
-    /// Notes a submission. Returns its value; 0 where there is no such queue.
+    /// Records a submission. Returns its value; 0 if there is no such queue.
     pub fn submit(&self, queue: QueueIndex) -> TimelineValue {
         TimelineValue(self.queue(queue).map_or(0, |[submitted, _]| submitted.fetch_add(1, Release) + 1))
     }
 
-    /// Notes that a queue has completed everything up to a value.
+    /// Records that a queue has completed everything up to a value.
     pub fn complete(&self, queue: QueueIndex, value: TimelineValue) {
         if let Some([_, completed]) = self.queue(queue) {
             completed.fetch_max(value.0, Release);
         }
     }
 
-    /// Notes that a queue has completed everything that was submitted.
+    /// Records that a queue has completed everything that was submitted.
     pub fn complete_all(&self, queue: QueueIndex) {
         self.complete(queue, self.submitted(queue));
     }
 
-    /// From now on the device is gone.
+    /// Marks the device as lost.
     pub fn lose_device(&self) {
         self.shared.lost.store(true, Release);
     }
@@ -167,7 +170,7 @@ impl Timelines for ManualTimelines {
         ))
     }
 
-    /// Never blocks: what is not reached now is not waited for.
+    /// Never blocks: fails at once if the point is not reached.
     fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         match self.completed(point.queue) {
             Progress::Lost => Err(DeviceError::Lost),

@@ -1,16 +1,17 @@
-//! What is open, what was submitted, and what is done.
+//! Tracks open recordings, submissions, and the progress of the queues.
 //!
 //! ```text
-//!   clock ─────0────1────2────3────4──────►        one more with each recording that is opened
+//!   clock ─────0────1────2────3────4──────►        advances by one with each recording that is opened
 //!              │    │    └─ c ────│──  open
 //!              │    └─ b ──┘      │
 //!              └─ a ──────────────┘
-//!                        ▲ retired here: stamped 3, so a, b and c may use it
+//!                        ▲ retired here: stamped 3, so a, b and c may use the object
 //! ```
 //!
-//! Who retires something reads the clock. It is *sealed* when the oldest recording that is open has a number
-//! not below that stamp: then all that were open at that moment are submitted or discarded. What queues had
-//! been given by then is what has to be waited for; see [`ReleaseQueue`](super::ReleaseQueue).
+//! A retired object is stamped with the clock. It is *sealed* once the number of the oldest open recording is not
+//! below the stamp: then every recording that was open at that moment is submitted or discarded. From then on the
+//! object waits for everything that was submitted to the queues by that time; see
+//! [`ReleaseQueue`](super::ReleaseQueue).
 
 use core::error::Error;
 use core::fmt;
@@ -28,38 +29,38 @@ use super::timelines::{Progress, Sealed, Timeline, Timelines};
 use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 use crate::sync::checked::{AtomicBool, AtomicU64, Mutex, locked};
 
-/// There are more queues than can be kept track of.
+/// The device has more queues than a tracker supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyQueues {
-    /// How many there are; [`MAX_QUEUES`] can be.
+    /// The number of queues of the device. The limit is [`MAX_QUEUES`].
     pub found: usize,
 }
 
 impl fmt::Display for TooManyQueues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} queues are more than the {MAX_QUEUES} that can be kept track of", self.found)
+        write!(f, "the device has {} queues, a tracker supports {MAX_QUEUES}", self.found)
     }
 }
 
 impl Error for TooManyQueues {}
 
-/// How recordings and queues are getting on.
+/// Statistics of recordings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrackerStatistics {
-    /// Recordings that are open and hold back what is retired.
+    /// Open recordings that retired objects wait for.
     pub open: u64,
-    /// Recordings that are open and keep what they use themselves.
-    pub open_owning: u64,
-    /// Recordings that were submitted so far.
+    /// Open [explicit](SubmissionTracker::record_explicit) recordings.
+    pub open_explicit: u64,
+    /// Recordings submitted so far.
     pub submitted: u64,
-    /// Recordings that were discarded so far.
+    /// Recordings discarded so far.
     pub discarded: u64,
-    /// The one that is open for longest: nothing that was retired since goes before it is closed.
+    /// The recording that has been open for longest: objects retired since are dropped only after it is closed.
     pub longest_open: Option<OpenRecording>,
 }
 
-/// Knows which recordings are open and how far each queue is. A clone is the same tracker. One for a device.
+/// Tracks which recordings are open and how far each queue has come. One per device; a clone is the same tracker.
 ///
 /// ```
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -70,9 +71,9 @@ pub struct TrackerStatistics {
 /// let tracker = SubmissionTracker::new(device.clone())?;
 ///
 /// let recording = tracker.record("shadows");
-/// // … commands are recorded, by whichever thread, over as many frames as it takes …
+/// // … commands are recorded, on any thread, over any number of frames …
 /// let work = Submission::default();
-/// // SAFETY: there is nothing in it.
+/// // SAFETY: the submission is empty.
 /// let done = recording.submit(QueueIndex(0), |queue| unsafe { device.submit(queue, &work) })?;
 /// assert_eq!(done.value.0, 1, "the first submission to the queue");
 /// tracker.wait_idle(std::time::Duration::from_secs(1))?;
@@ -81,7 +82,7 @@ pub struct TrackerStatistics {
 /// ```
 pub struct SubmissionTracker {
     shared: Arc<Shared>,
-    /// It is among those that `handles` counts: the tracker has not ended before it is dropped.
+    /// It is included in `handles`: the tracker does not end before it is dropped.
     counted: bool,
 }
 
@@ -90,34 +91,34 @@ struct Shared {
     queues: usize,
     /// The number of the next recording. Written under the registry's lock.
     clock: AtomicU64,
-    /// The number of the oldest open recording that holds something, or the clock where there is none. Never
-    /// goes back. Written under the registry's lock, after what the recording was submitted as is known.
+    /// The number of the oldest open recording with [`Holds::Everything`], or the clock if there is none. Never
+    /// decreases. Written under the registry's lock, after the submission of the recording is known.
     oldest_open: AtomicU64,
-    /// What queues were last seen to have completed.
+    /// The values that queues were last seen to have completed.
     completed: [AtomicU64; MAX_QUEUES],
     lost: AtomicBool,
     registry: Mutex<Registry>,
-    /// What nobody else looks after any more; see [`Orphan`].
+    /// Dropped queues with objects left; see [`Orphan`].
     orphans: Mutex<Vec<Arc<dyn Orphan>>>,
     has_orphans: AtomicBool,
-    /// Handles that are counted. Without any, nobody polls any more. Not the model checker's: what has to be seen by
-    /// whoever brings it to 0 is seen by the lock of `orphans`.
+    /// Counted handles. Without any, no thread polls any more. Not an atomic of the model checker: the lock of
+    /// `orphans` synchronizes with the thread that brings it to 0.
     handles: PlainUsize,
-    /// When the tracker was made.
+    /// The time at which the tracker was created.
     epoch: Instant,
-    /// Nanoseconds since then, as of the last time that anybody looked. Not the model checker's: it is for
-    /// people.
+    /// Nanoseconds since then, as of the last reading. Not an atomic of the model checker: it is for statistics
+    /// only.
     now: PlainU64,
 }
 
 impl SubmissionTracker {
-    /// A tracker over the timelines of a device, which need not have begun at 0.
+    /// Creates a tracker for the timelines of a device. They need not begin at 0.
     ///
     /// # Errors
     ///
     /// [`TooManyQueues`].
     pub fn new(timelines: impl Timelines) -> Result<Self, TooManyQueues> {
-        // Not the model checker's: a number is a number.
+        // Not an atomic of the model checker: only uniqueness matters.
         static NEXT: PlainU32 = PlainU32::new(0);
         let queues = timelines.queue_count();
         if queues > MAX_QUEUES {
@@ -140,63 +141,66 @@ impl SubmissionTracker {
         Ok(Self { shared: Arc::new(shared), counted: true })
     }
 
-    /// A handle that does not keep the tracker from ending: for recordings, whose close looks at orphans itself, and for
-    /// what orphans are made of. Its clones are handles as any other.
+    /// Returns a handle that does not keep the tracker from ending: for recordings, which look at orphans when
+    /// closed, and for orphans themselves. Its clones are counted.
     pub(super) fn uncounted(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), counted: false }
     }
 
-    /// Whether the tracker was made over this very device, or a clone of it.
+    /// Returns whether the tracker was created for this device or a clone of it.
     #[must_use]
     pub fn tracks<D: Device>(&self, device: &D) -> bool {
         self.shared.timelines.device_id(Sealed) == Some(device.id())
     }
 
-    /// Whether this is the same tracker as another.
+    /// Returns whether both are handles of the same tracker.
     #[must_use]
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Opens a recording, under a name for people. Whatever is retired while it is open stays until it is
+    /// Opens a recording with a debug name. Objects that are retired while it is open are kept until it is
     /// submitted and completed, or dropped.
     ///
-    /// A lock and a look at the clock, as for closing it: both take some 130 ns.
+    /// Costs a lock and a reading of the clock, and so does closing it: each takes about 130 ns.
     pub fn record(&self, label: &'static str) -> Recording {
         self.open(label, Holds::Everything)
     }
 
-    /// Opens a recording that holds nothing back but what it is told to [keep](super::DeletionQueue::keep): for
-    /// recordings that stay open for long.
+    /// Opens a recording that delays only the objects that it [keeps](super::DeletionQueue::keep): for recordings
+    /// that stay open for long.
     pub fn record_explicit(&self, label: &'static str) -> Recording {
         self.open(label, Holds::Nothing)
     }
 
     fn open(&self, label: &'static str, holds: Holds) -> Recording {
-        let opened = self.look_at_the_clock();
+        let opened = self.read_clock();
         let mut registry = locked(&self.shared.registry);
         let number = self.shared.clock.load(Relaxed);
         let id = registry.open(number, label, holds, opened);
+        // Objects that are retired from now on are stamped above this number, and so wait for this recording.
+        // Objects stamped before cannot be used by it.
         self.shared.clock.store(number + 1, Release);
         self.publish_oldest(&registry);
         drop(registry);
         Recording::new(self.uncounted(), id, holds == Holds::Nothing)
     }
 
-    pub(super) fn close(&self, id: RecordingId, fate: RecordingStatus) {
-        self.look_at_the_clock();
+    pub(super) fn close(&self, id: RecordingId, status: RecordingStatus) {
+        // Coarse time advances here and when polling, so that retiring an object need not read the clock.
+        self.read_clock();
         let mut registry = locked(&self.shared.registry);
-        registry.close(id, fate);
+        registry.close(id, status);
         self.publish_oldest(&registry);
         drop(registry);
-        // Whoever adopts one looks at what is open afterwards, under the lock that was just held.
-        self.look_after_orphans(Patience::Once);
+        // A thread that adopts an orphan checks afterwards, under the lock that was just held, what is open.
+        self.reclaim_orphans(Patience::Once);
         self.end_without_handles();
     }
 
-    /// Drops what can be dropped of what nobody else looks after any more. Runs destructors: no lock is held.
-    pub(super) fn look_after_orphans(&self, patience: Patience) {
-        /// Those that are still to be looked at, whatever a destructor does.
+    /// Drops what can be dropped of the orphans. Runs destructors: no lock is held.
+    pub(super) fn reclaim_orphans(&self, patience: Patience) {
+        /// The orphans not yet visited. Adopts them again if a destructor panics.
         struct Rest<'a>(&'a SubmissionTracker, Vec<Arc<dyn Orphan>>);
         impl Drop for Rest<'_> {
             fn drop(&mut self) {
@@ -204,54 +208,59 @@ impl SubmissionTracker {
             }
         }
 
+        // The load keeps the common case, no orphans, free of a write to a shared cache line.
         if !self.shared.has_orphans.load(Relaxed) || !self.shared.has_orphans.swap(false, Acquire) {
             return;
         }
         let mut rest = Rest(self, core::mem::take(&mut *locked(&self.shared.orphans)));
-        // The oldest first, as their things were retired.
+        // Take the whole list: destructors run without the lock, and may adopt or disown orphans themselves.
+        // The oldest first, in the order in which their objects were retired.
         rest.1.reverse();
         while let Some(orphan) = rest.1.pop() {
             finish_any(&orphan, patience);
         }
     }
 
-    /// The tracker's end, where there is no handle any more: nobody polls after this but recordings that are closed.
-    /// What queues come on with is waited for.
+    /// The end of the tracker, if no handle is left: from now on only recordings that close poll. Waits for queues
+    /// as long as they make progress.
     pub(super) fn end_without_handles(&self) {
-        // Whoever adopts an orphan without a handle calls this afterwards, and whoever drops the last handle looks for
-        // orphans afterwards; of these two, the second that locks the orphans sees what the first did.
+        // A thread that adopts an orphan without holding a handle calls this afterwards, and the thread that drops
+        // the last handle looks for orphans afterwards. Of these two, the second that locks the orphans sees the
+        // store of the first.
         if self.shared.has_orphans.load(Acquire) && self.shared.handles.load(Acquire) == 0 {
-            self.look_after_orphans(Patience::WhileItComesOn);
+            self.reclaim_orphans(Patience::WhileProgressing);
         }
     }
 
     fn publish_oldest(&self, registry: &Registry) {
+        // Without an open recording everything retired so far is sealed: stamps are at most the clock.
         let oldest = registry.oldest().unwrap_or_else(|| self.shared.clock.load(Relaxed));
         self.shared.oldest_open.store(oldest, Release);
     }
 
-    /// What became of a recording.
+    /// Returns the status of a recording.
     #[must_use]
-    pub fn fate(&self, id: RecordingId) -> RecordingStatus {
-        locked(&self.shared.registry).fate(id)
+    pub fn status(&self, id: RecordingId) -> RecordingStatus {
+        locked(&self.shared.registry).status(id)
     }
 
-    /// What became of several recordings, with one lock. The closure runs under it.
-    pub(super) fn with_fates<R>(&self, f: impl FnOnce(&dyn Fn(RecordingId) -> RecordingStatus) -> R) -> R {
+    /// Calls `f` with a function that returns the status of recordings. The registry is locked during the call.
+    pub(super) fn with_statuses<R>(&self, f: impl FnOnce(&dyn Fn(RecordingId) -> RecordingStatus) -> R) -> R {
         let registry = locked(&self.shared.registry);
-        f(&|id| registry.fate(id))
+        f(&|id| registry.status(id))
     }
 
-    /// What is retired now is stamped with this.
+    /// Returns the stamp of objects that are retired now.
     ///
-    /// Whoever opened a recording that may use the thing has told the retiring thread of it in some way, or it
-    /// would be a race without us; so that thread sees the clock as that opening left it, or later.
+    /// Another thread that opened a recording which may use the object has synchronized with the retiring thread,
+    /// or the program has a data race of its own. So the retiring thread sees the clock as that opening left it, or
+    /// later.
     #[inline]
     pub(super) fn stamp(&self) -> u64 {
         self.shared.clock.load(Relaxed)
     }
 
-    /// What has a stamp up to this is sealed.
+    /// Returns the highest stamp that is sealed.
     pub(super) fn horizon(&self) -> u64 {
         if cfg!(allotment_rule_off = "recordings") {
             return u64::MAX;
@@ -259,7 +268,7 @@ impl SubmissionTracker {
         self.shared.oldest_open.load(Acquire)
     }
 
-    /// What queues were given so far.
+    /// Returns the points of the last submission to each queue.
     #[must_use]
     pub fn submitted(&self) -> TimelinePoints {
         if cfg!(allotment_rule_off = "completion") {
@@ -277,67 +286,73 @@ impl SubmissionTracker {
         TimelinePoint { queue, value: self.shared.timelines.submitted(queue) }
     }
 
-    /// Looks how far queues are that were not seen to be done. A driver call for each of them; none where
-    /// nothing is in flight.
+    /// Updates the progress of all queues with work in flight. One driver call for each of them; none if nothing is
+    /// in flight.
     ///
-    /// What was left of a queue that ended while it waited for the GPU, or for recordings, is dropped here when that is
-    /// over.
+    /// Then drops the objects of queues that were dropped earlier, if recordings and the GPU have finished with
+    /// them.
     pub fn poll(&self) {
         self.poll_in_flight();
-        self.look_after_orphans(Patience::None);
+        self.reclaim_orphans(Patience::None);
     }
 
-    /// As [`poll`](Self::poll), without the orphans.
+    /// Like [`poll`](Self::poll), without the orphans.
     pub(super) fn poll_in_flight(&self) {
-        self.look_at_the_clock();
+        self.read_clock();
         for queue in self.queues() {
-            if self.seen(queue) < self.submitted_point(queue).value.0 {
-                self.look_at(queue);
+            if self.last_completed(queue) < self.submitted_point(queue).value.0 {
+                self.poll_queue(queue);
+                // A driver call takes longer than two loads: skip queues that have nothing left to complete.
             }
         }
     }
 
-    /// As `poll_in_flight`, and looks at queues with nothing in flight too.
+    /// Like `poll_in_flight`, including queues without work in flight.
     fn poll_all(&self) {
-        self.look_at_the_clock();
+        self.read_clock();
         self.queues().for_each(|queue| {
-            self.look_at(queue);
+            self.poll_queue(queue);
         });
     }
 
-    /// True for a point that the queue was not given yet.
+    /// Returns true if the point was not submitted yet.
     pub(super) fn is_ahead(&self, point: TimelinePoint) -> bool {
         self.submitted_point(point.queue).value < point.value
     }
 
-    /// What queues were last seen to have completed.
+    /// Returns the points that queues were last seen to have completed.
     pub(super) fn completed(&self) -> TimelinePoints {
-        self.queues().map(|queue| TimelinePoint { queue, value: TimelineValue(self.seen(queue)) }).collect()
+        self.queues()
+            .map(|queue| TimelinePoint { queue, value: TimelineValue(self.last_completed(queue)) })
+            .collect()
     }
 
-    /// True while a queue was not seen to have completed all that it was given.
+    /// Returns true if a queue was not yet seen to have completed everything submitted to it.
     pub(super) fn is_in_flight(&self) -> bool {
         !self.is_lost() && !self.submitted().is_within(&self.completed())
     }
 
-    /// The value that a queue was last seen to have completed.
-    fn seen(&self, queue: QueueIndex) -> u64 {
+    /// Returns the value that a queue was last seen to have completed.
+    fn last_completed(&self, queue: QueueIndex) -> u64 {
         self.shared.completed.get(usize::from(queue.0)).map_or(0, |value| value.load(Acquire))
     }
 
-    fn look_at(&self, queue: QueueIndex) -> u64 {
+    fn poll_queue(&self, queue: QueueIndex) -> u64 {
         let Some(seen) = self.shared.completed.get(usize::from(queue.0)) else { return 0 };
         match self.shared.timelines.completed(queue) {
             Progress::Reached(TimelineValue(value)) => raise(seen, value),
             Progress::Lost => {
+                // The cached value stays as it is: `reached` checks `lost` first, and statistics keep the last
+                // known point.
                 self.shared.lost.store(true, Release);
                 u64::MAX
             }
         }
     }
 
-    /// Looks how far queues are, also those with nothing in flight where something waits for what is `ahead` of them.
-    pub(super) fn look(&self, ahead: bool) -> Reached {
+    /// Updates the progress of the queues, and returns it. `ahead`: an item waits for a point that was not
+    /// submitted yet, so queues without work in flight are polled, too.
+    pub(super) fn poll_progress(&self, ahead: bool) -> Reached {
         if ahead {
             self.poll_all();
         } else {
@@ -346,7 +361,7 @@ impl SubmissionTracker {
         self.reached()
     }
 
-    /// What was last seen to be completed: everything, on a lost device.
+    /// Returns the last known progress: everything, if the device is lost.
     fn reached(&self) -> Reached {
         if self.is_lost() {
             return Reached::Everything;
@@ -354,50 +369,53 @@ impl SubmissionTracker {
         Reached::Up(self.completed())
     }
 
-    /// Whether the queue is done with everything up to a point. On a lost device everything is over.
+    /// Returns whether the queue has completed everything up to a point. True on a lost device, where nothing runs.
     #[must_use]
     pub fn is_reached(&self, point: TimelinePoint) -> bool {
+        // The cached value first: a driver call is needed only if it does not suffice.
         self.is_lost()
-            || self.seen(point.queue) >= point.value.0
-            || self.look_at(point.queue) >= point.value.0
+            || self.last_completed(point.queue) >= point.value.0
+            || self.poll_queue(point.queue) >= point.value.0
     }
 
-    /// Whether all queues are done with everything up to these points, as [`is_reached`](Self::is_reached).
+    /// Returns whether all queues have completed everything up to these points; see
+    /// [`is_reached`](Self::is_reached).
     #[must_use]
     pub fn are_reached(&self, points: &TimelinePoints) -> bool {
         points.points().all(|point| self.is_reached(point))
     }
 
-    /// Whether the device was seen to be gone.
+    /// Returns whether the device was found to be lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.shared.lost.load(Acquire)
     }
 
-    /// The timeline of a queue, asking the driver.
+    /// Returns the timeline of a queue. Calls the driver.
     #[must_use]
     pub fn timeline(&self, queue: QueueIndex) -> Timeline {
         let submitted = self.shared.timelines.submitted(queue);
-        self.look_at(queue);
-        Timeline { submitted, completed: TimelineValue(self.seen(queue)), lost: self.is_lost() }
+        self.poll_queue(queue);
+        Timeline { submitted, completed: TimelineValue(self.last_completed(queue)), lost: self.is_lost() }
     }
 
-    /// Waits for a point, at most for `timeout`.
+    /// Waits for a point for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::TimedOut`] where the time is up first; [`DeviceError::Lost`] where it will never be reached: then
-    /// nothing is in flight either.
+    /// [`DeviceError::TimedOut`] if the point is not reached in time; [`DeviceError::Lost`] if it will never be
+    /// reached: then nothing is in flight either.
     pub fn wait(&self, point: TimelinePoint, timeout: Duration) -> Result<(), DeviceError> {
         if self.is_lost() {
             return Err(DeviceError::Lost);
         }
-        if self.seen(point.queue) >= point.value.0 {
+        if self.last_completed(point.queue) >= point.value.0 {
             return Ok(());
         }
         let waited = self.shared.timelines.wait(point, timeout);
         match waited {
             Ok(()) => {
+                // The wait has shown that the point is reached: remember it, and save the next poll a driver call.
                 if let Some(seen) = self.shared.completed.get(usize::from(point.queue.0)) {
                     raise(seen, point.value.0);
                 }
@@ -408,16 +426,17 @@ impl SubmissionTracker {
         waited
     }
 
-    /// Waits for all of several points, at most for `timeout`.
+    /// Waits for several points for at most `timeout` in total.
     ///
     /// # Errors
     ///
     /// As for [`wait`](Self::wait).
     pub fn wait_all(&self, points: &TimelinePoints, timeout: Duration) -> Result<(), DeviceError> {
         let began = Instant::now();
+        // One after the other is enough: the total time is that of the slowest queue.
         for point in points.points() {
             let waited = self.wait(point, timeout.saturating_sub(began.elapsed()));
-            // What was left of the time for the last of them says little.
+            // Report the caller's timeout; the rest of it that was left for the last point says little.
             waited.map_err(|error| match error {
                 DeviceError::TimedOut { point, .. } => DeviceError::TimedOut { point, timeout },
                 error => error,
@@ -435,20 +454,21 @@ impl SubmissionTracker {
         self.wait_all(&self.submitted(), timeout)
     }
 
-    /// How recordings are getting on.
+    /// Returns statistics of recordings.
     #[must_use]
     pub fn statistics(&self) -> TrackerStatistics {
         let registry = locked(&self.shared.registry);
         TrackerStatistics {
             open: registry.open,
-            open_owning: registry.open_owning,
+            open_explicit: registry.open_explicit,
             submitted: registry.submitted,
             discarded: registry.discarded,
             longest_open: registry.longest_open(),
         }
     }
 
-    /// All recordings that are open, owning ones included, the oldest first: what to look at when something does not go.
+    /// Returns all open recordings, explicit ones included, oldest first: the place to look if objects are not
+    /// released.
     #[must_use]
     pub fn open_recordings(&self) -> Vec<OpenRecording> {
         let mut open: Vec<_> = locked(&self.shared.registry).all_open().collect();
@@ -456,24 +476,24 @@ impl SubmissionTracker {
         open
     }
 
-    /// True where nothing that is retired now waits for a recording.
+    /// Returns true if no recording is open.
     pub(super) fn nothing_is_open(&self) -> bool {
         let registry = locked(&self.shared.registry);
-        registry.open + registry.open_owning == 0
+        registry.open + registry.open_explicit == 0
     }
 
-    /// Looks after something until nothing of it is left.
+    /// Adds an orphan to those that the tracker looks at, if it is not there yet.
     pub(super) fn adopt(&self, orphan: &Arc<dyn Orphan>) {
         let mut orphans = locked(&self.shared.orphans);
         if !orphans.iter().any(|other| ptr_eq(other, orphan)) {
             orphans.push(Arc::clone(orphan));
         }
-        // Under the lock, or who takes one out could be overtaken by who puts one in.
+        // Stored under the lock; otherwise a thread that removes an orphan could overtake a thread that adds one.
         self.shared.has_orphans.store(true, Release);
         drop(orphans);
     }
 
-    /// Takes an orphan back. False where somebody else looks after it already.
+    /// Removes an orphan. False if another thread has already taken it.
     pub(super) fn disown(&self, orphan: &Arc<dyn Orphan>) -> bool {
         let mut orphans = locked(&self.shared.orphans);
         let found = orphans.iter().position(|other| ptr_eq(other, orphan));
@@ -482,7 +502,7 @@ impl SubmissionTracker {
         found.is_some()
     }
 
-    fn look_at_the_clock(&self) -> Instant {
+    fn read_clock(&self) -> Instant {
         let now = Instant::now();
         let since_epoch = now.saturating_duration_since(self.shared.epoch);
         let nanoseconds = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
@@ -490,14 +510,15 @@ impl SubmissionTracker {
         now
     }
 
-    /// Nanoseconds since the tracker was made, as of the last time that anybody opened or closed a recording
-    /// or polled.
+    /// Returns nanoseconds since the tracker was created, as of the last time that a recording was opened or
+    /// closed, or that the tracker polled.
     #[inline]
+    // Retiring reads this instead of the clock: `Instant::now` would cost more than the retirement itself.
     pub(super) fn coarse_now(&self) -> u64 {
         self.shared.now.load(Relaxed)
     }
 
-    /// How long ago something was, that [`coarse_now`](Self::coarse_now) was noted with.
+    /// Returns the time since `since`, a value of [`coarse_now`](Self::coarse_now).
     pub(super) fn age(&self, since: u64) -> Duration {
         self.shared.epoch.elapsed().saturating_sub(Duration::from_nanos(since))
     }
@@ -511,7 +532,7 @@ impl Clone for SubmissionTracker {
 }
 
 impl Drop for SubmissionTracker {
-    /// The last handle waits for the GPU where something is left of queues that ended before, as long as it comes on.
+    /// The last handle waits for the GPU if objects of dropped queues remain, as long as the GPU makes progress.
     fn drop(&mut self) {
         if self.counted && self.shared.handles.fetch_sub(1, AcqRel) == 1 {
             self.end_without_handles();
@@ -532,8 +553,9 @@ impl fmt::Debug for SubmissionTracker {
     }
 }
 
-/// Raises what a queue was seen to have completed. Returns what it is now, which others may have raised further: what
-/// the queue did until then is seen by whoever gets it. (Not by `fetch_max`, of which `ThreadSanitizer` knows nothing.)
+/// Raises the value that a queue was seen to have completed. Returns the current value, which other threads may
+/// have raised further; the caller then sees everything that the queue wrote up to it. Not `fetch_max`, which
+/// `ThreadSanitizer` does not know.
 fn raise(seen: &AtomicU64, value: u64) -> u64 {
     let mut now = seen.load(Acquire);
     while now < value {
@@ -545,15 +567,15 @@ fn raise(seen: &AtomicU64, value: u64) -> u64 {
     now
 }
 
-/// What queues were seen to be done with.
+/// The progress of all queues.
 pub(super) enum Reached {
     Up(TimelinePoints),
-    /// The device is gone.
+    /// The device is lost.
     Everything,
 }
 
 impl Reached {
-    /// A point of a queue that does not exist is never reached.
+    /// Returns whether a point is reached. A point of a queue that does not exist is never reached.
     pub(super) fn covers_point(&self, point: TimelinePoint) -> bool {
         let known = usize::from(point.queue.0) < MAX_QUEUES;
         known && self.covers(&point.into()) || matches!(self, Self::Everything)

@@ -1,24 +1,23 @@
-//! What a request that was refused for now waits for.
+//! The event that a refused request waits for.
 
 use core::fmt;
 
 use crate::device::TimelinePoint;
 
-/// What has to happen before a request that was refused for now succeeds.
+/// The event after which a request that failed for now will succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitFor {
-    /// The device has to reach this point, and what it is done with to be taken back: `reclaim`.
+    /// The device must reach this point; then a call to `reclaim` makes the resources available.
     ///
-    /// It is the earliest point that helps: the request is refused before it is reached. What comes back then is
-    /// what was given back first; a request for more, or one where several queues are busy, may be refused once
-    /// more with another point.
+    /// It is the earliest point that helps: the request fails before. The resources released first become available
+    /// then; a larger request, or one while several queues are busy, may fail again with another point.
     Point(TimelinePoint),
-    /// No wait helps: what is being recorded holds the room. Submit or discard it, and what is left open of a
-    /// ring or a recording.
+    /// No wait helps: an open recording holds the resources. Submit or discard it, along with open chunks of a
+    /// ring.
     Submission,
-    /// No wait helps: the device is done with the oldest frame, and a
-    /// [`ReadbackTicket`](crate::upload::ReadbackTicket) holds it. Read what it is for, and drop it.
+    /// No wait helps: the device has completed the oldest frame, but a
+    /// [`ReadbackTicket`](crate::upload::ReadbackTicket) holds its memory. Read its data, and drop the ticket.
     Tickets,
 }
 
@@ -28,8 +27,8 @@ impl fmt::Display for WaitFor {
             Self::Point(TimelinePoint { queue, value }) => {
                 write!(f, "wait until queue {} has reached {}", queue.0, value.0)
             }
-            Self::Submission => f.write_str("submit what was recorded first"),
-            Self::Tickets => f.write_str("read what is there and drop its tickets"),
+            Self::Submission => f.write_str("submit or discard the open recordings first"),
+            Self::Tickets => f.write_str("read the completed readbacks and drop their tickets"),
         }
     }
 }

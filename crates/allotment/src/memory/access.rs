@@ -1,4 +1,4 @@
-//! Where an allocation is, and the bytes in it.
+//! Locations and information of allocations, and access to their bytes by the CPU.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -15,99 +15,114 @@ use crate::device::{
 };
 use crate::sync::locked;
 
-/// Where an allocation is.
+/// Where the memory of an allocation is, as [`Allocator::location`] reads it without a lock.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Place<D: Device> {
+pub struct MemoryLocation<D: Device> {
     /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
     pub memory: D::Memory,
-    /// The first byte in it.
+    /// Offset of the allocation in the memory object, in bytes.
     pub offset: u64,
-    /// Bytes, as asked for.
+    /// Size in bytes, as requested.
     pub size: u64,
-    /// Which memory type it is of.
+    /// Memory type of the memory object.
     pub memory_type: MemoryTypeIndex,
-    /// Where the CPU sees the first byte; `None` where it cannot. Good until the allocation is freed, its pool is
-    /// reset, or, where it is [movable](super::Movability), it is moved.
+    /// Address of the first byte for the CPU; `None` where the CPU cannot map the memory. Valid until the allocation
+    /// is freed, its pool is reset, or, where it is [movable](super::Movability), defragmentation moves it.
     ///
     /// Memory that is not host-coherent needs [`flush`](Allocator::flush) after writing and
     /// [`invalidate`](Allocator::invalidate) before reading.
-    pub address: Option<NonNull<u8>>,
+    pub mapped_ptr: Option<NonNull<u8>>,
 }
 
-// Not derived, since a place is copied whether or not its device can be.
-impl<D: Device> Clone for Place<D> {
+// Not derived, since a location is copied whether or not its device can be.
+impl<D: Device> Clone for MemoryLocation<D> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<D: Device> Copy for Place<D> {}
+impl<D: Device> Copy for MemoryLocation<D> {}
 
-impl<D: Device> Place<D> {
+impl<D: Device> MemoryLocation<D> {
     fn of(place: &RawPlace) -> Self {
         let RawPlace { memory, offset, size, address, memory_type, .. } = *place;
-        Self { memory: D::Memory::from_raw(memory), offset, size, memory_type, address }
+        Self { memory: D::Memory::from_raw(memory), offset, size, memory_type, mapped_ptr: address }
     }
 }
 
 impl RawPlace {
-    /// Refuses a place that is not that of the resource that was bound to the allocation.
+    /// Refuses a location that a pass moved the allocation to, away from the resource that is bound to it.
     pub(super) fn check_bound(&self) -> Result<(), AccessError> {
         if self.moved { Err(AccessError::Moved) } else { Ok(()) }
     }
 }
 
-/// What is known of an allocation beside its place.
-#[derive(Clone, Debug)]
+/// Everything that the allocator knows of an allocation.
+#[derive(Debug)]
 #[non_exhaustive]
-pub struct AllocationInfo {
-    /// Bytes, as asked for.
+pub struct AllocationInfo<D: Device> {
+    /// The driver's memory object, for binding. It belongs to the allocator: never free, map or unmap it.
+    pub memory: D::Memory,
+    /// Offset of the allocation in the memory object, in bytes.
+    pub offset: u64,
+    /// Size in bytes, as requested.
     pub size: u64,
-    /// Bytes from its first one on that nothing else gets while it lives, rounding included: up to the granularity, the
-    /// non-coherent atom, a buddy's power of two; of a memory object of its own, all. What alignment leaves unused
-    /// before it is not among them ([`Statistics::padding`](super::Statistics::padding)).
+    /// Address of the first byte for the CPU, as [`MemoryLocation::mapped_ptr`].
+    pub mapped_ptr: Option<NonNull<u8>>,
+    /// Memory type of the memory object.
+    pub memory_type: MemoryTypeIndex,
+    /// Bytes from the first one on that the allocation occupies, rounding included: up to the granularity, the
+    /// non-coherent atom, a buddy's power of two; of dedicated memory, all of it. What alignment leaves unused before
+    /// the allocation is not included ([`Statistics::padding`](super::Statistics::padding)).
     pub occupied: u64,
-    /// What stands there.
+    /// Kind of resource that the allocation was made for.
     pub kind: ResourceKind,
-    /// Its name, if it has one.
+    /// Debug name.
     pub name: Option<Name>,
-    /// The caller's own number.
+    /// User data.
     pub user_data: u64,
-    /// Its category; empty for none.
+    /// Category; empty for none.
     pub category: &'static str,
-    /// True when no other allocation is in its memory object.
+    /// True when no other allocation is in the memory object.
     pub dedicated: bool,
-    /// True when its memory was made together with its resource, and takes no other.
+    /// True when the memory was allocated together with its resource, and takes no other.
     pub exclusive: bool,
-    /// Which of the allocator's memory objects of its pool and type it is in, for drawing.
+    /// Index of the memory object among those of its pool and memory type, for drawing.
     pub block: u32,
-    /// Bytes of that memory object.
+    /// Size of the memory object in bytes.
     pub block_size: u64,
-    /// How often it is [mapped](Allocator::map) now.
+    /// How many calls of [`map`](Allocator::map) have no [`unmap`](Allocator::unmap) yet.
     pub maps: u32,
-    /// Whether it may get another place.
+    /// Whether defragmentation may move the allocation.
     pub movability: Movability,
-    /// True while it is being given one.
+    /// True while a defragmentation pass moves it.
     pub moving: bool,
 }
 
+// Not derived, since it is cloned whether or not the device can be.
+impl<D: Device> Clone for AllocationInfo<D> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), ..*self }
+    }
+}
+
 impl<D: Device> Allocator<D> {
-    /// True when this allocator made it.
+    /// True when this allocator made the allocation.
     pub(super) fn owns(&self, allocation: &Allocation) -> bool {
         allocation.allocator == self.id()
     }
 
     fn slot_and_record(&self, id: AllocationId) -> Result<(&PoolSlot<D>, &Record), AccessError> {
         let slot = self.pools.get(id.pool).filter(|_| id.allocator == self.id());
-        let slot = slot.ok_or(AccessError::Foreign)?;
-        let record = slot.records.get(id.record).ok_or(AccessError::Foreign)?;
+        let slot = slot.ok_or(AccessError::WrongAllocator)?;
+        let record = slot.records.get(id.record).ok_or(AccessError::WrongAllocator)?;
         if record.generation() == id.generation { Ok((slot, record)) } else { Err(AccessError::Stale) }
     }
 
-    /// The place of an allocation, which stays its place while the guard lives: without one, a pool might
-    /// be reset, or the allocation moved, and its memory given back under the hands of who writes there. Default
-    /// pools are never reset, and what is pinned there needs none.
+    /// Returns the location of an allocation with a guard, which keeps it valid: without the guard another thread could
+    /// reset the pool, or move the allocation, and free the memory while the caller writes to it. Default pools are
+    /// never reset, so a pinned allocation there needs no guard.
     pub(super) fn hold(
         &self,
         allocation: &Allocation,
@@ -119,7 +134,7 @@ impl<D: Device> Allocator<D> {
         Ok((self.raw_place(allocation)?, guard))
     }
 
-    /// The same, for who changes the bytes there: they would be lost while they are on their way to another place.
+    /// Holds an allocation whose bytes the caller changes. Refused while it is moved, since the change would be lost.
     pub(super) fn hold_for_writing(
         &self,
         allocation: &Allocation,
@@ -128,7 +143,8 @@ impl<D: Device> Allocator<D> {
         if held.0.moving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
-    /// The same, for who looks at the bytes there.
+    /// Holds an allocation whose bytes the caller reads. Refused until a move has brought the bytes to the new
+    /// location.
     pub(super) fn hold_for_reading(
         &self,
         allocation: &Allocation,
@@ -137,83 +153,115 @@ impl<D: Device> Allocator<D> {
         if held.0.arriving { Err(AccessError::Moving) } else { Ok(held) }
     }
 
-    /// The place of a resource that is about to be copied to or from by its own handle. Refused where a pass moved the
-    /// allocation away from the resource, and while a [`MovableSet`](super::MovableSet) moves both.
-    pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
+    /// Returns the location of a resource that a queue is about to copy to or from by its handle. Refused where a pass
+    /// moved the allocation away from the resource, and while a [`MovableSet`](super::MovableSet) moves both.
+    pub(crate) fn place_of_bound(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
         let place = self.raw_place(allocation)?;
         if place.moving && !place.arriving {
-            // What is copied to the old place now would be lost.
+            // Bytes that are copied to the old location now would be lost.
             return Err(AccessError::Moving);
         }
         place.check_bound()?;
-        Ok(Place::of(&place))
+        Ok(MemoryLocation::of(&place))
     }
 
     fn raw_place(&self, allocation: &Allocation) -> Result<RawPlace, AccessError> {
         let (_, record) = self.slot_and_record(allocation.id())?;
         let place = record.read();
-        // A reset in between may have given the record to somebody else.
+        // A reset in between may have given the record to another allocation.
         if record.generation() == allocation.generation { Ok(place) } else { Err(AccessError::Stale) }
     }
 
-    /// Where an allocation is. Takes no lock.
+    /// Returns where an allocation is. Takes no lock, so it is the call for binding and for per-frame code;
+    /// [`info`](Self::info) returns the same and more.
     ///
     /// # Errors
     ///
-    /// [`AccessError::Foreign`] when it is from another allocator; [`AccessError::Stale`] when its pool was
-    /// reset.
-    pub fn place(&self, allocation: &Allocation) -> Result<Place<D>, AccessError> {
-        self.raw_place(allocation).map(|place| Place::of(&place))
+    /// [`AccessError::WrongAllocator`] when the allocation is from another allocator; [`AccessError::Stale`] when its
+    /// pool was reset.
+    pub fn location(&self, allocation: &Allocation) -> Result<MemoryLocation<D>, AccessError> {
+        self.raw_place(allocation).map(|place| MemoryLocation::of(&place))
     }
 
-    /// What is known of an allocation.
+    /// Returns everything that is known of an allocation. Locks its pool; [`location`](Self::location) does not.
     ///
     /// # Errors
     ///
-    /// [`AccessError::Stale`] when it was freed, [`AccessError::Foreign`] when it is from another allocator.
-    pub fn info(&self, id: AllocationId) -> Result<AllocationInfo, AccessError> {
+    /// The errors of [`location`](Self::location).
+    ///
+    /// ```
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mesh = allocator.allocate(&Requirements::new(1000), &MemoryUsage::GpuOnly.with_name("mesh"))?;
+    /// let info = allocator.info(&mesh)?;
+    /// assert_eq!((info.size, info.name.unwrap().as_str()), (1000, "mesh"));
+    /// assert_eq!(info.offset, allocator.location(&mesh)?.offset);
+    /// allocator.free(mesh)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn info(&self, allocation: &Allocation) -> Result<AllocationInfo<D>, AccessError> {
+        self.info_of(allocation.id())
+    }
+
+    /// Returns everything that is known of the allocation with this id, for tools that do not have the token.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::Stale`] when the allocation was freed, [`AccessError::WrongAllocator`] when it is from another
+    /// allocator.
+    pub fn info_of(&self, id: AllocationId) -> Result<AllocationInfo<D>, AccessError> {
         let (slot, record) = self.slot_and_record(id)?;
         let guard = locked(&slot.state);
         let state = guard.as_ref().ok_or(AccessError::Stale)?;
         let detail = state.detail(id.record).ok_or(AccessError::Stale)?;
+        // Compared under the lock, since the record may have gone to another allocation before it was taken.
         if record.generation() != id.generation {
             return Err(AccessError::Stale);
         }
         let label = state.label(id.record);
         let set = &state.sets[usize::from(detail.set)];
         let block = set.block(detail.spot.block).ok_or(AccessError::Stale)?;
+        // Only the holder of the lock writes a record, so this is the location that belongs to the detail.
+        let place = record.read();
         Ok(AllocationInfo {
+            memory: D::Memory::from_raw(place.memory),
+            offset: place.offset,
             size: detail.sizes.requested,
-            occupied: set.taken(&detail.spot, detail.sizes),
+            mapped_ptr: place.address,
+            memory_type: place.memory_type,
+            occupied: set.bytes_taken(&detail.spot, detail.sizes),
             kind: detail.kind,
             name: label.name.clone(),
             user_data: label.user_data,
             category: label.category,
             dedicated: block.role != super::block_set::Role::Shared,
-            exclusive: record.read().exclusive,
+            exclusive: place.exclusive,
             block: detail.spot.block,
             block_size: block.memory.size(),
             maps: record.maps(),
             movability: detail.movability,
-            moving: record.read().moving,
+            moving: place.moving,
         })
     }
 
-    /// Gives an allocation another name.
+    /// Sets the debug name of an allocation.
     ///
     /// # Errors
     ///
-    /// As for [`place`](Self::place).
+    /// The errors of [`location`](Self::location).
     pub fn set_name(&self, allocation: &Allocation, name: Option<Name>) -> Result<(), AccessError> {
-        // What was the name is dropped without the lock.
+        // The old name is dropped without the lock, since that may free host memory.
         self.change_label(allocation, |label| core::mem::replace(&mut label.name, name)).map(drop)
     }
 
-    /// Gives an allocation another user number.
+    /// Sets the user data of an allocation.
     ///
     /// # Errors
     ///
-    /// As for [`place`](Self::place).
+    /// The errors of [`location`](Self::location).
     pub fn set_user_data(&self, allocation: &Allocation, user_data: u64) -> Result<(), AccessError> {
         self.change_label(allocation, |label| label.user_data = user_data)
     }
@@ -225,7 +273,7 @@ impl<D: Device> Allocator<D> {
     ) -> Result<T, AccessError> {
         let (slot, record) = self.slot_and_record(allocation.id())?;
         let mut guard = locked(&slot.state);
-        // Asked again, since a reset before the lock may have given the record to somebody else.
+        // Compared again under the lock, since a reset before it may have given the record to another allocation.
         if record.generation() != allocation.generation {
             return Err(AccessError::Stale);
         }
@@ -233,17 +281,18 @@ impl<D: Device> Allocator<D> {
         Ok(change(label.ok_or(AccessError::Stale)?))
     }
 
-    /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the device.
+    /// Copies `bytes` into an allocation from byte `offset` on, and makes them visible to the GPU.
     ///
-    /// Who writes what the device reads at that time sees wrong bytes, never undefined behaviour.
+    /// A write to bytes that the GPU reads at the same time gives wrong bytes, never undefined behaviour.
     ///
-    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU last saw
-    /// them, [`invalidate`](Self::invalidate) the range before: else the flush puts the CPU's older bytes beside it back.
+    /// Memory that is not coherent is flushed in whole atoms. Where a queue wrote to the same atoms since the CPU
+    /// last read them, [`invalidate`](Self::invalidate) the range before: else the flush writes back the CPU's older
+    /// bytes beside it.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation or that is being
-    /// moved (nothing was written), or when the driver refuses to flush.
+    /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, or the allocation is being
+    /// moved (nothing was written); or when the driver refuses to flush.
     pub fn write(&self, allocation: &Allocation, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
@@ -252,12 +301,12 @@ impl<D: Device> Allocator<D> {
         self.make_visible(&place, range, Visibility::Flush)
     }
 
-    /// Copies from an allocation, from byte `offset` on, what the device made of it.
+    /// Copies bytes out of an allocation from byte `offset` on, with what the GPU wrote.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] when the CPU cannot reach the memory, the range does not lie in the allocation, its bytes are on
-    /// their way to another place, or the driver refuses to invalidate. `bytes` is as before.
+    /// [`AccessError`] when the CPU cannot map the memory, the range exceeds the allocation, a move has not brought the
+    /// bytes to the new location yet, or the driver refuses to invalidate. `bytes` is unchanged then.
     pub fn read(&self, allocation: &Allocation, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (place, _held) = self.hold_for_reading(allocation)?;
         let (at, range) = within(&place, offset, bytes.len())?;
@@ -267,15 +316,15 @@ impl<D: Device> Allocator<D> {
         Ok(())
     }
 
-    /// The address of an allocation's first byte, for who counts mappings. Pairs with
+    /// Returns the address of an allocation's first byte, and counts a mapping. Pairs with
     /// [`unmap`](Self::unmap).
     ///
-    /// Memory that the CPU can reach is mapped once for all, so this is no driver call; who does not
-    /// count takes [`Place::address`].
+    /// Host-visible memory is mapped when it is allocated, so this is no driver call. Code that does not count mappings
+    /// uses [`MemoryLocation::mapped_ptr`].
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`place`](Self::place).
+    /// [`AccessError::NotHostVisible`], [`AccessError::Moving`] and as for [`location`](Self::location).
     pub fn map(&self, allocation: &Allocation) -> Result<NonNull<u8>, AccessError> {
         let (place, _held) = self.hold_for_writing(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
@@ -284,33 +333,33 @@ impl<D: Device> Allocator<D> {
         Ok(address)
     }
 
-    /// Ends what one [`map`](Self::map) began.
+    /// Ends the mapping of one [`map`](Self::map).
     ///
     /// # Errors
     ///
-    /// [`AccessError::NotMapped`] when it was not mapped, and as for [`place`](Self::place).
+    /// [`AccessError::NotMapped`] when the allocation is not mapped, and the errors of [`location`](Self::location).
     pub fn unmap(&self, allocation: &Allocation) -> Result<(), AccessError> {
         let (_, _held) = self.hold(allocation)?;
         let (_, record) = self.slot_and_record(allocation.id())?;
         if record.unmap() { Ok(()) } else { Err(AccessError::NotMapped) }
     }
 
-    /// Makes what the CPU wrote to a range of an allocation visible to the device. Rounds to whole atoms;
+    /// Makes the CPU's writes to a range of an allocation visible to the GPU. Rounds to whole atoms;
     /// does nothing where memory is host-coherent.
     ///
     /// # Errors
     ///
-    /// As for [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn flush(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
         self.sync(allocation, range, Visibility::Flush)
     }
 
-    /// Makes what the device wrote to a range of an allocation visible to the CPU. Rounds to whole atoms;
+    /// Makes the GPU's writes to a range of an allocation visible to the CPU. Rounds to whole atoms;
     /// does nothing where memory is host-coherent.
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn invalidate(&self, allocation: &Allocation, range: Range<u64>) -> Result<(), AccessError> {
         self.sync(allocation, range, Visibility::Invalidate)
     }
@@ -328,7 +377,7 @@ impl<D: Device> Allocator<D> {
         self.make_visible(&place, range, visibility)
     }
 
-    /// `range` is in the memory object, and the place is [held](Self::hold).
+    /// Flushes or invalidates `range` of the memory object. The caller [holds](Self::hold) the location.
     fn make_visible(
         &self,
         place: &RawPlace,
@@ -347,55 +396,55 @@ impl<D: Device> Allocator<D> {
         Ok(())
     }
 
-    /// The place of a second resource inside an allocation: memory is aliased, resources are bound to it.
+    /// Returns the location of an aliasing resource inside an allocation.
     ///
-    /// Any number of resources may be placed over the same bytes; which of them holds what, when, is the
-    /// caller's business. [`Requirements::or`] makes an allocation that serves several by turns.
+    /// Any number of resources may be bound to the same bytes; the caller decides which of them is valid when.
+    /// [`Requirements::or`] describes an allocation that serves several resources in turn.
     ///
     /// # Errors
     ///
-    /// [`AccessError`] unless the resource may stand in this memory type and fits at `offset` from the
-    /// allocation's start, size and alignment; [`AccessError::DedicatedRequired`] where the requirements say that the
-    /// resource requires dedicated memory.
+    /// [`AccessError`] unless the resource allows the memory type, and fits with size and alignment at `offset` from
+    /// the allocation's start; [`AccessError::DedicatedRequired`] where the requirements say that the resource
+    /// requires dedicated memory.
     pub fn place_within(
         &self,
         allocation: &Allocation,
         offset: u64,
         requirements: &Requirements,
-    ) -> Result<Place<D>, AccessError> {
+    ) -> Result<MemoryLocation<D>, AccessError> {
         if self.raw_place(allocation)?.exclusive {
             return Err(AccessError::Exclusive);
         }
         self.place_inside(allocation, offset, requirements)
     }
 
-    /// As [`place_within`](Self::place_within), whatever the memory was made for.
+    /// Returns the location as [`place_within`](Self::place_within), in memory of one resource too.
     pub(super) fn place_inside(
         &self,
         allocation: &Allocation,
         offset: u64,
         requirements: &Requirements,
-    ) -> Result<Place<D>, AccessError> {
-        let place = self.place(allocation)?;
+    ) -> Result<MemoryLocation<D>, AccessError> {
+        let place = self.location(allocation)?;
         check_range(offset, requirements.size, place.size)?;
         let offset_in_memory = place.offset + offset;
         check_place(place.memory_type, offset_in_memory, place.size - offset, requirements)?;
-        let address =
-            place.address.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
-        Ok(Place { offset: offset_in_memory, size: requirements.size, address, ..place })
+        let mapped_ptr =
+            place.mapped_ptr.and_then(|first| NonNull::new(first.as_ptr().wrapping_add(offset as usize)));
+        Ok(MemoryLocation { offset: offset_in_memory, size: requirements.size, mapped_ptr, ..place })
     }
 }
 
-/// Whether requirements hold `offset` bytes into memory of a type, with `available` bytes from there on.
+/// Checks requirements at `offset` in memory of a type, with `available` bytes from there on.
 pub(super) fn check_place(
     memory_type: MemoryTypeIndex,
     offset: u64,
     available: u64,
     requirements: &Requirements,
 ) -> Result<(), AccessError> {
-    let Requirements { size, alignment, memory_types: allowed, dedicated } = *requirements;
+    let Requirements { size, alignment, memory_types: allowed, dedicated, .. } = *requirements;
     if dedicated == DedicatedNeed::Required {
-        // Whatever is free there, the memory was not allocated for this resource alone.
+        // However much room there is, the memory was not allocated for this resource alone.
         return Err(AccessError::DedicatedRequired);
     }
     if !allowed.contains(memory_type) {
@@ -417,7 +466,7 @@ pub(super) fn check_range(offset: u64, size: u64, available: u64) -> Result<(), 
     }
 }
 
-/// The address of a range of an allocation, and the range in its memory object.
+/// Returns the address of a range of an allocation, and the range in its memory object.
 fn within(place: &RawPlace, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
     let len = len as u64;
     check_range(offset, len, place.size)?;

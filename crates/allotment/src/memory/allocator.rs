@@ -1,5 +1,5 @@
-//! The allocator itself: what it is made of, and the tokens that it gives out. What it does is in the
-//! files beside this one.
+//! The allocator: its parts, its description, and the handles of its allocations. Its operations are in the files beside
+//! this one.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -15,40 +15,40 @@ use super::leaks::{LeakHandler, report_leaks};
 use super::maintenance::{BlockGrowth, ToDo};
 use super::pool::{BlockSize, PoolSlot, PoolState, Rules};
 use super::shards::{MOST_SHARDS, default_shards};
-use super::stalls::Waits;
+use super::stalls::Stalls;
 use super::time::{Time, TimeSource};
 use super::{BudgetPolicy, CreateAllocatorError, Lifetime, MemoryUsage};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask, Priority};
 use crate::sync::locked;
 use crate::table::AppendTable;
 
-/// Granularities up to this are met by rounding optimal images up to it, which costs half of it an
-/// image; above it linear and optimal resources get blocks of their own instead.
+/// The largest granularity that is met by rounding optimal images up to it, which costs half of it an image. Above it,
+/// linear and optimal resources use separate blocks instead.
 const ROUNDED_GRANULARITY: u64 = 4096;
 
-/// How an allocator is made.
+/// Description of an allocator.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AllocatorDesc {
-    /// How default pools find room in their blocks.
+    /// The algorithm with which default pools suballocate their blocks.
     pub algorithm: Algorithm,
-    /// How large their blocks are, and what is too large for them.
+    /// Block sizes of the default pools, and the size from which a request gets a dedicated allocation.
     pub block_sizes: BlockSizes,
-    /// When their empty blocks are given back.
+    /// When default pools free their empty blocks.
     pub empty_blocks: EmptyBlockPolicy,
-    /// Who gets memory from the driver and gives it back.
+    /// Which thread allocates blocks from the driver and frees them.
     pub block_growth: BlockGrowth,
-    /// Bytes that the allocator may have of a heap; of the others, what the driver gives.
+    /// Bytes that the allocator may allocate from a heap. A heap that is not listed is limited by the driver alone.
     pub heap_limits: Vec<(MemoryHeapIndex, u64)>,
-    /// Into how many copies a default pool may split, so that threads that allocate at the same time do
-    /// not wait for each other: 1 to 16. Unless said otherwise, as many as threads can run at once, up to
-    /// eight. A thread that is alone uses one.
+    /// The most copies into which a default pool splits, so that threads that allocate at the same time do not wait
+    /// for each other's lock: 1 to 16. Defaults to the number of threads that can run at once, at most eight. A
+    /// thread that allocates alone uses one copy.
     pub shards: u32,
-    /// Memory types that may be used at all.
+    /// Memory types that the allocator may use.
     pub memory_types: MemoryTypeMask,
-    /// Where it takes the time from that counts while nobody tells it of frames.
+    /// The clock of a program that does not call [`end_frame`](Allocator::end_frame).
     pub time: TimeSource,
-    /// Who is told of allocations that are live when the allocator goes.
+    /// Destination of the leak report when the allocator is dropped.
     pub on_leak: LeakHandler,
 }
 
@@ -68,12 +68,12 @@ impl Default for AllocatorDesc {
     }
 }
 
-/// Stands for memory that its holder owns. 16 bytes; moved, never copied.
+/// Owning handle of an allocation: 16 bytes, move-only.
 ///
-/// Dropping it frees nothing: give it to [`Allocator::free`]. One that is lost is reported by name when
-/// the allocator goes. Where the memory is, [`Allocator::place`] says.
+/// Dropping it frees nothing: pass it to [`Allocator::free`]. A handle that was dropped instead is reported by name when
+/// the allocator is dropped. [`Allocator::location`] returns the location of the memory.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "memory is freed by giving its token to `Allocator::free`"]
+#[must_use = "memory is freed by passing its handle to `Allocator::free`"]
 pub struct Allocation {
     pub(super) allocator: u32,
     pub(super) pool: u32,
@@ -82,7 +82,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// A name for the allocation that can be copied and kept, and is noticed when it is stale.
+    /// Returns an id of the allocation. An id can be copied and kept; the allocator detects a stale one.
     #[must_use]
     pub fn id(&self) -> AllocationId {
         let Self { allocator, pool, record, generation } = *self;
@@ -90,7 +90,7 @@ impl Allocation {
     }
 }
 
-/// Names an allocation without owning it; see [`Allocation::id`].
+/// Identifies an allocation without owning it; see [`Allocation::id`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AllocationId {
     pub(super) allocator: u32,
@@ -99,16 +99,17 @@ pub struct AllocationId {
     pub(super) generation: u32,
 }
 
-/// Hands out device memory and takes it back. `Send + Sync`; every method takes `&self`.
+/// Allocates and frees device memory. `Send + Sync`; every method takes `&self`.
 ///
 /// ```
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let texture = allocator.allocate(
-///     &AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly).with_name("albedo"),
+///     &Requirements::new(1 << 20),
+///     &MemoryUsage::GpuOnly.with_name("albedo"),
 /// )?;
 /// assert_eq!(allocator.statistics().allocation_bytes, 1 << 20);
 /// allocator.free(texture)?;
@@ -120,25 +121,26 @@ pub struct Allocator<D: Device> {
     pub(super) id: u32,
     pub(super) heaps: Heaps,
     pub(super) pools: AppendTable<PoolSlot<D>>,
-    /// How many slots there are: default pools, and the most custom pools there have been at once.
+    /// Number of slots: default pools, and the most custom pools that existed at once.
     pub(super) slot_count: AtomicU32,
-    /// Copies of the default pools, made when they are needed.
+    /// Copies of the default pools, created when they are needed.
     pub(super) shards: u32,
-    /// Slots of custom pools that were destroyed.
+    /// Slots of custom pools that were destroyed, to be reused.
     pub(super) vacant_slots: Mutex<Vec<u32>>,
     pub(super) desc: AllocatorDesc,
-    /// By memory usage: memory types for requests without wishes of their own.
+    /// The ranked memory types of each memory usage, for requests without extra properties. Precomputed, since nearly
+    /// all requests are such.
     pub(super) rankings: [Ranking; MemoryUsage::ALL.len()],
-    /// Optimal images stand in blocks of their own.
+    /// Optimal images are placed in separate blocks.
     pub(super) separate_optimal: bool,
-    /// Somebody is defragmenting the default pools.
+    /// A defragmentation of the default pools is running.
     pub(super) defragmented: AtomicBool,
-    pub(super) waits: Waits,
+    pub(super) stalls: Stalls,
     pub(super) time: Time,
     pub(super) to_do: ToDo<D>,
 }
 
-/// Default pools a memory type: two lifetimes, linear and optimal.
+/// Default pools per memory type: two lifetimes, each for linear and for optimal resources.
 pub(super) const POOLS_PER_TYPE: u32 = 4;
 
 pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, optimal: bool) -> u32 {
@@ -146,13 +148,14 @@ pub(super) fn default_pool(memory_type: MemoryTypeIndex, lifetime: Lifetime, opt
     u32::from(memory_type.0) * POOLS_PER_TYPE + short * 2 + u32::from(optimal)
 }
 
-/// A number that no allocator has or had; `None` when there are no more.
+/// Returns a number that no allocator of this process had before; `None` when there are none left.
 fn next_id(next: &AtomicU32) -> Option<u32> {
+    // Never reused: a handle of a dropped allocator must not match a new one.
     next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1)).ok()
 }
 
 impl<D: Device> Allocator<D> {
-    /// An allocator over a device. Gets no memory yet.
+    /// Creates an allocator for a device. Allocates no device memory yet.
     ///
     /// # Errors
     ///
@@ -162,6 +165,7 @@ impl<D: Device> Allocator<D> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let properties = device.properties();
         let heap_exists = |heap: MemoryHeapIndex| heap.get() < properties.heaps.len();
+        // The ranking and the masks hold 32 types and 16 heaps, Vulkan's maximum.
         if properties.memory_types.len() > 32
             || properties.heaps.len() > 16
             || !properties.memory_types.iter().all(|memory_type| heap_exists(memory_type.heap))
@@ -173,14 +177,17 @@ impl<D: Device> Allocator<D> {
             return Err(CreateAllocatorError::BlockSizes { smallest, largest });
         }
         let limits = properties.limits;
+        // Decided once: the pool of a resource depends on it.
         let separate_optimal = limits.buffer_image_granularity.get() > ROUNDED_GRANULARITY;
         let types = properties.memory_types.len() as u32;
+        // 0 would leave no pool to allocate from.
         let shards = desc.shards.clamp(1, MOST_SHARDS);
         let heaps = Heaps::new(&device, &desc.heap_limits);
-        let rankings = Ranking::of_intents(properties, desc.memory_types);
+        let rankings = Ranking::for_memory_usages(properties, desc.memory_types);
         Ok(Self {
             heaps,
             pools: AppendTable::new(),
+            // The default pools have fixed indices, so a request finds its pool without a search.
             slot_count: AtomicU32::new(types * POOLS_PER_TYPE * shards),
             shards,
             vacant_slots: Mutex::default(),
@@ -188,7 +195,7 @@ impl<D: Device> Allocator<D> {
             separate_optimal,
             rankings,
             defragmented: AtomicBool::new(false),
-            waits: Waits::default(),
+            stalls: Stalls::default(),
             time: Time::new(desc.time.clone()),
             to_do: ToDo::default(),
             desc,
@@ -196,11 +203,12 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// The default pool that has this place among those of a shard.
+    /// Creates the default pool at index `place` of a shard.
     pub(super) fn new_default_pool(&self, place: u32) -> Option<PoolState<D>> {
         let memory_type = MemoryTypeIndex((place / POOLS_PER_TYPE) as u8);
         let properties = self.device.properties();
         let found = properties.memory_type(memory_type)?;
+        // Pools with odd indices serve optimal images.
         let optimal_only = self.separate_optimal && place % 2 == 1;
         let granularity = properties.limits.buffer_image_granularity;
         let rules = Rules {
@@ -209,9 +217,10 @@ impl<D: Device> Allocator<D> {
             min_blocks: 0,
             max_blocks: u32::MAX,
             alignment: Alignment::ONE,
-            // Apart from linear ones, optimal images need no distance from each other.
+            // In a pool of optimal images alone no linear resource is near, so no granularity is needed between them.
             granularity: if optimal_only { Alignment::ONE } else { granularity },
             empty_blocks: self.desc.empty_blocks,
+            // Each request states its own policy; the pool of a memory type has none.
             budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             priorities: self.device.priority_support(),
@@ -226,7 +235,7 @@ impl<D: Device> Allocator<D> {
         Some(PoolState::new(rules, vec![set]))
     }
 
-    /// The device that the allocator was made over.
+    /// Returns the device of the allocator.
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -239,46 +248,45 @@ impl<D: Device> Allocator<D> {
         &self.desc
     }
 
-    /// All pool slots that exist, default ones first.
+    /// Returns all pool slots that exist, default pools first.
     pub(super) fn slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
         self.indexed_slots().map(|(_, slot)| slot)
     }
 
-    /// All pool slots that exist, with their indices.
+    /// Returns all pool slots that exist, with their indices.
     pub(super) fn indexed_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
         let count = self.slot_count.load(Ordering::Acquire);
         (0..count).filter_map(|index| Some((index, self.pools.get(index)?)))
     }
 
-    /// The slots of custom pools, with their indices.
+    /// Returns the slots of custom pools, with their indices.
     pub(super) fn custom_slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<D>)> {
         self.indexed_slots().skip_while(|(index, _)| *index < self.default_pool_count())
     }
 
-    /// The slots of default pools.
+    /// Returns the slots of default pools.
     pub(super) fn default_slots(&self) -> impl Iterator<Item = &PoolSlot<D>> {
         let default = self.indexed_slots().take_while(|(index, _)| *index < self.default_pool_count());
         default.map(|(_, slot)| slot)
     }
 
-    /// The number of default pools that each shard has.
+    /// Returns the number of default pools per shard.
     pub(super) fn pools_per_shard(&self) -> u32 {
         self.device.properties().memory_types.len() as u32 * POOLS_PER_TYPE
     }
 
-    /// The number of pools in which memory of the device's types is allocated by memory usage: those of shard 0
-    /// first, in the order of memory types.
+    /// Returns the number of default pools of all shards. Those of shard 0 come first, in the order of memory types.
     pub(super) fn default_pool_count(&self) -> u32 {
         self.pools_per_shard() * self.shards
     }
 
-    /// Walks everything and panics unless every structure agrees with every other. Hidden, and no part of the stable
+    /// Walks all structures and panics unless they agree with each other. Hidden, and no part of the stable
     /// interface: it is public because the tests, benches and fuzz targets, which are other crates, call it after each
     /// step, and behind no feature so that they check the same build that users have.
     ///
     /// # Panics
     ///
-    /// When it finds a mistake of this crate.
+    /// When it finds a bug of this crate.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
         let mut bytes = 0;
@@ -291,25 +299,26 @@ impl<D: Device> Allocator<D> {
         }
         bytes += self.bytes_to_return();
         let reserved: u64 = self.memory_heap_reports().iter().map(|report| report.reserved).sum();
-        assert_eq!(bytes, reserved, "what the gate let in is in the pools");
+        assert_eq!(bytes, reserved, "the pools hold all memory that was allocated from the driver");
     }
 }
 
 impl<D: Device> Drop for Allocator<D> {
     fn drop(&mut self) {
-        // The leak handler is the caller's code. Where it panics, the memory is given back all the same.
+        // The leak handler is the caller's code. If it panics, the guard still frees the memory.
         let _last = GivesBack(self);
         report_leaks(self);
     }
 }
 
-/// Gives everything that an allocator has to the driver when it is dropped.
+/// Frees all memory of an allocator to the driver when it is dropped.
 struct GivesBack<'a, D: Device>(&'a Allocator<D>);
 
 impl<D: Device> Drop for GivesBack<'_, D> {
     fn drop(&mut self) {
         let Self(allocator) = self;
         allocator.return_memory();
+        // Taken out of all locks first: freeing calls the driver.
         let slots: Vec<_> = allocator.slots().map(|slot| locked(&slot.state).take()).collect();
         slots.into_iter().flatten().for_each(|state| allocator.give_back(state));
     }

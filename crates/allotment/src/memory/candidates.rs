@@ -1,8 +1,8 @@
-//! Which memory type serves an memory usage, in which order, and why.
+//! Ranks the memory types for a memory usage, and explains the ranking.
 //!
-//! A type is excluded for a reason or has a cost: the sum over what it lacks of the properties preferred
-//! and has of those avoided. Cheaper types come first; equal ones in the device's own order, which
-//! drivers use to say which is faster.
+//! A memory type is either excluded, for a reason, or has a cost: the sum of the weights of the preferred properties
+//! that it lacks and of the avoided properties that it has. Cheaper types are tried first. Types of equal cost keep the
+//! device's own order, in which drivers list faster types first.
 //!
 //! | weight | property | because |
 //! |---|---|---|
@@ -12,28 +12,29 @@
 //! | 2 | host-visible | else the caller stages |
 //! | 1 | host-coherent | else the caller flushes |
 //!
-//! What queues only read or only write (Direct3D 12's upload and readback heaps) is neither preferred nor
-//! avoided: an memory usage can live with it or not. One that can pays nothing for it; for the others such a type
-//! is reserved, as protected memory is, since a resource there could not be used as the memory usage says.
+//! Memory that queues only read or only write (Direct3D 12's upload and readback heaps) is neither preferred nor
+//! avoided: a memory usage tolerates it or does not. A usage that tolerates it pays no cost. For every other usage the
+//! type is reserved, as protected memory is, since a resource there could not be used as the memory usage says.
 
 use core::fmt;
 
-use super::{AllocationDesc, MemoryUsage};
+use super::desc::AllocationRequest;
+use super::{AllocationOptions, MemoryUsage};
 use crate::device::{
     DeviceProperties, MemoryHeapIndex, MemoryProperties as P, MemoryTypeIndex, MemoryTypeMask, Requirements,
 };
 
-/// What was thought of one memory type for one request.
+/// A memory type that was considered for a request, and how well it suits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryTypeCandidate {
     /// The memory type.
     pub memory_type: MemoryTypeIndex,
-    /// The heap that it takes from.
+    /// The memory heap of the type.
     pub heap: MemoryHeapIndex,
-    /// What it can do.
+    /// The properties of the type.
     pub properties: P,
-    /// What was thought of it.
-    pub verdict: Suitability,
+    /// Whether the allocator tries the type, and at what cost.
+    pub suitability: Suitability,
 }
 
 /// Why a memory type is tried early, late, or not at all.
@@ -53,15 +54,14 @@ pub enum Suitability {
     NotAllowed,
     /// The type lacks these required properties.
     Lacks(P),
-    /// The type has properties that a request must require by name: lazily allocated, protected or
-    /// device-coherent memory; memory that queues only read or only write, where the memory usage has them do
-    /// both.
+    /// The type has properties that a request must require explicitly: lazily allocated, protected or device-coherent
+    /// memory, or memory that queues only read or only write, where the memory usage needs both.
     Reserved(P),
 }
 
 impl fmt::Display for MemoryTypeCandidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "type {} ({}; heap {}): {}", self.memory_type, self.properties, self.heap, self.verdict)
+        write!(f, "type {} ({}; heap {}): {}", self.memory_type, self.properties, self.heap, self.suitability)
     }
 }
 
@@ -70,18 +70,18 @@ impl fmt::Display for Suitability {
         match self {
             Self::Suitable { cost: 0, .. } => f.write_str("suitable"),
             Self::Suitable { cost, missing, unwanted } => {
-                write!(f, "will do, at cost {cost}")?;
+                write!(f, "suitable at cost {cost}")?;
                 if !missing.is_empty() {
-                    write!(f, ", is not {missing}")?;
+                    write!(f, ", lacks {missing}")?;
                 }
                 if !unwanted.is_empty() {
-                    write!(f, ", needlessly {unwanted}")?;
+                    write!(f, ", has unwanted {unwanted}")?;
                 }
                 Ok(())
             }
-            Self::NotAllowed => f.write_str("the resource cannot stand there"),
-            Self::Lacks(missing) => write!(f, "must be {missing} and is not"),
-            Self::Reserved(reserved) => write!(f, "is {reserved}, which must be asked for by name"),
+            Self::NotAllowed => f.write_str("not allowed by the resource's memory type bits"),
+            Self::Lacks(missing) => write!(f, "lacks required {missing}"),
+            Self::Reserved(reserved) => write!(f, "is {reserved}, which a request must require explicitly"),
         }
     }
 }
@@ -94,47 +94,47 @@ const WEIGHTS: [(P, u32); 5] = [
     (P::HOST_COHERENT, 1),
 ];
 
-/// What queues cannot do. Whoever names one of these allows it; a type without it lacks nothing.
+/// Operations that queues cannot do in the memory. A request that names one allows it; a type without it lacks nothing.
 const ONE_WAY: P = P::DEVICE_READ_ONLY.union(P::DEVICE_WRITE_ONLY);
 
-/// Never chosen unless named, or tolerated by the memory usage.
+/// Properties of memory that no request gets unless it names them or its memory usage tolerates them.
 const RESERVED: P = P::LAZILY_ALLOCATED.union(P::PROTECTED).union(P::DEVICE_COHERENT).union(ONE_WAY);
 
-/// What an memory usage requires, prefers and avoids, and which reserved properties it can live with.
-struct Wish {
+/// The properties that a request requires, prefers and avoids, and the reserved properties that it tolerates.
+struct WantedProperties {
     required: P,
     preferred: P,
     avoided: P,
     tolerated: P,
 }
 
-impl Wish {
-    fn of(desc: &AllocationDesc) -> Self {
+impl WantedProperties {
+    fn new(options: &AllocationOptions) -> Self {
         let none = P::empty();
-        let (required, preferred, avoided) = match desc.memory_usage {
+        let (required, preferred, avoided) = match options.usage {
             // Mappable device memory is scarce on many machines, so it is left to those who map it.
             MemoryUsage::GpuOnly => (none, P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED),
             MemoryUsage::Upload => (P::HOST_VISIBLE, P::HOST_COHERENT, P::DEVICE_LOCAL | P::HOST_CACHED),
             MemoryUsage::Readback => (P::HOST_VISIBLE, P::HOST_CACHED | P::HOST_COHERENT, P::DEVICE_LOCAL),
-            // To write directly, through a cache if need be, beats staging.
+            // Writing device memory directly, if need be through a cache, is cheaper than staging and a copy.
             MemoryUsage::DeviceUpload => (none, P::DEVICE_LOCAL | P::HOST_VISIBLE | P::HOST_COHERENT, none),
             MemoryUsage::Transient => {
                 (none, P::LAZILY_ALLOCATED | P::DEVICE_LOCAL, P::HOST_VISIBLE | P::HOST_CACHED)
             }
         };
-        let one_way = match desc.memory_usage {
+        let one_way = match options.usage {
             // The CPU writes what the device only reads.
             MemoryUsage::Upload | MemoryUsage::DeviceUpload => P::DEVICE_READ_ONLY,
             MemoryUsage::Readback => P::DEVICE_WRITE_ONLY,
-            // Either is filled by copies and read by the device.
+            // The memory must take copies from a queue and be read by a queue.
             MemoryUsage::GpuOnly | MemoryUsage::Transient => none,
         };
-        let named = (preferred | desc.preferred) - desc.avoided;
+        let named = (preferred | options.preferred) - options.avoided;
         Self {
-            required: required | desc.required,
+            required: required | options.required,
             preferred: named - ONE_WAY,
-            avoided: (avoided | desc.avoided) - desc.required - desc.preferred,
-            tolerated: named | (one_way - desc.avoided) | desc.required,
+            avoided: (avoided | options.avoided) - options.required - options.preferred,
+            tolerated: named | (one_way - options.avoided) | options.required,
         }
     }
 }
@@ -143,33 +143,34 @@ fn weigh(properties: P) -> u32 {
     WEIGHTS.iter().filter(|(property, _)| properties.contains(*property)).map(|(_, weight)| weight).sum()
 }
 
-/// What is thought of each memory type for `desc`, in the device's order, where only those in `usable` may
+/// What is thought of each memory type for `request`, in the device's order, where only those in `usable` may
 /// be used at all.
 pub(super) fn judge(
     properties: &DeviceProperties,
-    desc: &AllocationDesc,
+    request: &AllocationRequest<'_>,
     usable: MemoryTypeMask,
 ) -> impl Iterator<Item = MemoryTypeCandidate> {
-    let wish = Wish::of(desc);
-    let allowed = MemoryTypeMask(desc.requirements.memory_types.0 & usable.0);
+    let wanted = WantedProperties::new(request.options);
+    let allowed = MemoryTypeMask(request.requirements.memory_types.0 & usable.0);
     properties.indexed_types().map(move |(index, memory_type)| {
         let has = memory_type.properties;
-        let reserved = (has & RESERVED) - wish.tolerated;
-        let verdict = if !allowed.contains(index) {
+        let reserved = (has & RESERVED) - wanted.tolerated;
+        // The order of the checks decides the reason that a report shows: the hardest one first.
+        let suitability = if !allowed.contains(index) {
             Suitability::NotAllowed
-        } else if !has.contains(wish.required) {
-            Suitability::Lacks(wish.required - has)
+        } else if !has.contains(wanted.required) {
+            Suitability::Lacks(wanted.required - has)
         } else if !reserved.is_empty() {
             Suitability::Reserved(reserved)
         } else {
-            let (missing, unwanted) = (wish.preferred - has, wish.avoided & has);
+            let (missing, unwanted) = (wanted.preferred - has, wanted.avoided & has);
             Suitability::Suitable { cost: weigh(missing) + weigh(unwanted), missing, unwanted }
         };
-        MemoryTypeCandidate { memory_type: index, heap: memory_type.heap, properties: has, verdict }
+        MemoryTypeCandidate { memory_type: index, heap: memory_type.heap, properties: has, suitability }
     })
 }
 
-/// The memory types that suit, in the order in which they are tried.
+/// The suitable memory types, in the order in which the allocator tries them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranking {
     /// Cheapest first; a device has at most 32 types.
@@ -178,11 +179,15 @@ pub(super) struct Ranking {
 }
 
 impl Ranking {
-    pub(super) fn new(properties: &DeviceProperties, desc: &AllocationDesc, usable: MemoryTypeMask) -> Self {
+    pub(super) fn new(
+        properties: &DeviceProperties,
+        request: &AllocationRequest<'_>,
+        usable: MemoryTypeMask,
+    ) -> Self {
         let mut ranked = [(0, MemoryTypeIndex(0)); 32];
         let mut count = 0;
-        for choice in judge(properties, desc, usable) {
-            if let Suitability::Suitable { cost, .. } = choice.verdict {
+        for choice in judge(properties, request, usable) {
+            if let Suitability::Suitable { cost, .. } = choice.suitability {
                 ranked[count] = (cost, choice.memory_type);
                 count += 1;
             }
@@ -192,17 +197,17 @@ impl Ranking {
         Self { types: ranked.map(|(_, memory_type)| memory_type), count: count as u8 }
     }
 
-    /// For each memory usage, in the order of [`MemoryUsage::ALL`], what suits requests that wish for nothing beside.
-    pub(super) fn of_intents(
+    /// Ranks the types for each memory usage, in the order of [`MemoryUsage::ALL`], for requests without extra properties.
+    pub(super) fn for_memory_usages(
         properties: &DeviceProperties,
         usable: MemoryTypeMask,
     ) -> [Self; MemoryUsage::ALL.len()] {
         let anywhere = Requirements::new(1);
         MemoryUsage::ALL
-            .map(|memory_usage| Self::new(properties, &AllocationDesc::new(anywhere, memory_usage), usable))
+            .map(|usage| Self::new(properties, &AllocationRequest::new(&anywhere, &usage.into()), usable))
     }
 
-    /// The types that the resource may stand in.
+    /// Returns the suitable types that `allowed` contains, in order.
     pub(super) fn types(&self, allowed: MemoryTypeMask) -> impl Iterator<Item = MemoryTypeIndex> + '_ {
         let types = self.types[..usize::from(self.count)].iter().copied();
         types.filter(move |&memory_type| allowed.contains(memory_type))

@@ -1,4 +1,4 @@
-//! Custom pools: made, emptied and destroyed.
+//! Creates, resets and destroys custom pools.
 
 use core::sync::atomic::Ordering;
 use std::sync::PoisonError;
@@ -14,7 +14,7 @@ use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Makes a custom pool, with the blocks that it begins with.
+    /// Creates a custom pool with its minimum of blocks.
     ///
     /// # Errors
     ///
@@ -23,12 +23,12 @@ impl<D: Device> Allocator<D> {
         self.create_pool_of(desc, None)
     }
 
-    /// As [`create_pool`](Self::create_pool); of the pool's memory the API is told more: who else may use
-    /// it.
+    /// Creates a custom pool as [`create_pool`](Self::create_pool), whose blocks are allocated with options of the API,
+    /// such as export.
     ///
     /// # Errors
     ///
-    /// As for [`create_pool`](Self::create_pool).
+    /// The errors of [`create_pool`](Self::create_pool).
     pub fn create_pool_with(
         &self,
         desc: PoolDesc,
@@ -128,49 +128,52 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// Frees everything in a pool at once; its empty blocks are given back by its own rules. Places that a pass of a
-    /// [defragmentation](super::Defragmentation) has reserved are free as well: nobody may be copying into them.
+    /// Frees all allocations of a pool at once; the pool's empty-block policy decides which blocks it keeps. Ranges
+    /// that a pass of a [defragmentation](super::Defragmentation) has reserved become free too: no copy into them may
+    /// be running.
     ///
-    /// The tokens of what was in it stand for nothing any more; giving them to [`free`](Self::free) later
+    /// The tokens of the pool's allocations are stale from now on; giving them to [`free`](Self::free) later
     /// is allowed and does nothing.
     ///
     /// # Errors
     ///
-    /// [`AllocationError::ForeignPool`] when the pool is from another allocator;
-    /// [`AllocationError::ResourcesInPool`] while a buffer or an image is in it that
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator;
+    /// [`AllocationError::ResourcesInPool`] while a buffer or an image of
     /// [`create_buffer_in_pool`](Self::create_buffer_in_pool) or [`create_image_in_pool`](Self::create_image_in_pool)
-    /// created. Nothing has changed then.
+    /// lives in it. Nothing has changed then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
         let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
-        let slot = slot.ok_or(AllocationError::ForeignPool)?;
+        let slot = slot.ok_or(AllocationError::WrongPool)?;
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
         let count = state.resources();
         if count != 0 {
-            // Their memory may be in use by copies that safe code submitted.
+            // Copies that safe code submitted may use their memory, and reset does not wait for the GPU.
             return Err(AllocationError::ResourcesInPool { count });
         }
         state.pass_time(self.time.now());
         let memory = state.reset(slot);
         drop(guard);
-        // Whoever comes now finds the tokens stale.
+        // From here on other threads find the tokens stale.
         drop(alone);
         self.free_all(memory);
         Ok(())
     }
 
-    /// Destroys a pool and gives its blocks back.
+    /// Destroys a pool and frees its blocks.
     ///
     /// # Errors
     ///
-    /// [`DestroyPoolError`] when allocations are live in it or it is from another allocator. It comes back
-    /// with the error.
+    /// [`DestroyPoolError`] when allocations are live in the pool, or the pool is from another allocator. The error
+    /// returns the pool.
     pub fn destroy_pool(&self, pool: Pool) -> Result<(), DestroyPoolError> {
         if pool.allocator != self.id {
-            return Err(DestroyPoolError::Foreign(pool));
+            return Err(DestroyPoolError::WrongAllocator(pool));
         }
-        let Some(slot) = self.pools.get(pool.index) else { return Err(DestroyPoolError::Foreign(pool)) };
+        let Some(slot) = self.pools.get(pool.index) else {
+            return Err(DestroyPoolError::WrongAllocator(pool));
+        };
         let mut guard = locked(&slot.state);
         let allocations = guard.as_ref().map_or(0, |state| state.statistics().allocations);
         if allocations != 0 {

@@ -1,14 +1,14 @@
-//! What a caller asks for.
+//! Options of an allocation, and the request that they make together with a resource's requirements.
 
 use core::fmt;
 use std::sync::Arc;
 
-use allotment_suballoc::{Side, Strategy};
+use allotment_suballoc::{Alignment, Side, Strategy};
 
 use super::quick_lists::LARGEST_WAITING;
-use crate::device::{DedicatedNeed, MemoryProperties, Priority, Requirements, ResourceKind};
+use crate::device::{DedicatedNeed, MemoryProperties, MemoryTypeMask, Priority, Requirements};
 
-/// What memory is for. The allocator turns it into a memory type; [`Allocator::explain`] says why.
+/// What memory is for. The allocator chooses a memory type by it; [`Allocator::explain`] says why.
 ///
 /// [`Allocator::explain`]: super::Allocator::explain
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,9 +31,16 @@ pub enum MemoryUsage {
 }
 
 impl MemoryUsage {
-    /// All of them, in the order of their declaration.
+    /// All usages, in the order of their declaration.
     pub const ALL: [Self; 5] =
         [Self::GpuOnly, Self::Upload, Self::Readback, Self::DeviceUpload, Self::Transient];
+
+    /// Returns options for this usage with a debug name, and the defaults for everything else. Names that are
+    /// made at run time go through [`AllocationOptions::with_name`].
+    #[must_use]
+    pub const fn with_name(self, name: &'static str) -> AllocationOptions {
+        AllocationOptions::new_with_name(self, Some(Name::Static(name)))
+    }
 }
 
 impl fmt::Display for MemoryUsage {
@@ -48,8 +55,8 @@ impl fmt::Display for MemoryUsage {
     }
 }
 
-/// How long an allocation will live. The two do not share blocks, so that one forgotten small buffer
-/// does not keep 256 MiB of a level's memory from being given back.
+/// How long an allocation will live. Long-lived and short-lived allocations do not share blocks, so that one leaked
+/// small buffer does not keep a block of 256 MiB alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lifetime {
     /// Many frames.
@@ -59,35 +66,36 @@ pub enum Lifetime {
     Short,
 }
 
-/// Whether [defragmentation](super::Allocator::defragmentation) may give an allocation another place.
+/// Whether [defragmentation](super::Allocator::defragmentation) may move an allocation.
 ///
-/// Who says that it may asks for its place again after each pass, and writes to it in no other way while one is open.
-/// Mapped memory ([`Allocator::map`](super::Allocator::map)) stays while it is mapped.
+/// The owner of a movable allocation queries its [location](super::Allocator::location) again after each pass, and
+/// does not write to it while a pass is open. Mapped memory ([`Allocator::map`](super::Allocator::map)) is not moved
+/// while it is mapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Movability {
-    /// It stays where it is: nobody knows who keeps its address.
+    /// Never moved, so addresses of it may be cached.
     #[default]
     Pinned,
-    /// It may move, and its bytes with it.
+    /// May be moved; the mover copies its bytes.
     Copied,
-    /// It may move, and its bytes need not: whoever owns it makes them anew, as with render targets and caches. That
+    /// May be moved without its bytes: the owner writes them again, as with render targets and caches. That
     /// costs no copy, so such allocations are moved before others.
     Recreated,
 }
 
-/// Whether an allocation gets a memory object of its own.
+/// Whether an allocation gets dedicated memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dedicated {
-    /// When its resource requires it, or when it is large for a block.
+    /// When the resource requires it, or when the allocation is large for a block.
     #[default]
     Automatic,
     /// Always.
     Always,
-    /// Never: in a block or not at all.
+    /// Never: the request is served from a block or refused.
     Never,
 }
 
-/// Whether an allocation may make the driver hand out more memory.
+/// Whether a request may allocate a new block from the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NewBlocks {
     /// A request may allocate a block from the driver.
@@ -97,7 +105,7 @@ pub enum NewBlocks {
     NeverAllocate,
 }
 
-/// Whether an allocation minds its heap's budget.
+/// Whether a request may take its heap over the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BudgetPolicy {
     /// Allocates although the heap goes over its budget. The operating system may then move memory out.
@@ -107,17 +115,17 @@ pub enum BudgetPolicy {
     WithinBudget,
 }
 
-/// A name for people. Cheap to clone; a static one needs no host memory at all.
+/// A debug name. Cheap to clone; a static one needs no host memory.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// Written in the program.
+    /// A string literal.
     Static(&'static str),
-    /// Made at run time, shared.
+    /// Made at run time and shared.
     Shared(Arc<str>),
 }
 
 impl Name {
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -157,70 +165,76 @@ impl From<Arc<str>> for Name {
     }
 }
 
-/// An allocation that is wanted.
+/// What a caller wants of an allocation, beside the [`Requirements`] of the resource. Converts from a
+/// [`MemoryUsage`] where the defaults serve for everything else.
 ///
 /// ```
 /// use allotment::memory::{BudgetPolicy, Lifetime};
-/// use allotment::{AllocationDesc, MemoryUsage, Requirements};
+/// use allotment::{AllocationOptions, MemoryUsage};
 ///
-/// let desc = AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly)
-///     .named("terrain tile")
+/// let tile = MemoryUsage::GpuOnly
+///     .with_name("terrain tile")
 ///     .with_category("terrain")
 ///     .with_lifetime(Lifetime::Long)
-///     .within_budget();
-/// assert_eq!(desc.budget, BudgetPolicy::WithinBudget);
+///     .with_budget(BudgetPolicy::WithinBudget);
+/// assert_eq!(tile.usage, MemoryUsage::GpuOnly);
+/// let staging: AllocationOptions = MemoryUsage::Upload.into();
+/// assert_eq!(staging.budget, BudgetPolicy::AllowOverBudget);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct AllocationDesc {
-    /// What the resource needs, as its device says.
-    pub requirements: Requirements,
-    /// What the memory is for.
-    pub memory_usage: MemoryUsage,
-    /// What will stand there.
-    pub kind: ResourceKind,
-    /// How long it will live.
+pub struct AllocationOptions {
+    /// What the memory is for. Ignored by custom pools, which have memory types of their own.
+    pub usage: MemoryUsage,
+    /// How long the allocation will live.
     pub lifetime: Lifetime,
-    /// Whether it gets memory of its own.
+    /// Whether the allocation gets dedicated memory.
     pub dedicated: Dedicated,
-    /// Whether the driver may be asked for more.
+    /// Whether the request may allocate a block from the driver.
     pub new_blocks: NewBlocks,
-    /// Whether the heap's budget is minded.
+    /// Whether the request may take its heap over the budget.
     pub budget: BudgetPolicy,
-    /// Whether memory of its own goes early or late when there is too little.
+    /// Residency priority of a dedicated allocation.
     pub priority: Priority,
-    /// Where in a block, where there is a choice.
+    /// How a free range is chosen within a block.
     pub strategy: Strategy,
     /// From which end of a linear pool's block.
     pub side: Side,
-    /// Properties that the memory type must have, beside what the memory usage asks for. Naming
+    /// The least alignment, in bytes. The larger of this and the resource's own holds.
+    pub min_alignment: Alignment,
+    /// Memory types that are allowed. Those that the resource itself excludes stay excluded.
+    pub memory_types: MemoryTypeMask,
+    /// Properties that the memory type must have, beside those that the usage requires. Naming
     /// `DEVICE_COHERENT` or `PROTECTED` here is what makes such types eligible, and naming
     /// `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY` those that queues only read or only write.
     pub required: MemoryProperties,
-    /// Properties that the memory type should have. What makes types eligible when it is required does so
-    /// here as well: a buffer that is only read prefers `DEVICE_READ_ONLY`.
+    /// Properties that the memory type should have. A property that makes types eligible where it is required
+    /// does so here as well: a buffer that is only read prefers `DEVICE_READ_ONLY`.
     pub preferred: MemoryProperties,
     /// Properties that the memory type should not have. Avoiding `DEVICE_READ_ONLY` or `DEVICE_WRITE_ONLY`
-    /// rules out such types for the memory usages that can live with them.
+    /// excludes such types for the usages that would accept them.
     pub avoided: MemoryProperties,
-    /// Whether it may get another place later.
+    /// Whether defragmentation may move the allocation.
     pub movability: Movability,
-    /// For people: in dumps, statistics and leak reports.
+    /// Debug name, shown in dumps, statistics, errors and leak reports.
     pub name: Option<Name>,
-    /// For programs: the caller's own number.
+    /// User data, passed through unchanged.
     pub user_data: u64,
-    /// For sums: "texture", "mesh", "ui". Empty for none.
+    /// Category for sums, such as "texture", "mesh" or "ui". Empty for none.
     pub category: &'static str,
 }
 
-impl AllocationDesc {
-    /// What `requirements` need, for `memory_usage`, with the defaults for everything else.
+impl AllocationOptions {
+    /// Creates options for `usage`, with the defaults for everything else.
     #[must_use]
-    pub const fn new(requirements: Requirements, memory_usage: MemoryUsage) -> Self {
+    pub const fn new(usage: MemoryUsage) -> Self {
+        Self::new_with_name(usage, None)
+    }
+
+    // A `const fn` cannot overwrite the name, since that would drop the old one.
+    const fn new_with_name(usage: MemoryUsage, name: Option<Name>) -> Self {
         Self {
-            requirements,
-            memory_usage,
-            kind: ResourceKind::Buffer,
+            usage,
             lifetime: Lifetime::Long,
             dedicated: Dedicated::Automatic,
             new_blocks: NewBlocks::Allowed,
@@ -228,94 +242,171 @@ impl AllocationDesc {
             priority: Priority::NORMAL,
             strategy: Strategy::Balanced,
             side: Side::Lower,
+            min_alignment: Alignment::ONE,
+            memory_types: MemoryTypeMask::ALL,
             required: MemoryProperties::empty(),
             preferred: MemoryProperties::empty(),
             avoided: MemoryProperties::empty(),
             movability: Movability::Pinned,
-            name: None,
+            name,
             user_data: 0,
             category: "",
         }
     }
 
-    /// True when the request is small, and has no wish beside its requirements and memory usage that decides over
-    /// its place.
-    pub(super) fn is_ordinary(&self) -> bool {
-        (self.required | self.preferred | self.avoided).is_empty()
-            && (1..=LARGEST_WAITING).contains(&self.requirements.size)
-            && self.requirements.dedicated == DedicatedNeed::None
-            && self.dedicated != Dedicated::Always
-            && matches!(self.strategy, Strategy::Balanced | Strategy::LeastTime)
-            && self.side == Side::Lower
-    }
-
-    /// The same for a resource that needs `needs`. Those replace the request's own requirements, save that memory types
-    /// that the request rules out stay ruled out, and that an alignment that it asks for beside is honoured.
-    pub(super) fn for_resource(&self, mut needs: Requirements) -> Self {
-        let asked = &self.requirements;
-        needs.memory_types.0 &= asked.memory_types.0;
-        needs.alignment = needs.alignment.max(asked.alignment);
-        Self { requirements: needs, ..self.clone() }
-    }
-
-    /// True when a person or a program calls the request something.
+    /// True when the allocation has a name, user data or a category.
     pub(super) fn is_labelled(&self) -> bool {
         self.name.is_some() || self.user_data != 0 || !self.category.is_empty()
     }
 
-    /// The same with a name for people.
+    /// Sets the debug name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<Name>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same in a category.
+    /// Sets the category.
     #[must_use]
     pub fn with_category(mut self, category: &'static str) -> Self {
         self.category = category;
         self
     }
 
-    /// The same for another kind of resource.
+    /// Sets the user data.
     #[must_use]
-    pub fn with_kind(mut self, kind: ResourceKind) -> Self {
-        self.kind = kind;
+    pub fn with_user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
         self
     }
 
-    /// The same with another lifetime.
+    /// Sets the lifetime.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Lifetime) -> Self {
         self.lifetime = lifetime;
         self
     }
 
-    /// The same, which defragmentation may give another place.
+    /// Sets whether defragmentation may move the allocation.
     #[must_use]
-    pub fn movable(mut self, movability: Movability) -> Self {
+    pub fn with_movability(mut self, movability: Movability) -> Self {
         self.movability = movability;
         self
     }
 
-    /// The same, refused where it would take its heap beyond the budget.
+    /// Sets the budget policy.
     #[must_use]
-    pub fn within_budget(mut self) -> Self {
-        self.budget = BudgetPolicy::WithinBudget;
+    pub fn with_budget(mut self, budget: BudgetPolicy) -> Self {
+        self.budget = budget;
         self
     }
 
-    /// The same with another wish for memory of its own.
+    /// Sets when the allocation gets dedicated memory.
     #[must_use]
     pub fn with_dedicated(mut self, dedicated: Dedicated) -> Self {
         self.dedicated = dedicated;
         self
     }
 
-    /// The same, served from memory that is there already or refused.
+    /// Sets whether the request may allocate a block from the driver.
     #[must_use]
-    pub fn without_new_blocks(mut self) -> Self {
-        self.new_blocks = NewBlocks::NeverAllocate;
+    pub fn with_new_blocks(mut self, new_blocks: NewBlocks) -> Self {
+        self.new_blocks = new_blocks;
         self
+    }
+
+    /// Sets the residency priority of a dedicated allocation.
+    #[must_use]
+    pub fn with_priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets how a free range is chosen within a block.
+    #[must_use]
+    pub fn with_strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Sets the least alignment. The larger of this and the resource's own holds.
+    #[must_use]
+    pub fn with_min_alignment(mut self, min_alignment: Alignment) -> Self {
+        self.min_alignment = min_alignment;
+        self
+    }
+
+    /// Sets the memory types that are allowed. Those that the resource itself excludes stay excluded.
+    #[must_use]
+    pub fn with_memory_types(mut self, memory_types: MemoryTypeMask) -> Self {
+        self.memory_types = memory_types;
+        self
+    }
+
+    /// Sets the properties that the memory type must have.
+    #[must_use]
+    pub fn with_required(mut self, required: MemoryProperties) -> Self {
+        self.required = required;
+        self
+    }
+
+    /// Sets the properties that the memory type should have.
+    #[must_use]
+    pub fn with_preferred(mut self, preferred: MemoryProperties) -> Self {
+        self.preferred = preferred;
+        self
+    }
+
+    /// Sets the properties that the memory type should not have.
+    #[must_use]
+    pub fn with_avoided(mut self, avoided: MemoryProperties) -> Self {
+        self.avoided = avoided;
+        self
+    }
+}
+
+impl Default for AllocationOptions {
+    fn default() -> Self {
+        Self::new(MemoryUsage::default())
+    }
+}
+
+impl From<MemoryUsage> for AllocationOptions {
+    fn from(usage: MemoryUsage) -> Self {
+        Self::new(usage)
+    }
+}
+
+/// A request as the allocator handles it: what the resource requires and what the caller wants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AllocationRequest<'a> {
+    /// The resource's own, narrowed by the options' alignment and memory types.
+    pub requirements: Requirements,
+    pub options: &'a AllocationOptions,
+}
+
+impl<'a> AllocationRequest<'a> {
+    pub(super) fn new(requirements: &Requirements, options: &'a AllocationOptions) -> Self {
+        let mut requirements = *requirements;
+        // Narrowed once here, so that no later step can forget the options' part.
+        requirements.memory_types.0 &= options.memory_types.0;
+        requirements.alignment = requirements.alignment.max(options.min_alignment);
+        Self { requirements, options }
+    }
+
+    /// Returns the same request with other options.
+    pub(super) fn with_options<'b>(&self, options: &'b AllocationOptions) -> AllocationRequest<'b> {
+        AllocationRequest { requirements: self.requirements, options }
+    }
+
+    /// True when the request is small, and nothing but its requirements and usage decides where it is placed.
+    pub(super) fn is_ordinary(&self) -> bool {
+        let options = self.options;
+        (options.required | options.preferred | options.avoided).is_empty()
+            && (1..=LARGEST_WAITING).contains(&self.requirements.size)
+            && self.requirements.dedicated == DedicatedNeed::None
+            && options.dedicated != Dedicated::Always
+            && matches!(options.strategy, Strategy::Balanced | Strategy::LeastTime)
+            && options.side == Side::Lower
     }
 }

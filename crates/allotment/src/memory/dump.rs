@@ -1,8 +1,7 @@
-//! The whole state as JSON, in the schema that VMA and D3D12MA share (GpuMemDump), so that the viewers
-//! that exist for it can read it.
+//! Writes the whole state as JSON, in the schema that VMA and D3D12MA share (GpuMemDump), for the existing viewers.
 //!
-//! The schema knows two APIs. Of a simulated device the dump says Vulkan, whose memory model it has; the
-//! true name stands under `GPU`.
+//! The schema knows two APIs. A dump of a simulated GPU says Vulkan, since it has Vulkan's memory model; the field `GPU`
+//! has the simulated GPU's own name.
 
 use core::fmt;
 
@@ -17,18 +16,17 @@ use crate::device::{Api, Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Everything that is allocated, with its place and name, as JSON in the GpuMemDump schema.
+    /// Returns all allocations, with location and name, as JSON in the GpuMemDump schema.
     ///
-    /// O(regions), locking one pool after the other; what other threads do meanwhile may show in part.
+    /// O(regions), locking one pool after the other; changes that other threads make meanwhile may show in part.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let sky = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly).with_name("sky");
-    /// let sky = allocator.allocate(&sky)?;
+    /// let sky = allocator.allocate(&Requirements::new(4096), &MemoryUsage::GpuOnly.with_name("sky"))?;
     /// assert!(allocator.dump_json().contains(r#""Type":"BUFFER","Usage":0,"Name":"sky""#));
     /// allocator.free(sky)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -95,7 +93,8 @@ impl<D: Device> Allocator<D> {
                     else {
                         continue;
                     };
-                    state.settle();
+                    // Merges the ranges of the quick lists, which would show as allocations.
+                    state.flush_quick_lists();
                     shown.extend(Drawn::of(state, 0));
                 }
                 if shown.is_empty() {
@@ -117,13 +116,13 @@ impl<D: Device> Allocator<D> {
         for (number, (_, slot)) in self.custom_slots().enumerate() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.settle();
+            state.flush_quick_lists();
             for set in (0..state.sets.len()).filter(|&set| state.sets[set].memory_type == index) {
                 let size = match state.rules.sizing {
                     BlockSize::Fixed(size) => size,
                     BlockSize::Growing(sizes) => sizes.largest,
                 };
-                // Viewers tell pools apart by name, so each has one of its own.
+                // Viewers identify a pool by its name, so pools of the same name are numbered.
                 let name = state.rules.name.as_ref().map(|name| format!(" - {name}")).unwrap_or_default();
                 shown.push((format!("{number}{name}"), size, Drawn::of(state, set)));
             }
@@ -143,7 +142,7 @@ impl<D: Device> Allocator<D> {
     }
 }
 
-/// A memory object as it was when its pool was locked, already in JSON.
+/// A memory object as JSON, written while its pool was locked.
 enum Drawn {
     /// The members of a block.
     Block(String),
@@ -168,7 +167,7 @@ impl Drawn {
                 RegionKind::Used { data, .. } => Some(*data),
                 _ => None,
             });
-            // Writing to a string never fails.
+            // Writing to a `String` never fails.
             let _ = json::object(&mut text, |o| {
                 o.number("Size", block.memory.size())?;
                 record.map_or(Ok(()), |record| describe(&record, o))
@@ -200,8 +199,8 @@ fn write_blocks(o: &mut Object<'_, String>, drawn: &[Drawn]) -> fmt::Result {
     })
 }
 
-/// The ranges of a block. [`VirtualBlock::write_json_members`] would name padding as such, but that is
-/// none of the types that viewers know.
+/// Writes the ranges of a block. [`VirtualBlock::write_json_members`] would write padding as a type of its own, which
+/// the viewers do not know.
 fn write_ranges(
     o: &mut Object<'_, String>,
     ranges: &VirtualBlock<u32>,
@@ -233,7 +232,7 @@ fn write_ranges(
 
 fn write_detail(o: &mut Object<'_, String>, detail: &Detail, label: &Label) -> fmt::Result {
     o.text("Type", detail.kind.dump_name())?;
-    // The API's usage flags, which the memory layer does not know; the viewers insist on a number.
+    // The viewers insist on the API's usage flags, which the memory layer does not know.
     o.number("Usage", 0)?;
     if let Some(name) = &label.name {
         o.text("Name", name)?;

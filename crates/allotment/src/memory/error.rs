@@ -1,17 +1,18 @@
-//! Every refusal as a value that says what was asked, what there is, and what helps.
+//! Errors of the allocator. Each says what was requested, what is available, and what helps.
 
 use core::error::Error;
 use core::fmt;
 
 use allotment_suballoc::MAX_SIZE;
 
-use super::{Allocation, AllocationDesc, MemoryUsage, Pool};
+use super::{Allocation, AllocationOptions, MemoryUsage, Pool};
 use crate::device::{
     DeviceError, MemoryHeapIndex, MemoryProperties, MemoryTypeIndex, MemoryTypeMask, ResourceKind,
     TransferUsage,
 };
 
-/// The name of what an error is about, as far as there is room for it: so errors need no host memory.
+/// The debug name of the allocation that an error is about, cut to 47 bytes. Stored inline, so that errors need no
+/// host memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ShortName {
     /// UTF-8. Invariant: zeros from `len` on.
@@ -20,12 +21,12 @@ pub struct ShortName {
 }
 
 impl ShortName {
-    /// Where there is no name.
+    /// The empty name.
     pub const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
 
     const ROOM: usize = 47;
 
-    /// As many characters of a name as there is room for.
+    /// Cuts `name` to as many characters as fit.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let mut len = name.len().min(Self::ROOM);
@@ -37,10 +38,10 @@ impl ShortName {
         Self { bytes, len: len as u8 }
     }
 
-    /// The name as text; empty where there is none.
+    /// Returns the name as text; empty for none.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // It was cut between two characters.
+        // `new` cut it between two characters, so the conversion never fails.
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 }
@@ -65,7 +66,7 @@ impl fmt::Display for ShortName {
 
 /// Why an allocation was not made. Nothing has changed.
 ///
-/// Where the request has a [name](AllocationDesc::named), the error that refuses it has it as well.
+/// Where the request has a [name](AllocationOptions::with_name), the error has it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationError {
@@ -78,37 +79,37 @@ pub enum AllocationError {
         /// Bytes that can be had at most.
         limit: u64,
     },
-    /// No memory type is allowed by the resource and can do what is asked. [`Allocator::explain`] says
-    /// what each one lacks.
+    /// No memory type that the resource allows serves the usage. [`Allocator::explain`] says what each one lacks.
     ///
     /// [`Allocator::explain`]: super::Allocator::explain
     NoMemoryType {
-        /// What the resource allows.
+        /// Memory types that the resource allows.
         allowed: MemoryTypeMask,
-        /// What the memory was to be for.
+        /// Usage of the request.
         memory_usage: MemoryUsage,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
     /// No memory type that the resource allows has the properties that the request requires beside its memory usage
-    /// ([`AllocationDesc::required`](super::AllocationDesc::required)). Prefer them instead, or do without.
+    /// ([`AllocationOptions::required`](super::AllocationOptions::required)). Prefer them instead, or do without.
     NoTypeWithProperties {
-        /// What the resource allows.
+        /// Memory types that the resource allows.
         allowed: MemoryTypeMask,
-        /// What the request requires.
+        /// Properties that the request requires.
         required: MemoryProperties,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// The resource allows none of the pool's memory types. Allocate it elsewhere, or create the pool with another type.
+    /// The resource allows none of the pool's memory types. Allocate it elsewhere, or create the pool with another
+    /// type.
     NotInPool {
-        /// What the resource allows.
+        /// Memory types that the resource allows.
         allowed: MemoryTypeMask,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// It would take the heap beyond its budget, and the request asked to stay within. Free something, or
-    /// do without.
+    /// The allocation would take the heap over its budget, and the request has
+    /// [`BudgetPolicy::WithinBudget`](super::BudgetPolicy::WithinBudget). Free something, or do without.
     OverBudget {
         /// The heap.
         heap: MemoryHeapIndex,
@@ -116,22 +117,22 @@ pub enum AllocationError {
         requested: u64,
         /// Bytes in use in the heap by this process.
         usage: u64,
-        /// Bytes that the process should stay within.
+        /// The process's budget of the heap, in bytes.
         budget: u64,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// It would take the heap beyond the limit that the allocator was created with.
+    /// The allocation would take the heap beyond the limit that the allocator was created with.
     HeapLimit {
         /// The heap.
         heap: MemoryHeapIndex,
         /// Bytes that the heap would have grown by.
         requested: u64,
-        /// Bytes that the allocator has of the heap.
+        /// Bytes of the heap that the allocator has reserved.
         reserved: u64,
-        /// Bytes that it may have.
+        /// The limit in bytes.
         limit: u64,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
     /// The device can have no more memory objects. Share blocks: smaller resources, larger blocks.
@@ -139,72 +140,73 @@ pub enum AllocationError {
         /// How many it can have.
         limit: u32,
     },
-    /// The driver has no more memory of this type to give.
+    /// The driver refused memory of this type.
     OutOfMemory {
-        /// The memory type that was asked last.
+        /// The memory type that was tried last.
         memory_type: MemoryTypeIndex,
         /// Bytes asked for.
         requested: u64,
-        /// Bytes that the allocator has of the type's heap.
+        /// Bytes of the type's heap that the allocator has reserved.
         reserved: u64,
-        /// What the driver said.
+        /// The driver's error.
         source: DeviceError,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// No room in the blocks that are there, and growing was forbidden.
+    /// Existing blocks have no room, and the request has
+    /// [`NewBlocks::NeverAllocate`](super::NewBlocks::NeverAllocate).
     WouldGrow {
         /// Bytes asked for.
         requested: u64,
-        /// Bytes that are free in the blocks that were looked at.
+        /// Free bytes in the blocks that were searched.
         free: u64,
-        /// The largest range among them.
+        /// Largest free range among them, in bytes.
         largest_free: u64,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// The pool has as many blocks as it may have, and none has room.
+    /// The pool has its maximum of blocks, and none has room.
     PoolFull {
         /// Bytes asked for.
         requested: u64,
-        /// Blocks that the pool may have.
+        /// The pool's maximum of blocks.
         max_blocks: u32,
-        /// Bytes that are free in them.
+        /// Free bytes in them.
         free: u64,
-        /// The largest range among them.
+        /// Largest free range among them, in bytes.
         largest_free: u64,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
-    /// The request is larger than a block of the pool can be, and may not get memory of its own.
+    /// The request exceeds the block size, and dedicated memory is disabled for it.
     TooLargeForBlock {
         /// Bytes asked for.
         requested: u64,
         /// Bytes of the largest block.
         block_size: u64,
-        /// What was to be allocated, where the request has a name.
+        /// Name of the request, if it has one.
         name: ShortName,
     },
     /// The resource requires dedicated memory, and the request rules that out
     /// ([`Dedicated::Never`](super::Dedicated::Never)). Leave the choice to the allocator.
     DedicatedRequired,
-    /// Memory of its own was asked for or is required, but the pool's blocks are of a fixed size.
+    /// The allocation needs dedicated memory, but the pool's blocks have a fixed size.
     DedicatedInFixedPool,
     /// Buffers or images that the allocator created are in the pool. Destroy them before the pool is reset.
     ResourcesInPool {
         /// How many there are.
         count: u32,
     },
-    /// [`Side::Upper`](crate::Side::Upper) was asked of a pool that is not linear.
+    /// The request has [`Side::Upper`](crate::Side::Upper), and the pool is not linear.
     UpperSide,
     /// The pool belongs to another allocator.
-    ForeignPool,
+    WrongPool,
     /// The driver refused for another reason than memory.
     Device(DeviceError),
 }
 
 impl AllocationError {
-    /// What the error is about, where the request had a name.
+    /// Returns the name of the request, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -221,9 +223,9 @@ impl AllocationError {
         }
     }
 
-    /// The same, about what a request wants.
+    /// Adds the name of the request.
     #[cold]
-    pub(super) fn of(mut self, desc: &AllocationDesc) -> Self {
+    pub(super) fn of(mut self, options: &AllocationOptions) -> Self {
         match &mut self {
             Self::NoMemoryType { name, .. }
             | Self::NoTypeWithProperties { name, .. }
@@ -234,14 +236,14 @@ impl AllocationError {
             | Self::WouldGrow { name, .. }
             | Self::PoolFull { name, .. }
             | Self::TooLargeForBlock { name, .. } => {
-                *name = desc.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
+                *name = options.name.as_ref().map_or(ShortName::NONE, |name| ShortName::new(name.as_str()));
             }
             _ => {}
         }
         self
     }
 
-    /// True where another memory type may still serve the request.
+    /// True when another memory type may still serve the request.
     pub(super) const fn falls_through(self) -> bool {
         matches!(
             self,
@@ -261,15 +263,15 @@ impl fmt::Display for AllocationError {
             write!(f, "{name:?}: ")?;
         }
         match self {
-            Self::ZeroSize => write!(f, "an allocation of 0 bytes has no place"),
+            Self::ZeroSize => write!(f, "allocation size is zero"),
             Self::TooLarge { size, limit, .. } if *limit == MAX_SIZE => {
-                write!(f, "{size} bytes are above the largest allocation of this library, {limit}")
+                write!(f, "{size} bytes exceed the largest allocation of this library, {limit}")
             }
             Self::TooLarge { size, limit, .. } => {
-                write!(f, "{size} bytes are above the device's limit maxMemoryAllocationSize of {limit}")
+                write!(f, "{size} bytes exceed the device's maxMemoryAllocationSize of {limit}")
             }
             Self::NoMemoryType { allowed: MemoryTypeMask(0), .. } => {
-                write!(f, "there is no memory type that both the resource and the request allow")
+                write!(f, "no memory type is allowed by both the resource and the request")
             }
             Self::NoTypeWithProperties { allowed, required, .. } => write!(
                 f,
@@ -286,22 +288,22 @@ impl fmt::Display for AllocationError {
             ),
             Self::OverBudget { heap, requested, usage, budget, .. } => write!(
                 f,
-                "{requested} bytes more would take heap {heap} beyond its budget: {usage} of {budget} are in use"
+                "{requested} more bytes would exceed the budget of heap {heap}: {usage} of {budget} bytes are in use"
             ),
             Self::HeapLimit { heap, requested, reserved, limit, .. } => write!(
                 f,
-                "{requested} bytes more would take heap {heap} beyond the allocator's limit: {reserved} of {limit} are reserved"
+                "{requested} more bytes would exceed the allocator's limit for heap {heap}: {reserved} of {limit} bytes are reserved"
             ),
             Self::TooManyAllocations { limit } => {
-                write!(f, "the device can have no more than {limit} memory objects")
+                write!(f, "the device's limit of {limit} memory objects is reached")
             }
             Self::OutOfMemory { memory_type, requested, reserved, .. } => write!(
                 f,
-                "the driver has no {requested} bytes of memory type {memory_type} left, {reserved} bytes of its heap are reserved"
+                "out of device memory: the driver refused {requested} bytes of memory type {memory_type}, {reserved} bytes of its heap are reserved"
             ),
             Self::WouldGrow { requested, free, largest_free, .. } => write!(
                 f,
-                "no room for {requested} bytes without growing: {free} are free, the largest range is {largest_free}"
+                "no room for {requested} bytes in existing blocks, and new blocks are disabled: {free} are free, the largest range is {largest_free}"
             ),
             Self::PoolFull { requested, max_blocks, free, largest_free, .. } => write!(
                 f,
@@ -310,22 +312,22 @@ impl fmt::Display for AllocationError {
             Self::TooLargeForBlock { requested, block_size, .. } => {
                 write!(
                     f,
-                    "{requested} bytes do not fit a block of {block_size}, and memory of its own is ruled out"
+                    "{requested} bytes exceed the block size {block_size}, and dedicated memory is disabled"
                 )
             }
             Self::DedicatedRequired => {
-                write!(f, "the resource requires dedicated memory, which the request rules out")
+                write!(f, "the resource requires dedicated memory, and Dedicated::Never disables it")
             }
             Self::DedicatedInFixedPool => {
-                write!(f, "a pool whose blocks have a fixed size gives no allocation memory of its own")
+                write!(f, "a pool with a fixed block size has no dedicated memory")
             }
             Self::ResourcesInPool { count } => {
-                write!(f, "{count} buffers and images are in the pool, destroy them first")
+                write!(f, "{count} buffers and images are alive in the pool, destroy them first")
             }
             Self::UpperSide => {
-                write!(f, "the upper side exists only in a linear pool")
+                write!(f, "Side::Upper is for linear pools only")
             }
-            Self::ForeignPool => write!(f, "the pool belongs to another allocator"),
+            Self::WrongPool => write!(f, "the pool belongs to another allocator"),
             Self::Device(error) => error.fmt(f),
         }
     }
@@ -341,86 +343,86 @@ impl Error for AllocationError {
     }
 }
 
-/// A token or a [`Buffer`](super::Buffer) that was given to an allocator that it is not from. It comes back
-/// unharmed.
+/// A token, such as an [`Allocation`] or a [`RawBuffer`](super::RawBuffer), was given to another allocator than the one
+/// that made it. The error returns the token unchanged.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Foreign<T = Allocation>(pub T);
+pub struct WrongAllocator<T = Allocation>(pub T);
 
-impl<T> fmt::Display for Foreign<T> {
+impl<T> fmt::Display for WrongAllocator<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the allocation belongs to another allocator")
     }
 }
 
-impl<T: fmt::Debug> Error for Foreign<T> {}
+impl<T: fmt::Debug> Error for WrongAllocator<T> {}
 
-/// Why memory was not read, written, mapped or looked at. Nothing has changed.
+/// Why an allocation was not read, written, mapped or queried. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccessError {
     /// The allocation belongs to another allocator.
-    Foreign,
+    WrongAllocator,
     /// The allocation was freed since the id was taken.
     Stale,
-    /// The CPU cannot reach this memory. Copy through memory that it can reach.
+    /// The CPU cannot map memory of this type. Copy through memory that it can map.
     NotHostVisible {
         /// The memory type.
         memory_type: MemoryTypeIndex,
     },
     /// The range does not lie in the allocation.
     OutOfRange {
-        /// Where the range begins, in bytes.
+        /// Start of the range, in bytes.
         offset: u64,
-        /// How long it is, in bytes.
+        /// Size of the range, in bytes.
         size: u64,
-        /// Bytes of the allocation.
+        /// Size of the allocation, in bytes.
         available: u64,
     },
-    /// Unmapped more often than mapped.
+    /// The allocation was unmapped more often than mapped.
     NotMapped,
-    /// The allocation is being moved, and what is written to it now would be lost; or its bytes are on their way to
-    /// where it is. Write before the pass begins or after it ends, wait for
+    /// Defragmentation is moving the allocation: bytes that are written now would be lost, or its bytes have not
+    /// arrived at the new location yet. Write before the pass begins or after it ends, wait for
     /// [`copied_at`](super::DefragmentationStep::copied_at), or make the allocation pinned.
     Moving,
-    /// The allocation was moved by a defragmentation pass, and the resource is still bound to its old place, which may be
-    /// freed by now. Destroy the resource and create it again, or have its [`MovableSet`](super::MovableSet) move it.
+    /// A defragmentation pass moved the allocation, and the resource is still bound to the old location, which may be
+    /// freed already. Destroy the resource and create it again, or have its [`MovableSet`](super::MovableSet) move it.
     Moved,
     /// The buffer was not created to be copied from or to. Add the usage to its description
     /// (`VK_BUFFER_USAGE_TRANSFER_SRC_BIT`, `VK_BUFFER_USAGE_TRANSFER_DST_BIT`).
     MissingUsage {
-        /// What its usage lacks.
+        /// The usages that are missing.
         missing: TransferUsage,
     },
-    /// A resource's place inside the allocation is not at a multiple of its alignment.
+    /// The offset of a resource inside the allocation is not a multiple of its alignment.
     Misaligned {
-        /// The place in the memory object.
+        /// The offset in the memory object.
         offset: u64,
         /// The alignment in bytes.
         alignment: u64,
     },
-    /// The memory was allocated for another kind of resource, and its neighbours may be too near for this
-    /// one. Allocate it as [`ResourceKind::Unknown`](crate::ResourceKind::Unknown).
+    /// The memory was allocated for another kind of resource, and its neighbours may be closer than the
+    /// `bufferImageGranularity` of the device. Allocate it as [`ResourceKind::Unknown`](crate::ResourceKind::Unknown).
     WrongKind {
-        /// What the memory was allocated for.
+        /// The kind that the memory was allocated for.
         allocated: ResourceKind,
-        /// What was to stand there.
+        /// The kind of the resource.
         wanted: ResourceKind,
     },
-    /// The memory was made together with one resource and takes no other. Allocate memory by itself to
-    /// place several resources in it.
+    /// The memory was allocated together with one resource, and no other can be bound to it. Allocate memory by
+    /// itself to bind several resources to it.
     Exclusive,
-    /// The device requires that the resource has dedicated memory, allocated for this resource alone, and this
-    /// allocation is not. Create both together: [`create_buffer`](super::Allocator::create_buffer),
+    /// The device requires dedicated memory for the resource, and this allocation was not made for the resource.
+    /// Create both together: [`create_buffer`](super::Allocator::create_buffer),
     /// [`create_image`](super::Allocator::create_image).
     DedicatedRequired,
-    /// Other allocations are in the same memory object, and would be touched as well. Allocate with
+    /// Other allocations share the memory object, and the call would affect them. Allocate with
     /// [`Dedicated::Always`](super::Dedicated::Always).
     NotAlone,
-    /// A resource may not stand in memory of the allocation's type.
+    /// The resource cannot be bound to memory of the allocation's type.
     WrongMemoryType {
         /// The memory type.
         memory_type: MemoryTypeIndex,
-        /// What the resource allows.
+        /// Memory types that the resource allows.
         allowed: MemoryTypeMask,
     },
     /// The driver refused.
@@ -430,13 +432,13 @@ pub enum AccessError {
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => write!(f, "the allocation belongs to another allocator"),
+            Self::WrongAllocator => write!(f, "the allocation belongs to another allocator"),
             Self::Stale => write!(f, "the allocation was freed before"),
             Self::NotHostVisible { memory_type } => {
                 write!(f, "memory type {memory_type} cannot be mapped, copy through memory that can")
             }
             Self::OutOfRange { offset, size, available } => {
-                write!(f, "{size} bytes at {offset} do not lie in the {available} bytes of the allocation")
+                write!(f, "{size} bytes at offset {offset} exceed the allocation of {available} bytes")
             }
             Self::Moving => {
                 write!(f, "the allocation is being moved by defragmentation, wait until that is over")
@@ -451,26 +453,26 @@ impl fmt::Display for AccessError {
             }
             Self::NotMapped => write!(f, "the allocation was unmapped more often than mapped"),
             Self::Misaligned { offset, alignment } => {
-                write!(f, "offset {offset} of the memory is no multiple of {alignment}")
+                write!(f, "memory offset {offset} is not a multiple of {alignment}")
             }
             Self::WrongKind { allocated, wanted } => write!(
                 f,
-                "memory for {allocated:?} takes no {wanted:?} on this device, allocate it for ResourceKind::Unknown"
+                "memory for {allocated:?} cannot be bound to {wanted:?} on this device, allocate it for ResourceKind::Unknown"
             ),
             Self::Exclusive => {
-                write!(f, "the memory was made for one resource, allocate memory by itself to share it")
+                write!(f, "the memory was allocated for one resource, allocate memory by itself to share it")
             }
             Self::DedicatedRequired => write!(
                 f,
-                "the resource requires memory that is dedicated to it, create both with create_buffer or create_image"
+                "the resource requires dedicated memory, create both with create_buffer or create_image"
             ),
             Self::NotAlone => {
-                write!(f, "other allocations are in the same memory, allocate it as Dedicated::Always")
+                write!(f, "other allocations share the memory object, allocate with Dedicated::Always")
             }
             Self::WrongMemoryType { memory_type, allowed } => {
                 write!(
                     f,
-                    "memory type {memory_type} is not among those that the resource allows ({:#b})",
+                    "memory type {memory_type} is not allowed by the resource's memory type bits ({:#b})",
                     allowed.0
                 )
             }
@@ -505,10 +507,10 @@ pub enum CreateAllocatorError {
         /// The largest.
         largest: u64,
     },
-    /// The device has more than 32 memory types or 16 heaps, or a type names a heap that is not there.
+    /// The device reports more than 32 memory types or 16 heaps, or a memory type of a heap that does not exist.
     DeviceProperties,
-    /// The process has created 2^32 - 1 allocators, and the number that tells their tokens apart is never used again.
-    /// Keep an allocator for as long as its device.
+    /// The process has created 2^32 - 1 allocators, and their ids are never reused. Keep an allocator for as long as
+    /// its device.
     TooManyAllocators,
 }
 
@@ -522,14 +524,11 @@ impl fmt::Display for CreateAllocatorError {
             Self::DeviceProperties => {
                 write!(
                     f,
-                    "the device describes more memory types or heaps than there can be, or a type without a heap"
+                    "the device reports too many memory types or heaps, or a memory type without a heap"
                 )
             }
             Self::TooManyAllocators => {
-                write!(
-                    f,
-                    "the process has created as many allocators as 32 bits can number, keep one a device"
-                )
+                write!(f, "the process has created 2^32 - 1 allocators, keep one per device")
             }
         }
     }
@@ -543,7 +542,7 @@ impl Error for CreateAllocatorError {}
 pub enum CreatePoolError {
     /// The pool names no memory type, or more than four.
     MemoryTypes {
-        /// How many it names.
+        /// How many the pool names.
         count: usize,
     },
     /// The device has no such memory type, or the allocator was created without it
@@ -557,14 +556,14 @@ pub enum CreatePoolError {
         /// Bytes asked for.
         size: u64,
     },
-    /// More blocks at least than at most.
+    /// The minimum of blocks exceeds the maximum, or the maximum is 0.
     BlockCounts {
-        /// Blocks at least.
+        /// The minimum.
         min: u32,
-        /// Blocks at most.
+        /// The maximum.
         max: u32,
     },
-    /// The blocks that the pool begins with could not be got.
+    /// The pool's first blocks could not be allocated.
     FirstBlocks(AllocationError),
 }
 
@@ -578,7 +577,9 @@ impl fmt::Display for CreatePoolError {
                 write!(f, "the device has no memory type {memory_type} that the allocator may use")
             }
             Self::BlockSize { size } => write!(f, "a block cannot have {size} bytes"),
-            Self::BlockCounts { min, max } => write!(f, "at least {min} blocks contradict at most {max}"),
+            Self::BlockCounts { min, max } => {
+                write!(f, "a minimum of {min} blocks contradicts a maximum of {max}")
+            }
             Self::FirstBlocks(error) => write!(f, "the pool's first blocks: {error}"),
         }
     }
@@ -593,11 +594,11 @@ impl Error for CreatePoolError {
     }
 }
 
-/// Why a pool was not destroyed. It comes back unharmed.
+/// Why a pool was not destroyed. The error returns the pool unchanged.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DestroyPoolError {
-    /// Allocations are still live in it. Free them, or [reset](super::Allocator::reset_pool) the pool.
+    /// Allocations in the pool are still live. Free them, or [reset](super::Allocator::reset_pool) the pool.
     InUse {
         /// The pool.
         pool: Pool,
@@ -605,7 +606,7 @@ pub enum DestroyPoolError {
         allocations: u32,
     },
     /// The pool belongs to another allocator.
-    Foreign(Pool),
+    WrongAllocator(Pool),
 }
 
 impl fmt::Display for DestroyPoolError {
@@ -614,7 +615,7 @@ impl fmt::Display for DestroyPoolError {
             Self::InUse { allocations, .. } => {
                 write!(f, "{allocations} allocations of the pool are live: free them or reset the pool")
             }
-            Self::Foreign(_) => f.write_str("the pool belongs to another allocator"),
+            Self::WrongAllocator(_) => f.write_str("the pool belongs to another allocator"),
         }
     }
 }

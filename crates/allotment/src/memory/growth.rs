@@ -1,19 +1,25 @@
-//! How large the next block is, and from which size on a resource gets memory of its own.
+//! The growth of blocks: the size of the next one, and the threshold for dedicated memory.
 //!
-//! Block geometry decides over waste far more than the algorithm inside the blocks does: the same
-//! streaming traffic wastes 8–18 % in 32 MiB blocks where everything above an eighth of a block gets its
-//! own memory, and 50–125 % in 256 MiB blocks where only what is above half of one does. So blocks grow
-//! with what is in use: the next one is about a 64th of what the pool has already, and what is larger than
-//! that gets its own.
+//! Block sizes decide about waste far more than the algorithm inside the blocks: the same streaming traffic wastes
+//! 8–18 % in blocks of 32 MiB where every resource above an eighth of a block gets dedicated memory, and 50–125 % in
+//! blocks of 256 MiB where only those above half of one do. So blocks grow with usage: the next one has about a 64th of
+//! the bytes that the pool has, and a resource larger than that gets dedicated memory (`dedicated.rs`).
+//!
+//! | a pool has | next block, and threshold for dedicated memory |
+//! |---|---|
+//! | up to 256 MiB | 4 MiB |
+//! | 1 GiB | 16 MiB |
+//! | 3 GiB | 64 MiB |
+//! | more than 8 GiB | 256 MiB, the largest |
 
 use allotment_suballoc::MAX_SIZE;
 
 const MIB: u64 = 1 << 20;
 
-/// The sizes that blocks have, and what is too large for them.
+/// The sizes of blocks, and the threshold for dedicated memory.
 ///
-/// The defaults are a compromise between recorded traces and generated streaming traffic, chosen by the
-/// waste they leave: see `docs/measurements`.
+/// The defaults are a compromise between recorded traces and generated streaming traffic, chosen by the waste that they
+/// leave: see `docs/measurements`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockSizes {
@@ -24,8 +30,8 @@ pub struct BlockSizes {
     pub largest: u64,
     /// The next block is the pool's bytes divided by this, rounded up to a power of two.
     pub growth_divisor: u64,
-    /// What is larger than the next block divided by this, and than [`smallest`](Self::smallest), gets
-    /// memory of its own.
+    /// A resource larger than the next block divided by this, and than [`smallest`](Self::smallest), gets dedicated
+    /// memory.
     pub dedicated_threshold_divisor: u64,
 }
 
@@ -36,12 +42,13 @@ impl Default for BlockSizes {
 }
 
 impl BlockSizes {
-    /// Blocks of one size, whatever is in use. Only what does not fit them gets memory of its own.
+    /// Creates sizes for blocks that do not grow. Only resources larger than a block get dedicated memory.
     #[must_use]
     pub fn fixed(size: u64) -> Self {
         Self { smallest: size, largest: size, growth_divisor: 1, dedicated_threshold_divisor: 1 }
     }
 
+    /// Returns true if the sizes are powers of two in order, and no divisor is zero.
     pub(super) fn is_valid(&self) -> bool {
         self.smallest.is_power_of_two()
             && self.largest.is_power_of_two()
@@ -51,21 +58,19 @@ impl BlockSizes {
             && self.dedicated_threshold_divisor != 0
     }
 
-    /// Bytes of the largest block of a heap.
+    /// Returns the bytes of the largest block of a heap.
     pub(super) fn largest_in(&self, heap_size: u64) -> u64 {
+        // VMA limits the blocks of small heaps to an eighth as well: one block of 256 MiB would fill a 256 MiB heap of
+        // mapped device memory.
         let eighth = (heap_size / 8).max(1);
         self.largest.min(1 << eighth.ilog2()).max(1)
     }
 
-    /// Bytes of the next block of a pool that has `reserved` bytes already.
+    /// Returns the bytes of the next block of a pool that has `reserved` bytes.
     pub(super) fn next(&self, reserved: u64, heap_size: u64) -> u64 {
         let largest = self.largest_in(heap_size);
+        // A power of two, so that blocks come in few sizes and a freed one is often replaced by one of its size.
         let wanted = (reserved / self.growth_divisor).max(1).next_power_of_two();
         wanted.clamp(self.smallest.min(largest), largest)
-    }
-
-    /// True when `size` bytes should not go into a block of `block_size`.
-    pub(super) fn is_own_memory(&self, size: u64, block_size: u64) -> bool {
-        size > (block_size / self.dedicated_threshold_divisor).max(self.smallest)
     }
 }

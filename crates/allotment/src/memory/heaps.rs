@@ -1,19 +1,24 @@
-//! The one gate to the driver's memory: whatever gets memory, for a block, for one resource alone, for a
-//! pool's first blocks, comes through here, and so budgets and limits hold on every path.
+//! Every allocation from the driver: for a block, for a dedicated allocation, for a pool's first blocks. Since all of
+//! them pass through this file, budgets and limits hold on every path.
 //!
 //! Bytes are charged before the driver is called and refunded if it refuses, so two threads cannot both
 //! pass a limit that has room for one.
 //!
-//! What the driver says is in use is a figure of some moment. What this allocator charged and refunded
-//! since is added to it, and for that one must know how much of its own the figure holds. That cannot be
-//! known exactly while other threads get memory and give it back; it is known from below, and so this
-//! allocator's part of the usage is sometimes taken to be more than it is, never less. What others in the
-//! process took since is learned when the driver is asked next: every 30th time that memory is got, before
-//! a request is refused for the budget's sake, and by `refresh_budgets`.
+//! The driver reports the usage of some moment. The usage now is that figure, plus what this allocator allocated and
+//! minus what it freed since; for that one must know how many of this allocator's bytes the figure contains. That number
+//! cannot be known exactly while other threads allocate and free, but it has a lower bound. So the computed usage is
+//! sometimes higher than the real one, never lower. What the rest of the process allocated since is learned at the next
+//! query: at every 30th allocation from the driver, before a request is refused for being over budget, and in
+//! `refresh_budgets`.
 //!
 //! ```text
-//!   own bytes in the figure  >=  given, read before the figure  -  returned, read after it
+//!   own bytes in the figure  >=  allocated, read before the figure  -  freed, read after it
 //! ```
+//!
+//! A worked example: the driver reports a usage of 900 MiB, of which at least 300 MiB are this allocator's. Since then
+//! the allocator's total grew from 300 to 364 MiB. The usage now is taken as 900 + 364 - 300 = 964 MiB. With a budget of
+//! 1000 MiB, a request for a block of 64 MiB within budget is over it; before the request is refused, the driver is
+//! queried again.
 
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -27,31 +32,31 @@ use crate::device::{
 };
 use crate::sync::locked;
 
-/// After so many passes through the gate the driver is asked for its figures anew. Asking can cost a
-/// driver milliseconds; in between, the own bytes since then are added to what it said.
+/// Allocations after which the driver is queried for its budgets again. A query can take a driver milliseconds; between
+/// two queries the allocator adds its own bytes to the driver's figure.
 const PASSES_PER_REFRESH: u32 = 30;
 
-/// What is known of a heap.
+/// Usage, budget and limits of a memory heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryHeapReport {
-    /// Bytes of memory objects that this allocator has of the heap.
+    /// Bytes of the memory objects that this allocator has allocated from the heap.
     pub reserved: u64,
-    /// The most that `reserved` has been.
+    /// The highest value of `reserved` so far.
     pub peak_reserved: u64,
-    /// Bytes in use by the process: as the driver said last, and what this allocator did since.
+    /// Bytes in use by the process: the driver's last figure, corrected by what this allocator did since.
     pub usage: u64,
-    /// Bytes that the process should stay within, as the driver said last.
+    /// Bytes that the process should not exceed, as the driver last reported.
     pub budget: u64,
-    /// Bytes that this allocator may have of the heap, as it was created with.
+    /// Bytes that this allocator may allocate from the heap, as given at its creation.
     pub limit: u64,
 }
 
-/// Calls that were made to the driver, since the allocator was created.
+/// Driver calls since the allocator was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverCallStatistics {
-    /// Memory allocations, refused ones among them.
+    /// Memory allocations, including refused ones.
     pub allocate: u64,
     /// Frees of memory.
     pub free: u64,
@@ -60,7 +65,7 @@ pub struct DriverCallStatistics {
 }
 
 impl DriverCallStatistics {
-    /// All calls that got memory or gave it back.
+    /// Returns the number of calls that allocated or freed memory.
     #[must_use]
     pub const fn memory(&self) -> u64 {
         self.allocate + self.free
@@ -73,12 +78,12 @@ struct Heap {
     limit: u64,
     reserved: AtomicU64,
     peak_reserved: AtomicU64,
-    /// Bytes that the driver ever gave; counted after it did.
-    given: AtomicU64,
-    /// Bytes that it ever got back; counted before it does.
-    returned: AtomicU64,
-    /// What the driver said, and how much of that at least is this allocator's own.
-    told: Mutex<(MemoryHeapBudget, u64)>,
+    /// Sum of all bytes that the driver allocated; counted after the call.
+    allocated: AtomicU64,
+    /// Sum of all bytes that were freed to the driver; counted before the call.
+    freed: AtomicU64,
+    /// The driver's last figures, and a lower bound of this allocator's own bytes in them.
+    reported: Mutex<(MemoryHeapBudget, u64)>,
 }
 
 #[derive(Debug)]
@@ -91,7 +96,7 @@ pub(super) struct Heaps {
     pub(super) make_visible_calls: AtomicU64,
 }
 
-/// Bytes and a memory object that are accounted for. Refunds itself unless [kept](Self::keep).
+/// Bytes and a memory object that are charged. Refunds itself when dropped unless [kept](Self::keep).
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Charge<'a> {
@@ -101,11 +106,12 @@ pub(super) struct Charge<'a> {
 }
 
 impl Charge<'_> {
-    /// The memory was got: it stays accounted for until [`Heaps::free`].
+    /// The driver allocated the memory: keeps the charge until [`Heaps::free`].
     pub(super) fn keep(self) {
         let heap = &self.heaps.heaps[self.heap.get()];
-        heap.given.fetch_add(self.size, AcqRel);
+        heap.allocated.fetch_add(self.size, AcqRel);
         heap.peak_reserved.fetch_max(heap.reserved.load(Relaxed), Relaxed);
+        // Skips the refund of `drop`.
         core::mem::forget(self);
     }
 }
@@ -121,15 +127,16 @@ impl Heaps {
         let properties = device.properties();
         let heaps = properties.heaps.iter().enumerate().map(|(i, heap)| {
             let index = MemoryHeapIndex(i as u8);
+            // The smallest of several limits for one heap applies.
             let limit = limits.iter().filter(|(heap, _)| *heap == index).map(|&(_, limit)| limit).min();
             Heap {
                 size: heap.size,
                 limit: limit.unwrap_or(u64::MAX),
                 reserved: AtomicU64::new(0),
                 peak_reserved: AtomicU64::new(0),
-                given: AtomicU64::new(0),
-                returned: AtomicU64::new(0),
-                told: Mutex::new((device.heap_budget(index), 0)),
+                allocated: AtomicU64::new(0),
+                freed: AtomicU64::new(0),
+                reported: Mutex::new((device.heap_budget(index), 0)),
             }
         });
         Self {
@@ -142,56 +149,59 @@ impl Heaps {
         }
     }
 
-    /// How many memory objects there are, relative to how many there can be: true above three quarters.
+    /// Returns true when more than three quarters of the memory objects that the device allows exist.
     pub(super) fn objects_are_scarce<D: Device>(&self, device: &D) -> bool {
         let limit = device.properties().limits.max_allocation_count;
         self.count.load(Relaxed) > limit / 4 * 3
     }
 
-    /// Accounts for `size` bytes of a memory type, or says why they may not be had.
+    /// Charges `size` bytes of a memory type, or returns the limit that forbids it.
     pub(super) fn charge<D: Device>(
         &self,
         device: &D,
         memory_type: MemoryTypeIndex,
         size: u64,
-        wish: BudgetPolicy,
+        policy: BudgetPolicy,
     ) -> Result<Charge<'_>, AllocationError> {
         let index = heap_of(device, memory_type)?;
         let limits = &device.properties().limits;
         if size > limits.max_allocation_size {
             return Err(AllocationError::TooLarge { size, limit: limits.max_allocation_size });
         }
+        // Counted over all heaps, since a refresh queries all of them.
         if self.passes.fetch_add(1, Relaxed) % PASSES_PER_REFRESH == PASSES_PER_REFRESH - 1 {
             self.refresh(device);
         }
         let limit = limits.max_allocation_count;
+        // Checked before the call: Vulkan obliges the application to stay below `maxMemoryAllocationCount`.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |count| (count < limit).then_some(count + 1));
         counted.map_err(|_| AllocationError::TooManyAllocations { limit })?;
 
-        let refused = self.reserve(index, size, wish).or_else(|refused| match refused {
-            // The figure may be old; nobody is refused by hearsay.
+        let refused = self.reserve(index, size, policy).or_else(|refused| match refused {
+            // The figure may be old, so a request is refused only by a fresh one.
             AllocationError::OverBudget { .. } => {
                 self.refresh(device);
-                self.reserve(index, size, wish)
+                self.reserve(index, size, policy)
             }
             refused => Err(refused),
         });
         match refused {
             Ok(()) => Ok(Charge { heaps: self, heap: index, size }),
             Err(refused) => {
+                // The object was charged before the bytes, so its charge is undone here.
                 self.count.fetch_sub(1, Relaxed);
                 Err(refused)
             }
         }
     }
 
-    /// What [`charge`](Self::charge) would be refused with now; nothing is charged.
+    /// Returns the error that [`charge`](Self::charge) would return now; charges nothing.
     pub(super) fn check<D: Device>(
         &self,
         device: &D,
         memory_type: MemoryTypeIndex,
         size: u64,
-        wish: BudgetPolicy,
+        policy: BudgetPolicy,
     ) -> Result<(), AllocationError> {
         let index = heap_of(device, memory_type)?;
         let limits = &device.properties().limits;
@@ -201,25 +211,27 @@ impl Heaps {
         if self.count.load(Relaxed) >= limits.max_allocation_count {
             return Err(AllocationError::TooManyAllocations { limit: limits.max_allocation_count });
         }
-        let refusal = || self.refusal(index, self.heaps[index.get()].reserved.load(Relaxed), size, wish);
+        let refusal = || self.refusal(index, self.heaps[index.get()].reserved.load(Relaxed), size, policy);
+        // As in `charge`: only a fresh figure may refuse.
         if let Some(AllocationError::OverBudget { .. }) = refusal() {
             self.refresh(device);
         }
         refusal().map_or(Ok(()), Err)
     }
 
-    /// Why a heap of which `reserved` bytes are had may not give `size` more.
+    /// Returns why a heap with `reserved` allocated bytes may not allocate `size` more; `None` when it may.
     fn refusal(
         &self,
         index: MemoryHeapIndex,
         reserved: u64,
         size: u64,
-        wish: BudgetPolicy,
+        policy: BudgetPolicy,
     ) -> Option<AllocationError> {
         let heap = &self.heaps[index.get()];
-        let (told, own) = *locked(&heap.told);
-        // The driver's figure may be any; what was reserved is a sum of sizes that passed the door.
-        let usage = told.usage.saturating_add(reserved).saturating_sub(own);
+        let (reported, own) = *locked(&heap.reported);
+        // The driver's figure may be any number. `reserved` cannot overflow: it is a sum of sizes that were checked.
+        let usage = reported.usage.saturating_add(reserved).saturating_sub(own);
+        // The limit is checked first: it is the allocator's own, and no query can change it.
         if reserved + size > heap.limit {
             let limit = heap.limit;
             Some(AllocationError::HeapLimit {
@@ -229,8 +241,8 @@ impl Heaps {
                 limit,
                 name: ShortName::NONE,
             })
-        } else if wish == BudgetPolicy::WithinBudget && usage.saturating_add(size) > told.budget {
-            let budget = told.budget;
+        } else if policy == BudgetPolicy::WithinBudget && usage.saturating_add(size) > reported.budget {
+            let budget = reported.budget;
             Some(AllocationError::OverBudget {
                 heap: index,
                 requested: size,
@@ -243,13 +255,19 @@ impl Heaps {
         }
     }
 
-    fn reserve(&self, index: MemoryHeapIndex, size: u64, wish: BudgetPolicy) -> Result<(), AllocationError> {
+    fn reserve(
+        &self,
+        index: MemoryHeapIndex,
+        size: u64,
+        policy: BudgetPolicy,
+    ) -> Result<(), AllocationError> {
         let heap = &self.heaps[index.get()];
         let mut reserved = heap.reserved.load(Relaxed);
         loop {
-            if let Some(refusal) = self.refusal(index, reserved, size, wish) {
+            if let Some(refusal) = self.refusal(index, reserved, size, policy) {
                 return Err(refusal);
             }
+            // The check and the charge are one atomic step, so concurrent requests cannot exceed the limit together.
             match heap.reserved.compare_exchange_weak(reserved, reserved + size, Relaxed, Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(changed) => reserved = changed,
@@ -262,15 +280,15 @@ impl Heaps {
         self.count.fetch_sub(1, Relaxed);
     }
 
-    /// Gets memory from the driver. Called with no lock held.
+    /// Allocates memory from the driver. Called with no lock held.
     pub(super) fn allocate<D: Device>(
         &self,
         device: &D,
         desc: &MemoryDesc<'_, D::MemoryOptions>,
-        wish: BudgetPolicy,
+        policy: BudgetPolicy,
     ) -> Result<OwnedMemory<D>, AllocationError> {
         let MemoryDesc { memory_type, size, .. } = *desc;
-        let charge = self.charge(device, memory_type, size, wish)?;
+        let charge = self.charge(device, memory_type, size, policy)?;
         self.allocate_calls.fetch_add(1, Relaxed);
         match OwnedMemory::allocate(device, desc) {
             Ok(memory) => {
@@ -281,7 +299,7 @@ impl Heaps {
         }
     }
 
-    /// A driver's refusal in our words.
+    /// Converts a driver's refusal into an allocation error.
     pub(super) fn refused<D: Device>(
         &self,
         device: &D,
@@ -292,6 +310,7 @@ impl Heaps {
         let reserved =
             heap_of(device, memory_type).map_or(0, |heap| self.heaps[heap.get()].reserved.load(Relaxed));
         match error {
+            // Memory objects that the application allocates itself count in the driver, but not here.
             DeviceError::TooManyAllocations => {
                 AllocationError::TooManyAllocations { limit: device.properties().limits.max_allocation_count }
             }
@@ -306,30 +325,32 @@ impl Heaps {
         }
     }
 
-    /// Gives memory back to the driver. Called with no lock held.
+    /// Frees memory to the driver. Called with no lock held.
     pub(super) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
         let (heap, size) = (heap_of(device, memory.memory_type()), memory.size());
         self.free_calls.fetch_add(1, Relaxed);
         if let Ok(heap) = heap {
-            self.heaps[heap.get()].returned.fetch_add(size, AcqRel);
+            self.heaps[heap.get()].freed.fetch_add(size, AcqRel);
         }
         memory.free(device);
+        // Refunded only after the driver has freed the bytes: before, another thread could exceed the heap.
         if let Ok(heap) = heap {
             self.refund(heap, size);
         }
     }
 
-    /// Asks the driver for its figures.
+    /// Queries the driver's budgets.
     pub(super) fn refresh<D: Device>(&self, device: &D) {
         for (i, heap) in self.heaps.iter().enumerate() {
-            let given = heap.given.load(Acquire);
-            let told = device.heap_budget(MemoryHeapIndex(i as u8));
-            let own = given.saturating_sub(heap.returned.load(Acquire));
-            *locked(&heap.told) = (told, own);
+            // The order of these three reads makes `own` a lower bound; see the top of this file.
+            let allocated = heap.allocated.load(Acquire);
+            let reported = device.heap_budget(MemoryHeapIndex(i as u8));
+            let own = allocated.saturating_sub(heap.freed.load(Acquire));
+            *locked(&heap.reported) = (reported, own);
         }
     }
 
-    /// Bytes that a block of the heap may have without exceeding the budget or a limit.
+    /// Returns the largest block that the heap's budget and limits allow now.
     pub(super) fn room_for_block<D: Device>(&self, device: &D, heap: MemoryHeapIndex) -> u64 {
         let report = self.report(heap);
         let room =
@@ -344,14 +365,14 @@ impl Heaps {
 
     pub(super) fn report(&self, heap: MemoryHeapIndex) -> MemoryHeapReport {
         let heap = &self.heaps[heap.get()];
-        let (told, own) = *locked(&heap.told);
+        let (reported, own) = *locked(&heap.reported);
         let reserved = heap.reserved.load(Relaxed);
         MemoryHeapReport {
             reserved,
-            // What is being asked for now is in the one before it is in the other.
+            // A charge is added to `reserved` before the call and to the peak after it.
             peak_reserved: heap.peak_reserved.load(Relaxed).max(reserved),
-            usage: told.usage.saturating_add(reserved).saturating_sub(own),
-            budget: told.budget,
+            usage: reported.usage.saturating_add(reserved).saturating_sub(own),
+            budget: reported.budget,
             limit: heap.limit,
         }
     }
@@ -369,7 +390,7 @@ impl Heaps {
     }
 }
 
-/// The heap of a memory type; a type that is not there was never chosen.
+/// Returns the heap of a memory type. The error is never seen: the ranking contains existing types only.
 pub(super) fn heap_of<D: Device>(
     device: &D,
     memory_type: MemoryTypeIndex,

@@ -1,4 +1,4 @@
-//! What there is: sums, blocks, heaps and calls.
+//! Inspection of an allocator: statistics, blocks, heaps and driver calls.
 
 use allotment_suballoc::Statistics as RangeStatistics;
 
@@ -11,54 +11,55 @@ use super::{AllocationError, Name};
 use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
 use crate::sync::locked;
 
-/// A memory object that an allocator has; see [`Allocator::blocks`].
+/// A memory object of an allocator; see [`Allocator::blocks`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BlockInfo<D: Device> {
-    /// The driver's memory object. It belongs to the allocator.
+    /// The driver's memory object. The allocator owns it.
     pub memory: D::Memory,
-    /// Which memory type it is of.
+    /// The memory type of the object.
     pub memory_type: MemoryTypeIndex,
-    /// The heap that it is taken from.
+    /// The heap of that memory type.
     pub heap: MemoryHeapIndex,
-    /// The name of its pool; of a default pool, what it is for.
+    /// The name of the pool that the object belongs to; of a default pool, the resources that it serves.
     pub pool: Name,
-    /// True when it has room for one allocation only.
+    /// True when the object has room for one allocation only.
     pub dedicated: bool,
-    /// How its bytes are used.
+    /// How the bytes of the object are used.
     pub ranges: RangeStatistics,
 }
 
-/// What the live allocations of one category add up to; see [`Allocator::categories`].
+/// The sums of the live allocations of one category; see [`Allocator::categories`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CategoryStatistics {
-    /// The category; empty for those without one.
+    /// The category; empty for allocations without one.
     pub category: &'static str,
-    /// How many there are.
+    /// Number of allocations.
     pub allocations: u32,
-    /// Bytes in them, as asked for.
+    /// Bytes of these allocations, as requested.
     pub bytes: u64,
 }
 
 impl<D: Device> Allocator<D> {
-    /// What is in use in all pools, from counters: no lock is taken.
+    /// Returns the memory in use in all pools. Reads counters and takes no lock.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.slots().flat_map(|slot| &slot.counters).map(|counters| counters.load()).sum()
     }
 
-    /// What is in use by [category](super::AllocationDesc::category), the largest first. O(allocations),
+    /// What is in use by [category](super::AllocationOptions::category), the largest first. O(allocations),
     /// locking one pool after the other.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let tile = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly).with_category("terrain");
-    /// let tiles = [allocator.allocate(&tile)?, allocator.allocate(&tile)?];
+    /// let options = AllocationOptions::new(MemoryUsage::GpuOnly).with_category("terrain");
+    /// let tile = Requirements::new(4096);
+    /// let tiles = [allocator.allocate(&tile, &options)?, allocator.allocate(&tile, &options)?];
     /// let terrain = &allocator.categories()[0];
     /// assert_eq!((terrain.category, terrain.allocations, terrain.bytes), ("terrain", 2, 8192));
     /// # tiles.into_iter().for_each(|tile| allocator.free(tile).unwrap());
@@ -68,6 +69,7 @@ impl<D: Device> Allocator<D> {
     pub fn categories(&self) -> Vec<CategoryStatistics> {
         let mut totals: Vec<CategoryStatistics> = Vec::new();
         for leak in self.leaks() {
+            // A linear search: programs have few categories.
             match totals.iter_mut().find(|total| total.category == leak.category) {
                 Some(total) => {
                     total.allocations += 1;
@@ -86,7 +88,7 @@ impl<D: Device> Allocator<D> {
         totals
     }
 
-    /// All memory objects that the allocator has now, in no particular order. O(blocks), locking one pool
+    /// Returns all memory objects that the allocator has now, in no particular order. O(blocks), locking one pool
     /// after the other.
     #[must_use]
     pub fn blocks(&self) -> Vec<BlockInfo<D>> {
@@ -94,7 +96,8 @@ impl<D: Device> Allocator<D> {
         for (index, slot) in self.indexed_slots() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.settle();
+            // A range in a quick list counts as used in its block until it is merged.
+            state.flush_quick_lists();
             for set in &state.sets {
                 blocks.extend(set.blocks().map(|(_, block)| BlockInfo {
                     memory: block.memory.handle(),
@@ -123,18 +126,18 @@ impl<D: Device> Allocator<D> {
         })
     }
 
-    /// What is in use in one custom pool, from counters.
+    /// Returns the memory in use in one custom pool. Reads counters and takes no lock.
     ///
     /// # Errors
     ///
-    /// [`AllocationError::ForeignPool`] when the pool is from another allocator.
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
         let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
-        let slot = slot.ok_or(AllocationError::ForeignPool)?;
+        let slot = slot.ok_or(AllocationError::WrongPool)?;
         Ok(slot.counters.iter().map(|counters| counters.load()).sum())
     }
 
-    /// What a walk over everything finds out about each memory type. O(regions), locking one pool after
+    /// Walks all regions and returns the sums for each memory type. O(regions), locking one pool after
     /// the other.
     #[must_use]
     pub fn detailed_statistics(&self) -> Vec<DetailedStatistics> {
@@ -143,7 +146,7 @@ impl<D: Device> Allocator<D> {
         for slot in self.slots() {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
-            state.settle();
+            state.flush_quick_lists();
             for (i, set) in state.sets.iter().enumerate() {
                 detailed[set.memory_type.get()].add(&state.detailed(i));
             }
@@ -151,19 +154,19 @@ impl<D: Device> Allocator<D> {
         detailed
     }
 
-    /// What is known of each heap, with the driver's figures as they were told last.
+    /// Returns a report for each heap, with the driver's figures as of the last query.
     #[must_use]
     pub fn memory_heap_reports(&self) -> Vec<MemoryHeapReport> {
         (0..self.heaps.count()).map(|i| self.heaps.report(MemoryHeapIndex(i as u8))).collect()
     }
 
-    /// Asks the driver for its budgets now. It is asked by itself now and then; some drivers take
+    /// Queries the driver's budgets now. The allocator does so by itself from time to time; some drivers take
     /// milliseconds to answer.
     pub fn refresh_budgets(&self) {
         self.heaps.refresh(&self.device);
     }
 
-    /// Which calls were made to the driver so far.
+    /// Returns the number of driver calls made so far.
     #[must_use]
     pub fn device_calls(&self) -> DriverCallStatistics {
         self.heaps.calls()

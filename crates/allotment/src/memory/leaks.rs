@@ -1,4 +1,4 @@
-//! Who forgot what.
+//! Leak reports: the allocations that are live when an allocator is dropped.
 
 use core::fmt;
 use std::io::Write;
@@ -9,23 +9,23 @@ use super::allocator::Allocator;
 use crate::device::{Device, MemoryTypeIndex, ResourceKind};
 use crate::sync::locked;
 
-/// An allocation that is live, as a leak report tells it.
+/// A live allocation, as a leak report shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leak {
-    /// Its name, if it has one.
+    /// The allocation's name, if it has one.
     pub name: Option<Name>,
-    /// Bytes, as asked for.
+    /// Size in bytes, as requested.
     pub size: u64,
-    /// What stands there.
+    /// The kind of resource that the allocation was made for.
     pub kind: ResourceKind,
-    /// Its category; empty for none.
+    /// The allocation's category; empty for none.
     pub category: &'static str,
-    /// The caller's own number.
+    /// The caller's user data.
     pub user_data: u64,
-    /// The name of its custom pool, if it is in one that has a name.
+    /// The name of the custom pool, if the allocation is in one that has a name.
     pub pool: Option<Name>,
-    /// Where it is.
+    /// The memory type of the allocation.
     pub memory_type: MemoryTypeIndex,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Leak {
     }
 }
 
-/// Everything that was live when an allocator went, largest first. Never empty.
+/// All allocations that were live when an allocator was dropped, largest first. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeakReport {
     /// The allocations.
@@ -55,6 +55,7 @@ pub struct LeakReport {
 
 impl fmt::Display for LeakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The largest come first; a long tail would hide them.
         const SHOWN: usize = 20;
         let bytes: u64 = self.leaks.iter().map(|leak| leak.size).sum();
         writeln!(f, "{} allocations of {bytes} bytes were never freed:", self.leaks.len())?;
@@ -68,15 +69,15 @@ impl fmt::Display for LeakReport {
     }
 }
 
-/// Who is told of leaks when an allocator goes.
+/// Destination of the leak report when an allocator is dropped with live allocations.
 #[derive(Clone, Default)]
 pub enum LeakHandler {
-    /// Standard error.
+    /// Prints the report to standard error.
     #[default]
     Print,
-    /// Nobody.
+    /// Discards the report.
     Ignore,
-    /// A function. Where it panics, the allocator's memory goes back to the driver all the same.
+    /// Calls a function. If the function panics, the allocator's memory is still freed to the driver.
     Call(Arc<dyn Fn(&LeakReport) + Send + Sync>),
 }
 
@@ -91,19 +92,19 @@ impl fmt::Debug for LeakHandler {
 }
 
 impl<D: Device> Allocator<D> {
-    /// All live allocations, largest first: what would be reported if the allocator went now.
+    /// Returns all live allocations, largest first: the report that dropping the allocator now would make.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::memory::LeakHandler;
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let mut desc = AllocatorDesc::default();
     /// desc.on_leak = LeakHandler::Ignore;
     /// let allocator = Allocator::new(device, desc)?;
-    /// let forgotten = AllocationDesc::new(Requirements::new(64), MemoryUsage::GpuOnly).with_name("shadow map");
-    /// drop(allocator.allocate(&forgotten)?);
+    /// let options = MemoryUsage::GpuOnly.with_name("shadow map");
+    /// drop(allocator.allocate(&Requirements::new(64), &options)?);
     /// assert_eq!(allocator.leaks()[0].to_string(), "\"shadow map\": 64 bytes of memory type 0");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -128,15 +129,16 @@ impl<D: Device> Allocator<D> {
     }
 }
 
-/// Tells the handler of what is live, if anything is.
+/// Passes a report of the live allocations to the leak handler, if there are any.
 pub(super) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
+    // The counters tell without a lock and without a walk.
     if allocator.statistics().allocations == 0 {
         return;
     }
     let report = LeakReport { leaks: allocator.leaks() };
     match &allocator.desc().on_leak {
         LeakHandler::Print => {
-            // Nobody is left to be told that standard error is closed.
+            // Standard error may be closed, and a drop has no caller to return the error to.
             let _ = write!(std::io::stderr(), "{report}");
         }
         LeakHandler::Ignore => {}

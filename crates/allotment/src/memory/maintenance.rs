@@ -1,24 +1,24 @@
-//! Growing ahead of need, so that no frame waits for the driver.
+//! Allocates blocks ahead of demand, so that no frame waits for the driver.
 //!
-//! A driver takes milliseconds to hand out a block of device memory and up to four frames to hand out one
-//! of host memory. So somebody who has the time gets the next block before it is wanted, and gives back
-//! what nobody wants: a thread of the caller that calls [`Allocator::maintain`] now and then, or the
-//! ready-made [`MaintenanceThread`].
+//! A driver takes milliseconds to allocate a block of device memory and up to four frames to allocate one of host
+//! memory. So a thread that may wait allocates the next block before a request needs it, and frees blocks that no
+//! request needs: a thread of the caller that calls [`Allocator::maintain`] from time to time, or the ready-made
+//! [`MaintenanceThread`].
 //!
 //! ```text
-//!   room in blocks of a pool, in one piece each
-//!        │╲        ╭─ the keeper brings a block
+//!   free ranges in blocks of a pool, the largest of each block
+//!        │╲        ╭─ the maintenance thread adds a block
 //!        │ ╲      │╲
 //!        │  ╲     │ ╲
-//!   ─ ─ ─│─ ─╲─ ─ │─ ╲─ ─ ─  the watermark: half a block, or what four busy frames have needed
+//!   ─ ─ ─│─ ─╲─ ─ │─ ╲─ ─ ─  the watermark: half a block, or the bytes of the four busiest frames
 //!        │    ╲___│        ╲
 //!        └──────────────────────▶ time
 //! ```
 //!
-//! With [`BlockGrowth::Ahead`], requests that would get memory of their own use the blocks' room first, for
-//! that is there already; nothing is given back in a free or at the end of a frame, only noted; and what
-//! is got ahead never exceeds a heap's budget. What a pool has never been asked for is not foreseen: the
-//! first request of a pool waits, unless [`Allocator::reserve`] was called before.
+//! With [`BlockGrowth::Ahead`], requests that would get a dedicated allocation use free room in blocks first, since that
+//! needs no driver call. Neither a free nor the end of a frame frees memory to the driver; they only request
+//! maintenance. Allocations ahead of demand never exceed a heap's budget. A pool that has served no request yet has no
+//! demand to foresee: its first request waits for the driver, unless [`Allocator::reserve`] was called before.
 
 use core::fmt;
 use core::panic::AssertUnwindSafe;
@@ -31,12 +31,13 @@ use std::thread::JoinHandle;
 
 use super::allocator::Allocator;
 use super::block_set::Role;
-use super::pool::{Getting, PoolSlot, PoolState};
-use super::{AllocationDesc, AllocationError, BudgetPolicy};
-use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory};
+use super::desc::AllocationRequest;
+use super::pool::{PendingBlock, PoolSlot, PoolState};
+use super::{AllocationError, AllocationOptions, BudgetPolicy};
+use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements};
 use crate::sync::locked;
 
-/// Who gets memory from the driver and gives it back.
+/// Which thread allocates blocks from the driver and frees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockGrowth {
@@ -44,33 +45,33 @@ pub enum BlockGrowth {
     #[default]
     OnDemand,
     /// The thread that calls [`Allocator::maintain`] allocates blocks ahead of demand. A request waits for the
-    /// driver only where that thread came too late.
+    /// driver only when it needs a block before that thread has allocated it.
     Ahead(Watermark),
 }
 
-/// How much room a default pool shall have ahead of need.
+/// Free room that maintenance keeps in a default pool. The largest of the three figures applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Watermark {
-    /// At least so many bytes.
+    /// Bytes of free room.
     pub bytes: u64,
-    /// At least the size of the pool's next block divided by this; 0 for nothing.
+    /// The size of the pool's next block divided by this number; 0 ignores the block size.
     pub block_divisor: u64,
-    /// At least what so many of the busiest frames of late have needed.
+    /// The bytes that this number of frames needs, each as busy as the busiest recent frame.
     pub frames: u64,
 }
 
 impl Default for Watermark {
-    /// Half a block, and four frames: as long as the slowest block took on a real driver, 62 ms.
+    /// Half a block, and four frames: the slowest block allocation measured on a real driver took 62 ms.
     fn default() -> Self {
         Self { bytes: 0, block_divisor: 2, frames: 4 }
     }
 }
 
 impl Watermark {
-    /// Bytes of room that are wanted where the next block has `block_size` and a busy frame needed `flow`.
-    /// What frames needed counts up to twice the largest block: one frame that loaded a level says nothing of
-    /// the next.
+    /// Returns the bytes of room to keep when the next block has `block_size` bytes and a busy frame needs `flow`.
+    /// The frames' share is at most twice the largest block: one frame that loaded a level says nothing about the
+    /// next.
     pub(super) fn room(&self, block_size: u64, flow: u64, largest: u64) -> u64 {
         let of_block = block_size.checked_div(self.block_divisor).unwrap_or(0);
         let of_frames = flow.saturating_mul(self.frames).min(largest.saturating_mul(2));
@@ -78,7 +79,7 @@ impl Watermark {
     }
 }
 
-/// Bytes that requests took out of blocks in this frame, and in the busiest frame of late.
+/// Bytes that requests took out of blocks in this frame, and in the busiest recent frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
     now: u64,
@@ -91,7 +92,7 @@ impl Flow {
     }
 
     pub(super) fn tick(&mut self) {
-        // Forgotten within some thirty frames.
+        // An eighth less each frame: a peak is forgotten within some thirty frames.
         self.busiest = self.now.max(self.busiest - self.busiest / 8);
         self.now = 0;
     }
@@ -101,25 +102,25 @@ impl Flow {
     }
 }
 
-/// What one call of [`Allocator::maintain`] did.
+/// Result of one call of [`Allocator::maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MaintenanceReport {
-    /// Blocks that were got.
+    /// Blocks that were allocated.
     pub blocks: u32,
-    /// Bytes of these.
+    /// Bytes of these blocks.
     pub bytes: u64,
-    /// Memory objects that were given back.
+    /// Memory objects that were freed to the driver.
     pub returned: u32,
 }
 
-/// What waits for block growth.
+/// Work that waits for the next maintenance.
 #[derive(Debug)]
 pub(super) struct ToDo<D: Device> {
     due: AtomicBool,
-    /// Guards nothing but the sleep of who waits.
-    bell: Mutex<()>,
-    rung: Condvar,
+    /// Guards no data, only the sleep of the waiting thread.
+    sleep: Mutex<()>,
+    notification: Condvar,
     returned: Mutex<Vec<OwnedMemory<D>>>,
 }
 
@@ -127,24 +128,24 @@ impl<D: Device> Default for ToDo<D> {
     fn default() -> Self {
         Self {
             due: AtomicBool::new(false),
-            bell: Mutex::default(),
-            rung: Condvar::new(),
+            sleep: Mutex::default(),
+            notification: Condvar::new(),
             returned: Mutex::default(),
         }
     }
 }
 
 impl<D: Device> ToDo<D> {
-    /// Says that there is something to do. One load where that was said already.
+    /// Requests maintenance. One load when it was requested already.
     pub(super) fn ring(&self) {
         if !self.due.load(Relaxed) && !self.due.swap(true, Relaxed) {
-            // Taken so that nobody falls asleep between looking and sleeping.
-            drop(locked(&self.bell));
-            self.rung.notify_all();
+            // Locked so that a waiting thread cannot miss the notification between its check and its sleep.
+            drop(locked(&self.sleep));
+            self.notification.notify_all();
         }
     }
 
-    /// Takes memory that is to be given to the driver.
+    /// Queues memory to be freed to the driver by the next maintenance.
     pub(super) fn give_back(&self, memory: OwnedMemory<D>) {
         locked(&self.returned).push(memory);
         self.ring();
@@ -152,42 +153,44 @@ impl<D: Device> ToDo<D> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Whether block growth is somebody else's than the caller's.
+    /// Returns true when maintenance allocates and frees blocks, rather than the threads that make requests.
     pub(super) fn is_kept_up(&self) -> bool {
         matches!(self.desc.block_growth, BlockGrowth::Ahead(_))
     }
 
-    /// Gets the blocks that are wanted next and gives back the memory that nobody wants, in all pools. Takes
-    /// as long as the driver does; no lock is held meanwhile. For a thread that may wait. Several threads
-    /// may do it at once.
+    /// Allocates the blocks that will be needed next and frees those that no request needs, in all pools. Takes as long
+    /// as the driver calls take; holds no lock meanwhile. Call it from a thread that may wait. Several threads may call
+    /// it at once.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::memory::{BlockGrowth, Watermark};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let mut desc = AllocatorDesc::default();
-    /// desc.block growth = BlockGrowth::Ahead(Watermark::default());
+    /// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
     /// let allocator = Allocator::new(device, desc)?;
     ///
     /// // The first block is got by whoever needs it; the next one is got ahead.
-    /// let tile = AllocationDesc::new(Requirements::new(3 << 20), MemoryUsage::GpuOnly);
-    /// let first = allocator.allocate(&tile)?;
+    /// let (tile, options) = (Requirements::new(3 << 20), MemoryUsage::GpuOnly.into());
+    /// let first = allocator.allocate(&tile, &options)?;
     /// assert_eq!(allocator.stalls().count, 1);
     /// assert!(allocator.maintain().blocks > 0);
-    /// let second = allocator.allocate(&tile)?;
+    /// let second = allocator.allocate(&tile, &options)?;
     /// assert_eq!(allocator.stalls().count, 1, "nobody waited for the second");
     /// # allocator.free(first)?;
     /// # allocator.free(second)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn maintain(&self) -> MaintenanceReport {
+        // Cleared before the work, so that a request made meanwhile is not lost.
         self.to_do.due.store(false, Relaxed);
         let mut done = MaintenanceReport { returned: self.return_memory(), ..MaintenanceReport::default() };
         let now = self.time.now();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             locked(&slot.state).iter_mut().for_each(|state| state.pass_time(now));
+            // Growth first: requests may be waiting for the block, while freeing can wait.
             while let Some(bytes) = self.grow_ahead(slot) {
                 done.blocks += 1;
                 done.bytes += bytes;
@@ -199,21 +202,21 @@ impl<D: Device> Allocator<D> {
         done
     }
 
-    /// Waits until [`maintain`](Self::maintain) has something to do, at most for `timeout`. True when it has.
+    /// Waits until [`maintain`](Self::maintain) has work, for at most `timeout`. Returns true when there is work.
     pub fn wait_for_upkeep(&self, timeout: Duration) -> bool {
-        let bell = locked(&self.to_do.bell);
+        let sleep = locked(&self.to_do.sleep);
         let quiet = |(): &mut ()| !self.to_do.due.load(Relaxed);
-        let waited = self.to_do.rung.wait_timeout_while(bell, timeout, quiet);
+        let waited = self.to_do.notification.wait_timeout_while(sleep, timeout, quiet);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         self.to_do.due.load(Relaxed)
     }
 
-    /// Bytes of what was left for block growth to give back.
+    /// Returns the bytes of memory that waits to be freed by maintenance.
     pub(super) fn bytes_to_return(&self) -> u64 {
         locked(&self.to_do.returned).iter().map(OwnedMemory::size).sum()
     }
 
-    /// Gives to the driver what was left for block growth. Returns how many memory objects that were.
+    /// Frees the memory that waits for it. Returns the number of memory objects.
     pub(super) fn return_memory(&self) -> u32 {
         let memory = core::mem::take(&mut *locked(&self.to_do.returned));
         let count = memory.len() as u32;
@@ -221,20 +224,21 @@ impl<D: Device> Allocator<D> {
         count
     }
 
-    /// Gets one block for a pool that has less room than its watermark. Returns its bytes; `None` when none
-    /// is wanted or to be had.
+    /// Allocates one block for a pool that has less room than its watermark. Returns its bytes; `None` when no block is
+    /// needed or the driver refused it.
     fn grow_ahead(&self, slot: &PoolSlot<D>) -> Option<u64> {
         let mut guard = locked(&slot.state);
         let state = guard.as_mut()?;
         let heap_size = self.heaps.heap_size(state.sets[0].heap);
         let size = state.block_wanted_ahead(heap_size)?;
         drop(guard);
-        // Memory that nobody asked for must not push other programs' out, whatever they took meanwhile.
+        // The refresh makes the budget current: memory allocated ahead must not evict that of other programs.
         self.heaps.refresh(&self.device);
         match self.grow_by(slot, size, BudgetPolicy::WithinBudget) {
             Ok(got) => Some(got),
             Err(_) => {
                 if let Some(state) = locked(&slot.state).as_mut() {
+                    // Not tried again in this frame: the heap is full, and each attempt costs a driver call.
                     state.refused_ahead = Some(state.now());
                 }
                 None
@@ -242,19 +246,19 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Gets a block for the first memory type of a pool. Returns its bytes.
-    fn grow_by(&self, slot: &PoolSlot<D>, size: u64, wish: BudgetPolicy) -> Result<u64, AllocationError> {
+    /// Allocates a block for the first memory type of a pool. Returns its bytes.
+    fn grow_by(&self, slot: &PoolSlot<D>, size: u64, policy: BudgetPolicy) -> Result<u64, AllocationError> {
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        let source = state.source_ahead(wish);
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        let source = state.source_ahead(policy);
         // Threads that find no room meanwhile wait for this block.
         let first = !state.sets[0].growing;
-        let getting = Getting::begin(slot, state, 0, first);
+        let getting = PendingBlock::begin(slot, state, 0, first);
         drop(guard);
         let memory = MemoryDesc::new(source.memory_type, size)
             .with_priority(source.priority)
             .with_options(source.options.as_ref());
-        let got = self.heaps.allocate(&self.device, &memory, wish);
+        let got = self.heaps.allocate(&self.device, &memory, policy);
         let got = got.inspect(|memory| self.name_block(memory, &source));
 
         let mut guard = locked(&slot.state);
@@ -265,10 +269,10 @@ impl<D: Device> Allocator<D> {
                 state.pass_time(self.time.now());
                 state.add_empty(slot, memory, Role::Shared);
             }),
-            // The pool is gone.
+            // The pool was destroyed during the driver call.
             (None, got) => {
                 refused = got.ok();
-                Err(AllocationError::ForeignPool)
+                Err(AllocationError::WrongPool)
             }
         };
         drop(guard);
@@ -276,9 +280,10 @@ impl<D: Device> Allocator<D> {
         result.map(|()| size)
     }
 
-    /// Gives back what lies empty in the heap of a memory type, in all pools but one. True when there was any.
+    /// Frees the empty blocks in the heap of a memory type, in all pools but one. Returns true when there were any.
     fn release_others(&self, but: &PoolSlot<D>, memory_type: MemoryTypeIndex) -> bool {
         let heap = self.device.properties().memory_type(memory_type).map(|found| found.heap);
+        // Memory that waits for maintenance is the cheapest to free: it is in no pool any more.
         let mut any = self.return_memory() != 0;
         for slot in self.slots().filter(|slot| !core::ptr::eq(*slot, but)) {
             any |= self.release_from(slot, |state| state.take_empty(heap, |_| true));
@@ -286,48 +291,54 @@ impl<D: Device> Allocator<D> {
         any
     }
 
-    /// Makes sure that requests like `desc` find room for so many bytes in all, in blocks of the memory type
+    /// Makes sure that requests like this find room for so many bytes in all, in blocks of the memory type
     /// that suits them best: for the start of a level, where waiting for the driver is no harm. Returns how
     /// many bytes were got from the driver for that.
     ///
-    /// For [`EmptyBlockPolicy::ticks`](super::EmptyBlockPolicy::ticks) from then on, the pool gives nothing back by itself, and
-    /// large requests use the blocks too.
+    /// For the next [`EmptyBlockPolicy::frames`](super::EmptyBlockPolicy::frames) frames the pool frees no block by itself,
+    /// and large requests use its blocks, too.
     ///
     /// # Errors
     ///
-    /// [`AllocationError`] where not all of it could be had; what was got stays.
+    /// [`AllocationError`] when the driver or a limit refused a block; the blocks allocated before remain.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mesh = AllocationDesc::new(Requirements::new(1 << 20), MemoryUsage::GpuOnly);
-    /// assert!(allocator.reserve(&mesh, 100 << 20)? >= 100 << 20);
+    /// let (mesh, options) = (Requirements::new(1 << 20), MemoryUsage::GpuOnly.into());
+    /// assert!(allocator.reserve(&mesh, &options, 100 << 20)? >= 100 << 20);
     /// let calls = allocator.device_calls();
-    /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh)).collect::<Result<_, _>>()?;
+    /// let meshes: Vec<_> = (0..100).map(|_| allocator.allocate(&mesh, &options)).collect::<Result<_, _>>()?;
     /// assert_eq!(allocator.device_calls(), calls);
     /// # meshes.into_iter().for_each(|mesh| allocator.free(mesh).unwrap());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reserve(&self, desc: &AllocationDesc, bytes: u64) -> Result<u64, AllocationError> {
+    pub fn reserve(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        bytes: u64,
+    ) -> Result<u64, AllocationError> {
+        let request = &AllocationRequest::new(requirements, options);
         let mut types =
-            self.ranking(desc)?.types(desc.requirements.memory_types).collect::<Vec<_>>().into_iter();
-        let memory_type = types.next().ok_or_else(|| self.no_memory_type(desc))?;
-        let slot = self.shard(self.own_shard(self.default_pool_for(memory_type, desc)))?;
+            self.ranking(request)?.types(request.requirements.memory_types).collect::<Vec<_>>().into_iter();
+        let memory_type = types.next().ok_or_else(|| self.no_memory_type(request))?;
+        let slot = self.shard(self.own_shard(self.default_pool_for(memory_type, request)))?;
         let mut got = 0;
         loop {
             let mut guard = locked(&slot.state);
-            let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
+            let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let heap_size = self.heaps.heap_size(state.sets[0].heap);
             state.pass_time(self.time.now());
             let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };
             drop(guard);
-            let grown = self.grow_by(slot, size, desc.budget);
+            let grown = self.grow_by(slot, size, request.options.budget);
             got += grown.or_else(|refused| {
                 if self.release_others(slot, memory_type) {
-                    self.grow_by(slot, size, desc.budget)
+                    self.grow_by(slot, size, request.options.budget)
                 } else {
                     Err(refused)
                 }
@@ -337,28 +348,29 @@ impl<D: Device> Allocator<D> {
 }
 
 impl<D: Device> PoolState<D> {
-    /// Bytes of the block that should be got ahead of need; `None` when there is room enough.
+    /// Returns the size of the block to allocate ahead of demand; `None` when there is enough room.
     fn block_wanted_ahead(&mut self, heap_size: u64) -> Option<u64> {
         let wanted = self.room_wanted(heap_size)?;
+        // A block that is being allocated counts as room already, and a heap that refused is not asked twice in a frame.
         let asks = !self.sets[0].growing && self.refused_ahead != Some(self.now());
         if !asks || self.room_up_to(wanted) >= wanted {
             return None;
         }
-        // One large block rather than several, in which what the next frames bring may not fit.
+        // One large block rather than several small ones, which the large requests of the next frames may not fit.
         Some(self.ahead_block_size(wanted, heap_size))
     }
 
-    /// Bytes of room that the watermark wants; `None` where there is none.
+    /// Returns the bytes of room that the watermark asks for; `None` for a pool without a watermark.
     pub(super) fn room_wanted(&self, heap_size: u64) -> Option<u64> {
         let watermark = self.rules.ahead?;
         let largest = self.largest_block_size(heap_size);
         Some(watermark.room(self.next_block_size(0, heap_size), self.flow.busiest(), largest))
     }
 
-    /// Bytes of the next block that is to be reserved, where room for so many is wanted; `None` when there
-    /// is.
+    /// Returns the size of the next block to allocate so that there is room for `bytes`; `None` when there is enough.
     fn block_wanted_for(&mut self, bytes: u64, heap_size: u64) -> Option<u64> {
-        self.settle();
+        self.flush_quick_lists();
+        // From now on the pool frees no block, so the room remains until the requests come.
         self.hold_reserve();
         let room = self.room_up_to(bytes);
         if room >= bytes {
@@ -369,11 +381,12 @@ impl<D: Device> PoolState<D> {
 
     pub(super) fn ahead_block_size(&self, wanted: u64, heap_size: u64) -> u64 {
         let next = self.next_block_size(0, heap_size);
+        // Block sizes are powers of two.
         let wanted = wanted.checked_next_power_of_two().unwrap_or(u64::MAX);
         next.max(wanted.min(self.largest_block_size(heap_size)))
     }
 
-    /// Room in shared blocks, in one piece each; counted no further than `enough`.
+    /// Returns the sum of the largest free ranges of the shared blocks; stops counting at `enough`.
     pub(super) fn room_up_to(&self, enough: u64) -> u64 {
         let mut room = 0;
         for (_, block) in self.sets[0].blocks().filter(|(_, block)| block.role == Role::Shared) {
@@ -386,7 +399,7 @@ impl<D: Device> PoolState<D> {
     }
 }
 
-/// A thread that does an allocator's [block growth](Allocator::maintain) until it is dropped.
+/// A thread that [maintains](Allocator::maintain) an allocator until it is dropped.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -396,58 +409,58 @@ impl<D: Device> PoolState<D> {
 /// use allotment::{Allocator, AllocatorDesc};
 ///
 /// let mut desc = AllocatorDesc::default();
-/// desc.block growth = BlockGrowth::Ahead(Watermark::default());
+/// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let allocator = Arc::new(Allocator::new(device, desc)?);
-/// let keeper = MaintenanceThread::spawn(Arc::clone(&allocator))?;
+/// let maintenance = MaintenanceThread::spawn(Arc::clone(&allocator))?;
 /// // … frames …
-/// drop(keeper);
+/// drop(maintenance);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct MaintenanceThread<D: Device> {
     allocator: Arc<Allocator<D>>,
-    shared: Arc<KeeperShared>,
+    shared: Arc<MaintenanceShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a keeper and its thread share.
+/// State shared by a `MaintenanceThread` and its thread.
 #[derive(Debug, Default)]
-struct KeeperShared {
+struct MaintenanceShared {
     stop: AtomicBool,
     panics: AtomicU64,
 }
 
-/// How long the keeper sleeps when nobody calls it.
-const NAP: Duration = Duration::from_millis(250);
+/// The longest sleep of the maintenance thread. A pool whose time passes without any call is still visited.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 
 impl<D: Device> MaintenanceThread<D> {
-    /// Starts the thread.
+    /// Starts a maintenance thread.
     ///
     /// # Errors
     ///
-    /// That of the system when it has no thread to give.
+    /// The system's error when it cannot start a thread.
     pub fn spawn(allocator: Arc<Allocator<D>>) -> io::Result<Self> {
-        let shared = Arc::new(KeeperShared::default());
+        let shared = Arc::new(MaintenanceShared::default());
         let work = {
             let (allocator, shared) = (Arc::clone(&allocator), Arc::clone(&shared));
             move || {
                 while !shared.stop.load(Relaxed) {
-                    allocator.wait_for_upkeep(NAP);
-                    // A thread that died of a device's panic would let the allocator's memory pile up, unnoticed.
+                    allocator.wait_for_upkeep(LONGEST_SLEEP);
+                    // If a device's panic ended the thread, memory would pile up unnoticed.
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| allocator.maintain())) {
                         shared.panics.fetch_add(1, Relaxed);
-                        // What was thrown may panic when it is dropped.
+                        // The payload's own drop may panic.
                         core::mem::forget(panic);
                     }
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("allotment keeper".into()).spawn(work)?;
+        let thread = std::thread::Builder::new().name("allotment maintenance".into()).spawn(work)?;
         Ok(Self { allocator, shared, thread: Some(thread) })
     }
 
-    /// Returns how often the [block growth](Allocator::maintain) panicked since the thread started: 0, unless the device does.
-    /// The panic hook has reported each panic; the thread went on after it.
+    /// Returns how often [maintenance](Allocator::maintain) panicked since the thread started: 0, unless the device
+    /// panics. The panic hook has reported each panic, and the thread continued after it.
     #[must_use]
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Relaxed)
@@ -455,12 +468,12 @@ impl<D: Device> MaintenanceThread<D> {
 }
 
 impl<D: Device> Drop for MaintenanceThread<D> {
-    /// Waits for what the thread is doing.
+    /// Stops the thread and waits for the maintenance in progress.
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
         self.allocator.to_do.ring();
         if let Some(thread) = self.thread.take() {
-            // The thread catches what panics.
+            // The thread catches panics, so joining it returns no error.
             let _ = thread.join();
         }
     }

@@ -1,13 +1,13 @@
-//! A buffer whose bytes the CPU reaches, with the allocator that it goes back to.
+//! Buffers that the CPU writes and reads through a persistent mapping.
 //!
-//! Bytes are copied in and out, and no slice of them is ever handed out: a queue may use them at the same
-//! time, they hold whatever they held before, and much of such memory is write-combined, where a read takes
-//! hundreds of nanoseconds. So a write is one copy in ascending order and reads nothing back, and whoever
-//! forgets to wait for a queue sees wrong bytes, never undefined behaviour.
+//! Bytes are copied in and out, and no slice of them is handed out: a queue may use them at the same time, new memory
+//! is not initialised, and much of such memory is write-combined, where a read takes hundreds of nanoseconds. So a
+//! write is one copy in ascending order that reads nothing, and a caller that forgets to wait for a queue sees wrong
+//! bytes, never undefined behaviour.
 //!
 //! # Cost
 //!
-//! A write is two comparisons and the copy. Where memory is not host-coherent it is a driver call more.
+//! A write is two comparisons and the copy. Where memory is not host-coherent, a driver call is added.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 use super::access::check_range;
 use super::allocator::{Allocation, Allocator};
-use super::resource::{Buffer, ResourceError};
-use super::{AccessError, AllocationDesc, Movability};
+use super::resource::{RawBuffer, ResourceError};
+use super::{AccessError, AllocationOptions, Movability};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
 
-/// A buffer that the CPU writes and reads, and that goes back to its allocator when it is dropped. `Send + Sync`.
+/// A buffer that the CPU writes and reads, destroyed at once when dropped. `Send + Sync`.
 ///
-/// As with [`Allocator::destroy_buffer`], no queue may use it any more when it goes.
+/// As with [`Allocator::destroy_buffer`], no queue may use the buffer any more when it is dropped.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,12 +31,12 @@ use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_byte
 /// use allotment::device::BufferDesc;
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::MappedBuffer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("particles");
-/// let particles = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &desc)?;
+/// let options = MemoryUsage::Upload.with_name("particles");
+/// let particles = MappedBuffer::new(&allocator, &BufferDesc::new(4096), &options)?;
 /// particles.write(100, &[1, 2, 3])?;
 /// drop(particles);
 /// assert_eq!(allocator.statistics().allocations, 0);
@@ -44,18 +44,18 @@ use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_byte
 /// ```
 pub struct MappedBuffer<D: Device> {
     allocator: Arc<Allocator<D>>,
-    /// Live until this is dropped. It stands in a default pool, which is never reset, and nobody else has its
-    /// token: so its memory is mapped, and `first` its address, for as long.
-    buffer: ManuallyDrop<Buffer<D>>,
+    /// Live until this is dropped. Its memory is from a default pool, which is never reset, and no other owner has the
+    /// token: so the memory stays mapped, and `first` stays its address, for as long.
+    buffer: ManuallyDrop<RawBuffer<D>>,
     first: Mapped,
     memory_type: MemoryTypeIndex,
-    /// Whether writes are seen without a flush.
+    /// True when the GPU sees writes without a flush.
     coherent: bool,
 }
 
 impl<D: Device> MappedBuffer<D> {
-    /// Makes a buffer with memory for it, as [`Allocator::create_buffer`] does. Of `desc`, beside, host-visible
-    /// memory is required, and it stays where it is.
+    /// Creates a buffer with memory for it, as [`Allocator::create_buffer`] does. Beside what `options` say,
+    /// host-visible memory is required, and the buffer is never moved.
     ///
     /// # Errors
     ///
@@ -63,17 +63,17 @@ impl<D: Device> MappedBuffer<D> {
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Self, ResourceError> {
-        let mut desc = desc.clone();
-        desc.required |= MemoryProperties::HOST_VISIBLE;
-        // Its address is kept.
-        desc.movability = Movability::Pinned;
-        let buffer = allocator.create_buffer(info, &desc)?;
-        let place = allocator.place(buffer.allocation());
+        let mut options = options.clone();
+        options.required |= MemoryProperties::HOST_VISIBLE;
+        // `first` is kept for as long as the buffer lives, so no pass may move it.
+        options.movability = Movability::Pinned;
+        let buffer = allocator.create_buffer(info, &options)?;
+        let place = allocator.location(buffer.allocation());
         let found = place.and_then(|place| {
             let memory_type = place.memory_type;
-            let first = place.address.ok_or(AccessError::NotHostVisible { memory_type })?;
+            let first = place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type })?;
             Ok((Mapped(first), memory_type))
         });
         match found {
@@ -83,51 +83,51 @@ impl<D: Device> MappedBuffer<D> {
                 Ok(Self { allocator, buffer, first, memory_type, coherent })
             }
             Err(error) => {
-                // Made just now by this allocator, so it is not foreign.
+                // Created just now by this allocator, so it cannot refuse.
                 let _ = allocator.destroy_buffer(buffer);
                 Err(ResourceError::Access(error))
             }
         }
     }
 
-    /// The API's own handle, for recording. It belongs to this buffer: never destroy it.
+    /// Returns the API's handle, for recording. Never destroy it.
     pub fn handle(&self) -> &D::Buffer {
         self.buffer.handle()
     }
 
-    /// Bytes, as the buffer was described.
+    /// Returns the size in bytes, as the buffer was described.
     pub fn size(&self) -> u64 {
         self.buffer.size()
     }
 
-    /// Its memory.
+    /// Returns the memory.
     pub fn allocation(&self) -> &Allocation {
         self.buffer.allocation()
     }
 
-    /// Which memory type it is of.
+    /// Returns the memory type.
     pub fn memory_type(&self) -> MemoryTypeIndex {
         self.memory_type
     }
 
-    /// Where the CPU reaches its first byte; all of it follows, as long as this lives. For what writes there by itself
-    /// (heaps of descriptors, say): such writes are not flushed, and no slice may be made of the bytes, since a queue
-    /// may use them at the same time.
+    /// Returns the address of the first byte, which is valid as long as this lives. For code that writes there by
+    /// itself, such as descriptor heaps: such writes are not flushed, and no slice may be made of the bytes, since a
+    /// queue may use them at the same time.
     pub fn address(&self) -> NonNull<u8> {
         self.first.0
     }
 
-    /// Whether the device sees what is written without a flush, which is a driver call a write.
+    /// Returns whether the GPU sees writes without a flush, which is one driver call per write.
     pub fn is_coherent(&self) -> bool {
         self.coherent
     }
 
-    /// The allocator that it goes back to.
+    /// Returns the allocator.
     pub fn allocator(&self) -> &Arc<Allocator<D>> {
         &self.allocator
     }
 
-    /// Copies `bytes` into the buffer from byte `offset` on, and makes them visible to the device.
+    /// Copies `bytes` into the buffer from byte `offset` on, and makes them visible to the GPU.
     ///
     /// # Errors
     ///
@@ -140,12 +140,12 @@ impl<D: Device> MappedBuffer<D> {
         if self.coherent { Ok(()) } else { self.allocator.flush(self.allocation(), range) }
     }
 
-    /// Copies from the buffer, from byte `offset` on, what the device made of it. Slow in memory that is not
-    /// cached: ask for it with [`MemoryUsage::Readback`](super::MemoryUsage::Readback).
+    /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
+    /// cached: create buffers that are read with [`MemoryUsage::Readback`](super::MemoryUsage::Readback).
     ///
     /// # Errors
     ///
-    /// [`AccessError::OutOfRange`], or the driver refuses to invalidate. `bytes` is as before.
+    /// [`AccessError::OutOfRange`], or the driver refuses to invalidate. `bytes` is unchanged then.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
         let (at, range) = self.within(offset, bytes.len())?;
         if !self.coherent {
@@ -156,7 +156,7 @@ impl<D: Device> MappedBuffer<D> {
         Ok(())
     }
 
-    /// The address of a range of the buffer, and the range.
+    /// Returns the address of a range of the buffer, and the range.
     #[inline]
     fn within(&self, offset: u64, len: usize) -> Result<(NonNull<u8>, Range<u64>), AccessError> {
         let len = len as u64;
@@ -171,7 +171,7 @@ impl<D: Device> Drop for MappedBuffer<D> {
     fn drop(&mut self) {
         // SAFETY: not used after this.
         let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
-        // Made by this allocator, so it is not foreign.
+        // Created by this allocator, so it cannot refuse.
         let _ = self.allocator.destroy_buffer(buffer);
     }
 }
@@ -187,7 +187,7 @@ impl<D: Device> fmt::Debug for MappedBuffer<D> {
 mod tests {
     use super::*;
     use crate::device::simulated::{Profile, SimulatedGpu};
-    use crate::device::{BufferCopy, BufferDesc, QueueIndex, Requirements, Submission, TimelinePoint};
+    use crate::device::{BufferCopy, BufferDesc, QueueIndex, Submission, TimelinePoint};
     use crate::{AllocatorDesc, MemoryUsage};
 
     fn allocator(profile: &str) -> (SimulatedGpu, Arc<Allocator<SimulatedGpu>>) {
@@ -201,7 +201,7 @@ mod tests {
         size: u64,
         memory_usage: MemoryUsage,
     ) -> MappedBuffer<SimulatedGpu> {
-        let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
     }
 
@@ -257,8 +257,8 @@ mod tests {
             }
         }
         let (_, allocator) = allocator("discrete-no-bar");
-        let mut desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
-        desc.requirements.memory_types = crate::device::MemoryTypeMask(1);
+        let mut desc = AllocationOptions::new(MemoryUsage::Upload);
+        desc.memory_types = crate::device::MemoryTypeMask(1);
         let refused = MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc);
         assert!(matches!(refused, Err(ResourceError::Allocation(_))), "{refused:?}");
         assert_eq!(allocator.statistics().allocations, 0);
@@ -269,7 +269,7 @@ mod tests {
         for k in 1..6 {
             let (device, allocator) = allocator("mobile");
             device.fail_call(k, crate::device::DeviceError::OutOfDeviceMemory);
-            let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+            let desc = AllocationOptions::new(MemoryUsage::Upload);
             drop(MappedBuffer::new(&allocator, &BufferDesc::new(64), &desc));
             device.clear_faults();
             assert_eq!((allocator.statistics().allocations, device.usage().buffers), (0, 0));

@@ -1,32 +1,37 @@
-//! The allocator: who owns which bytes of device memory.
+//! The allocator: suballocation of device memory.
 //!
 //! ```text
 //!   Allocator
-//!   ├── heaps            the gate to the driver: budgets, limits, counts, on every path
-//!   ├── pool slots       a lock each; default pools first, custom ones after
-//!   │   ├── records      what tokens stand for; read without a lock
+//!   ├── heaps            every allocation from the driver: budgets, limits, counts
+//!   ├── pool slots       a lock each; default pools first, custom pools after
+//!   │   ├── records      location of each allocation; read without a lock
 //!   │   └── state        under the lock
-//!   │       └── block set, one a memory type
-//!   │           └── blocks: driver memory, and a VirtualBlock that says what of it is handed out
-//!   └── ranking          which memory types serve an memory usage, and why
+//!   │       └── block set, one per memory type
+//!   │           └── blocks: driver memory, and a VirtualBlock that says which ranges are allocated
+//!   └── ranking          the memory types for each memory usage, best first
 //! ```
 //!
 //! # How a request is served
 //!
-//! 1. Its size is checked, once.
-//! 2. The memory types that suit are ranked (`choice.rs`); the pool of the first is asked.
-//! 3. Under the pool's lock: is there room in a block? Large requests look for spare memory of about
-//!    their size instead.
-//! 4. If not, the lock is dropped and the driver asked for a block, through the gate (`heaps.rs`). While one
-//!    thread does so, others who want the same wait for it rather than get a block each.
-//! 5. If that fails, empty blocks that were kept are given back and it is tried once more; then smaller
-//!    blocks, memory of its own, and the next memory type.
+//! 1. The allocator checks the size, once.
+//! 2. It ranks the suitable memory types (`candidates.rs`) and tries the pool of the best one.
+//! 3. Under the pool's lock it looks for a free range in a block. For a large request it looks for a cached dedicated
+//!    memory object of about the same size instead.
+//! 4. If there is none, it releases the lock and allocates a block from the driver (`heaps.rs`). While one thread does
+//!    so, other threads that need a block of the same pool wait for it rather than allocate a block each.
+//! 5. If the driver or a budget refuses, the allocator frees the empty blocks that it kept and tries once more; then it
+//!    tries smaller blocks, a dedicated allocation, and the next memory type.
+//!
+//! A worked example: a pool with one block of 4 MiB, of which 3.5 MiB are allocated, gets a request for 1 MiB. Step 3
+//! finds no free range of 1 MiB. Step 4 allocates a second block outside the lock (of 4 MiB with the default
+//! [`BlockSizes`]) and places the request at its offset 0. A request for 256 KiB that comes next fits both blocks; step 3 decides
+//! which.
 //!
 //! # Cost
 //!
-//! Steps 1–3, and a free, are one lock, one search and no heap allocation once the pool has seen its
-//! peak: under 100 ns. A place is read without a lock. Host memory: 64 bytes a record, 128 a detail, and
-//! 40 a region.
+//! Steps 1–3, and a free, take one lock, one search and no heap allocation once the pool has seen its
+//! peak: under 100 ns. The location of an allocation is read without a lock. Host memory: 64 bytes a record, 128 a
+//! detail, and 40 a region.
 
 mod access;
 mod allocate;
@@ -37,11 +42,13 @@ mod candidates;
 mod custom_pools;
 #[cfg(all(feature = "d3d12", windows))]
 mod d3d12;
+mod dedicated;
 mod defragmentation;
 mod desc;
 mod dump;
 mod empty_blocks;
 mod error;
+mod free;
 mod growth;
 mod heaps;
 mod inspect;
@@ -50,6 +57,7 @@ mod maintenance;
 mod mapped;
 mod movable;
 mod moves;
+mod new_block;
 mod owners;
 mod pool;
 mod preview;
@@ -65,18 +73,21 @@ mod transfer;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
-pub use access::{AllocationInfo, Place};
+pub use access::{AllocationInfo, MemoryLocation};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
-pub use block_set::EmptiedBlocks;
 pub use candidates::{MemoryTypeCandidate, Suitability};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,
-    DefragmentationStatistics, DefragmentationStrategy, Move, NextPass, Pass, PassLimits, PlannedBlock,
+    DefragmentationStatistics, DefragmentationStrategy, EmptiedBlocks, Move, NextPass, Pass, PassLimits,
+    PlannedBlock,
 };
-pub use desc::{AllocationDesc, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks};
+pub use desc::{
+    AllocationOptions, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks,
+};
 pub use empty_blocks::EmptyBlockPolicy;
 pub use error::{
-    AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, Foreign, ShortName,
+    AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, ShortName,
+    WrongAllocator,
 };
 pub use growth::BlockSizes;
 pub use heaps::{DriverCallStatistics, MemoryHeapReport};
@@ -89,12 +100,11 @@ pub use movable::{
     MoveError, StepOutcome,
 };
 pub use owners::{
-    OwnedAllocation, OwnedBuffer, OwnedImage, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer,
-    UniqueImage,
+    Buffer, Image, OwnedAllocation, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
 };
 pub use pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use preview::AllocationPreview;
-pub use resource::{Buffer, Image, Resource, ResourceError};
+pub use resource::{RawBuffer, RawImage, RawResource, ResourceError};
 pub use stalls::StallStatistics;
 pub use statistics::{DetailedStatistics, Statistics};
 pub use time::{ManualTime, TimeSource};

@@ -1,79 +1,82 @@
-//! What a pool does under its lock so that allocations can get other places.
+//! Steps of a pool, under its lock, that give an allocation a new place.
 //!
 //! ```text
-//!   reserve    token ──► A            B ◄── reserved          two live allocations
-//!   exchange   token ──► B            A ◄── reserved          each names the other's range
+//!   reserve    handle ──► A            B ◄── reserved          two live allocations
+//!   exchange   handle ──► B            A ◄── reserved          each names the other's range
 //! ```
 //!
-//! A place that is reserved for a move is an allocation like any other: nobody else gets it, statistics count it, and
-//! it is given back by its token. When the bytes are there, the two exchange their ranges. The owner's token is good
-//! all the time and tells the new place from then on; the other one stands for the old place, and is freed when nobody
-//! uses that any more.
+//! A place that is reserved for a move is an allocation like any other: no other request gets it, statistics count it,
+//! and its handle frees it. When the bytes are copied, the two allocations exchange their ranges. The owner's handle stays
+//! valid all the time and names the new place from then on. The reserved allocation names the old place, and is freed
+//! once nothing uses that place any more.
 
 use allotment_suballoc::{Algorithm, Alignment, Request};
 
+use super::EmptiedBlocks;
 use super::allocator::{Allocation, Allocator};
-use super::block_set::{EmptiedBlocks, Role, Sizes};
-use super::pool::{Fitted, Marks, PoolSlot, PoolState, Travel};
+use super::block_set::{Role, Sizes};
+use super::desc::AllocationRequest;
+use super::pool::{Marks, PoolSlot, PoolState, RoundedRequest, Travel};
 use super::record::Record;
-use super::{AllocationDesc, MemoryUsage, Movability, Name};
+use super::{MemoryUsage, Movability, Name};
 use crate::device::{Device, Priority, Requirements, ResourceKind};
 use crate::sync::locked;
 
-/// What somebody who plans moves knows of an allocation.
+/// An allocation as a survey of its pool sees it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
+pub(super) struct SurveyedAllocation {
     pub(super) record: u32,
     pub(super) generation: u32,
     pub(super) set: u8,
     pub(super) block: u32,
     pub(super) offset: u64,
-    /// Bytes of its block that its range takes now.
+    /// Bytes of the block that its range takes now.
     pub(super) taken: u64,
-    /// Bytes that another place for it has.
+    /// Bytes that a new place for it would have.
     pub(super) size: u64,
-    /// Bytes of a block that such a place takes, and what that is a multiple of: of buddies, a whole cell.
+    /// Bytes of a block that the new place takes, and their alignment: with the buddy algorithm, a whole cell.
     pub(super) needed: u64,
     pub(super) needed_alignment: Alignment,
-    /// What the place must be a multiple of.
+    /// The alignment of the resource.
     pub(super) alignment: Alignment,
-    /// Pinned, too, where it is mapped or being moved.
+    /// [`Movability::Pinned`] also while the allocation is mapped or being moved.
     pub(super) movability: Movability,
-    /// Only a set of movable resources moves it.
+    /// Only its `MovableSet` moves it.
     pub(super) of_a_set: bool,
 }
 
-/// How many waiting ranges are given back at once, so that the lock is held for microseconds.
+/// Ranges of the quick lists that are merged per call, so that the lock is held for microseconds.
 const AT_ONCE: usize = 16;
 
 impl<D: Device> PoolState<D> {
-    /// What stands where, of up to `count` records from `first` on.
-    pub(super) fn standings(
+    /// Calls `each` for the allocations among up to `count` records from `first` on.
+    pub(super) fn survey_allocations(
         &self,
         slot: &PoolSlot<D>,
         first: u32,
         count: u32,
-        mut each: impl FnMut(Standing),
+        mut each: impl FnMut(SurveyedAllocation),
     ) {
         for record in first..self.records().min(first.saturating_add(count)) {
-            if let Some(standing) = self.standing(slot, record) {
-                each(standing);
+            if let Some(allocation) = self.survey_allocation(slot, record) {
+                each(allocation);
             }
         }
     }
 
-    fn standing(&self, slot: &PoolSlot<D>, record: u32) -> Option<Standing> {
+    fn survey_allocation(&self, slot: &PoolSlot<D>, record: u32) -> Option<SurveyedAllocation> {
         let detail = self.detail(record)?;
         let entry = slot.records.get(record)?;
         let set = usize::from(detail.set);
+        // A mapped allocation has a pointer to it outside, which a move would leave dangling.
         let free_to_move = detail.travel == Travel::Rests && entry.maps() == 0;
         let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
         let needed = self.sets[set].least_block(size);
-        // The door lets no size through of which the next power of two is too large.
+        // The power of two cannot overflow: larger sizes were refused when the allocation was requested.
         let cell = Alignment::new(needed).ok().filter(|_| self.rules.algorithm == Algorithm::Buddy);
         let shared = self.sets[set].block(detail.spot.block).is_some_and(|block| block.role == Role::Shared);
         let occupied = detail.sizes.occupied;
-        Some(Standing {
+        Some(SurveyedAllocation {
             record,
             generation: entry.generation(),
             set: detail.set,
@@ -89,13 +92,13 @@ impl<D: Device> PoolState<D> {
         })
     }
 
-    /// Bytes that a place takes which is made for so many.
+    /// Returns the size of a new place for an allocation of `requested` bytes.
     fn size_elsewhere(&self, set: usize, kind: ResourceKind, requested: u64) -> u64 {
-        self.unit(set, kind).align_up(requested)
+        self.size_multiple(set, kind).align_up(requested)
     }
 
-    /// Places nothing new in a block any more. `None` where that takes another call, since there is much to give back
-    /// first, unless that is to be done `at_once`; else whether it is closed now by this call.
+    /// Closes a block: places nothing new in it. Returns whether the block is closed now by this call; `None` when
+    /// another call must go on, since there are many ranges to merge first and `at_once` is not set.
     pub(super) fn close(
         &mut self,
         set: usize,
@@ -105,24 +108,25 @@ impl<D: Device> PoolState<D> {
     ) -> Option<bool> {
         let waiting = self.sets[set].quick.len();
         let count = if at_once { usize::MAX } else { AT_ONCE };
-        self.empty_quick_lists_by(set, count);
+        self.flush_quick_list_up_to(set, count);
         if waiting > count {
             return None;
         }
-        // What waits in none of the lists waits in no block.
+        // A range in a quick list counts as used. With the lists empty, a block without allocations shows as empty.
         let empty = self.sets[set].block(block).is_none_or(|block| block.is_empty());
         Some(!empty && self.sets[set].close(block, release))
     }
 
-    /// Makes a closed block as it was before.
+    /// Reopens a closed block.
     pub(super) fn reopen(&mut self, set: usize, block: u32) {
         self.sets[set].reopen(block);
     }
 
-    /// Whether a closed block that is empty now goes back to the driver. Where it stays it is open again.
+    /// Returns whether a closed block that is empty now is freed to the driver. A block that is kept is reopened.
     pub(super) fn gives_up(&mut self, set: usize, block: u32) -> bool {
         let Some(release) = self.sets[set].release_of(block) else { return false };
         let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
+        // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
         let at_least = set == 0 && shared && self.sets[0].statistics.blocks <= self.rules.min_blocks;
         let goes = release == EmptiedBlocks::Free && !at_least && !self.holds_reserve();
         if !goes {
@@ -131,8 +135,8 @@ impl<D: Device> PoolState<D> {
         goes
     }
 
-    /// Reserves a place for an allocation, which must be live and movable, in `planned` or else in a block that
-    /// `allowed` says yes to, and notes that it is being moved. Returns the record of the reserved place. `None` where
+    /// Reserves a place for an allocation, which must be live and movable, in the block `planned` or else in a block that
+    /// `allowed` accepts, and marks the allocation as being moved. Returns the record of the reserved place; `None` when
     /// there is no room.
     pub(super) fn reserve_place(
         &mut self,
@@ -141,33 +145,31 @@ impl<D: Device> PoolState<D> {
         planned: Option<u32>,
         allowed: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let found = self.standing(slot, record).filter(|found| found.movability != Movability::Pinned)?;
+        let found =
+            self.survey_allocation(slot, record).filter(|found| found.movability != Movability::Pinned)?;
         let set = usize::from(found.set);
         let (kind, requested) = self.detail(record).map(|detail| (detail.kind, detail.sizes.requested))?;
+        // Before the range: without a record there is nothing to undo.
         let destination = self.next_record(slot).ok()?;
-        let request = Request::new(found.size).aligned(found.alignment);
+        let range = Request::new(found.size).aligned(found.alignment);
         let sizes = Sizes { requested, occupied: found.size };
-        let spot = self.sets[set].place_for_good(planned, allowed, &request, sizes, destination)?;
-        let fitted = Fitted {
-            request,
+        let spot = self.sets[set].place_relocated(planned, allowed, &range, sizes, destination)?;
+        let fitted = RoundedRequest {
+            request: range,
             sizes,
             block_size: 0,
-            own_memory: false,
-            tied: false,
-            exclusive: false,
+            role: Role::Shared,
+            dedicated_to_resource: false,
             priority: Priority::NORMAL,
         };
-        let desc = AllocationDesc {
-            kind,
-            name: Some(Name::Static("a place in a defragmentation")),
-            ..AllocationDesc::new(Requirements::new(requested), MemoryUsage::GpuOnly)
-        };
-        self.publish(slot, set, destination, spot, &fitted, &desc);
+        let requirements = Requirements::new(requested).with_kind(kind);
+        let options = MemoryUsage::GpuOnly.with_name("defragmentation destination");
+        self.publish(slot, set, destination, spot, &fitted, &AllocationRequest::new(&requirements, &options));
         self.note_moving(slot, record, true);
         Some(destination)
     }
 
-    /// Notes whether an allocation has a place reserved for it.
+    /// Marks an allocation as having a place reserved for it, or not.
     pub(super) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
         if let Some(detail) = self.detail_mut(record) {
             detail.travel = if moving { Travel::Moves } else { Travel::Rests };
@@ -177,14 +179,13 @@ impl<D: Device> PoolState<D> {
         }
     }
 
-    /// Takes an allocation back whose bytes are on their way to another place: nobody has it any more, and its range is
-    /// nobody else's until the move ends. `None` where it is not being moved; else its name, to be dropped after the
-    /// lock.
+    /// Frees an allocation whose bytes are being copied to a new place: its handle is stale at once, its range is not
+    /// reused until the move ends. Returns its name, to be dropped after the lock; `None` when it is not being moved.
     pub(super) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
         let detail = self.detail_mut(record).filter(|detail| detail.travel == Travel::Moves)?;
         let entry = slot.records.get(record)?;
         let place = entry.read();
-        // What is only reserved for can go, and what is arriving is where it is: its move has ended.
+        // Before the move is handed out, and after it ended, nothing reads the range: it can be freed at once.
         if !place.moving || place.arriving {
             return None;
         }
@@ -193,7 +194,8 @@ impl<D: Device> PoolState<D> {
         Some(self.label_mut(record).and_then(|label| label.name.take()))
     }
 
-    /// Notes that the move of an allocation ended that was freed meanwhile. True where it was, and can be freed.
+    /// Records the end of a move. Returns true when the allocation was freed meanwhile, so that its old place must be
+    /// freed now.
     pub(super) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
         let left = self.detail(record).is_some_and(|detail| detail.travel == Travel::Left);
         if left {
@@ -202,8 +204,8 @@ impl<D: Device> PoolState<D> {
         left
     }
 
-    /// Lets two allocations that were made for the same exchange their places: `record` is moved then, and
-    /// `reserved` stands for where it was. `arriving` says that nobody finds its bytes there yet.
+    /// Exchanges the ranges of two allocations of the same size: `record` is moved then, and `reserved` names the old
+    /// range. `arriving` says that the copy to the new range has not completed.
     pub(super) fn exchange(&mut self, slot: &PoolSlot<D>, record: u32, reserved: u32, arriving: bool) {
         let (Some(one), Some(other)) = (self.detail(record).cloned(), self.detail(reserved).cloned()) else {
             return;
@@ -212,11 +214,12 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(one.set);
         self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
         let was = slot.records.get(record).map(Record::read);
-        let [exclusive, of_a_set] = was.map_or([false; 2], |was| [was.exclusive, was.of_a_set]);
-        // A set binds its resource anew and keeps the old one until the GPU is done with it. After a pass the old place
-        // may be freed at once, while the resource is still bound to it.
-        let here = Marks { exclusive: false, of_a_set, moved: !of_a_set };
-        let there = Marks { exclusive, ..Marks::default() };
+        let [dedicated_to_resource, of_a_set] = was.map_or([false; 2], |was| [was.exclusive, was.of_a_set]);
+        // A `MovableSet` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
+        // caller's the old range may be free at once, while the caller's resource is still bound to it: the mark makes
+        // the allocator refuse to touch memory through that resource.
+        let here = Marks { dedicated_to_resource: false, of_a_set, moved: !of_a_set };
+        let there = Marks { dedicated_to_resource, ..Marks::default() };
         for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
             if let Some(detail) = self.detail_mut(record) {
@@ -226,6 +229,7 @@ impl<D: Device> PoolState<D> {
             self.write_place(slot, record, marks);
         }
         if arriving {
+            // Until the copy completes the allocation must not be moved again, nor read or written by the CPU.
             self.detail_mut(record).into_iter().for_each(|detail| detail.travel = Travel::Moves);
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
@@ -233,19 +237,19 @@ impl<D: Device> PoolState<D> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Allows defragmentation to move an allocation, by passes or, `of_a_set`, by its set alone.
+    /// Sets whether defragmentation may move an allocation: by passes or, with `of_a_set`, by its `MovableSet` alone.
     ///
-    /// An allocation is pinned until its resource is bound, and until whoever moves it knows the resource. Said in one
-    /// step under the pool's lock, since between the two another thread's passes would take it for theirs.
+    /// An allocation is pinned until its resource is bound and the code that moves it knows the resource. Both settings
+    /// change in one step under the pool's lock; between two steps a pass of another thread could move the allocation.
     pub(super) fn allow_moves(&self, allocation: &Allocation, movability: Movability, of_a_set: bool) {
         let Some(slot) = self.pools.get(allocation.pool) else { return };
         let Some(record) = slot.records.get(allocation.record) else { return };
         if movability == Movability::Pinned && !record.read().movable {
-            // It is pinned already, and only the owner of the token changes that.
+            // The allocation is pinned already, and only the owner of the handle changes that.
             return;
         }
         let mut guard = locked(&slot.state);
-        // A reset of the pool may have given the record to somebody else.
+        // After a reset of the pool the record may belong to another allocation.
         if record.generation() != allocation.generation {
             return;
         }
@@ -255,9 +259,9 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Keeps an allocation where it is from now on. A pass that is about to move it leaves it where it is.
+    /// Pins an allocation to its place from now on. A pass that is about to move it leaves it there.
     ///
-    /// For allocations whose owner cannot be told of another place, or frees them while the GPU may still use this one.
+    /// For an allocation whose owner cannot follow a move, or frees it while the GPU may still use its place.
     pub(super) fn pin(&self, allocation: &Allocation) {
         self.allow_moves(allocation, Movability::Pinned, false);
     }

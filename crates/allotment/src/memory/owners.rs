@@ -1,52 +1,52 @@
-//! Resources and memory that retire by being dropped.
+//! Owners that destroy resources and free memory when they are dropped: at once, or once the GPU is done.
 
 use core::fmt;
 use core::ops::Deref;
 use std::sync::Arc;
 
 use super::allocator::{Allocation, Allocator};
-use super::resource::{Buffer, Buffers, Class, Image, Images, Resource, ResourceError};
-use super::{AllocationDesc, AllocationError, Foreign, Movability};
-use crate::device::Device;
+use super::resource::{Buffers, Class, Images, RawBuffer, RawImage, RawResource, ResourceError};
+use super::{AllocationError, AllocationOptions, Movability, WrongAllocator};
+use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
 
-/// What is held: how it is given back.
+/// Buffers, images or plain memory: how an owner destroys its token.
 pub trait Kind<D: Device> {
-    /// The token.
+    /// The token of the allocator.
     type Token: fmt::Debug + Send;
 
-    /// The allocation in it.
+    /// Returns the allocation of a token.
     fn allocation(token: &Self::Token) -> &Allocation;
 
-    /// Gives a token of this allocator back.
-    fn give_back(allocator: &Allocator<D>, token: Self::Token) -> Result<(), Foreign<Self::Token>>;
+    /// Destroys a token of this allocator.
+    fn give_back(allocator: &Allocator<D>, token: Self::Token) -> Result<(), WrongAllocator<Self::Token>>;
 }
 
 impl<D: Device> Kind<D> for Buffers {
-    type Token = Buffer<D>;
+    type Token = RawBuffer<D>;
 
-    fn allocation(token: &Buffer<D>) -> &Allocation {
+    fn allocation(token: &RawBuffer<D>) -> &Allocation {
         token.allocation()
     }
 
-    fn give_back(allocator: &Allocator<D>, token: Buffer<D>) -> Result<(), Foreign<Buffer<D>>> {
+    fn give_back(allocator: &Allocator<D>, token: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
         allocator.destroy_buffer(token)
     }
 }
 
 impl<D: Device> Kind<D> for Images {
-    type Token = Image<D>;
+    type Token = RawImage<D>;
 
-    fn allocation(token: &Image<D>) -> &Allocation {
+    fn allocation(token: &RawImage<D>) -> &Allocation {
         token.allocation()
     }
 
-    fn give_back(allocator: &Allocator<D>, token: Image<D>) -> Result<(), Foreign<Image<D>>> {
+    fn give_back(allocator: &Allocator<D>, token: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
         allocator.destroy_image(token)
     }
 }
 
-/// Memory with nothing in it that is known here.
+/// Memory without a resource of the allocator.
 #[derive(Debug)]
 pub enum Memory {}
 
@@ -57,81 +57,81 @@ impl<D: Device> Kind<D> for Memory {
         token
     }
 
-    fn give_back(allocator: &Allocator<D>, token: Allocation) -> Result<(), Foreign<Allocation>> {
+    fn give_back(allocator: &Allocator<D>, token: Allocation) -> Result<(), WrongAllocator<Allocation>> {
         allocator.free(token)
     }
 }
 
-/// A token with its allocator, to which it is given back at once by being dropped: for who knows that the GPU is
-/// done with it, as [`Owned`] does.
+/// A token with its allocator, destroyed at once when dropped: for callers that know that the GPU is done with it, as
+/// [`Owned`] does.
 ///
-/// Defragmentation passes do not move it, whatever its allocation was allowed: they could free memory that the GPU
-/// still reads for a resource that was dropped, and a resource that is bound to the old place would be in use.
+/// Defragmentation passes do not move it, whatever its options allow: a pass could free memory that the GPU
+/// still reads for a dropped resource, and a resource that is bound to the old location would be in use.
 /// [`MovableSet`](super::MovableSet) has owners that move.
 pub struct Unique<D: Device, K: Kind<D>> {
     allocator: Arc<Allocator<D>>,
-    /// Of this allocator. Taken when dropped.
+    /// A token of this allocator. `None` only after `into_inner` and while dropping.
     token: Option<K::Token>,
 }
 
-/// A buffer with its allocator.
+/// A buffer that is destroyed at once when dropped.
 pub type UniqueBuffer<D> = Unique<D, Buffers>;
-/// An image with its allocator.
+/// An image that is destroyed at once when dropped.
 pub type UniqueImage<D> = Unique<D, Images>;
-/// Memory with its allocator.
+/// Memory that is freed at once when dropped.
 pub type UniqueAllocation<D> = Unique<D, Memory>;
 
-/// A buffer that is retired by being dropped.
-pub type OwnedBuffer<D> = Owned<UniqueBuffer<D>>;
-/// An image that is retired by being dropped.
-pub type OwnedImage<D> = Owned<UniqueImage<D>>;
-/// Memory that is retired by being dropped.
+/// A buffer that is destroyed, and its memory freed, once it is dropped and the GPU is done with it.
+pub type Buffer<D> = Owned<UniqueBuffer<D>>;
+/// An image that is destroyed, and its memory freed, once it is dropped and the GPU is done with it.
+pub type Image<D> = Owned<UniqueImage<D>>;
+/// Memory that is freed once it is dropped and the GPU is done with it.
 pub type OwnedAllocation<D> = Owned<UniqueAllocation<D>>;
 
 impl<D: Device, K: Kind<D>> Unique<D, K> {
-    /// Holds a token of an allocator.
+    /// Takes ownership of a token of `allocator`.
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, Foreign<K::Token>> {
+    /// [`WrongAllocator`] when it is from another allocator; the error returns it.
+    pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, WrongAllocator<K::Token>> {
         if allocator.owns(K::allocation(&token)) {
             allocator.pin(K::allocation(&token));
             Ok(Self { allocator: Arc::clone(allocator), token: Some(token) })
         } else {
-            Err(Foreign(token))
+            Err(WrongAllocator(token))
         }
     }
 
-    /// The allocator that it is from.
+    /// Returns the allocator of the token.
     #[must_use]
     pub fn allocator(&self) -> &Arc<Allocator<D>> {
         &self.allocator
     }
 
-    /// The token, to be given back by hand.
+    /// Returns the token, which the caller destroys.
     #[must_use]
     pub fn into_inner(mut self) -> K::Token {
         match self.token.take() {
             Some(token) => token,
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("only `into_inner` and `drop` take the token"),
         }
     }
 
-    /// Gives the token another handle, whose memory it already names. What it was comes back, with the memory that it
-    /// was in.
-    pub(super) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> Resource<H>
+    /// Replaces the handle of the token, whose allocation is in the new memory already. Returns the old handle with the
+    /// old memory.
+    pub(super) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> RawResource<H>
     where
-        K: Kind<D, Token = Resource<H>>,
+        K: Kind<D, Token = RawResource<H>>,
     {
         match &mut self.token {
             Some(token) => token.replace_handle(handle, old),
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("only `into_inner` and `drop` take the token"),
         }
     }
 
     fn bytes(&self) -> u64 {
-        self.allocator.place(K::allocation(self)).map_or(0, |place| place.size)
+        self.allocator.location(K::allocation(self)).map_or(0, |place| place.size)
     }
 }
 
@@ -141,7 +141,7 @@ impl<D: Device, K: Kind<D>> Deref for Unique<D, K> {
     fn deref(&self) -> &K::Token {
         match &self.token {
             Some(token) => token,
-            None => unreachable!("taken only by who consumes it"),
+            None => unreachable!("only `into_inner` and `drop` take the token"),
         }
     }
 }
@@ -149,7 +149,7 @@ impl<D: Device, K: Kind<D>> Deref for Unique<D, K> {
 impl<D: Device, K: Kind<D>> Drop for Unique<D, K> {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
-            // Known not to be foreign.
+            // `new` checked the allocator, so it cannot refuse.
             let _ = K::give_back(&self.allocator, token);
         }
     }
@@ -161,8 +161,8 @@ impl<D: Device, K: Kind<D>> fmt::Debug for Unique<D, K> {
     }
 }
 
-/// An allocator whose resources are dropped wherever one likes: they and their memory go when the GPU is done with
-/// them. A clone is the same one.
+/// An allocator whose resources may be dropped at any time: they are destroyed, and their memory is freed, once the GPU
+/// is done with them. Clones share the allocator and the deletion queue.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -170,7 +170,7 @@ impl<D: Device, K: Kind<D>> fmt::Debug for Unique<D, K> {
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
@@ -178,10 +178,10 @@ impl<D: Device, K: Kind<D>> fmt::Debug for Unique<D, K> {
 /// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
 /// let memory = OwningAllocator::new(&allocator, &deferred);
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
-/// let mesh = memory.create_buffer(&BufferDesc::new(65536), &desc)?;
+/// let options = MemoryUsage::GpuOnly.with_name("mesh");
+/// let mesh = memory.create_buffer(&BufferDesc::new(65536), &options)?;
 /// let recording = tracker.record("a frame");
-/// drop(mesh); // the recording may use it
+/// drop(mesh); // the open recording may use it
 /// assert_eq!((deferred.statistics().pending, deferred.statistics().bytes), (1, 65536));
 /// drop(recording);
 /// deferred.reclaim();
@@ -202,120 +202,128 @@ impl<D: Device> Clone for OwningAllocator<D> {
 }
 
 impl<D: Device> OwningAllocator<D> {
-    /// What `allocator` makes, retired through `deletion_queue`.
+    /// Creates an allocator whose resources go through `deletion_queue` when they are dropped.
     #[must_use]
     pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Self {
         Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() }
     }
 
-    /// The allocator.
+    /// Returns the allocator.
     #[must_use]
     pub fn allocator(&self) -> &Arc<Allocator<D>> {
         &self.allocator
     }
 
-    /// Where resources wait for the GPU.
+    /// Returns the queue in which dropped resources wait for the GPU.
     #[must_use]
     pub fn deletion_queue(&self) -> &DeletionQueue {
         &self.deletion_queue
     }
 
-    /// As [`Allocator::create_buffer`]. It [stays where it is](Unique).
+    /// Creates a buffer as [`Allocator::create_buffer`] does. It is [never moved](Unique).
     ///
     /// # Errors
     ///
-    /// As for that.
+    /// The errors of that call.
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
-    ) -> Result<OwnedBuffer<D>, ResourceError> {
-        self.create_pinned::<Buffers>(info, desc).map(|(buffer, _)| buffer)
+        options: &AllocationOptions,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create_pinned::<Buffers>(info, options).map(|(buffer, _)| buffer)
     }
 
-    /// As [`Allocator::create_image`]. It [stays where it is](Unique).
+    /// Creates an image as [`Allocator::create_image`] does. It is [never moved](Unique).
     ///
     /// # Errors
     ///
-    /// As for that.
+    /// The errors of that call.
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
-    ) -> Result<OwnedImage<D>, ResourceError> {
-        self.create_pinned::<Images>(info, desc).map(|(image, _)| image)
+        options: &AllocationOptions,
+    ) -> Result<Image<D>, ResourceError> {
+        self.create_pinned::<Images>(info, options).map(|(image, _)| image)
     }
 
-    /// Creates a resource that stays where it is until [`Allocator::allow_moves`] allows what is returned beside it.
+    /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside
+    /// it.
     pub(super) fn create_pinned<K>(
         &self,
         info: &K::Info<'_>,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
     where
-        K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
+        K: Class<D> + Kind<D, Token = RawResource<<K as Class<D>>::Handle>> + 'static,
     {
-        let (resource, movability) = self.allocator.create_pinned::<K>(info, desc, None)?;
+        let (resource, movability) = self.allocator.create_pinned::<K>(info, options, None)?;
         Ok((self.own_new::<K>(resource), movability))
     }
 
-    /// As [`Allocator::allocate`]. It [stays where it is](Unique).
+    /// Allocates memory as [`Allocator::allocate`] does. It is [never moved](Unique).
     ///
     /// # Errors
     ///
-    /// As for that.
-    pub fn allocate(&self, desc: &AllocationDesc) -> Result<OwnedAllocation<D>, AllocationError> {
-        let allocation = self.allocator.allocate(desc)?;
+    /// The errors of that call.
+    pub fn allocate(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<OwnedAllocation<D>, AllocationError> {
+        let allocation = self.allocator.allocate(requirements, options)?;
         self.allocator.pin(&allocation);
         Ok(self.own_new::<Memory>(allocation))
     }
 
-    /// Owns a buffer that the allocator made by other means. It [stays where it is](Unique) from now on.
+    /// Takes ownership of a buffer of the allocator. It is [never moved](Unique) from now on.
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn own_buffer(&self, buffer: Buffer<D>) -> Result<OwnedBuffer<D>, Foreign<Buffer<D>>> {
-        Unique::new(&self.allocator, buffer).map(|held| self.own(held))
+    /// [`WrongAllocator`] when it is from another allocator; the error returns it.
+    pub fn own_buffer(&self, buffer: RawBuffer<D>) -> Result<Buffer<D>, WrongAllocator<RawBuffer<D>>> {
+        Unique::new(&self.allocator, buffer).map(|unique| self.own(unique))
     }
 
-    /// Owns an image that the allocator made by other means.
+    /// Takes ownership of an image of the allocator.
     ///
     /// # Errors
     ///
-    /// As for [`own_buffer`](Self::own_buffer).
-    pub fn own_image(&self, image: Image<D>) -> Result<OwnedImage<D>, Foreign<Image<D>>> {
-        Unique::new(&self.allocator, image).map(|held| self.own(held))
+    /// The errors of [`own_buffer`](Self::own_buffer).
+    pub fn own_image(&self, image: RawImage<D>) -> Result<Image<D>, WrongAllocator<RawImage<D>>> {
+        Unique::new(&self.allocator, image).map(|unique| self.own(unique))
     }
 
-    /// Owns memory that the allocator got by other means.
+    /// Takes ownership of memory of the allocator.
     ///
     /// # Errors
     ///
-    /// As for [`own_buffer`](Self::own_buffer).
-    pub fn own_allocation(&self, allocation: Allocation) -> Result<OwnedAllocation<D>, Foreign<Allocation>> {
-        Unique::new(&self.allocator, allocation).map(|held| self.own(held))
+    /// The errors of [`own_buffer`](Self::own_buffer).
+    pub fn own_allocation(
+        &self,
+        allocation: Allocation,
+    ) -> Result<OwnedAllocation<D>, WrongAllocator<Allocation>> {
+        Unique::new(&self.allocator, allocation).map(|unique| self.own(unique))
     }
 
-    /// Retires what is known to be of this allocator.
+    /// Retires a token of this allocator.
     pub(super) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
         drop(self.own_new::<K>(token));
     }
 
-    /// The same of a resource in parts.
+    /// Retires a resource that is given as handle and memory.
     pub(super) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
     where
-        K: Class<D> + Kind<D, Token = Resource<<K as Class<D>>::Handle>> + 'static,
+        K: Class<D> + Kind<D, Token = RawResource<<K as Class<D>>::Handle>> + 'static,
     {
-        self.retire::<K>(Resource::of_parts(handle, size, memory));
+        self.retire::<K>(RawResource::of_parts(handle, size, memory));
     }
 
-    fn own<K: Kind<D> + 'static>(&self, held: Unique<D, K>) -> Owned<Unique<D, K>> {
-        let bytes = held.bytes();
-        self.deletion_queue.own_sized(held, bytes)
+    fn own<K: Kind<D> + 'static>(&self, unique: Unique<D, K>) -> Owned<Unique<D, K>> {
+        let bytes = unique.bytes();
+        self.deletion_queue.own_sized(unique, bytes)
     }
 
-    /// Owns what the allocator made just now.
+    /// Takes ownership of a token that the allocator made just now.
     fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Unique<D, K>> {
         self.own(Unique { allocator: Arc::clone(&self.allocator), token: Some(token) })
     }

@@ -1,74 +1,79 @@
-//! What a request would do, without doing it.
+//! Previews of requests: what a request would do, without doing it.
 
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
-use super::{AllocationDesc, AllocationError, NewBlocks, ShortName};
-use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex};
+use super::desc::AllocationRequest;
+use super::{AllocationError, AllocationOptions, NewBlocks, ShortName};
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, Requirements};
 use crate::sync::locked;
 
-/// What a request would do; see [`Allocator::preview`].
+/// The effect that a request would have; see [`Allocator::preview`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocationPreview {
-    /// There is room in memory that the allocator has already.
+    /// The request fits into memory that the allocator already has.
     Fits {
-        /// Of this type.
+        /// The memory type of that memory.
         memory_type: MemoryTypeIndex,
     },
-    /// The driver would be asked for memory.
+    /// The allocator would allocate a block from the driver.
     Grows {
-        /// Of this type.
+        /// The memory type of the block.
         memory_type: MemoryTypeIndex,
-        /// From this heap.
+        /// The heap of that type.
         heap: MemoryHeapIndex,
-        /// So many bytes.
+        /// The size of the block.
         bytes: u64,
     },
 }
 
 impl<D: Device> Allocator<D> {
-    /// What serving a request would do now: use what is there, or ask the driver for how much.
+    /// Returns what serving a request would do now: use free room, or allocate a block of which size.
     ///
-    /// Between the answer and the request, other threads may change both. A request that is refused gives
-    /// empty blocks back and tries once more; the answer does not count on the room that this makes.
+    /// Other threads may change the outcome between the preview and the request. A request that is refused frees empty
+    /// blocks and tries once more; the preview does not count on the room that this makes.
     ///
     /// # Errors
     ///
     /// What [`allocate`](Self::allocate) would be refused with by the allocator's own rules; what the
     /// driver would say, only asking it tells.
-    pub fn preview(&self, desc: &AllocationDesc) -> Result<AllocationPreview, AllocationError> {
-        self.by_ranking(desc, |memory_type, desc| {
-            self.forecast_shards(self.default_pool_for(memory_type, desc), desc)
+    pub fn preview(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<AllocationPreview, AllocationError> {
+        self.by_ranking(&AllocationRequest::new(requirements, options), |memory_type, request| {
+            self.preview_shards(self.default_pool_for(memory_type, request), request)
         })
     }
 
-    /// What serving a request from one memory type of one pool would do.
-    pub(super) fn forecast(
+    /// Previews a request for one memory type of one pool.
+    pub(super) fn preview_from_pool(
         &self,
         pool: u32,
         set: usize,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<AllocationPreview, AllocationError> {
-        let slot = self.pools.get(pool).ok_or(AllocationError::ForeignPool)?;
+        let slot = self.pools.get(pool).ok_or(AllocationError::WrongPool)?;
         let mut guard = locked(&slot.state);
-        let state = guard.as_mut().ok_or(AllocationError::ForeignPool)?;
-        state.settle();
-        let fitted = self.fit(state, set, desc)?;
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        state.flush_quick_lists();
+        let fitted = self.round_request(state, set, request)?;
         let BlockSet { memory_type, heap, .. } = state.sets[set];
         if state.would_place(set, &fitted) {
             return Ok(AllocationPreview::Fits { memory_type });
         }
-        if desc.new_blocks == NewBlocks::NeverAllocate {
+        if request.options.new_blocks == NewBlocks::NeverAllocate {
             let (free, largest_free) = state.sets[set].room();
             let requested = fitted.sizes.requested;
             return Err(AllocationError::WouldGrow { requested, free, largest_free, name: ShortName::NONE });
         }
-        let plan = state.plan(set, &fitted, desc, self.heaps.heap_size(heap))?;
-        let wish = state.source(set, desc).wish;
+        let plan = state.plan_block(set, &fitted, request, self.heaps.heap_size(heap))?;
+        let wish = state.source(set, request).budget_policy;
         drop(guard);
 
         let mut refused = AllocationError::ZeroSize;
-        for (bytes, _) in plan.candidates(self.heaps.room_for_block(&self.device, heap), &fitted) {
+        for (bytes, _) in plan.attempts(self.heaps.room_for_block(&self.device, heap), &fitted) {
             match self.heaps.check(&self.device, memory_type, bytes, wish) {
                 Ok(()) => return Ok(AllocationPreview::Grows { memory_type, heap, bytes }),
                 Err(error) if error.falls_through() => refused = error,

@@ -1,29 +1,27 @@
-//! Ranges that were freed a moment ago, kept as they are for the next request of about their size.
+//! Quick lists: ranges that were freed a moment ago, kept as they are for the next request of about their size.
 //!
-//! Joining a freed range with its neighbours, only to cut the same range out again for the next request,
-//! is most of the work of a general allocator. Here a freed range waits in a short list of its size class
-//! first, with its record and all that is known of its place, and a request that fits is served from
-//! there: no search, no split, no join. This is deferred coalescing, as in Weinstock and Wulf's Quick Fit
-//! ("An efficient algorithm for heap storage allocation", 1988) and the fast bins of malloc.
+//! Joining a freed range with its neighbours, only to split the same range again for the next request, is most of the
+//! work of a general allocator. Here a freed range first waits in a short list of its size class, with its record, and
+//! a request that fits takes it from there: no search, no split, no join. This is deferred coalescing, as in Weinstock
+//! and Wulf's Quick Fit ("An efficient algorithm for heap storage allocation", 1988) and the fast bins of malloc.
 //!
 //! ```text
 //!   class    0   1   …   121        122        …   272
 //!   lists    –   –       [r7 r19]   [r2]            –     at most 8 records each, newest last
 //! ```
 //!
-//! What waits here is free for all purposes: it counts as free, it does not keep a block from being empty,
-//! and before a request is refused, makes the driver hand out a block, or anybody walks the regions, all of it
-//! is given to the ranges below. So the lists change where something lands, never whether.
+//! A waiting range is free for all purposes: it counts as free, it does not keep a block from being empty, and all
+//! lists are flushed into the blocks before a request is refused, before a block is allocated for one, and before the
+//! regions are walked. So the lists change where an allocation is placed, never whether.
 //!
-//! A class is a sixteenth of a power of two. A request takes a range of its own class that is no smaller,
-//! or else any of the class above it: at most an eighth of the range is lost to rounding, and what is too
-//! small for the requests of its own class serves those of the class below. 65 bytes a class, made when
-//! first used.
+//! A class is a sixteenth of a power of two. A request takes a range of its own class that is not smaller, or else
+//! any of the class above: at most an eighth of the range is lost to rounding, and a range that is too small for the
+//! requests of its own class serves those of the class below. 65 bytes a class, allocated at first use.
 
 use allotment_suballoc::Alignment;
 
-/// Sizes up to this are worth a list: above it the search is little beside what is done with the memory,
-/// and joining neighbours matters more.
+/// Ranges up to this size wait. Above it, the search costs little beside the use of the memory, and joining free
+/// neighbours matters more.
 pub(super) const LARGEST_WAITING: u64 = 1 << 20;
 
 /// Classes per power of two, as a power of two.
@@ -31,11 +29,13 @@ const MANTISSA_BITS: u32 = 4;
 
 const CLASSES: usize = class_of(LARGEST_WAITING) + 1;
 
-/// Ranges a class. As many as a cache line holds.
+/// Ranges in a class: as many as a cache line holds.
 const DEPTH: usize = 8;
 
+/// Returns the size class of a size.
 const fn class_of(size: u64) -> usize {
     let mantissa = 1 << MANTISSA_BITS;
+    // Below 16 bytes a sixteenth of a power of two is less than a byte, so each size has a class of its own.
     if size < mantissa {
         return size as usize;
     }
@@ -43,12 +43,14 @@ const fn class_of(size: u64) -> usize {
     (((shift as u64) << MANTISSA_BITS) + (size >> shift)) as usize
 }
 
-/// A waiting range: its record in the upper half, its size shifted up by [`ALIGNMENT_BITS`], and how often
-/// its offset can be halved.
+/// A waiting range: its record in the upper 32 bits, below it the size, and the number of trailing zeros of its offset
+/// in the lowest [`ALIGNMENT_BITS`].
+///
+/// Eight bytes, so that a class fits a cache line and a request reads no record before it has found its range.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting(u64);
 
-/// Offsets are below 2^48, so that six bits hold the number of their trailing zeros.
+/// Six bits hold the number of trailing zeros of an offset, as offsets are below 2^48.
 const ALIGNMENT_BITS: u32 = 6;
 
 impl Waiting {
@@ -76,19 +78,20 @@ impl Waiting {
 /// The waiting ranges of one block set.
 #[derive(Debug, Default)]
 pub(super) struct QuickLists {
-    /// How many wait in each class. Empty until the first range waits, as is the next.
+    /// The number of ranges in each class. Empty until the first range waits, as is `waiting`.
     counts: Vec<u8>,
     waiting: Vec<[Waiting; DEPTH]>,
     len: usize,
 }
 
 impl QuickLists {
-    /// Lets a freed range wait. False when it is too large or its list is full.
+    /// Adds a freed range. Returns false if it is too large or its list is full.
     #[inline]
     pub(super) fn push(&mut self, record: u32, offset: u64, size: u64) -> bool {
         if size > LARGEST_WAITING {
             return false;
         }
+        // 17 KiB a set: sets that free no small range need none.
         if self.counts.is_empty() {
             self.make();
         }
@@ -101,13 +104,14 @@ impl QuickLists {
         true
     }
 
+    /// Allocates the lists.
     #[cold]
     fn make(&mut self) {
         self.counts.resize(CLASSES, 0);
         self.waiting.resize(CLASSES, [Waiting::default(); DEPTH]);
     }
 
-    /// Takes out a waiting range that serves a request: its record and its size.
+    /// Takes out a range that fits a request. Returns its record and its size.
     #[inline]
     pub(super) fn take(&mut self, size: u64, alignment: Alignment) -> Option<(u32, u64)> {
         if self.len == 0 || size > LARGEST_WAITING {
@@ -119,8 +123,10 @@ impl QuickLists {
             let count = usize::from(*self.counts.get(class)?);
             let list = &mut self.waiting[class];
             let fits = |range: &Waiting| range.size() >= size && range.is_aligned(zeros);
+            // The newest first: its memory and its record are the likeliest to be in a cache.
             if let Some(at) = list[..count].iter().rposition(fits) {
                 let found = list[at];
+                // The newest fills the gap, so that none has to be shifted.
                 list[at] = list[count - 1];
                 self.counts[class] -= 1;
                 self.len -= 1;
@@ -130,22 +136,24 @@ impl QuickLists {
         None
     }
 
-    /// Takes out any range; `None` when none waits.
+    /// Takes out any range. Returns its record, or `None` if the lists are empty.
     pub(super) fn pop(&mut self) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
+        // The largest class first: its ranges are the likeliest to make room for a request that found none.
         let class = self.counts.iter().rposition(|&count| count != 0)?;
         self.counts[class] -= 1;
         self.len -= 1;
         Some(self.waiting[class][usize::from(self.counts[class])].record())
     }
 
+    /// Returns the number of waiting ranges.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// For tests: the records of all that waits.
+    /// Iterates over the records of all waiting ranges, for tests.
     pub(super) fn records(&self) -> impl Iterator<Item = u32> + '_ {
         let lists = self.waiting.iter().zip(&self.counts);
         lists.flat_map(|(list, &count)| &list[..usize::from(count)]).map(|range| range.record())

@@ -1,65 +1,65 @@
-//! What a token stands for, readable without a lock.
+//! The record of an allocation: its location, readable without a lock.
 //!
-//! Each pool has a table of records. A token names one by index; its place is written by the pool, under
-//! its lock, and read by anybody, with a sequence lock: the writer makes the sequence odd, writes, and
-//! makes it even again; a reader that saw an odd or a changed sequence reads once more. Everything is
-//! atomic, so a torn read is noticed and never used.
+//! Each pool has a table of records, and a handle names its record by index. The pool writes the location under its
+//! lock; any thread reads it through a sequence lock. The writer makes the sequence odd, writes, and makes it even
+//! again; a reader that saw an odd or a changed sequence reads once more. All fields are atomic, so a torn read is
+//! detected and never used.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::device::MemoryTypeIndex;
 
-/// One allocation, live or not yet. A cache line of its own.
+/// The record of one allocation, live or not yet. Fills a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Record {
-    /// Odd while the place is being written.
+    /// Odd while a writer changes the location.
     sequence: AtomicU32,
-    /// Counts the allocations that this record has stood for; an id carries it. It never comes round: at [`SPENT`] the
-    /// record is not used again.
+    /// Counts the allocations that used this record; an id contains it. It never wraps around: at [`SPENT`] the record
+    /// is not used again.
     generation: AtomicU32,
     memory: AtomicU64,
     offset: AtomicU64,
     size: AtomicU64,
     memory_size: AtomicU64,
-    /// Of the first byte, or null where the CPU cannot reach it.
+    /// Address of the first byte; null where the CPU cannot access the memory.
     address: AtomicPtr<u8>,
-    /// The memory type, and [`EXCLUSIVE`].
+    /// The memory type in the lowest eight bits, and the flags below.
     kind: AtomicU32,
-    /// How often the owner has mapped it and not unmapped it yet.
+    /// The number of mappings that the owner has not unmapped yet.
     maps: AtomicU32,
 }
 
-/// A record's content at one moment.
+/// The content of a record at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawPlace {
     pub(super) memory: u64,
     pub(super) offset: u64,
-    /// Bytes that were asked for.
+    /// Bytes, as requested.
     pub(super) size: u64,
     /// Bytes of the memory object.
     pub(super) memory_size: u64,
     pub(super) address: Option<NonNull<u8>>,
     pub(super) memory_type: MemoryTypeIndex,
-    /// The memory was made together with its resource, and takes no other.
+    /// The memory was created together with its resource, and no other resource may be bound to it.
     pub(super) exclusive: bool,
-    /// It may get another place while its token lives.
+    /// Defragmentation may move the allocation.
     pub(super) movable: bool,
-    /// It is being given one: nobody writes to it by the old place.
+    /// A move is in progress: a write to the old location would be lost and is refused.
     pub(super) moving: bool,
-    /// It has the new place, and its bytes are on their way there: nobody reads it either.
+    /// The record has the new location already, but the copy has not completed: reads are refused as well.
     pub(super) arriving: bool,
-    /// Only the set that it is of moves it, since that alone knows its resource.
+    /// Only its `MovableSet` moves the allocation, since that alone knows the resource.
     pub(super) of_a_set: bool,
-    /// A pass moved it: a resource that was bound to it is bound to a place that may be freed by now.
+    /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
     pub(super) moved: bool,
 }
 
-/// The generation at which a record has come to its end. No allocation is made known under it.
+/// The generation after the last. No allocation is published under it.
 const SPENT: u32 = u32::MAX;
 
-/// The bits of a record's kind that say so. The memory type is in the lowest eight.
+/// Flags in a record's `kind`, above the memory type.
 const EXCLUSIVE: u32 = 1 << 8;
 const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
@@ -68,11 +68,12 @@ const OF_A_SET: u32 = 1 << 12;
 const MOVED: u32 = 1 << 13;
 
 impl Record {
-    /// Writes the place. The pool's lock makes sure that there is one writer.
+    /// Writes the location. The pool's lock ensures that there is one writer.
     pub(super) fn write(&self, place: &RawPlace) {
         let sequence = self.sequence.load(Ordering::Relaxed);
+        // Odd from here on: readers retry.
         self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
-        // Readers that see any of the stores below see the odd sequence too.
+        // A reader that sees any of the stores below also sees the odd sequence.
         fence(Ordering::Release);
         self.memory.store(place.memory, Ordering::Relaxed);
         self.offset.store(place.offset, Ordering::Relaxed);
@@ -91,9 +92,10 @@ impl Record {
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
     }
 
-    /// Reads the place without a lock.
+    /// Reads the location without a lock.
     pub(super) fn read(&self) -> RawPlace {
         loop {
+            // Between two equal, even readings of the sequence there was no writer.
             let before = self.sequence.load(Ordering::Acquire);
             let kind = self.kind.load(Ordering::Relaxed);
             let place = RawPlace {
@@ -110,10 +112,12 @@ impl Record {
                 of_a_set: kind & OF_A_SET != 0,
                 moved: kind & MOVED != 0,
             };
+            // Orders the loads above before the second load of the sequence.
             fence(Ordering::Acquire);
             if before & 1 == 0 && self.sequence.load(Ordering::Relaxed) == before {
                 return place;
             }
+            // A writer stores a few words under the pool's lock, so waiting takes nanoseconds.
             core::hint::spin_loop();
         }
     }
@@ -123,53 +127,56 @@ impl Record {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// True when the record stands for no other allocation any more: an id of an earlier one would be good again.
+    /// Returns true when the record must not be used again: the next generation would make an old id valid.
     pub(super) fn is_spent(&self) -> bool {
         self.generation() == SPENT
     }
 
-    /// True when the record is [spent](Self::is_spent) once the allocation that it stands for is gone.
+    /// Returns true when the record is [spent](Self::is_spent) after its current allocation is freed.
     #[inline]
     pub(super) fn is_last_use(&self) -> bool {
         self.generation() == SPENT - 1
     }
 
-    /// Makes every id of the record stale and its map count 0.
+    /// Makes every id of the record stale and resets its map count.
     #[inline]
     pub(super) fn retire(&self) {
-        // The pool's lock makes sure that there is one writer.
+        // A load and a store suffice: the pool's lock ensures that there is one writer.
         self.generation.store(self.generation().saturating_add(1), Ordering::Relaxed);
+        // Most allocations are never mapped; the check saves the store.
         if self.maps() != 0 {
             self.maps.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Changes the size, and whether it may move, alone. Who reads them without owning the token finds the generation
-    /// changed: it was changed before, and these stores do not become visible earlier.
+    /// Changes only the size and whether the allocation may move. A reader that does not own the handle finds the
+    /// generation changed: it was changed before, and these stores do not become visible earlier.
     #[inline]
     pub(super) fn refit(&self, size: u64, movable: bool) {
         self.size.store(size, Ordering::Release);
         let kind = self.kind.load(Ordering::Relaxed);
         let kept = kind & !(MOVABLE | OF_A_SET | MOVED);
         let wanted = if movable { kept | MOVABLE } else { kept };
+        // The short path of small requests: an unchanged flag word is not stored.
         if wanted != kind {
             self.kind.store(wanted, Ordering::Release);
         }
     }
 
-    /// Notes whether it is being given another place. The pool's lock makes sure that there is one writer.
+    /// Sets whether a move is in progress. The pool's lock ensures that there is one writer.
     pub(super) fn set_moving(&self, moving: bool) {
         let kind = self.kind.load(Ordering::Relaxed);
         let wanted = if moving { kind | MOVING } else { kind & !(MOVING | ARRIVING) };
         self.kind.store(wanted, Ordering::Release);
     }
 
-    /// Whether only a set moves it.
+    /// Returns true when only a `MovableSet` moves the allocation.
     pub(super) fn is_of_a_set(&self) -> bool {
         self.kind.load(Ordering::Relaxed) & OF_A_SET != 0
     }
 
-    /// Notes whether it may move, and whether only a set moves it. The pool's lock makes sure that there is one writer.
+    /// Sets whether the allocation may move, and whether only a `MovableSet` moves it. The pool's lock ensures that
+    /// there is one writer.
     pub(super) fn set_movable(&self, movable: bool, of_a_set: bool) {
         let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | OF_A_SET);
         let movable = if movable { MOVABLE } else { 0 };
@@ -177,7 +184,7 @@ impl Record {
         self.kind.store(kind | movable | of_a_set, Ordering::Release);
     }
 
-    /// Notes that its bytes are on their way to where it is.
+    /// Records that the bytes are still being copied to the location.
     pub(super) fn set_arriving(&self) {
         let kind = self.kind.load(Ordering::Relaxed);
         self.kind.store(kind | MOVING | ARRIVING, Ordering::Release);
@@ -187,13 +194,14 @@ impl Record {
         self.maps.load(Ordering::Relaxed)
     }
 
-    /// Counts a mapping. A count that has come to its end stays there: it stays mapped for good.
+    /// Counts a mapping. A count that has reached its maximum stays there: the allocation counts as mapped for good.
     pub(super) fn map(&self) {
         let _ = self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |maps| maps.checked_add(1));
     }
 
-    /// False when it was not mapped.
+    /// Counts an unmapping. Returns false when the allocation was not mapped.
     pub(super) fn unmap(&self) -> bool {
+        // A count at its maximum may have missed mappings, so it is never decreased.
         let unmapped = |maps| if maps == u32::MAX { Some(maps) } else { u32::checked_sub(maps, 1) };
         self.maps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unmapped).is_ok()
     }
@@ -210,7 +218,7 @@ mod tests {
         AccessError, Allocation, Allocator, AllocatorDesc, BlockSizes, DefragmentationDesc,
         DefragmentationStrategy, MemoryUsage, Movability, NextPass, PassLimits, Pool, PoolDesc,
     };
-    use crate::{AllocationDesc, Requirements};
+    use crate::{AllocationOptions, Requirements};
 
     fn allocator() -> Allocator<SimulatedGpu> {
         let mut desc = AllocatorDesc::default();
@@ -218,11 +226,11 @@ mod tests {
         Allocator::new(SimulatedGpu::new(Profile::named("integrated").unwrap()), desc).unwrap()
     }
 
-    fn desc(size: u64) -> AllocationDesc {
-        AllocationDesc::new(Requirements::new(size), MemoryUsage::Upload)
+    fn upload() -> AllocationOptions {
+        MemoryUsage::Upload.into()
     }
 
-    /// Makes the first `count` records of a pool look as if they had been used so often.
+    /// Sets the generation of the first `count` records of a pool, as if they had been used that often.
     fn age(allocator: &Allocator<SimulatedGpu>, pool: &Pool, count: u32, generation: u32) {
         for index in 0..count {
             let records = &allocator.pools.get(pool.index).unwrap().records;
@@ -234,11 +242,11 @@ mod tests {
     fn a_record_that_has_come_to_its_end_is_not_used_again_so_that_no_stale_token_is_good() {
         let allocator = allocator();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
-        let allocate = || allocator.allocate_in(&pool, &desc(64)).unwrap();
+        let allocate = || allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap();
         age(&allocator, &pool, 2, SPENT - 3);
         let (stale, _keeps) = (allocate(), allocate());
         allocator.reset_pool(&pool).unwrap();
-        // Keeps the block from becoming empty, so that freed ranges wait with their records.
+        // Keeps the block from becoming empty, so that freed ranges wait in the quick lists with their records.
         let keeps = allocate();
         let mut generations = Vec::new();
         for _ in 0..8 {
@@ -251,7 +259,7 @@ mod tests {
             allocator.check_invariants();
         }
         assert_eq!(generations, [SPENT - 2, SPENT - 1], "up to the last");
-        assert_eq!(allocator.place(&stale).unwrap_err(), AccessError::Stale);
+        assert_eq!(allocator.location(&stale).unwrap_err(), AccessError::Stale);
         allocator.free(keeps).unwrap();
         allocator.free(stale).unwrap();
         allocator.check_invariants();
@@ -263,16 +271,18 @@ mod tests {
         let allocator = allocator();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         age(&allocator, &pool, 40, SPENT - 1);
-        let last: Vec<_> = (0..40).map(|_| allocator.allocate_in(&pool, &desc(64)).unwrap()).collect();
+        let last: Vec<_> = (0..40)
+            .map(|_| allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap())
+            .collect();
         allocator.reset_pool(&pool).unwrap();
         allocator.check_invariants();
         let slot = pool.index;
         allocator.destroy_pool(pool).unwrap();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         assert_eq!(pool.index, slot);
-        let got = allocator.allocate_in(&pool, &desc(64)).unwrap();
+        let got = allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap();
         assert_eq!(got.record, 40);
-        assert!(last.iter().all(|token| allocator.place(token).is_err()));
+        assert!(last.iter().all(|token| allocator.location(token).is_err()));
         allocator.check_invariants();
         allocator.free(got).unwrap();
         allocator.destroy_pool(pool).unwrap();
@@ -283,9 +293,9 @@ mod tests {
         let allocator = allocator();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         age(&allocator, &pool, 8, SPENT - 1);
-        let movable = desc(16 << 10).movable(Movability::Copied);
+        let (size, movable) = (Requirements::new(16 << 10), upload().with_movability(Movability::Copied));
         let mut tokens: Vec<_> =
-            (0..8).map(|_| Some(allocator.allocate_in(&pool, &movable).unwrap())).collect();
+            (0..8).map(|_| Some(allocator.allocate_in(&pool, &size, &movable).unwrap())).collect();
         for gone in [1, 2, 3, 5] {
             tokens[gone].take().into_iter().for_each(|token| allocator.free(token).unwrap());
         }
@@ -299,7 +309,7 @@ mod tests {
         pass.end();
         drop(run);
         allocator.check_invariants();
-        let more: Vec<_> = (0..8).map(|_| allocator.allocate_in(&pool, &movable).unwrap()).collect();
+        let more: Vec<_> = (0..8).map(|_| allocator.allocate_in(&pool, &size, &movable).unwrap()).collect();
         assert!(more.iter().all(|token| token.record >= 8), "{more:?}");
         more.into_iter().chain(tokens.into_iter().flatten()).for_each(|it| allocator.free(it).unwrap());
         allocator.check_invariants();
@@ -309,7 +319,7 @@ mod tests {
     #[test]
     fn a_count_of_mappings_that_has_come_to_its_end_never_says_that_nothing_is_mapped() {
         let allocator = allocator();
-        let token = allocator.allocate(&desc(64)).unwrap();
+        let token = allocator.allocate(&Requirements::new(64), &upload()).unwrap();
         let record = allocator.pools.get(token.pool).unwrap().records.get(token.record).unwrap();
         record.maps.store(u32::MAX - 1, Relaxed);
         for _ in 0..3 {

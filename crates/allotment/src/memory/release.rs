@@ -1,4 +1,6 @@
-//! Memory on its way back to the driver, one object at a time, with no lock held.
+//! The path of empty blocks back to the driver: one memory object at a time, with no lock held.
+//!
+//! Each driver call may take milliseconds, so the pool's lock is released for each, and a frame end makes one at most.
 
 use super::allocator::Allocator;
 use super::block_set::BlockSet;
@@ -7,11 +9,10 @@ use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Says that a frame is over: the clock by which empty blocks are given back. Cheap where there are
-    /// none.
+    /// Marks the end of a frame, which advances the clock of the empty-block policy. Cheap if no block is empty.
     ///
-    /// Gives at most one block back, so that no frame pays for a whole level's memory; the others go in
-    /// the frames after it. [`trim`](Self::trim) gives all back at once.
+    /// Frees at most one block, so that no frame pays for the memory of a whole level; later frames free the others.
+    /// [`trim`](Self::trim) frees all at once.
     pub fn end_frame(&self) {
         let mut unwanted = None;
         let kept_up = self.is_kept_up();
@@ -20,6 +21,7 @@ impl<D: Device> Allocator<D> {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.end_frame();
+            // The maintenance thread makes the driver calls, if there is one.
             if kept_up && state.has_empty_blocks() {
                 self.to_do.ring();
             } else if unwanted.is_none() && state.has_empty_blocks() {
@@ -32,14 +34,15 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Gives all empty blocks back to the driver, except those that pools were asked to keep at least.
-    /// For level changes and low-memory warnings. True when there was one.
+    /// Frees all empty blocks, except the [`min_blocks`](super::PoolDesc::min_blocks) of pools. Call it at level
+    /// changes and on low-memory warnings. Returns true if any was freed.
     pub fn trim(&self) -> bool {
         self.release_empty(None)
     }
 
-    /// Gives back all empty blocks of one heap, or of all. True when there was one.
+    /// Frees all empty blocks of one heap, or of all heaps. Returns true if any was freed.
     pub(super) fn release_empty(&self, heap: Option<MemoryHeapIndex>) -> bool {
+        // First the memory that already left its pool and waits for the maintenance thread.
         let mut any = self.return_memory() != 0;
         for slot in self.slots() {
             let of_heap = |state: &PoolState<D>| {
@@ -52,20 +55,22 @@ impl<D: Device> Allocator<D> {
         any
     }
 
-    /// Gives to the driver what `take` takes out, one by one, the lock dropped for each.
+    /// Frees the blocks that `take` takes out of a pool, one by one, with the lock released for each. Returns true if
+    /// any was freed.
     pub(super) fn release_from(
         &self,
         slot: &PoolSlot<D>,
         take: impl Fn(&mut PoolState<D>) -> Option<OwnedMemory<D>>,
     ) -> bool {
         let mut any = false;
+        // `take` decides anew each time, since other threads may have used an empty block or freed one meanwhile.
         while self.release_one(slot, &take) {
             any = true;
         }
         any
     }
 
-    /// Gives to the driver what `take` takes out. False when that is nothing.
+    /// Frees the block that `take` takes out of a pool. Returns false if there is none.
     pub(super) fn release_one(
         &self,
         slot: &PoolSlot<D>,
@@ -75,17 +80,19 @@ impl<D: Device> Allocator<D> {
         let Some(state) = guard.as_mut() else { return false };
         let memory = take(state);
         state.store_counters(slot);
+        // Before the driver call: other threads allocate from the pool meanwhile.
         drop(guard);
         let Some(memory) = memory else { return false };
         self.heaps.free(&self.device, memory);
         true
     }
 
-    /// Gives everything that a pool had to the driver.
+    /// Frees all memory of a pool that is destroyed.
     pub(super) fn give_back(&self, state: PoolState<D>) {
         self.free_all(state.sets.into_iter().flat_map(BlockSet::into_memory));
     }
 
+    /// Frees memory objects that belong to no pool.
     pub(super) fn free_all(&self, memory: impl IntoIterator<Item = OwnedMemory<D>>) {
         memory.into_iter().for_each(|memory| self.heaps.free(&self.device, memory));
     }

@@ -1,4 +1,4 @@
-//! Buffers and images with their memory in one step: all or nothing.
+//! Creates buffers and images together with their memory: both, or neither.
 
 use core::error::Error;
 use core::fmt;
@@ -6,41 +6,43 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
-use super::pool::{Fitted, Pool, Source};
+use super::dedicated::DedicatedForResource;
+use super::desc::AllocationRequest;
+use super::pool::{Pool, RoundedRequest, Source};
 use super::{
-    AccessError, AllocationDesc, AllocationError, Dedicated, Foreign, Lifetime, Movability, NewBlocks,
-    ShortName,
+    AccessError, AllocationError, AllocationOptions, Dedicated, Movability, NewBlocks, ShortName,
+    WrongAllocator,
 };
 use crate::device::{
     DedicatedNeed, Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
 };
 use crate::sync::locked;
 
-/// A resource and the memory that it stands in. Give both back together
+/// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together
 /// ([`Allocator::destroy_buffer`], [`Allocator::destroy_image`]).
 #[derive(Debug)]
 #[must_use = "a resource and its memory are freed by giving it back to its allocator"]
-pub struct Resource<H> {
+pub struct RawResource<H> {
     // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
     handle: H,
     size: u64,
-    /// Which copies safe calls may submit with it; of an image, none.
+    /// Copies that safe calls may submit with the buffer; none for an image.
     transfer_usage: TransferUsage,
     allocation: Allocation,
 }
 
-impl<H> Resource<H> {
-    /// The API's own handle. It belongs to this pair: never destroy it alone.
+impl<H> RawResource<H> {
+    /// Returns the API's handle. Never destroy it without its memory.
     pub fn handle(&self) -> &H {
         &self.handle
     }
 
-    /// Bytes: of a buffer, as it was described; of an image, of its memory.
+    /// Returns the size in bytes: of a buffer, as described; of an image, of its memory.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Its memory.
+    /// Returns the memory.
     pub fn allocation(&self) -> &Allocation {
         &self.allocation
     }
@@ -50,12 +52,12 @@ impl<H> Resource<H> {
         check_usage(self.transfer_usage, copy)
     }
 
-    /// A resource whose memory is known to be its own, which is only to be destroyed.
+    /// Makes a token of a resource and its memory that is only going to be destroyed.
     pub(super) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
         Self { handle, size, transfer_usage: TransferUsage::empty(), allocation }
     }
 
-    /// Has another handle from now on. What it was comes back, with the memory that it was in.
+    /// Replaces the handle. Returns the old handle with the old memory.
     pub(super) fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
         Self::of_parts(core::mem::replace(&mut self.handle, handle), self.size, old)
     }
@@ -67,30 +69,31 @@ pub(super) fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(
     if missing.is_empty() { Ok(()) } else { Err(AccessError::MissingUsage { missing }) }
 }
 
-/// A buffer and its memory.
-pub type Buffer<D> = Resource<<D as Device>::Buffer>;
+/// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being
+/// dropped.
+pub type RawBuffer<D> = RawResource<<D as Device>::Buffer>;
 
-/// An image and its memory.
-pub type Image<D> = Resource<<D as Device>::Image>;
+/// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.
+pub type RawImage<D> = RawResource<<D as Device>::Image>;
 
-/// Why a resource was not made. Nothing is left behind.
+/// Why a resource was not created. Neither a resource nor memory is left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// The device cannot make such a resource, or refused to.
+    /// The device cannot create such a resource, or the driver refused.
     Device(DeviceError),
-    /// There is no memory for it.
+    /// Its memory could not be allocated.
     Allocation(AllocationError),
-    /// It does not fit the memory that it was to share, or the CPU cannot reach the memory that it has to.
+    /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),
 }
 
 impl fmt::Display for ResourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Device(error) => write!(f, "the resource was refused: {error}"),
+            Self::Device(error) => write!(f, "the device refused the resource: {error}"),
             Self::Allocation(error) => write!(f, "no memory for the resource: {error}"),
-            Self::Access(error) => write!(f, "the resource cannot stand there: {error}"),
+            Self::Access(error) => write!(f, "the resource cannot be bound to the memory: {error}"),
         }
     }
 }
@@ -105,45 +108,43 @@ impl Error for ResourceError {
     }
 }
 
-/// What differs between buffers and images: which of the device's functions make them.
+/// Buffers or images: the functions of the device that differ between the two.
 pub trait Class<D: Device> {
-    /// What the API wants to know of one.
+    /// The API's description of a resource.
     type Info<'a>: Clone + fmt::Debug + Send + Sync;
-    /// The API's own handle.
+    /// The API's handle.
     type Handle: Clone + fmt::Debug + Send + Sync;
 
-    /// What kind of resource it is to memory.
-    fn kind(device: &D, info: &Self::Info<'_>) -> ResourceKind;
-    /// Its bytes.
+    /// Returns the size in bytes.
     fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
-    /// Which copies between buffers it may be named in.
+    /// Returns the copies between buffers that it may take part in.
     fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
-    /// What memory it needs.
+    /// Returns the memory requirements.
     fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
-    /// Makes one over memory.
+    /// Creates a resource bound to existing memory.
     ///
     /// # Safety
     ///
-    /// As for [`Device::create_buffer`].
+    /// The promises of [`Device::create_buffer`].
     unsafe fn create(
         device: &D,
         info: &Self::Info<'_>,
         memory: D::Memory,
         offset: u64,
     ) -> Result<Self::Handle, DeviceError>;
-    /// Makes one together with memory for it alone.
+    /// Creates a resource together with dedicated memory.
     fn create_dedicated(
         device: &D,
         info: &Self::Info<'_>,
         memory: &MemoryDesc<'_, D::MemoryOptions>,
     ) -> Result<(D::Memory, Self::Handle), DeviceError>;
-    /// Destroys one.
+    /// Destroys a resource.
     ///
     /// # Safety
     ///
-    /// As for [`Device::destroy_buffer`].
+    /// The promises of [`Device::destroy_buffer`].
     unsafe fn destroy(device: &D, handle: Self::Handle);
-    /// Tells the API's own tools what it is called.
+    /// Sets the debug name for the API's tools.
     ///
     /// # Safety
     ///
@@ -151,17 +152,13 @@ pub trait Class<D: Device> {
     unsafe fn name(device: &D, handle: &Self::Handle, name: &str);
 }
 
-/// Buffers, as a class.
+/// Marks functions for buffers.
 #[derive(Debug)]
 pub enum Buffers {}
 
 impl<D: Device> Class<D> for Buffers {
     type Info<'a> = D::BufferInfo<'a>;
     type Handle = D::Buffer;
-
-    fn kind(_: &D, _: &D::BufferInfo<'_>) -> ResourceKind {
-        ResourceKind::Buffer
-    }
 
     fn size(device: &D, info: &D::BufferInfo<'_>, _: &Requirements) -> u64 {
         device.buffer_size(info)
@@ -204,17 +201,13 @@ impl<D: Device> Class<D> for Buffers {
     }
 }
 
-/// Images, as a class.
+/// Marks functions for images.
 #[derive(Debug)]
 pub enum Images {}
 
 impl<D: Device> Class<D> for Images {
     type Info<'a> = D::ImageInfo<'a>;
     type Handle = D::Image;
-
-    fn kind(device: &D, info: &D::ImageInfo<'_>) -> ResourceKind {
-        device.image_kind(info)
-    }
 
     fn size(_: &D, _: &D::ImageInfo<'_>, requirements: &Requirements) -> u64 {
         requirements.size
@@ -258,8 +251,7 @@ impl<D: Device> Class<D> for Images {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Makes a buffer with memory for it. Of `desc`, the requirements are replaced by the buffer's own, save that
-    /// memory types that they rule out stay ruled out, and that the buffer stands at a multiple of their alignment too.
+    /// Creates a buffer with memory for it.
     ///
     /// # Errors
     ///
@@ -268,12 +260,12 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::BufferDesc;
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
     ///
     /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload).with_name("vertices");
-    /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &desc)?;
+    /// let options = MemoryUsage::Upload.with_name("vertices");
+    /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &options)?;
     /// allocator.write(vertices.allocation(), 0, &[7; 4096])?;
     /// allocator.destroy_buffer(vertices)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -281,14 +273,12 @@ impl<D: Device> Allocator<D> {
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
-    ) -> Result<Buffer<D>, ResourceError> {
-        self.create::<Buffers>(info, desc, None)
+        options: &AllocationOptions,
+    ) -> Result<RawBuffer<D>, ResourceError> {
+        self.create::<Buffers>(info, options, None)
     }
 
-    /// Makes an image with memory for it. Of `desc`, the requirements and the kind are replaced by the
-    /// image's own, save that memory types that they rule out stay ruled out, and that the image stands at a multiple of
-    /// their alignment too.
+    /// Creates an image with memory for it.
     ///
     /// # Errors
     ///
@@ -297,46 +287,46 @@ impl<D: Device> Allocator<D> {
     /// ```
     /// use allotment::device::ImageDesc;
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("albedo");
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo");
     /// // On the simulated device a format is its bytes a texel.
-    /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &desc)?;
-    /// assert!(allocator.place(albedo.allocation())?.size >= 4 << 20);
+    /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &options)?;
+    /// assert!(allocator.location(albedo.allocation())?.size >= 4 << 20);
     /// allocator.destroy_image(albedo)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
-    ) -> Result<Image<D>, ResourceError> {
-        self.create::<Images>(info, desc, None)
+        options: &AllocationOptions,
+    ) -> Result<RawImage<D>, ResourceError> {
+        self.create::<Images>(info, options, None)
     }
 
     /// Creates a buffer with memory for it from a custom pool, as [`create_buffer`](Self::create_buffer) does from the
     /// default pools. The pool's memory types are tried in its order; the memory usage has no say.
     ///
-    /// Where the device requires that the buffer has dedicated memory, or `desc` asks for that, it is allocated together
-    /// with the buffer, and counts as one of the pool's blocks.
+    /// Where the device requires that the buffer has dedicated memory, or `options` ask for that, it is allocated
+    /// together with the buffer, and counts as one of the pool's blocks.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where the
-    /// buffer is to have dedicated memory and the pool's blocks have a fixed size.
+    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where
+    /// the buffer is to have dedicated memory and the pool's blocks have a fixed size.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
     /// use allotment::device::{BufferDesc, MemoryTypeIndex};
-    /// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
     ///
     /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
     /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
     /// let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)]))?;
-    /// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("particles");
-    /// let particles = allocator.create_buffer_in_pool(&pool, &BufferDesc::new(4096), &desc)?;
+    /// let options = MemoryUsage::GpuOnly.with_name("particles");
+    /// let particles = allocator.create_buffer_in_pool(&pool, &BufferDesc::new(4096), &options)?;
     /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 4096);
     /// allocator.destroy_buffer(particles)?;
     /// allocator.destroy_pool(pool)?;
@@ -346,9 +336,9 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: &Pool,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
-    ) -> Result<Buffer<D>, ResourceError> {
-        self.create_in_pool::<Buffers>(pool, info, desc)
+        options: &AllocationOptions,
+    ) -> Result<RawBuffer<D>, ResourceError> {
+        self.create_in_pool::<Buffers>(pool, info, options)
     }
 
     /// Creates an image with memory for it from a custom pool, as
@@ -356,78 +346,82 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// As for [`create_buffer_in_pool`](Self::create_buffer_in_pool).
+    /// The errors of [`create_buffer_in_pool`](Self::create_buffer_in_pool).
     pub fn create_image_in_pool(
         &self,
         pool: &Pool,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
-    ) -> Result<Image<D>, ResourceError> {
-        self.create_in_pool::<Images>(pool, info, desc)
+        options: &AllocationOptions,
+    ) -> Result<RawImage<D>, ResourceError> {
+        self.create_in_pool::<Images>(pool, info, options)
     }
 
-    /// As [`create_buffer`](Self::create_buffer), in memory of its own that the API is told more about: who
-    /// else may use it, where it comes from. Memory that comes from elsewhere may have one type only: say
-    /// which in the requirements' memory types.
+    /// Creates a buffer in a dedicated allocation with options of the API: export, import, protection. Imported
+    /// memory has one memory type only: name it in [`AllocationOptions::memory_types`].
     ///
     /// # Errors
     ///
-    /// As for [`create_buffer`](Self::create_buffer).
+    /// The errors of [`create_buffer`](Self::create_buffer).
     pub fn create_buffer_with(
         &self,
         info: &D::BufferInfo<'_>,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
-    ) -> Result<Buffer<D>, ResourceError> {
-        self.create::<Buffers>(info, desc, Some(options))
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
+    ) -> Result<RawBuffer<D>, ResourceError> {
+        self.create::<Buffers>(info, options, Some(memory_options))
     }
 
-    /// As [`create_image`](Self::create_image), in memory of its own that the API is told more about.
+    /// Creates an image in a dedicated allocation with options of the API, as
+    /// [`create_buffer_with`](Self::create_buffer_with) creates a buffer.
     ///
     /// # Errors
     ///
-    /// As for [`create_image`](Self::create_image).
+    /// The errors of [`create_image`](Self::create_image).
     pub fn create_image_with(
         &self,
         info: &D::ImageInfo<'_>,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
-    ) -> Result<Image<D>, ResourceError> {
-        self.create::<Images>(info, desc, Some(options))
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
+    ) -> Result<RawImage<D>, ResourceError> {
+        self.create::<Images>(info, options, Some(memory_options))
     }
 
-    /// Allocates memory of its own that the API is told more about, with nothing in it yet.
+    /// Allocates dedicated memory with options of the API and no resource in it yet.
     ///
     /// # Errors
     ///
-    /// As for [`allocate`](Self::allocate).
+    /// The errors of [`allocate`](Self::allocate).
     pub fn allocate_with(
         &self,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
+        let request = &AllocationRequest::new(requirements, options);
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_alone(desc, Some(options), false, make, |()| {}).map(|(allocation, ())| allocation)
+        self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})
+            .map(|(allocation, ())| allocation)
     }
 
-    /// As [`allocate_with`](Self::allocate_with), for one resource that is bound there later.
+    /// Allocates dedicated memory as [`allocate_with`](Self::allocate_with), for one resource that is bound later.
     #[cfg(feature = "vulkan")]
     pub(super) fn allocate_exclusive(
         &self,
-        desc: &AllocationDesc,
-        options: &D::MemoryOptions,
+        request: &AllocationRequest<'_>,
+        memory_options: &D::MemoryOptions,
     ) -> Result<Allocation, AllocationError> {
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_alone(desc, Some(options), true, make, |()| {}).map(|(allocation, ())| allocation)
+        self.allocate_dedicated(request, Some(memory_options), true, make, |()| {})
+            .map(|(allocation, ())| allocation)
     }
 
-    /// Makes a buffer over memory that other resources may stand in as well, `offset` bytes from its
-    /// start. Destroy it with the device, and free the memory when nothing stands in it any more.
+    /// Creates a buffer bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
+    /// the buffer with the device, and free the memory after the last of them.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no buffer was made. [`AccessError::DedicatedRequired`] where the device requires that the buffer has
-    /// dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
+    /// [`ResourceError`]; no buffer is left behind. [`AccessError::DedicatedRequired`] where the device requires that
+    /// the buffer has dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
     pub fn create_aliasing_buffer(
         &self,
         allocation: &Allocation,
@@ -437,13 +431,13 @@ impl<D: Device> Allocator<D> {
         self.create_in::<Buffers>(allocation, offset, info)
     }
 
-    /// Makes an image over memory that other resources may stand in as well, `offset` bytes from its
-    /// start. Destroy it with the device, and free the memory when nothing stands in it any more.
+    /// Creates an image bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
+    /// the image with the device, and free the memory after the last of them.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; no image was made. [`AccessError::DedicatedRequired`] where the device requires that the image has
-    /// dedicated memory: [`create_image`](Self::create_image) allocates that.
+    /// [`ResourceError`]; no image is left behind. [`AccessError::DedicatedRequired`] where the device requires that
+    /// the image has dedicated memory: [`create_image`](Self::create_image) allocates that.
     pub fn create_aliasing_image(
         &self,
         allocation: &Allocation,
@@ -460,26 +454,28 @@ impl<D: Device> Allocator<D> {
         info: &C::Info<'_>,
     ) -> Result<C::Handle, ResourceError> {
         let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
-        self.check_kind(allocation, C::kind(self.device(), info)).map_err(ResourceError::Access)?;
+        self.check_kind(allocation, requirements.kind).map_err(ResourceError::Access)?;
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         self.bind::<C>(allocation, offset, info, &requirements)
     }
 
-    /// Refuses to bring an optimal image and linear resources onto one page, where the device forbids that:
-    /// an allocation keeps the distance only for the kind that it was made for.
+    /// Refuses an optimal image on a page of linear resources, and the reverse, where the device forbids that: an
+    /// allocation keeps the distance of `bufferImageGranularity` only for the kind that it was allocated for.
     pub(super) fn check_kind(&self, allocation: &Allocation, kind: ResourceKind) -> Result<(), AccessError> {
+        // With a granularity of one byte every kind may be next to every other.
         if self.device().properties().limits.buffer_image_granularity.get() == 1 {
             return Ok(());
         }
-        let info = self.info(allocation.id())?;
+        let info = self.info(allocation)?;
         let alike = info.kind == ResourceKind::Unknown || info.kind.is_optimal() == kind.is_optimal();
+        // A dedicated allocation has no neighbours to keep a distance from.
         if alike || info.dedicated {
             return Ok(());
         }
         Err(AccessError::WrongKind { allocated: info.kind, wanted: kind })
     }
 
-    /// Makes a resource over an allocation that the caller [holds](Self::hold).
+    /// Creates a resource bound to an allocation that the caller [holds](Self::hold).
     pub(super) fn bind<C: Class<D>>(
         &self,
         allocation: &Allocation,
@@ -496,83 +492,86 @@ impl<D: Device> Allocator<D> {
     fn create<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
-    ) -> Result<Resource<C::Handle>, ResourceError> {
-        let (resource, movability) = self.create_pinned::<C>(info, desc, options)?;
+        options: &AllocationOptions,
+        memory_options: Option<&D::MemoryOptions>,
+    ) -> Result<RawResource<C::Handle>, ResourceError> {
+        let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
         self.allow_moves(resource.allocation(), movability, false);
         Ok(resource)
     }
 
-    /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned beside
-    /// it: a pass that moved it before it is bound would free the memory that it is being bound to.
+    /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned
+    /// beside it: a pass that moved it before it is bound would free the memory that it is being bound to.
     pub(super) fn create_pinned<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
-    ) -> Result<(Resource<C::Handle>, Movability), ResourceError> {
+        options: &AllocationOptions,
+        memory_options: Option<&D::MemoryOptions>,
+    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
         let device = self.device();
         let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
-        let mut movability = desc.movability;
-        let kind = C::kind(device, info);
-        let desc =
-            &AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
-        let (handle, allocation) = match self.loneliness(desc, options.is_some()) {
-            Loneliness::Shared => self.create_placed::<C>(info, desc)?,
-            Loneliness::Preferred => match self.create_alone::<C>(info, desc, options) {
-                // The driver would have liked it better so; it works otherwise too.
-                Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, desc)?,
-                made => made?,
-            },
-            Loneliness::Required => {
-                // What must be alone in its memory has no other place.
+        let mut movability = options.movability;
+        let pinned = options.clone().with_movability(Movability::Pinned);
+        let request = &AllocationRequest::new(&requirements, &pinned);
+        let (handle, allocation) = match self.dedicated_for_resource(request, memory_options.is_some()) {
+            DedicatedForResource::No => self.create_placed::<C>(info, request)?,
+            DedicatedForResource::Preferred => {
+                match self.create_with_dedicated::<C>(info, request, memory_options) {
+                    // The driver prefers dedicated memory and does not require it, so a block serves as well.
+                    Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, request)?,
+                    made => made?,
+                }
+            }
+            DedicatedForResource::Required => {
+                // A resource with dedicated memory cannot be moved into a block.
                 movability = Movability::Pinned;
-                self.create_alone::<C>(info, desc, options)?
+                self.create_with_dedicated::<C>(info, request, memory_options)?
             }
         };
-        Ok((self.resource_of::<C>(handle, allocation, info, desc), movability))
+        Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
     }
 
-    /// A resource that was made just now.
+    /// Names a new resource, and makes a token of it.
     fn resource_of<C: Class<D>>(
         &self,
         handle: C::Handle,
         allocation: Allocation,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-    ) -> Resource<C::Handle> {
+        request: &AllocationRequest<'_>,
+    ) -> RawResource<C::Handle> {
         let device = self.device();
-        if let Some(name) = &desc.name {
-            // SAFETY: made just now.
+        if let Some(name) = &request.options.name {
+            // SAFETY: created just now.
             unsafe { C::name(device, &handle, name.as_str()) };
         }
-        let size = C::size(device, info, &desc.requirements);
-        Resource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
+        let size = C::size(device, info, &request.requirements);
+        RawResource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
     }
 
     fn create_in_pool<C: Class<D>>(
         &self,
         pool: &Pool,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-    ) -> Result<Resource<C::Handle>, ResourceError> {
+        options: &AllocationOptions,
+    ) -> Result<RawResource<C::Handle>, ResourceError> {
         let device = self.device();
         let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
-        let mut movability = desc.movability;
-        let kind = C::kind(device, info);
-        let mut desc =
-            AllocationDesc { kind, movability: Movability::Pinned, ..desc.for_resource(requirements) };
+        let mut movability = options.movability;
+        let mut options = options.clone().with_movability(Movability::Pinned);
         let required =
-            desc.dedicated == Dedicated::Automatic && requirements.dedicated == DedicatedNeed::Required;
-        let (handle, allocation) = if required || desc.dedicated == Dedicated::Always {
-            // What must be alone in its memory has no other place.
-            (movability, desc.dedicated) = (Movability::Pinned, Dedicated::Always);
-            self.create_alone_in_pool::<C>(pool, info, &desc)?
+            options.dedicated == Dedicated::Automatic && requirements.dedicated == DedicatedNeed::Required;
+        let dedicated = required || options.dedicated == Dedicated::Always;
+        if dedicated {
+            // A resource that must have dedicated memory cannot be moved into a block.
+            (movability, options.dedicated) = (Movability::Pinned, Dedicated::Always);
+        }
+        let request = &AllocationRequest::new(&requirements, &options);
+        let (handle, allocation) = if dedicated {
+            self.create_dedicated_in_pool::<C>(pool, info, request)?
         } else {
-            self.create_placed_in_pool::<C>(pool, info, &desc)?
+            self.create_placed_in_pool::<C>(pool, info, request)?
         };
-        let resource = self.resource_of::<C>(handle, allocation, info, &desc);
+        let resource = self.resource_of::<C>(handle, allocation, info, request);
         self.allow_moves(resource.allocation(), movability, false);
         Ok(resource)
     }
@@ -581,41 +580,41 @@ impl<D: Device> Allocator<D> {
         &self,
         pool: &Pool,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
-        let allocation = self.allocate_in(pool, desc).map_err(ResourceError::Allocation)?;
+        let allocation = self.allocate_in_for_request(pool, request).map_err(ResourceError::Allocation)?;
         let bind = || {
-            // The pool is not reset before it knows that there is a resource.
+            // Keeps the pool from being reset before the resource is noted in it.
             let _held = self.hold(&allocation).map_err(ResourceError::Access)?;
-            let handle = self.bind::<C>(&allocation, 0, info, &desc.requirements)?;
+            let handle = self.bind::<C>(&allocation, 0, info, &request.requirements)?;
             self.note_resource(&allocation);
             Ok(handle)
         };
         match bind() {
             Ok(handle) => Ok((handle, allocation)),
             Err(error) => {
-                // Just allocated here, so it is not foreign.
+                // This allocator made the allocation, so it cannot refuse to free it.
                 let _ = self.free(allocation);
                 Err(error)
             }
         }
     }
 
-    fn create_alone_in_pool<C: Class<D>>(
+    fn create_dedicated_in_pool<C: Class<D>>(
         &self,
         pool: &Pool,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let device = self.device();
         let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
-        // SAFETY: made just now, and no queue has seen it.
+        // SAFETY: created just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
-        let made = self.by_pool_types(pool, desc, |set| {
-            self.make_alone((pool.index, set), desc, None, true, make, unmake)
+        let made = self.by_pool_types(pool, request, |set| {
+            self.make_dedicated((pool.index, set), request, None, true, make, unmake)
         });
         let (allocation, handle) = made.map_err(ResourceError::Allocation)?;
-        // The pool may have been reset since.
+        // Another thread may have reset the pool since, and freed the memory.
         let noted = self.hold(&allocation).map(|_held| self.note_resource(&allocation));
         match noted {
             Ok(()) => Ok((handle, allocation)),
@@ -626,7 +625,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Lets the pool of an allocation that the caller [holds](Self::hold) know that there is a resource in it.
+    /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with
+    /// resources cannot be reset.
     fn note_resource(&self, allocation: &Allocation) {
         let Some(slot) = self.pools.get(allocation.pool) else { return };
         let mut guard = locked(&slot.state);
@@ -638,87 +638,66 @@ impl<D: Device> Allocator<D> {
     fn create_placed<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
-        let allocation = self.allocate(desc).map_err(ResourceError::Allocation)?;
-        match self.bind::<C>(&allocation, 0, info, &desc.requirements) {
+        let allocation = self.allocate_for_request(request).map_err(ResourceError::Allocation)?;
+        match self.bind::<C>(&allocation, 0, info, &request.requirements) {
             Ok(handle) => Ok((handle, allocation)),
             Err(error) => {
-                // Just allocated here, so it is not foreign.
+                // This allocator made the allocation, so it cannot refuse to free it.
                 let _ = self.free(allocation);
                 Err(error)
             }
         }
     }
 
-    fn create_alone<C: Class<D>>(
+    fn create_with_dedicated<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let device = self.device();
         let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
-        // SAFETY: made just now, and no queue has seen it.
+        // SAFETY: created just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
-        let made = self.allocate_alone(desc, options, true, make, unmake);
+        let made = self.allocate_dedicated(request, memory_options, true, make, unmake);
         made.map(|(allocation, handle)| (handle, allocation)).map_err(ResourceError::Allocation)
     }
 
-    /// Whether a resource gets memory that the API knows to be its alone.
-    fn loneliness(&self, desc: &AllocationDesc, has_options: bool) -> Loneliness {
-        let need = desc.requirements.dedicated;
-        if desc.dedicated == Dedicated::Always || has_options {
-            Loneliness::Required
-        } else if desc.dedicated == Dedicated::Never {
-            // Refused with a word, where the driver insists.
-            Loneliness::Shared
-        } else if need == DedicatedNeed::Required {
-            Loneliness::Required
-        } else if need == DedicatedNeed::Preferred
-            && desc.lifetime == Lifetime::Long
-            && desc.new_blocks == NewBlocks::Allowed
-            // Nobody gets memory of its own ahead of need.
-            && !self.is_kept_up()
-            && !self.heaps.objects_are_scarce(self.device())
-        {
-            Loneliness::Preferred
-        } else {
-            Loneliness::Shared
-        }
-    }
-
-    /// Gets memory that nobody else shares or inherits, together with what stands in it. Tries the memory
-    /// types that suit in turn. `exclusive` says that it takes no other resource.
-    fn allocate_alone<H>(
+    /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
+    /// suit in turn. `exclusive` says that no other resource can be bound to it.
+    fn allocate_dedicated<H>(
         &self,
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
         exclusive: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
-        // Said so that the pool ties the memory to its resource.
-        let desc = &AllocationDesc { dedicated: Dedicated::Always, ..desc.clone() };
-        self.by_ranking(desc, |memory_type, desc| {
-            let pool = self.own_shard(self.default_pool_for(memory_type, desc));
-            self.make_alone((pool, 0), desc, options, exclusive, &make, &unmake)
+        // So that the pool ties the memory to its resource, instead of reusing it later.
+        let options = request.options.clone().with_dedicated(Dedicated::Always);
+        let request = &request.with_options(&options);
+        self.by_ranking(request, |memory_type, request| {
+            let pool = self.own_shard(self.default_pool_for(memory_type, request));
+            self.make_dedicated((pool, 0), request, memory_options, exclusive, &make, &unmake)
         })
     }
 
-    /// The same from one memory type of one pool; where that is refused, once more in place of empty blocks.
-    fn make_alone<H>(
+    /// Allocates dedicated memory from one memory type of one pool. Where the driver refuses, frees empty blocks and
+    /// tries once more.
+    fn make_dedicated<H>(
         &self,
         from: (u32, usize),
-        desc: &AllocationDesc,
-        options: Option<&D::MemoryOptions>,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
         exclusive: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
         let (pool, set) = from;
-        if desc.new_blocks == NewBlocks::NeverAllocate {
-            let requested = desc.requirements.size;
+        if request.options.new_blocks == NewBlocks::NeverAllocate {
+            let requested = request.requirements.size;
             return Err(AllocationError::WouldGrow {
                 requested,
                 free: 0,
@@ -726,50 +705,58 @@ impl<D: Device> Allocator<D> {
                 name: ShortName::NONE,
             });
         }
-        let (getting, fitted, source) = self.announce(pool, set, desc)?;
-        let options = options.or(source.options.as_ref());
-        let attempt = || self.get_alone(desc, &source, options, &make, &unmake);
+        let (getting, fitted, source) = self.begin_dedicated_block(pool, set, request)?;
+        let memory_options = memory_options.or(source.options.as_ref());
+        let attempt = || self.allocate_with_resource(request, &source, memory_options, &make, &unmake);
         let got = self.waiting(|| {
             attempt().or_else(|refused| {
                 if self.make_room(source.memory_type, refused) { attempt() } else { Err(refused) }
             })
         });
         let (got, handle) = match got {
-            Ok((memory, handle)) => (Ok((memory, Role::Tied)), Some(handle)),
+            Ok((memory, handle)) => (Ok((memory, Role::DedicatedToAllocation)), Some(handle)),
             Err(error) => (Err(error), None),
         };
-        let settled = self.settle(getting, pool, got, &Fitted { exclusive, ..fitted }, desc);
+        let settled = self.insert_block(
+            getting,
+            pool,
+            got,
+            &RoundedRequest { dedicated_to_resource: exclusive, ..fitted },
+            request,
+        );
         match (settled, handle) {
             (Ok(allocation), Some(handle)) => Ok((allocation, handle)),
             (Err(error), handle) => {
                 handle.into_iter().for_each(unmake);
                 Err(error)
             }
-            (Ok(_), None) => unreachable!("what was not made is not settled"),
+            (Ok(_), None) => unreachable!("memory that was not allocated is not taken in"),
         }
     }
 
-    /// Gets memory together with what stands in it from the driver.
-    fn get_alone<H>(
+    /// Allocates memory together with its resource from the driver.
+    fn allocate_with_resource<H>(
         &self,
-        desc: &AllocationDesc,
+        request: &AllocationRequest<'_>,
         source: &Source<D>,
-        options: Option<&D::MemoryOptions>,
+        memory_options: Option<&D::MemoryOptions>,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(OwnedMemory<D>, H), AllocationError> {
-        let (device, size, memory_type) = (self.device(), desc.requirements.size, source.memory_type);
+        let (device, size, memory_type) = (self.device(), request.requirements.size, source.memory_type);
         let refused = |error| self.heaps.refused(device, memory_type, size, error);
-        let memory = MemoryDesc::new(memory_type, size).with_priority(desc.priority).with_options(options);
-        let charge = self.heaps.charge(device, memory_type, size, source.wish)?;
+        let memory = MemoryDesc::new(memory_type, size)
+            .with_priority(request.options.priority)
+            .with_options(memory_options);
+        let charge = self.heaps.charge(device, memory_type, size, source.budget_policy)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
-        // SAFETY: made just now, with this type and size, and known to nobody else.
+        // SAFETY: created just now, with this type and size, and known to nobody else.
         match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
             Ok(memory) => {
                 charge.keep();
-                if let Some(name) = &desc.name {
-                    // SAFETY: made just now, and nobody else can free it yet.
+                if let Some(name) = &request.options.name {
+                    // SAFETY: created just now, and nobody else can free it yet.
                     unsafe { device.name_memory(raw, name.as_str()) };
                 }
                 Ok((memory, handle))
@@ -785,8 +772,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn destroy_buffer(&self, buffer: Buffer<D>) -> Result<(), Foreign<Buffer<D>>> {
+    /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
         self.destroy::<Buffers>(buffer)
     }
 
@@ -794,30 +781,23 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`Foreign`] when it is from another allocator; it comes back with the error.
-    pub fn destroy_image(&self, image: Image<D>) -> Result<(), Foreign<Image<D>>> {
+    /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
         self.destroy::<Images>(image)
     }
 
     fn destroy<C: Class<D>>(
         &self,
-        resource: Resource<C::Handle>,
-    ) -> Result<(), Foreign<Resource<C::Handle>>> {
+        resource: RawResource<C::Handle>,
+    ) -> Result<(), WrongAllocator<RawResource<C::Handle>>> {
         if !self.owns(&resource.allocation) {
-            return Err(Foreign(resource));
+            return Err(WrongAllocator(resource));
         }
-        let Resource { handle, allocation, .. } = resource;
+        let RawResource { handle, allocation, .. } = resource;
         // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
         unsafe { C::destroy(self.device(), handle) };
-        // Known not to be foreign.
+        // Checked above, so it cannot be refused.
         let _ = self.free(allocation);
         Ok(())
     }
-}
-
-/// Whether a resource is alone in its memory, as far as the API is told.
-enum Loneliness {
-    Shared,
-    Preferred,
-    Required,
 }

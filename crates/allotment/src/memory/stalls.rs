@@ -1,6 +1,6 @@
-//! How often a request had to wait for the driver, and for how long.
+//! Counts the driver calls that callers had to wait for, and their duration.
 //!
-//! What a background thread does ahead of need is not waited for, and not counted here.
+//! Calls that a background thread makes ahead of demand delay no caller and are not counted.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
@@ -9,31 +9,32 @@ use std::time::Instant;
 use super::allocator::Allocator;
 use crate::device::Device;
 
-/// Waits of callers for the driver's memory, since the allocator was created: in requests, in frees that
-/// gave memory back, at the ends of frames.
+/// Time that callers lost in the driver's memory calls since the allocator was created: in requests, in frees that
+/// freed a block, at the ends of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StallStatistics {
-    /// How many.
+    /// Number of stalls.
     pub count: u64,
-    /// How long all of them took.
+    /// Total duration of all stalls.
     pub total: Duration,
-    /// How long the longest took.
+    /// Duration of the longest stall.
     pub longest: Duration,
 }
 
 /// The counters behind [`StallStatistics`].
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(super) struct Stalls {
     count: AtomicU64,
     nanoseconds: AtomicU64,
     longest: AtomicU64,
 }
 
-impl Waits {
+impl Stalls {
     fn add(&self, waited: Duration) {
-        // 584 years fit.
+        // A u64 of nanoseconds holds 584 years.
         let waited = waited.as_nanos() as u64;
+        // Relaxed: the three figures are statistics, and may be read between two of these stores.
         self.count.fetch_add(1, Relaxed);
         self.nanoseconds.fetch_add(waited, Relaxed);
         self.longest.fetch_max(waited, Relaxed);
@@ -41,11 +42,11 @@ impl Waits {
 }
 
 impl<D: Device> Allocator<D> {
-    /// How often and how long callers waited for the driver's memory. With a [`MaintenanceThread`](super::MaintenanceThread)
-    /// there should be few such waits.
+    /// Returns how often and how long callers waited for the driver's memory calls. With a
+    /// [`MaintenanceThread`](super::MaintenanceThread) there should be few such stalls.
     #[must_use]
     pub fn stalls(&self) -> StallStatistics {
-        let Waits { count, nanoseconds, longest } = &self.waits;
+        let Stalls { count, nanoseconds, longest } = &self.stalls;
         StallStatistics {
             count: count.load(Relaxed),
             total: Duration::from_nanos(nanoseconds.load(Relaxed)),
@@ -53,11 +54,11 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Does what a caller waits for, and counts it.
+    /// Does work that its caller waits for, and counts the time as a stall.
     pub(super) fn waiting<T>(&self, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let done = work();
-        self.waits.add(began.elapsed());
+        self.stalls.add(began.elapsed());
         done
     }
 }

@@ -1,4 +1,4 @@
-//! What is known about the memory in use: cheaply, and by a walk.
+//! Sums of the memory in use: from counters, or from a walk over all regions.
 
 use core::iter::Sum;
 use core::ops::Add;
@@ -6,34 +6,34 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use allotment_suballoc::SizeRange;
 
-/// What memory is in use, from counters that are kept anyway.
+/// Memory in use, from counters that the allocator keeps anyway.
 ///
 /// `block_bytes == allocation_bytes + padding + rounding + free()`, always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Memory objects that allocations share.
+    /// Memory objects that several allocations share.
     pub blocks: u32,
-    /// Memory objects with room for one allocation.
+    /// Dedicated memory objects: room for one allocation each.
     pub dedicated: u32,
-    /// Bytes of all of these.
+    /// Bytes of all memory objects, shared and dedicated.
     pub block_bytes: u64,
     /// Live allocations.
     pub allocations: u32,
-    /// Bytes in them, as they were asked for.
+    /// Bytes of live allocations, as requested.
     pub allocation_bytes: u64,
-    /// Bytes lost to alignment while their allocations live.
+    /// Bytes lost to alignment, until the allocations that caused the loss are freed.
     pub padding: u64,
     /// Bytes lost to rounding sizes up: to the granularity, to the non-coherent atom, to a power of two.
     pub rounding: u64,
 }
 
 impl Statistics {
-    /// Bytes handed out to nobody.
+    /// Returns the unallocated bytes of all memory objects.
     #[must_use]
     pub const fn free(&self) -> u64 {
         let used = self.allocation_bytes + self.padding + self.rounding;
-        // Counters read while another thread allocates may be from two moments.
+        // Another thread may allocate between the loads of two counters, so the difference could be negative.
         self.block_bytes.saturating_sub(used)
     }
 }
@@ -60,15 +60,15 @@ impl Sum for Statistics {
     }
 }
 
-/// What a walk over every region finds out beside the counters.
+/// Memory in use, from a walk over every region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DetailedStatistics {
-    /// What is known without a walk.
+    /// The sums that need no walk.
     pub brief: Statistics,
-    /// In how many regions the free bytes lie.
+    /// Number of free regions.
     pub free_ranges: u32,
-    /// Memory objects that hold no allocation and are kept for the next.
+    /// Memory objects that hold no allocation and are kept for later requests.
     pub empty_blocks: u32,
     /// Smallest and largest allocation in bytes; `None` when there is none.
     pub allocation_size: Option<SizeRange>,
@@ -77,7 +77,7 @@ pub struct DetailedStatistics {
 }
 
 impl DetailedStatistics {
-    /// How much of the free space is out of reach of one large request: 1 − largest free region / free.
+    /// Returns the share of the free bytes that one large request cannot use: 1 − largest free region / free.
     #[must_use]
     pub fn fragmentation(&self) -> f64 {
         let largest = self.free_size.map_or(0, |range| range.max);
@@ -85,6 +85,7 @@ impl DetailedStatistics {
     }
 
     pub(super) fn add(&mut self, other: &Self) {
+        // A part without allocations has no smallest and largest size.
         let join = |a: Option<SizeRange>, b: Option<SizeRange>| match (a, b) {
             (a, Some(b)) => Some(SizeRange::including(Some(SizeRange::including(a, b.min)), b.max)),
             (a, None) => a,
@@ -97,7 +98,7 @@ impl DetailedStatistics {
     }
 }
 
-/// The counters of one pool and memory type: written under the pool's lock, read by anybody.
+/// The counters of one pool and memory type. The pool writes them under its lock; any thread reads them without it.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     blocks: AtomicU32,
@@ -111,6 +112,7 @@ pub(super) struct Counters {
 
 impl Counters {
     pub(super) fn store(&self, statistics: &Statistics) {
+        // The pool's lock is held, so plain stores suffice: there is one writer.
         self.blocks.store(statistics.blocks, Relaxed);
         self.dedicated.store(statistics.dedicated, Relaxed);
         self.allocations.store(statistics.allocations, Relaxed);
@@ -120,12 +122,12 @@ impl Counters {
         self.rounding.store(statistics.rounding, Relaxed);
     }
 
-    /// Whether there are memory objects.
+    /// Returns true when the pool has memory objects of this type.
     pub(super) fn have_memory(&self) -> bool {
         self.block_bytes.load(Relaxed) != 0
     }
 
-    /// Stores what changes when no block comes or goes and no range is cut or joined.
+    /// Stores the counters that change when no block is added or freed and no range is split or merged.
     #[inline]
     pub(super) fn store_live(&self, statistics: &Statistics) {
         self.allocations.store(statistics.allocations, Relaxed);
@@ -133,7 +135,7 @@ impl Counters {
         self.rounding.store(statistics.rounding, Relaxed);
     }
 
-    /// The counters one by one: while another thread allocates they may be from two moments.
+    /// Reads the counters one by one. While another thread allocates, two of them may show different moments.
     pub(super) fn load(&self) -> Statistics {
         Statistics {
             blocks: self.blocks.load(Relaxed),

@@ -1,7 +1,7 @@
-//! Bytes in and out of any allocation, at once: for tools, tests and start-up code that can wait.
+//! Synchronous copies between the CPU and any allocation: for tools, tests and start-up code that can wait.
 //!
-//! Memory that the CPU can reach is written and read directly; other memory through two staging buffers
-//! and a queue, chunk by chunk, waiting for each. It is the simplest thing that is right, not the fastest.
+//! Memory that the CPU can access is written and read directly. Other memory is copied through two staging buffers and a
+//! queue, chunk by chunk, with a wait for each. This is the simplest correct way, not the fastest.
 
 use core::error::Error;
 use core::fmt;
@@ -10,22 +10,22 @@ use core::time::Duration;
 use super::access::{check_place, check_range};
 use super::allocator::{Allocation, Allocator};
 use super::record::RawPlace;
-use super::resource::{Buffer, ResourceError, check_usage};
-use super::{AccessError, AllocationDesc, Dedicated, MemoryUsage};
+use super::resource::{RawBuffer, ResourceError, check_usage};
+use super::{AccessError, Dedicated, MemoryUsage};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
-    QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue, TransferUsage,
+    QueueIndex, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 
-/// Why bytes were not copied. The chunks before the one that failed were.
+/// Why a transfer failed. The chunks before the failed one were copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The range does not lie in the allocation, or the allocation is foreign.
+    /// The range exceeds the allocation, or the allocation belongs to another allocator.
     Access(AccessError),
-    /// A buffer for the copy could not be made.
+    /// A buffer for the copy could not be created.
     Buffer(ResourceError),
-    /// The queue refused, or is lost.
+    /// The queue refused the copy, or the device is lost.
     Device(DeviceError),
 }
 
@@ -67,20 +67,19 @@ impl From<DeviceError> for TransferError {
     }
 }
 
-/// Moves bytes between the CPU and allocations, and waits for it.
+/// Copies bytes between the CPU and allocations, and waits for each copy.
 ///
 /// ```
 /// use allotment::device::QueueIndex;
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::Transfer;
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
 /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
 /// let mut transfer = Transfer::new(&allocator, QueueIndex(2), 1 << 20)?;
 ///
-/// let mesh = AllocationDesc::new(Requirements::new(3 << 20), MemoryUsage::GpuOnly).with_name("mesh");
-/// let mesh = allocator.allocate(&mesh)?;
+/// let mesh = allocator.allocate(&Requirements::new(3 << 20), &MemoryUsage::GpuOnly.with_name("mesh"))?;
 /// transfer.upload(&mesh, 0, &vec![42; 3 << 20])?;
 /// let mut back = vec![0; 3 << 20];
 /// transfer.download(&mesh, 0, &mut back)?;
@@ -96,44 +95,44 @@ pub struct Transfer<'a, D: Device> {
     usage: u64,
     way: Way,
     /// For the CPU to write and to read. Taken when dropped.
-    staging: Option<[Buffer<D>; 2]>,
+    staging: Option<[RawBuffer<D>; 2]>,
 }
 
-/// How bytes get in and out of buffers whose memory the CPU can reach.
+/// How bytes get in and out of buffers in host-visible memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// By the CPU.
+    /// The CPU accesses the memory directly.
     Shortest,
-    /// By the queue.
+    /// A queue copies, as for memory that the CPU cannot access.
     Queue,
 }
 
-/// Which way the bytes go.
+/// The direction of a transfer.
 #[derive(Clone, Copy)]
 enum Direction {
     Up,
     Down,
 }
 
-/// The other end of a transfer.
+/// The allocation of a transfer, and its buffer if there is one.
 struct Place<'a, D: Device> {
     allocation: &'a Allocation,
     /// Where there is none, one is made for the copy.
-    buffer: Option<&'a Buffer<D>>,
+    buffer: Option<&'a RawBuffer<D>>,
 }
 
 impl<'a, D: Device> Place<'a, D> {
-    fn of(buffer: &'a Buffer<D>) -> Self {
+    fn of(buffer: &'a RawBuffer<D>) -> Self {
         Self { allocation: buffer.allocation(), buffer: Some(buffer) }
     }
 
-    /// Bytes that can be moved, where the allocation has `available`: of a buffer, no more than it has.
+    /// Returns the bytes that can be copied, of the `available` ones of the allocation: of a buffer, at most its size.
     fn size(&self, available: u64) -> u64 {
         self.buffer.map_or(available, |buffer| buffer.size().min(available))
     }
 }
 
-// Not derived, since it is copied whether or not the device can be.
+// Not derived: the derive would require `D: Clone`.
 impl<D: Device> Clone for Place<'_, D> {
     fn clone(&self) -> Self {
         *self
@@ -143,22 +142,23 @@ impl<D: Device> Clone for Place<'_, D> {
 impl<D: Device> Copy for Place<'_, D> {}
 
 impl<'a, D: Device> Transfer<'a, D> {
-    /// A transfer over a queue, with two staging buffers of `chunk` bytes in memory of their own.
+    /// Creates a transfer for a queue, with two dedicated staging buffers of `chunk` bytes.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] when there is no memory for them; nothing is left behind.
+    /// [`ResourceError`] when a staging buffer cannot be created; nothing remains allocated.
     pub fn new(allocator: &'a Allocator<D>, queue: QueueIndex, chunk: u64) -> Result<Self, ResourceError> {
-        let buffer = |memory_usage, name: &'static str| {
-            let desc = AllocationDesc::new(Requirements::new(chunk), memory_usage);
-            let desc = desc.with_name(name).with_category("transfer").with_dedicated(Dedicated::Always);
-            allocator.create_buffer(&BufferDesc::new(chunk).into(), &desc)
+        let buffer = |usage: MemoryUsage, name: &'static str| {
+            let options = usage.with_name(name).with_category("transfer");
+            let options = options.with_dedicated(Dedicated::Always);
+            allocator.create_buffer(&BufferDesc::new(chunk).into(), &options)
         };
         let up = buffer(MemoryUsage::Upload, "transfer up")?;
+        // On failure the first buffer must not leak: dropping its handle frees nothing.
         let down = match buffer(MemoryUsage::Readback, "transfer down") {
             Ok(down) => down,
             Err(error) => {
-                // Made just now by this allocator, so it is not foreign.
+                // This allocator created the buffer just now, so it accepts the handle.
                 let _ = allocator.destroy_buffer(up);
                 return Err(error);
             }
@@ -166,36 +166,35 @@ impl<'a, D: Device> Transfer<'a, D> {
         Ok(Self { allocator, queue, chunk, usage: 0, way: Way::Shortest, staging: Some([up, down]) })
     }
 
-    /// The same with buffers of this API-specific [usage](BufferDesc::usage) over what is transferred.
+    /// Sets the API-specific [usage](BufferDesc::usage) of the buffers that are created over allocations.
     #[must_use]
     pub fn with_usage(mut self, usage: u64) -> Self {
         self.usage = usage;
         self
     }
 
-    /// The same, with the bytes of buffers ([`upload_to`](Self::upload_to),
-    /// [`download_from`](Self::download_from)) going through the queue even where the CPU can reach them;
-    /// save the way that no queue can go, into memory that queues only read or out of memory that they only
-    /// write.
+    /// Copies the bytes of buffers ([`upload_to`](Self::upload_to), [`download_from`](Self::download_from)) by the queue
+    /// even where the CPU can access their memory. Uploads into memory that queues only read, and downloads from memory
+    /// that queues only write, still use the CPU.
     ///
-    /// What the CPU then finds in the memory shows that the buffer stands where it should.
+    /// A test can then compare the bytes that the CPU finds in the memory with those that the queue wrote, and so check
+    /// the buffer's offset.
     #[must_use]
     pub fn through_the_queue(mut self) -> Self {
         self.way = Way::Queue;
         self
     }
 
-    /// Writes `bytes` into an allocation from byte `offset` on. Returns when they are there.
+    /// Writes `bytes` into an allocation at byte `offset`. Returns once the bytes are written.
     ///
-    /// Where the CPU cannot reach the memory, a buffer is made over the whole of it. Memory that was made
-    /// together with its resource takes no other: see [`upload_to`](Self::upload_to). Nor does memory that
-    /// takes no buffers, as that of textures on Direct3D 12's resource heap tier 1.
+    /// For memory that the CPU cannot access, the transfer creates a buffer over the whole allocation. That is not
+    /// possible for memory that was created together with its resource (see [`upload_to`](Self::upload_to)), nor for
+    /// memory in which buffers are not allowed, as that of textures on Direct3D 12's resource heap tier 1.
     ///
     /// # Errors
     ///
-    /// [`TransferError`]. Where the bytes go in chunks, those before the error are written: a queue may
-    /// refuse a later chunk, and a defragmentation may move the buffer between two of them
-    /// ([`AccessError::Moved`]).
+    /// [`TransferError`]. The chunks before the error are written: a queue may refuse a later chunk, and a
+    /// defragmentation may move the buffer between two chunks ([`AccessError::Moved`]).
     pub fn upload(
         &mut self,
         allocation: &Allocation,
@@ -205,19 +204,24 @@ impl<'a, D: Device> Transfer<'a, D> {
         self.send(Place { allocation, buffer: None }, offset, bytes)
     }
 
-    /// Writes `bytes` into a buffer from byte `offset` on, which can be copied to. Returns when they are
-    /// there.
+    /// Writes `bytes` into a buffer at byte `offset`. The buffer must be a copy destination. Returns once the bytes are
+    /// written.
     ///
     /// # Errors
     ///
     /// As for [`upload`](Self::upload).
-    pub fn upload_to(&mut self, buffer: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
+    pub fn upload_to(
+        &mut self,
+        buffer: &RawBuffer<D>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), TransferError> {
         self.send(Place::of(buffer), offset, bytes)
     }
 
-    /// Reads from an allocation, from byte `offset` on, into `bytes`. Returns when they are there.
+    /// Reads from an allocation at byte `offset` into `bytes`. Returns once the bytes are read.
     ///
-    /// As for [`upload`](Self::upload), memory that was made together with its resource is read by
+    /// Like [`upload`](Self::upload), it cannot read memory that was created together with its resource: use
     /// [`download_from`](Self::download_from).
     ///
     /// # Errors
@@ -232,15 +236,15 @@ impl<'a, D: Device> Transfer<'a, D> {
         self.receive(Place { allocation, buffer: None }, offset, bytes)
     }
 
-    /// Reads from a buffer, which can be copied from, from byte `offset` on, into `bytes`. Returns when they
-    /// are there.
+    /// Reads from a buffer at byte `offset` into `bytes`. The buffer must be a copy source. Returns once the bytes are
+    /// read.
     ///
     /// # Errors
     ///
-    /// As for [`download`](Self::download).
+    /// The errors of [`download`](Self::download).
     pub fn download_from(
         &mut self,
-        buffer: &Buffer<D>,
+        buffer: &RawBuffer<D>,
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<(), TransferError> {
@@ -257,23 +261,24 @@ impl<'a, D: Device> Transfer<'a, D> {
             Direction::Up => MemoryProperties::DEVICE_READ_ONLY,
             Direction::Down => MemoryProperties::DEVICE_WRITE_ONLY,
         };
+        // Direct3D 12's upload heaps cannot be copied to, its readback heaps not from.
         let found = self.allocator.device().properties().memory_type(memory_type);
         let open = found.is_some_and(|found| !found.properties.contains(barred));
         place.buffer.is_some() && self.way == Way::Queue && open
     }
 
     /// Where the bytes are.
-    fn place(&self, place: Place<'_, D>) -> Result<crate::memory::Place<D>, AccessError> {
+    fn place(&self, place: Place<'_, D>) -> Result<crate::memory::MemoryLocation<D>, AccessError> {
         match place.buffer {
             Some(_) => self.allocator.place_of_bound(place.allocation),
-            None => self.allocator.place(place.allocation),
+            None => self.allocator.location(place.allocation),
         }
     }
 
     fn send(&self, to: Place<'_, D>, offset: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let place = self.place(to)?;
         check_range(offset, bytes.len() as u64, to.size(place.size))?;
-        if place.address.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
+        if place.mapped_ptr.is_some() && !self.takes_the_queue(Direction::Up, to, place.memory_type) {
             return Ok(self.allocator.write(to.allocation, offset, bytes)?);
         }
         let mut done = offset;
@@ -289,7 +294,7 @@ impl<'a, D: Device> Transfer<'a, D> {
     fn receive(&self, from: Place<'_, D>, offset: u64, bytes: &mut [u8]) -> Result<(), TransferError> {
         let place = self.place(from)?;
         check_range(offset, bytes.len() as u64, from.size(place.size))?;
-        if place.address.is_some() && !self.takes_the_queue(Direction::Down, from, place.memory_type) {
+        if place.mapped_ptr.is_some() && !self.takes_the_queue(Direction::Down, from, place.memory_type) {
             return Ok(self.allocator.read(from.allocation, offset, bytes)?);
         }
         let mut done = offset;
@@ -302,12 +307,12 @@ impl<'a, D: Device> Transfer<'a, D> {
         Ok(())
     }
 
-    /// Bytes of a chunk, at least 1: a buffer of none is never created.
+    /// Returns the bytes of a chunk, at least 1: a buffer of 0 bytes is never created.
     fn chunk_len(&self) -> usize {
         usize::try_from(self.chunk).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Copies one chunk between a staging buffer and the other place, and waits for it.
+    /// Copies one chunk between a staging buffer and the allocation, and waits for the copy.
     fn copy(
         &self,
         direction: Direction,
@@ -315,7 +320,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         offset: u64,
         size: u64,
     ) -> Result<(), TransferError> {
-        // Until the copy is over nobody may give the memory back under it, or move it.
+        // Until the copy completes, no other thread may free the memory or move it. The guard ensures that.
         let (held, _guard) = match direction {
             Direction::Up => self.allocator.hold_for_writing(place.allocation)?,
             Direction::Down => self.allocator.hold_for_reading(place.allocation)?,
@@ -325,19 +330,20 @@ impl<'a, D: Device> Transfer<'a, D> {
             Direction::Down => TransferUsage::SRC,
         };
         if let Some(buffer) = place.buffer {
+            // A pass may have moved the allocation away from under the buffer.
             held.check_bound()?;
             buffer.check_usage(usage)?;
             return self.copy_buffer(direction, buffer.handle(), offset, size);
         }
         let (around, before) = self.buffer_around(&held, usage)?;
         let copied = self.copy_buffer(direction, &around, before + offset, size);
-        // SAFETY: made here; the queue has passed it, has never seen it, or is lost.
+        // SAFETY: created in this function; the queue has completed its copy, has never seen it, or is lost.
         unsafe { self.allocator.device().destroy_buffer(around) };
         copied
     }
 
-    /// A buffer over a whole allocation, and how many bytes of others it begins before it: images may stand
-    /// closer than buffers can. None of these bytes are touched.
+    /// Creates a buffer over a whole allocation, and returns how many bytes of its neighbours it begins before it:
+    /// images may be closer to each other than a buffer's alignment allows. None of these bytes are copied.
     fn buffer_around(
         &self,
         held: &RawPlace,
@@ -349,14 +355,16 @@ impl<'a, D: Device> Transfer<'a, D> {
         let device = self.allocator.device();
         let info = |size| BufferDesc::new(size).with_usage(self.usage).into();
         check_usage(device.buffer_transfer_usage(&info(held.size)), usage).map_err(ResourceError::Access)?;
+        // The alignment may depend on the size and usage, so the device is asked for this very buffer.
         let needs = |size| device.buffer_requirements(&info(size)).map_err(ResourceError::Device);
+        // A buffer must begin at its own alignment, so it may begin before the allocation.
         let first = needs(held.size)?.alignment.align_down(held.offset);
         let before = held.offset - first;
         let size = before + held.size;
         check_place(held.memory_type, first, held.memory_size - first, &needs(size)?)
             .map_err(ResourceError::Access)?;
         let memory = D::Memory::from_raw(held.memory);
-        // SAFETY: the memory lives while the caller holds the place, and the requirements were just checked.
+        // SAFETY: the memory lives while the caller holds the location, and the requirements were just checked.
         let made = unsafe { device.create_buffer(&info(size), memory, first) };
         Ok((made.map_err(ResourceError::Device)?, before))
     }
@@ -384,14 +392,15 @@ impl<'a, D: Device> Transfer<'a, D> {
         Ok(self.wait(value)?)
     }
 
-    /// Waits until the queue has reached a value, or is lost: whatever else a wait is refused with, the
-    /// queue still uses the buffers.
+    /// Waits until the queue has reached a value, or the device is lost. After any other error of a wait the queue may
+    /// still use the buffers, so the wait is repeated.
     fn wait(&self, value: TimelineValue) -> Result<(), DeviceError> {
         let point = TimelinePoint { queue: self.queue, value };
         loop {
             match self.allocator.device().wait(point, Duration::from_secs(1)) {
                 Ok(()) => return Ok(()),
                 Err(DeviceError::Lost) => return Err(DeviceError::Lost),
+                // A timeout, for example: freeing the buffers now would free memory that the queue writes.
                 Err(_) => {}
             }
         }
@@ -401,7 +410,7 @@ impl<'a, D: Device> Transfer<'a, D> {
 impl<D: Device> Drop for Transfer<'_, D> {
     fn drop(&mut self) {
         for buffer in self.staging.take().into_iter().flatten() {
-            // Made by this allocator, so it is not foreign.
+            // This allocator created the buffer, so it accepts the handle.
             let _ = self.allocator.destroy_buffer(buffer);
         }
     }

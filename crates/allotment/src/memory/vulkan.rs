@@ -1,115 +1,113 @@
-//! Memory for buffers and images of Vulkan that the application made itself.
+//! Memory for buffers and images of Vulkan that the application created itself.
 
 use ash::vk;
 
 use super::allocator::{Allocation, Allocator};
+use super::desc::AllocationRequest;
 use super::resource::ResourceError;
-use super::{AccessError, AllocationDesc, AllocationError, Dedicated, Lifetime, Movability, NewBlocks};
+use super::{AccessError, AllocationError, AllocationOptions, Dedicated, Lifetime, Movability, NewBlocks};
 use crate::device::vulkan::{DedicatedTo, Device, MemoryOptions};
 use crate::device::{DedicatedNeed, Requirements, ResourceKind};
 
 impl Allocator<Device> {
-    /// Allocates memory for a buffer that is not bound yet: memory of its own where the driver wants that
-    /// for it or `desc` asks for it, else a part of a block. Of `desc`, the requirements and the kind are
-    /// replaced by the buffer's own, save that memory types that they rule out stay ruled out, and that the place is a
-    /// multiple of their alignment too. The memory is not bound; see [`bind_buffer`](Self::bind_buffer).
+    /// Allocates memory for a buffer that is not bound yet: dedicated memory where the driver wants that for the
+    /// buffer or `options` ask for it, else a part of a block. The memory is not bound; see
+    /// [`bind_buffer`](Self::bind_buffer).
     ///
     /// # Errors
     ///
-    /// As for [`allocate`](Self::allocate).
+    /// The errors of [`allocate`](Self::allocate).
     ///
     /// # Safety
     ///
-    /// `buffer` is live, of the allocator's device, not sparse, not bound, and not made for external
-    /// memory; memory that it gets of its own goes to nothing else.
+    /// `buffer` is live, of the allocator's device, not sparse, not bound, and not created for external
+    /// memory; dedicated memory that it gets is bound to nothing else.
     pub unsafe fn allocate_for_buffer(
         &self,
         buffer: vk::Buffer,
-        desc: &AllocationDesc,
+        options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_buffer(buffer) };
-        let desc = desc.for_resource(requirements).with_kind(ResourceKind::Buffer);
         // SAFETY: the caller's promise.
-        unsafe { self.allocate_for(DedicatedTo::Buffer(buffer), &desc) }
+        unsafe { self.allocate_for(DedicatedTo::Buffer(buffer), &requirements, options) }
     }
 
-    /// Allocates memory for an image that is not bound yet: memory of its own where the driver wants that
-    /// for it or `desc` asks for it, else a part of a block. Of `desc`, the requirements are replaced by the
-    /// image's own, save that memory types that they rule out stay ruled out, and that the place is a multiple of their
-    /// alignment too; its kind must say how the image is tiled. The memory is not bound; see
-    /// [`bind_image`](Self::bind_image).
+    /// Allocates memory for an image that is not bound yet: dedicated memory where the driver wants that for the
+    /// image or `options` ask for it, else a part of a block. `kind` says how the image is tiled, which the image
+    /// itself does not tell. The memory is not bound; see [`bind_image`](Self::bind_image).
     ///
     /// # Errors
     ///
-    /// As for [`allocate`](Self::allocate).
+    /// The errors of [`allocate`](Self::allocate).
     ///
     /// # Safety
     ///
-    /// `image` is live, of the allocator's device, neither sparse nor disjoint, not bound, and not made for
-    /// external memory; memory that it gets of its own goes to nothing else. It is of linear tiling only
-    /// where `desc` does not say [`OptimalImage`](ResourceKind::OptimalImage), and of optimal tiling only
-    /// where `desc` says that or [`Unknown`](ResourceKind::Unknown).
+    /// `image` is live, of the allocator's device, neither sparse nor disjoint, not bound, and not created for
+    /// external memory; dedicated memory that it gets is bound to nothing else. It is of linear tiling only
+    /// where `kind` is not [`OptimalImage`](ResourceKind::OptimalImage), and of optimal tiling only
+    /// where `kind` is that or [`Unknown`](ResourceKind::Unknown).
     pub unsafe fn allocate_for_image(
         &self,
         image: vk::Image,
-        desc: &AllocationDesc,
+        kind: ResourceKind,
+        options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
         // SAFETY: the caller's promise.
         let requirements = unsafe { self.device().requirements_of_image(image) };
-        let desc = desc.for_resource(requirements);
         // SAFETY: the caller's promise.
-        unsafe { self.allocate_for(DedicatedTo::Image(image), &desc) }
+        unsafe { self.allocate_for(DedicatedTo::Image(image), &requirements.with_kind(kind), options) }
     }
 
     /// # Safety
     ///
-    /// The resource is live, of the device, not bound, and needs what `desc` says.
+    /// The resource is live, of the device, not bound, and needs what `requirements` say.
     unsafe fn allocate_for(
         &self,
         resource: DedicatedTo,
-        desc: &AllocationDesc,
+        requirements: &Requirements,
+        options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
-        let alone = || {
+        let request = &AllocationRequest::new(requirements, options);
+        let dedicated = || {
             // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
-            let options = unsafe { MemoryOptions::new().dedicated_to(resource) };
-            // Its resource is the caller's, who alone knows how to make it again.
-            let desc = AllocationDesc { movability: Movability::Pinned, ..desc.clone() };
-            self.allocate_exclusive(&desc, &options)
+            let memory_options = unsafe { MemoryOptions::new().dedicated_to(resource) };
+            // Only the caller can create the resource again, so a pass must not move its memory.
+            let options = options.clone().with_movability(Movability::Pinned);
+            self.allocate_exclusive(&request.with_options(&options), &memory_options)
         };
-        match (desc.dedicated, desc.requirements.dedicated) {
-            (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => alone(),
+        match (options.dedicated, requirements.dedicated) {
+            (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => dedicated(),
             (Dedicated::Automatic, DedicatedNeed::Preferred)
-                if desc.lifetime == Lifetime::Long
-                    && desc.new_blocks == NewBlocks::Allowed
-                    // Nobody gets memory of its own ahead of need.
+                if options.lifetime == Lifetime::Long
+                    && options.new_blocks == NewBlocks::Allowed
+                    // Blocks that were allocated ahead of demand exist so that no request calls the driver.
                     && !self.is_kept_up()
                     && !self.heaps.objects_are_scarce(self.device()) =>
             {
-                // The driver would have liked it better so; it works otherwise too.
-                alone().or_else(|_| self.allocate(desc))
+                // The driver prefers dedicated memory and does not require it, so a block serves as well.
+                dedicated().or_else(|_| self.allocate_for_request(request))
             }
-            _ => self.allocate(desc),
+            _ => self.allocate_for_request(request),
         }
     }
 
-    /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound over the same
-    /// bytes of memory that is not one resource's own; which of them holds what, when, is the caller's
-    /// business.
+    /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound to the same bytes of
+    /// memory that is not dedicated to one resource; the caller decides which of them is valid when.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] unless the buffer may stand in this memory type and fits at `offset`, or what the
-    /// driver refuses with; [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the
-    /// allocation shares a block. The buffer is not bound then.
+    /// [`ResourceError`] unless the buffer allows the memory type and fits at `offset`, or the error of the driver;
+    /// [`AccessError::DedicatedRequired`] where the buffer requires dedicated memory and the allocation shares a
+    /// block. The buffer is not bound then.
     ///
     /// # Safety
     ///
     /// `buffer` is live, of the allocator's device, not sparse and not bound. It is destroyed before the
     /// allocation is freed, moved by a defragmentation pass, or its pool reset: while the buffer lives, the
-    /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that was allocated
-    /// for a resource of its own takes that resource alone, at offset 0; a buffer that requires dedicated memory takes
-    /// no other than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
+    /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that is
+    /// dedicated to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is
+    /// bound to no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
     /// [exported or imported](MemoryOptions::exported_as) the buffer was created for the handle types.
     pub unsafe fn bind_buffer(
         &self,
@@ -130,12 +128,12 @@ impl Allocator<Device> {
     ///
     /// # Errors
     ///
-    /// As for [`bind_buffer`](Self::bind_buffer).
+    /// The errors of [`bind_buffer`](Self::bind_buffer).
     ///
     /// # Safety
     ///
-    /// As for [`bind_buffer`](Self::bind_buffer), and the image is not disjoint. The image, too, is destroyed before the
-    /// allocation is moved.
+    /// The promises of [`bind_buffer`](Self::bind_buffer), and the image is not disjoint. The image, too, is destroyed
+    /// before the allocation is moved.
     pub unsafe fn bind_image(
         &self,
         allocation: &Allocation,
@@ -160,9 +158,9 @@ impl Allocator<Device> {
         let _held = self.hold(allocation).map_err(ResourceError::Access)?;
         let mut requirements = *requirements;
         if requirements.dedicated == DedicatedNeed::Required
-            && self.info(allocation.id()).map_err(ResourceError::Access)?.dedicated
+            && self.info(allocation).map_err(ResourceError::Access)?.dedicated
         {
-            // That the memory was allocated for this resource is the caller's promise.
+            // The caller promises that the memory was allocated for this resource, which a driver cannot tell either.
             requirements.dedicated = DedicatedNeed::None;
         }
         let place: Result<_, AccessError> = self.place_inside(allocation, offset, &requirements);

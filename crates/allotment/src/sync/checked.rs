@@ -1,6 +1,6 @@
-//! The one switch between real atomics and those of a model checker (loom), for `lifetime`.
+//! The one switch between the standard library's atomics and those of a model checker (loom), for `lifetime`.
 //!
-//! Built with `--cfg loom`, whatever is made of these is run in every order that the memory model allows.
+//! Built with `--cfg loom`, code on top of these types is run in every order that the memory model allows.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -24,7 +24,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cell whose accesses the model checker watches.
+/// A cell whose accesses the model checker records.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);

@@ -1,10 +1,10 @@
-//! What the layers share about locks.
+//! Locks and atomics that several layers share.
 //!
 //! ```text
-//!   mod        a mutex, locked
-//!   checked    atomics, cells and mutexes that a model checker can take the place of
-//!   try_lock   a lock that nobody waits for
-//!   shards     the same thing several times over, so that threads do not meet
+//!   mod        locking a mutex
+//!   checked    atomics, cells and mutexes that a model checker can replace
+//!   try_lock   a lock that never blocks
+//!   shards     several instances of one structure, so that threads do not contend
 //! ```
 
 pub(crate) mod checked;
@@ -13,8 +13,8 @@ mod try_lock;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex. No user code ever runs under one of ours, so a poisoned one can only stem from a
-/// mistake of this crate that has been reported already; its data is used as it is.
+/// Locks a mutex. User code never runs while one of this crate's mutexes is locked, so a poisoned one means that a
+/// bug of this crate has panicked already; its data is used as it is.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,12 @@
-//! The same thing several times over, each behind a lock that nobody waits for.
+//! Several instances of one structure, each behind a lock that never blocks.
 //!
 //! ```text
-//!   [ 0 ][ 1 ][ 2 ][ 3 ]        a cache line each, at least
+//!   [ 0 ][ 1 ][ 2 ][ 3 ]        at least one cache line each
 //!     ▲    ▲
-//!     A    B                    a thread has a shard of its own, and takes the next one where it is taken
+//!     A    B                    a thread has a preferred shard, and takes the next one if that is taken
 //! ```
 //!
-//! What is put in by whoever comes must be collected from all shards, so it is for what is put in often and
+//! Any thread may push into any shard, so collecting visits all shards: for structures that are written often and
 //! collected seldom.
 
 use core::cell::Cell;
@@ -16,67 +16,70 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::checked::{AtomicUsize, spin_loop, yield_now};
 use super::try_lock::{TryLock, TryLockGuard};
 
-/// More would not meet less: fewer threads than that run at once.
+/// More would not reduce contention: fewer threads than this push at the same time.
 const MOST_SHARDS: usize = 16;
 
-/// Tries at all shards before the processor is left to whoever has one.
+/// Rounds over all shards before the thread yields the processor to the holders of the locks.
 const PATIENCE: u32 = 64;
 
 thread_local! {
-    /// Which shard the thread begins at, from 1; 0 until it is known.
-    static OWN: Cell<usize> = const { Cell::new(0) };
+    /// The shard that the thread tries first, from 1; 0 if not assigned yet.
+    static PREFERRED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What stands in a cache line of its own, and in that which the processor fetches with it.
+/// A shard on cache lines of its own. 128 bytes, since processors prefetch the neighbouring 64-byte line.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<T>(TryLock<T>);
+struct CachePadded<T>(TryLock<T>);
 
-/// Shards of `T`. A power of two of them.
+/// Shards of `T`; their number is a power of two.
 #[derive(Debug)]
 pub(crate) struct Shards<T> {
-    shards: Box<[Apart<T>]>,
+    shards: Box<[CachePadded<T>]>,
     /// Shards from here on were never taken.
     used: AtomicUsize,
 }
 
 impl<T> Shards<T> {
-    /// As many as threads can run at once.
+    /// Creates as many shards as threads can run at once, at most 16.
     pub(crate) fn new(make: impl Fn() -> T) -> Self {
+        // One shard if the parallelism is unknown: correct, and merely slower under contention.
         let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_count(threads.min(MOST_SHARDS).next_power_of_two(), make)
     }
 
-    /// `count` is a power of two.
+    /// Creates `count` shards, a power of two.
     pub(crate) fn with_count(count: usize, make: impl Fn() -> T) -> Self {
         debug_assert!(count.is_power_of_two());
-        let shards = (0..count).map(|_| Apart(TryLock::new(make()))).collect();
+        let shards = (0..count).map(|_| CachePadded(TryLock::new(make()))).collect();
         Self { shards, used: AtomicUsize::new(0) }
     }
 
-    /// As if all had been taken before, for models of what comes later.
+    /// Marks all shards as taken before, for models that begin later.
     #[cfg(loom)]
     pub(crate) fn all_used(self) -> Self {
         self.used.store(self.shards.len(), Relaxed);
         self
     }
 
-    /// One of them: the thread's own, or the next that nobody has.
+    /// Locks a shard: the thread's preferred one, or the next that is free.
     #[inline]
     pub(crate) fn any(&self) -> TryLockGuard<'_, T> {
-        let own = own() & (self.shards.len() - 1);
-        let known = self.shards.get(own).filter(|_| own < self.used.load(Relaxed));
-        known.and_then(|shard| shard.0.try_lock()).unwrap_or_else(|| self.any_other(own))
+        let preferred = preferred() & (self.shards.len() - 1);
+        // Beyond `used` a shard must be announced first, which the slow path does.
+        let known = self.shards.get(preferred).filter(|_| preferred < self.used.load(Relaxed));
+        known.and_then(|shard| shard.0.try_lock()).unwrap_or_else(|| self.any_other(preferred))
     }
 
     #[cold]
-    fn any_other(&self, own: usize) -> TryLockGuard<'_, T> {
+    fn any_other(&self, preferred: usize) -> TryLockGuard<'_, T> {
         let mut tries = 0;
         loop {
             for i in 0..self.shards.len() {
-                let at = (own + i) & (self.shards.len() - 1);
+                let at = (preferred + i) & (self.shards.len() - 1);
                 if let Some(guard) = self.shards[at].0.try_lock() {
-                    // Before anything is put in, so that who collects after that does not miss it.
+                    // Stored before the first push, so that a thread which collects afterwards does not miss this
+                    // shard.
                     self.used.fetch_max(at + 1, Relaxed);
                     return guard;
                 }
@@ -86,44 +89,44 @@ impl<T> Shards<T> {
         }
     }
 
-    /// All that were ever taken, one after the other.
+    /// Locks all shards that were ever taken, one after the other.
     pub(crate) fn each(&self) -> impl Iterator<Item = TryLockGuard<'_, T>> {
         self.shards[..self.used.load(Relaxed)].iter().map(|shard| {
             let mut tries = 0;
             loop {
-                // Looking disturbs whoever has it less than trying does; but a model checker may show an old value
-                // for ever to who only looks.
+                // A load disturbs the holder less than an exchange does; but the model checker may show an old
+                // value forever to a thread that only loads.
                 if cfg!(loom) || !shard.0.is_taken() {
                     if let Some(guard) = shard.0.try_lock() {
                         return guard;
                     }
                 }
                 tries += 1;
-                // Under a model checker somebody else must come on, or this goes round for ever.
+                // The model checker must be told to run another thread, or this loop does not end.
                 if cfg!(loom) || tries % PATIENCE == 0 { yield_now() } else { spin_loop() }
             }
         })
     }
 }
 
-/// The number of this thread.
+/// Returns the index of the thread's preferred shard.
 #[inline]
-fn own() -> usize {
-    // A thread that is ending has no number any more.
-    match OWN.try_with(Cell::get) {
-        Ok(0) => next_own(),
-        Ok(own) => own - 1,
+fn preferred() -> usize {
+    // The thread-local is gone while its thread ends.
+    match PREFERRED.try_with(Cell::get) {
+        Ok(0) => next_preferred(),
+        Ok(preferred) => preferred - 1,
         Err(_) => 0,
     }
 }
 
 #[cold]
-fn next_own() -> usize {
-    // Not the model checker's: it is about where things stand, not about what is right.
+fn next_preferred() -> usize {
+    // Not an atomic of the model checker: it affects contention, not correctness.
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    let own = NEXT.fetch_add(1, Relaxed) as usize;
-    let _ = OWN.try_with(|cell| cell.set(own));
-    own - 1
+    let preferred = NEXT.fetch_add(1, Relaxed) as usize;
+    let _ = PREFERRED.try_with(|cell| cell.set(preferred));
+    preferred - 1
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A lock that nobody waits for: who finds it taken goes elsewhere.
+//! A lock that never blocks: a thread that finds it taken uses another one.
 //!
-//! One atomic exchange to take it and one store to give it back, where a mutex needs two exchanges, since
-//! nobody sleeps who would have to be woken.
+//! Costs one atomic exchange to lock and one store to unlock. A mutex needs two exchanges, since unlocking must
+//! find out whether a thread sleeps and has to be woken.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -10,20 +10,20 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::checked::{AtomicBool, UnsafeCell};
 
-/// A value that one thread at a time may look at.
+/// A value that one thread at a time may access.
 pub(crate) struct TryLock<T> {
     taken: AtomicBool,
-    /// Touched only between taking the lock and giving it back.
+    /// Accessed only while the lock is held.
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one thread at a time, as a value that is sent from one to the next would be.
+// SAFETY: one thread at a time reaches the value, as if it were sent from one thread to the next.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
-/// Has the lock until it is dropped.
+/// Holds the lock until it is dropped.
 pub(crate) struct TryLockGuard<'a, T> {
     lock: &'a TryLock<T>,
-    /// It lends as a mutable reference does, and may go to other threads as one may.
+    /// Lends the value as a mutable reference does, with the same `Send` and `Sync`.
     lends: PhantomData<&'a mut T>,
 }
 
@@ -32,16 +32,16 @@ impl<T> TryLock<T> {
         Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// The value, unless somebody has it.
+    /// Locks the value, or returns `None` if it is locked.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<TryLockGuard<'_, T>> {
-        // Not a plain exchange: that would write in vain too, and the model checker takes such a write for one that
-        // may come after the lock is given back.
+        // Not a plain exchange: that would also write on failure, and the model checker lets such a write take
+        // effect after the lock is released.
         let taken = self.taken.compare_exchange(false, true, Acquire, Relaxed);
         taken.is_ok().then(|| TryLockGuard { lock: self, lends: PhantomData })
     }
 
-    /// Whether it looks as if somebody had it.
+    /// Returns whether the value seems to be locked.
     pub(crate) fn is_taken(&self) -> bool {
         self.taken.load(Relaxed)
     }

@@ -1,22 +1,22 @@
-//! What one recording uploads: bytes one behind the other, page by page.
+//! The upload memory of one recording: a list of pages, filled one after the other.
 //!
 //! ```text
 //!   pages   [ full, 3 % left ][ one request, its own size ][ current ████████▌          ]
 //!                                                                    head      page size
 //! ```
 //!
-//! A request goes to the head of the current page. One that does not fit there gets the start of another
-//! page, and of the two the page with more room left is current from then on: a large request does not waste
-//! what small ones can still have. What is larger than a page gets a buffer that is just its size, and the
+//! A request is placed at the head of the current page. If it does not fit, it is placed at the start of another
+//! page; of the two pages, the one with more space left becomes the current page: a large request does not waste
+//! the space that small ones can still use. A request larger than a page gets a buffer of exactly its size, and the
 //! current page stays.
 //!
-//! Pages belong to the recording, not to a frame. When the arena goes they are retired with the recording,
-//! whether that was submitted before, will be in ten frames, or never is.
+//! Pages belong to the recording, not to a frame. When the arena is dropped they are retired with the recording,
+//! whether it was submitted before, will be submitted ten frames later, or never.
 //!
 //! # Cost
 //!
-//! An addition and two comparisons, without a lock or an atomic access; with another page, two locks. The
-//! list of pages is used again by the next arena.
+//! An addition and two comparisons, without a lock or an atomic access; two locks for another page. The next arena
+//! reuses the list of pages.
 
 use core::fmt;
 
@@ -30,10 +30,10 @@ use crate::device::Device;
 use crate::lifetime::RecordingId;
 use crate::memory::MappedBuffer;
 
-/// What one recording uploads. `Send`; one thread at a time allocates.
+/// The upload memory of one recording. `Send`; one thread at a time allocates.
 ///
-/// Made by [`UploadPool::arena`]. Nothing is written when the arena has gone, since its pages may be somebody
-/// else's by then:
+/// Created by [`UploadPool::arena`]. No slice can be written after the arena is dropped, since its pages may belong
+/// to another recording by then:
 ///
 /// ```compile_fail,E0505
 /// # use allotment::device::Device;
@@ -46,7 +46,7 @@ use crate::memory::MappedBuffer;
 /// }
 /// ```
 ///
-/// And nobody else allocates meanwhile:
+/// And no other thread allocates at the same time:
 ///
 /// ```compile_fail,E0596
 /// # use allotment::device::Device;
@@ -60,31 +60,31 @@ use crate::memory::MappedBuffer;
 pub struct UploadArena<D: Device> {
     pool: UploadPool<D>,
     recording: RecordingId,
-    /// In the order in which they were taken.
+    /// In the order in which they were taken from the pool.
     pages: Vec<MappedBuffer<D>>,
-    /// Which of them the head is in.
+    /// The index of the page that contains the head.
     current: u32,
-    /// Where the next request is tried; at most the limit.
+    /// The offset at which the next request is tried; at most the limit.
     head: u64,
-    /// Bytes of the current page, 0 where there is none.
+    /// Size of the current page; 0 if there is none.
     limit: u64,
     used: u64,
-    /// Of all pages but the current one, bytes before what would be their head.
+    /// Bytes used in all pages but the current one, including alignment.
     aligned_elsewhere: u64,
     allocated: u64,
 }
 
-/// How well an arena's pages are used.
+/// Space statistics of an [`UploadArena`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArenaStatistics {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub used: u64,
-    /// These, and what alignment skipped between them.
+    /// Bytes requested, and padding for alignment.
     pub aligned: u64,
-    /// Bytes of the pages.
+    /// Total size of the pages in bytes.
     pub allocated: u64,
-    /// Pages.
+    /// Number of pages.
     pub pages: u32,
 }
 
@@ -103,18 +103,19 @@ impl<D: Device> UploadArena<D> {
         }
     }
 
-    /// `size` bytes to write now, at a multiple of `alignment` from the start of a page's buffer.
+    /// Allocates `size` bytes, at a multiple of `alignment` from the start of a page's buffer.
     ///
     /// # Errors
     ///
-    /// [`ArenaError`]; nothing has changed.
+    /// [`ArenaError`]; the arena is unchanged.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<UploadSlice<'_, D>, ArenaError> {
+        // Only this case is inlined: another page is needed once a megabyte by default.
         let Some(offset) = place(self.head, self.limit, size, alignment) else {
             return self.allocate_on_another(size);
         };
         self.head = offset + size;
-        // All that is counted lies in pages that exist, so no sum overflows.
+        // All counted bytes lie in existing pages, so no sum overflows.
         self.used += size;
         Ok(self.slice(UploadLocation { page: self.current, offset, size }))
     }
@@ -124,7 +125,7 @@ impl<D: Device> UploadArena<D> {
         UploadSlice::new(&self.pages[place.page as usize], place)
     }
 
-    /// At the start of another page, which is aligned to anything.
+    /// Allocates at the start of another page. Offset 0 satisfies every alignment.
     #[cold]
     #[inline(never)]
     fn allocate_on_another(&mut self, size: u64) -> Result<UploadSlice<'_, D>, ArenaError> {
@@ -132,15 +133,18 @@ impl<D: Device> UploadArena<D> {
             return Err(ArenaError::ZeroSize);
         }
         let taken = self.pool.take(size)?;
+        // A list of a dropped arena has the capacity of a typical recording already.
         if self.pages.capacity() == 0 {
             self.pages = self.pool.list();
         }
-        // There are fewer than there could be memory objects, which 32 bits count.
+        // Each page is a memory range of at least one byte, and their number fits 32 bits, as that of memory
+        // objects does.
         let page = self.pages.len() as u32;
         let page_size = taken.size();
         self.pages.push(taken);
         self.used += size;
         self.allocated += page_size;
+        // Keep the page with more space left as the current one: after a large request that is often the old page.
         if page_size - size > self.limit - self.head {
             self.aligned_elsewhere += self.head;
             (self.current, self.head, self.limit) = (page, size, page_size);
@@ -150,25 +154,25 @@ impl<D: Device> UploadArena<D> {
         Ok(self.slice(UploadLocation { page, offset: 0, size }))
     }
 
-    /// The buffer of one of its pages, for recording what was allocated before.
+    /// Returns the buffer of a page, for recording commands that use earlier allocations.
     #[must_use]
     pub fn buffer(&self, page: u32) -> Option<&D::Buffer> {
         self.pages.get(page as usize).map(MappedBuffer::handle)
     }
 
-    /// The recording that its pages go with.
+    /// Returns the id of the recording that its pages are retired with.
     #[must_use]
     pub fn recording(&self) -> RecordingId {
         self.recording
     }
 
-    /// How large the pool's pages are, and the rest.
+    /// Returns the description of the pool.
     #[must_use]
     pub fn desc(&self) -> &UploadPoolDesc {
         self.pool.desc()
     }
 
-    /// How well its pages are used.
+    /// Returns how well its pages are used.
     #[must_use]
     pub fn statistics(&self) -> ArenaStatistics {
         ArenaStatistics {
@@ -183,6 +187,7 @@ impl<D: Device> UploadArena<D> {
 impl<D: Device> Drop for UploadArena<D> {
     fn drop(&mut self) {
         let pages = core::mem::take(&mut self.pages);
+        // An arena that was never used takes no lock.
         if !pages.is_empty() {
             self.pool.retire(self.recording, pages);
         }

@@ -1,4 +1,4 @@
-//! Why there is no room, and what to wait for.
+//! Errors of uploads and readbacks, with what to wait for.
 
 use core::error::Error;
 use core::fmt;
@@ -7,29 +7,28 @@ use crate::device::{DeviceError, MemoryTypeIndex, QueueIndex, TimelinePoint};
 use crate::lifetime::WaitFor;
 use crate::memory::{AccessError, ResourceError};
 
-/// Why a ring has no room for a request. It is as it was before, but for its count of failures.
+/// An error of a ring. The ring is unchanged, except for its failure count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RingError {
-    /// A range of no bytes has no place. Ask for at least one.
+    /// The allocation size is zero.
     ZeroSize,
-    /// The ring is too small for this request even when it is idle. Make a larger one, or serve such
-    /// requests elsewhere.
+    /// The request is larger than the whole ring. Create a larger ring, or allocate such requests elsewhere.
     NeverFits {
-        /// Bytes asked for.
+        /// Requested bytes.
         requested: u64,
-        /// Bytes of the ring.
+        /// Size of the ring in bytes.
         capacity: u64,
     },
-    /// There will be room when the device has got further.
+    /// The ring is full until the device has completed more work.
     FullForNow {
-        /// Bytes asked for, without those that alignment would skip.
+        /// Requested bytes, without padding.
         requested: u64,
-        /// Bytes that are free now.
+        /// Free bytes.
         free: u64,
-        /// The largest range among them.
+        /// The largest free range in bytes.
         largest: u64,
-        /// What has to happen first.
+        /// What to wait for.
         wait: WaitFor,
     },
 }
@@ -37,13 +36,13 @@ pub enum RingError {
 impl fmt::Display for RingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("a range of size 0 has no place"),
+            Self::ZeroSize => f.write_str("allocation size is zero"),
             Self::NeverFits { requested, capacity } => {
-                write!(f, "{requested} bytes never fit a ring of {capacity}")
+                write!(f, "{requested} bytes exceed the ring's capacity of {capacity}")
             }
             Self::FullForNow { requested, free, largest, wait } => write!(
                 f,
-                "no room for {requested} bytes now: {free} are free, the largest range is {largest}; {wait}"
+                "the ring is full: {requested} bytes requested, {free} free, largest free range {largest}; {wait}"
             ),
         }
     }
@@ -51,21 +50,21 @@ impl fmt::Display for RingError {
 
 impl Error for RingError {}
 
-/// Why an arena has no room for a request. It is as it was before.
+/// An error of an arena. The arena is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArenaError {
-    /// A range of no bytes has no place. Ask for at least one.
+    /// The allocation size is zero.
     ZeroSize,
-    /// There is no memory for another page.
+    /// A page could not be created.
     Page(ResourceError),
 }
 
 impl fmt::Display for ArenaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroSize => f.write_str("a range of size 0 has no place"),
-            Self::Page(error) => write!(f, "no page for the upload: {error}"),
+            Self::ZeroSize => f.write_str("allocation size is zero"),
+            Self::Page(error) => write!(f, "cannot create an upload page: {error}"),
         }
     }
 }
@@ -79,28 +78,28 @@ impl Error for ArenaError {
     }
 }
 
-/// Why bytes were not read back. What they were to be copied to is as before.
+/// An error of a readback. The destination is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadbackError {
-    /// The device has not written them yet.
+    /// The device has not written the data yet.
     NotYet {
-        /// What has to happen first.
+        /// What to wait for.
         wait: WaitFor,
     },
-    /// The ticket is of another ring, or what it is for was [discarded](super::ReadbackRing::discard).
+    /// The ticket belongs to another ring, or its frame was [discarded](super::ReadbackRing::discard).
     Stale,
-    /// The range does not lie in what the ticket is for, or the driver refused.
+    /// The range exceeds the ticket's, or the driver returned an error.
     Access(AccessError),
-    /// The device was lost before it had written them.
+    /// The device was lost before it had written the data.
     Device(DeviceError),
 }
 
 impl fmt::Display for ReadbackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotYet { wait } => write!(f, "the device has not written it yet: {wait}"),
-            Self::Stale => f.write_str("the ticket is of another ring, or its frame was discarded"),
+            Self::NotYet { wait } => write!(f, "the device has not written the data yet: {wait}"),
+            Self::Stale => f.write_str("the ticket belongs to another ring, or its frame was discarded"),
             Self::Access(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
         }
@@ -123,43 +122,47 @@ impl From<AccessError> for ReadbackError {
     }
 }
 
-/// Why bytes were not uploaded.
+/// An error of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadError {
-    /// The target is not from this allocator, retires elsewhere, or has not as many bytes.
+    /// The target is not from this allocator, or has fewer bytes.
     Access(AccessError),
+    /// The deletion queue's tracker tracks another device than the allocator's.
+    WrongDevice,
+    /// The target's deletion queue has another tracker than the uploader's, and would not wait for its recordings.
+    WrongTracker,
     /// There is no room in staging memory.
     Full(RingError),
-    /// There is no memory for staging.
+    /// Staging memory could not be allocated.
     Resource(ResourceError),
-    /// The queue refused. After [`DeviceError::Lost`] nothing helps but a new device.
+    /// The queue returned an error. After [`DeviceError::Lost`] only a new device helps.
     Device(DeviceError),
-    /// The device has no such queue. Take one of its [properties](crate::device::DeviceProperties::queues).
+    /// The device has no such queue. Use one of its [properties](crate::device::DeviceProperties::queues).
     NoSuchQueue {
-        /// The queue that was named.
+        /// The requested queue.
         queue: QueueIndex,
     },
-    /// A batch would wait for what its own queue is given after it. Submit that first.
+    /// A batch would wait for a later submission of its own queue, which is a deadlock. Submit that first.
     WaitsForItself {
-        /// What was to be waited for.
+        /// The point to wait for.
         point: TimelinePoint,
     },
-    /// Queues cannot write to memory of this type, and the CPU must not while they may read it.
+    /// Queues cannot write to this memory type, and the CPU must not while a queue may read the memory.
     ReadOnly {
-        /// The type.
+        /// The memory type.
         memory_type: MemoryTypeIndex,
     },
-    /// A box of texels has another number of bytes.
+    /// The number of bytes does not match the extent in texels.
     Size {
-        /// Bytes of the box.
+        /// Expected bytes.
         wanted: u128,
-        /// Bytes that came.
+        /// Bytes passed by the caller.
         found: u64,
     },
-    /// Staging memory was full for longer than one is willing to wait.
+    /// The staging memory stayed full for longer than the timeout.
     TimedOut {
-        /// What was waited for.
+        /// The point that was waited for.
         point: TimelinePoint,
     },
 }
@@ -168,6 +171,10 @@ impl fmt::Display for UploadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => write!(f, "the target cannot be written: {error}"),
+            Self::WrongDevice => f.write_str("the tracker tracks another device than the allocator's"),
+            Self::WrongTracker => {
+                f.write_str("the target's deletion queue has another tracker than the uploader's")
+            }
             Self::Full(error) => write!(f, "no room in staging memory: {error}"),
             Self::Resource(error) => write!(f, "no staging memory: {error}"),
             Self::Device(error) => write!(f, "the queue refused: {error}"),
@@ -179,13 +186,13 @@ impl fmt::Display for UploadError {
             ),
             Self::ReadOnly { memory_type } => write!(
                 f,
-                "queues cannot write to memory type {}; write what nobody reads yet, or use other memory",
+                "queues cannot write to memory type {}; initialize it before its first use, or use another type",
                 memory_type.0
             ),
-            Self::Size { wanted, found } => write!(f, "the texels have {wanted} bytes, and {found} came"),
+            Self::Size { wanted, found } => write!(f, "expected {wanted} bytes of texel data, got {found}"),
             Self::TimedOut { point } => write!(
                 f,
-                "staging memory was full for too long; queue {} did not reach {}",
+                "timed out waiting for staging memory: queue {} did not reach {}",
                 point.queue.0, point.value.0
             ),
         }
@@ -199,7 +206,9 @@ impl Error for UploadError {
             Self::Full(error) => Some(error),
             Self::Resource(error) => Some(error),
             Self::Device(error) => Some(error),
-            Self::NoSuchQueue { .. }
+            Self::WrongDevice
+            | Self::WrongTracker
+            | Self::NoSuchQueue { .. }
             | Self::WaitsForItself { .. }
             | Self::ReadOnly { .. }
             | Self::Size { .. }

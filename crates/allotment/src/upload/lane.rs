@@ -1,20 +1,20 @@
-//! Bytes on their way to the device over one queue: staged in a ring, and the copies that they wait for.
+//! The uploads over one queue: a staging ring, and the copies from it.
 //!
 //! ```text
 //!   ring     ▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓ ▒▒▒▒░░░░       two batches in flight, one being filled
-//!   copies   [mesh 0..4096][mesh 8192..9000][sky …]     of the one being filled, by target and place
+//!   copies   [mesh 0..4096][mesh 8192..9000][sky …]     of the one being filled, by target and offset
 //! ```
 //!
-//! A batch is a recording: it is opened by the first bytes that are staged and submitted as a whole, so a target
-//! that is dropped meanwhile stays until its bytes have arrived. Copies of one batch run in any order, so bytes that
-//! would overwrite others of the same batch begin a new one. Bytes that follow others both in the target and in the
-//! ring join their copy.
+//! A batch is a recording: the first staged bytes open it, and it is submitted as a whole, so a target that is
+//! dropped meanwhile stays alive until its bytes have arrived. The copies of a batch run in any order, so bytes
+//! that overlap others of the same batch begin a new batch. Bytes that follow others both in the target and in the
+//! ring extend their copy.
 //!
 //! # Cost
 //!
-//! Staging is a binary search among the copies of the batch and an insertion, so their number has an
-//! [end](MAX_COPIES). What is in flight is known as a list of batches and of their targets, oldest first: 16 bytes or
-//! so a target, walked by who wants to write where the CPU reaches.
+//! Staging costs a binary search among the copies of the batch and an insertion, so their number has a
+//! [limit](MAX_COPIES). Batches in flight and their targets are kept in lists, oldest first, about 16 bytes a
+//! target; a write to host-visible memory searches them.
 
 use core::mem;
 use core::panic::AssertUnwindSafe;
@@ -32,36 +32,35 @@ use crate::device::{
     BufferCopy, CopyDirection, Device, DeviceError, ImageCopy, QueueIndex, Submission, TexelBlock,
     TimelinePoint, TimelineValue,
 };
-use crate::lifetime::{Recording, Refused, SubmissionTracker};
+use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
 use crate::memory::{AccessError, AllocationId, OwningAllocator};
 
-/// Batches that a ring is divided into, so that one can be filled while others are copied.
+/// Batches per ring, so that one can be filled while others are copied.
 pub(super) const BATCHES: u64 = 4;
 
-/// Where staged bytes begin, at least: what `memcpy` and queues like.
+/// Minimum alignment of staged bytes: a cache line, for `memcpy` and for copy engines.
 const STAGED_AT: u64 = 64;
 
-/// Copies between buffers that a batch has at most: they are kept sorted, so staging one moves half of the others on
-/// average, 25 KB of a full batch or a microsecond. A submission costs ten times that, and each has a thousand of them
-/// to share it.
+/// Most buffer copies of a batch. They are kept sorted, so staging one moves half of the others on average: 25 KB
+/// of a full batch, or a microsecond. A submission costs ten times that, shared by a thousand copies.
 pub(super) const MAX_COPIES: usize = 1024;
 
-/// Buffers that the batches in flight write to, at most times. Room for as many, and for as many batches as the ring
-/// expects frames, is there from the start: how many are in flight at once is a matter of how late the queue is, and
-/// one that is late for the first time after an hour shall cost a frame nothing. 16 KiB.
+/// Usual number of target buffers of the batches in flight. Capacity for them, and for the batches, is reserved at
+/// the start: how many are in flight depends on how late the queue is, and a queue that is late for the first time
+/// after an hour must not cause an allocation in that frame. 16 KiB.
 const TARGETS: usize = 1024;
 
-/// What is done when the ring is full of bytes on their way.
+/// The policy if the ring is full of pending bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Wait for the device, at most so long for each batch.
+    /// Wait for the device, at most this long for each batch.
     Wait(Duration),
-    /// Refuse, all or nothing, and say what to wait for. A batch that grows large is not submitted by itself then,
-    /// but where its copies would overlap or be too many.
+    /// Refuse the whole write, and name what to wait for. A batch is then not submitted when it grows large, only
+    /// if its copies would overlap or be too many.
     Refuse,
 }
 
-/// Bytes of the open batch that go to a buffer.
+/// Staged bytes of the open batch for a buffer.
 struct StagedCopy<D: Device> {
     target: AllocationId,
     to: D::Buffer,
@@ -70,7 +69,7 @@ struct StagedCopy<D: Device> {
     size: u64,
 }
 
-/// Bytes of the open batch that go to an image.
+/// Staged bytes of the open batch for an image.
 pub(super) struct StagedImage<D: Device> {
     pub(super) image: D::Image,
     pub(super) from_offset: u64,
@@ -85,43 +84,43 @@ pub(super) struct StagedImage<D: Device> {
     pub(super) after: D::ImageState,
 }
 
-/// A batch that its queue may not be done with.
+/// A batch that the queue may not have completed.
 struct Batch {
     point: TimelinePoint,
     bytes: u64,
-    /// How many of the lane's targets are its own.
+    /// The number of its entries in the lane's `targets`.
     targets: usize,
 }
 
-/// One queue, and what is on its way to it.
+/// The uploads over one queue.
 pub(super) struct Lane<D: Device> {
     queue: QueueIndex,
     capacity: u64,
     when_full: WhenFull,
-    /// Made for the first bytes.
+    /// Created for the first bytes.
     ring: Option<UploadRing<D>>,
-    /// Of the open batch; `None` while nothing is staged.
+    /// The recording of the open batch; `None` while nothing is staged.
     recording: Option<Recording>,
-    /// By target and offset; no two of them overlap.
+    /// Sorted by target and offset; no two overlap.
     copies: Vec<StagedCopy<D>>,
-    /// In the order in which they came.
+    /// In the order in which they were staged.
     images: Vec<StagedImage<D>>,
     /// Bytes of the open batch.
     staged: u64,
-    /// What the open batch waits for, or the next one: a point a queue at most.
+    /// The points that the open batch waits for, or the next one: at most one per queue.
     waits: Vec<TimelinePoint>,
     last: Option<TimelinePoint>,
-    /// In flight, oldest first; those that are done go when the next is submitted or somebody asks.
+    /// In flight, oldest first; completed ones are removed at the next submission or query.
     batches: VecDeque<Batch>,
     /// The buffers that these write to, batch by batch.
     targets: VecDeque<AllocationId>,
     pub(super) statistics: LaneStatistics,
-    /// Room for what a submission is described by.
-    copy_room: Vec<BufferCopy<'static, D>>,
-    image_room: Vec<ImageCopy<'static, D>>,
+    /// Scratch space for the description of a submission.
+    copy_scratch: Vec<BufferCopy<'static, D>>,
+    image_scratch: Vec<ImageCopy<'static, D>>,
 }
 
-/// What went over a lane.
+/// Statistics of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LaneStatistics {
     pub(super) staged_bytes: u64,
@@ -132,7 +131,7 @@ pub(super) struct LaneStatistics {
 }
 
 impl<D: Device> Lane<D> {
-    /// A lane over a queue, with a ring of `capacity` bytes once it is used.
+    /// Creates a lane over a queue, with a ring of `capacity` bytes on first use.
     pub(super) fn new(queue: QueueIndex, capacity: u64, when_full: WhenFull) -> Self {
         Self {
             queue,
@@ -148,8 +147,8 @@ impl<D: Device> Lane<D> {
             batches: VecDeque::new(),
             targets: VecDeque::new(),
             statistics: LaneStatistics::default(),
-            copy_room: Vec::new(),
-            image_room: Vec::new(),
+            copy_scratch: Vec::new(),
+            image_scratch: Vec::new(),
         }
     }
 
@@ -157,17 +156,18 @@ impl<D: Device> Lane<D> {
         self.queue
     }
 
-    /// Bytes that are staged at once, at most, of more that come together.
+    /// Returns the most bytes that are staged at once; longer writes are split.
     pub(super) fn piece(&self) -> u64 {
         match self.when_full {
             WhenFull::Wait(_) => (self.capacity / BATCHES).max(1),
-            // All or nothing.
+            // A write is refused as a whole, so it is not split.
             WhenFull::Refuse => self.capacity,
         }
     }
 
-    /// Refuses what never fits, where all or nothing is wanted.
+    /// Refuses a write that never fits, if writes are not split.
     pub(super) fn check(&self, requested: u64) -> Result<(), UploadError> {
+        // With `Wait` a large write is split into pieces, each of which fits.
         if self.when_full == WhenFull::Refuse && requested > self.capacity {
             return Err(RingError::NeverFits { requested, capacity: self.capacity }.into());
         }
@@ -175,19 +175,19 @@ impl<D: Device> Lane<D> {
     }
 
     pub(super) fn wait_for(&mut self, point: TimelinePoint) {
-        // One a queue is enough, and all there is room for in a lane that never has a batch.
+        // The latest point of each queue is enough, and bounds the list in a lane that never has a batch.
         match self.waits.iter_mut().find(|wait| wait.queue == point.queue) {
             Some(wait) => wait.value = wait.value.max(point.value),
             None => self.waits.push(point),
         }
     }
 
-    /// What the last batch is done at.
+    /// Returns the point of the last batch.
     pub(super) fn last(&self) -> Option<TimelinePoint> {
         self.last
     }
 
-    /// Stages bytes for a range of a buffer, which the caller has checked.
+    /// Stages bytes for a range of a buffer. The caller has checked the range.
     pub(super) fn stage(
         &mut self,
         memory: &OwningAllocator<D>,
@@ -196,28 +196,30 @@ impl<D: Device> Lane<D> {
     ) -> Result<(), UploadError> {
         let size = bytes.len() as u64;
         if self.copies.len() >= MAX_COPIES || self.overlaps(target, to_offset, size) {
+            // Copies of one batch run in any order: only a later batch can overwrite these bytes for certain.
             self.flush(memory)?;
         }
         let alignment = Alignment::new(STAGED_AT).unwrap_or(Alignment::ONE);
-        let from_offset = self.room(memory, size, alignment, |slice| slice.write(0, bytes))?;
-        let at = self.place_of(target, to_offset);
+        let from_offset = self.allocate(memory, size, alignment, |slice| slice.write(0, bytes))?;
+        // Staged before the copy is recorded: a failed allocation leaves the batch unchanged.
+        let at = self.copy_index(target, to_offset);
         let before = at.checked_sub(1).and_then(|before| self.copies.get_mut(before));
-        // What was staged later stands later in the ring, so only the one before can go on here.
-        let goes_on = |copy: &&mut StagedCopy<D>| {
+        // Later bytes lie later in the ring, so only the copy before this one can be extended.
+        let extends = |copy: &&mut StagedCopy<D>| {
             copy.target == target
                 && copy.to_offset + copy.size == to_offset
                 && copy.from_offset + copy.size == from_offset
         };
-        if let Some(before) = before.filter(goes_on) {
+        if let Some(before) = before.filter(extends) {
             before.size += size;
         } else {
             self.copies.insert(at, StagedCopy { target, to: to.clone(), to_offset, from_offset, size });
             self.statistics.copies += 1;
         }
-        self.note(memory, size)
+        self.count_staged(memory, size)
     }
 
-    /// Stages texels, which `write` puts into the ring.
+    /// Stages texels, which `write` copies into the ring.
     pub(super) fn stage_image(
         &mut self,
         memory: &OwningAllocator<D>,
@@ -225,19 +227,19 @@ impl<D: Device> Lane<D> {
         image: impl FnOnce(u64) -> StagedImage<D>,
         write: impl FnOnce(&mut UploadSlice<'_, D>) -> Result<(), AccessError>,
     ) -> Result<(), UploadError> {
-        let from_offset = self.room(memory, size, alignment, write)?;
+        let from_offset = self.allocate(memory, size, alignment, write)?;
         self.images.push(image(from_offset));
         self.statistics.copies += 1;
-        self.note(memory, size)
+        self.count_staged(memory, size)
     }
 
-    /// Whether bytes for this buffer are staged, or on their way.
+    /// Returns whether bytes for this buffer are staged or pending.
     pub(super) fn writes_to(&mut self, tracker: &SubmissionTracker, target: AllocationId) -> bool {
-        let at = self.place_of(target, 0);
+        let at = self.copy_index(target, 0);
         if self.copies.get(at).is_some_and(|copy| copy.target == target) {
             return true;
         }
-        // Most are not asked for anything.
+        // Most buffers have none in flight: search the list before querying the driver for progress.
         if !self.targets.contains(&target) {
             return false;
         }
@@ -245,18 +247,19 @@ impl<D: Device> Lane<D> {
         self.targets.contains(&target)
     }
 
-    /// Bytes of the open batch.
+    /// Returns the bytes of the open batch.
     pub(super) fn open_bytes(&self) -> u64 {
         self.staged
     }
 
-    /// How many batches are in flight, and their bytes.
+    /// Returns the number of batches in flight and their bytes.
     pub(super) fn in_flight(&self, tracker: &SubmissionTracker) -> (u64, u64) {
         let batches = self.batches.iter().skip_while(|batch| tracker.is_reached(batch.point));
         batches.fold((0, 0), |(count, bytes), batch| (count + 1, bytes + batch.bytes))
     }
 
     fn forget_done(&mut self, tracker: &SubmissionTracker) {
+        // A queue completes batches in order: the first pending one ends the search.
         while let Some(batch) = self.batches.front() {
             if !tracker.is_reached(batch.point) {
                 break;
@@ -266,14 +269,15 @@ impl<D: Device> Lane<D> {
         }
     }
 
-    /// Where a copy stands among the others.
-    fn place_of(&self, target: AllocationId, to_offset: u64) -> usize {
+    /// Returns the index of a copy among the others.
+    fn copy_index(&self, target: AllocationId, to_offset: u64) -> usize {
         self.copies.partition_point(|copy| (copy.target, copy.to_offset) < (target, to_offset))
     }
 
-    /// Whether the open batch writes any of these bytes already.
+    /// Returns whether the open batch writes any of these bytes already.
     fn overlaps(&self, target: AllocationId, to_offset: u64, size: u64) -> bool {
-        let at = self.place_of(target, to_offset);
+        // Copies do not overlap one another, so only the neighbours of the new range can overlap it.
+        let at = self.copy_index(target, to_offset);
         let before = at.checked_sub(1).and_then(|before| self.copies.get(before));
         before.is_some_and(|copy| copy.target == target && copy.to_offset + copy.size > to_offset)
             || self
@@ -282,8 +286,9 @@ impl<D: Device> Lane<D> {
                 .is_some_and(|copy| copy.target == target && copy.to_offset < to_offset + size)
     }
 
-    /// Room in the ring, which `write` fills. Makes room where there is none, if that is wanted.
-    fn room(
+    /// Allocates from the ring, and fills the range with `write`. If the ring is full, waits or submits as the
+    /// policy allows.
+    fn allocate(
         &mut self,
         memory: &OwningAllocator<D>,
         size: u64,
@@ -293,11 +298,12 @@ impl<D: Device> Lane<D> {
         loop {
             let ring = match &mut self.ring {
                 Some(ring) => ring,
+                // On first use: an uploader that only writes directly needs no staging memory.
                 none => {
                     self.batches.reserve(FRAMES);
                     self.targets.reserve(TARGETS);
                     let tracker = memory.deletion_queue().tracker();
-                    // It is only copied from.
+                    // The ring is only copied from, so it needs no further usage.
                     let desc = RingDesc::upload(self.capacity);
                     none.insert(UploadRing::new(memory.allocator(), tracker, &desc)?)
                 }
@@ -307,7 +313,7 @@ impl<D: Device> Lane<D> {
                     let offset = slice.offset();
                     let written = write(&mut slice);
                     if written.is_err() && self.recording.is_none() {
-                        // Else the next submission takes the room along.
+                        // Otherwise the range is freed with the open batch.
                         ring.discard();
                     }
                     written?;
@@ -317,10 +323,12 @@ impl<D: Device> Lane<D> {
                 Err(refusal @ RingError::FullForNow { wait, .. }) => (wait, refusal),
                 Err(refusal) => return Err(refusal.into()),
             };
+            // Full: wait, submit, or refuse. Each wait frees at least one frame, and each submission makes the next
+            // attempt wait for a point, so the loop ends.
             match (wait, self.when_full) {
-                // Nothing is staged, so the open frame is of a write that panicked.
+                // Nothing is staged, so the open frame is left over from a write that panicked.
                 (WaitFor::Submission, _) if self.recording.is_none() => ring.discard(),
-                // An upload has no tickets.
+                // An upload ring has no tickets.
                 (_, WhenFull::Refuse) | (WaitFor::Tickets, _) => {
                     self.statistics.refusals += 1;
                     return Err(refusal.into());
@@ -345,10 +353,11 @@ impl<D: Device> Lane<D> {
         }
     }
 
-    /// After bytes were staged: a batch that is large enough goes, so that the device has something to do while
-    /// the next is filled.
-    fn note(&mut self, memory: &OwningAllocator<D>, size: u64) -> Result<(), UploadError> {
+    /// Counts staged bytes, and submits a batch that is large enough, so that the device works while the next is
+    /// filled.
+    fn count_staged(&mut self, memory: &OwningAllocator<D>, size: u64) -> Result<(), UploadError> {
         self.staged += size;
+        // Not with `Refuse`: the caller decides when its writes are submitted.
         self.statistics.staged_bytes += size;
         if self.when_full != WhenFull::Refuse && self.staged >= self.capacity / BATCHES {
             self.flush(memory)?;
@@ -359,14 +368,14 @@ impl<D: Device> Lane<D> {
     /// Submits the open batch, if there is one.
     pub(super) fn flush(&mut self, memory: &OwningAllocator<D>) -> Result<(), UploadError> {
         self.flush_by(memory, |device, queue, work| {
-            // SAFETY: the ranges were checked when they were staged, and none overlaps another; the targets are
-            // owners' whose tracker has known of the recording since then, so they live until its submission is
-            // done, as the ring does; of image copies the caller of `write_image` promised the rest.
+            // SAFETY: the ranges were checked when they were staged, and no two overlap. The targets belong to owners
+            // whose tracker has known of the recording since then, so they live until its submission has completed,
+            // and so does the ring. For image copies the caller of `write_image` promised the rest.
             unsafe { device.submit(queue, work) }
         })
     }
 
-    /// The same, in a way that a test may choose.
+    /// Submits the open batch by a closure, which tests replace.
     pub(super) fn flush_by(
         &mut self,
         memory: &OwningAllocator<D>,
@@ -374,13 +383,14 @@ impl<D: Device> Lane<D> {
     ) -> Result<(), UploadError> {
         let Some(recording) = self.recording.take() else { return Ok(()) };
         let device = memory.allocator().device();
+        // Ends the batch even if the submission panics.
         let mut ending = Ending { lane: self, device, point: None };
-        match ending.lane.give(recording, |queue, work| submit(device, queue, work)) {
+        match ending.lane.submit_batch(recording, |queue, work| submit(device, queue, work)) {
             Ok(point) => {
                 ending.point = Some(point);
                 ending.lane.waits.clear();
                 ending.lane.statistics.submissions += 1;
-                // Before the batch joins the list, which so stays as short as it can.
+                // Before the batch joins the list, which stays short this way.
                 ending.lane.forget_done(memory.deletion_queue().tracker());
                 drop(ending);
                 self.ring.iter_mut().for_each(|ring| _ = ring.reclaim());
@@ -388,21 +398,21 @@ impl<D: Device> Lane<D> {
             }
             Err(refused) => {
                 mem::forget(ending);
-                // Nothing was lost: it can be tried again.
+                // The batch is unchanged: it can be submitted again.
                 self.recording = Some(refused.recording);
                 Err(refused.error.into())
             }
         }
     }
 
-    fn give(
+    fn submit_batch(
         &mut self,
         recording: Recording,
         submit: impl FnOnce(QueueIndex, &Submission<'_, D>) -> Result<TimelineValue, DeviceError>,
-    ) -> Result<TimelinePoint, Refused<DeviceError>> {
-        let mut copies = room_again(mem::take(&mut self.copy_room));
-        let mut image_copies = room_again(mem::take(&mut self.image_room));
-        // There is one where anything is staged.
+    ) -> Result<TimelinePoint, SubmitError<DeviceError>> {
+        let mut copies = reuse_capacity(mem::take(&mut self.copy_scratch));
+        let mut image_copies = reuse_capacity(mem::take(&mut self.image_scratch));
+        // There is a ring if anything is staged.
         if let Some(ring) = &self.ring {
             copies.extend(self.copies.iter().map(|copy| BufferCopy {
                 from: ring.buffer(),
@@ -434,15 +444,16 @@ impl<D: Device> Lane<D> {
             ..Submission::default()
         };
         let submitted = recording.submit(self.queue, |queue| submit(queue, &work));
-        self.copy_room = room_again(copies);
-        self.image_room = room_again(image_copies);
+        self.copy_scratch = reuse_capacity(copies);
+        self.image_scratch = reuse_capacity(image_copies);
         submitted
     }
 
-    /// After the open batch went, or perhaps did: its bytes and its targets are in use until `point`.
-    fn went(&mut self, point: TimelinePoint) {
+    /// Moves the open batch to those in flight, after it was submitted or may have been: its bytes and targets are
+    /// in use until `point`.
+    fn mark_submitted(&mut self, point: TimelinePoint) {
         let before = self.targets.len();
-        // They are sorted by target.
+        // Copies are sorted by target, so equal targets are neighbours.
         let mut last = None;
         for copy in &self.copies {
             if last != Some(copy.target) {
@@ -456,7 +467,7 @@ impl<D: Device> Lane<D> {
         self.clear();
     }
 
-    /// Drops the open batch, which no queue was given.
+    /// Drops the open batch, which was not submitted.
     pub(super) fn discard(&mut self) {
         self.recording = None;
         self.ring.iter_mut().for_each(UploadRing::discard);
@@ -470,13 +481,13 @@ impl<D: Device> Lane<D> {
     }
 }
 
-/// Ends a batch when it is dropped: when the batch was submitted, or when its submission panics. Its recording is gone by
-/// then, so it must not be submitted again. Where nobody knows whether the queue has it, its bytes stay until all is done
-/// that the queue was given by now; and what it waited for, the next batch waits for as well.
+/// Ends a batch when dropped: after its submission, or when its submission panics. Its recording is closed by then,
+/// so the batch must not be submitted again. If it is unknown whether the queue has the batch, its bytes stay until
+/// everything submitted by now has completed; the points that it waited for carry over to the next batch.
 struct Ending<'a, D: Device> {
     lane: &'a mut Lane<D>,
     device: &'a D,
-    /// Until when the queue uses it, where that is known.
+    /// The point of its submission, if known.
     point: Option<TimelinePoint>,
 }
 
@@ -486,9 +497,10 @@ impl<D: Device> Drop for Ending<'_, D> {
         let ask = || TimelinePoint { queue, value: self.device.submitted(queue) };
         let point = self.point.map_or_else(|| catch_unwind(AssertUnwindSafe(ask)).ok(), Some);
         match point {
-            Some(point) => self.lane.went(point),
+            Some(point) => self.lane.mark_submitted(point),
             None => {
-                // The device panics whatever it is asked. The queue may use the ring for ever.
+                // The device panics on this query, too. The queue may use the ring at any time, so the ring is
+                // leaked.
                 mem::forget(self.lane.ring.take());
                 self.lane.clear();
             }
@@ -496,9 +508,9 @@ impl<D: Device> Drop for Ending<'_, D> {
     }
 }
 
-/// The room of a list whose elements borrow from what is gone, for elements that borrow from something else. The
-/// standard library collects in place where nothing changes its size; a test counts allocations.
-fn room_again<T, U>(mut room: Vec<T>) -> Vec<U> {
+/// Returns an empty list with the capacity of another one whose elements have another lifetime. The standard
+/// library collects in place if the element size does not change; a test counts allocations.
+fn reuse_capacity<T, U>(mut room: Vec<T>) -> Vec<U> {
     room.clear();
     room.into_iter().map(|_| unreachable!("it is empty")).collect()
 }

@@ -1,39 +1,40 @@
-//! Bytes on their way to the device, and back from it.
+//! Data transfer to the device and back: upload rings, upload pools, the uploader, readback.
 //!
 //! ```text
-//!   Ring            which bytes of a ring are whose; integers only
-//!   ├── UploadRing    over a buffer that the CPU writes: one stream of frames, a fixed size
-//!   └── ReadbackRing  over a buffer that the device writes and the CPU reads later
-//!   UploadPool      pages of one size, for any number of recordings at a time
-//!   └── UploadArena   the pages of one recording, used from front to back
-//!   Uploader        writes buffers and images: directly, or through a ring and a queue, batch by batch
+//!   Ring            ring-buffer arithmetic; integers only
+//!   ├── UploadRing    a ring over a buffer that the CPU writes: one stream of frames, a fixed size
+//!   └── ReadbackRing  a ring over a buffer that the device writes and the CPU reads later
+//!   UploadPool      pages of one size, for any number of concurrent recordings
+//!   └── UploadArena   the pages of one recording, filled from front to back
+//!   Uploader        writes buffers and images: directly, or through a staging ring and a queue, in batches
 //! ```
 //!
 //! # Which one?
 //!
-//! | what you have | what you use |
+//! | you have | use |
 //! |---|---|
-//! | bytes that belong into a buffer or an image | [`Uploader`]: write, submit, wait on the device |
-//! | one thread, one queue, amounts that are known | [`UploadRing`]: a buffer, and an error when it is too small |
-//! | several threads, or recordings that cross frames, or amounts that nobody knows | [`UploadPool`] |
+//! | data for a buffer or an image | [`Uploader`]: write, submit, and wait on the device |
+//! | one thread, one queue, known amounts | [`UploadRing`]: one buffer, and an error when it is full |
+//! | several threads, recordings that cross frames, or unknown amounts | [`UploadPool`] |
 //! | results of the device: queries, screenshots, feedback | [`ReadbackRing`] |
-//! | a buffer of another kind, or of an API that is none of ours | [`Ring`] |
+//! | another kind of buffer, or another graphics API | [`Ring`] |
 //!
-//! A buffer is created for what the GPU does with it: [`RingDesc`] and [`UploadPoolDesc`] say what that is beside
-//! copies, and which memory the buffer is in. What an [`Uploader`] stages is only copied.
+//! A Vulkan buffer is created for particular usages: [`RingDesc`] and [`UploadPoolDesc`] set those beyond copies,
+//! and the memory of the buffer. The staging buffer of an [`Uploader`] is only copied from.
 //!
-//! A ring for all threads forces them into the same frame, and one for each wastes what most of them do not
-//! use: that is why there are pages.
+//! A ring that all threads share forces them into the same frame, and a ring per thread wastes what most threads do
+//! not use: hence the pages of an [`UploadPool`].
 //!
 //! # Rules
 //!
-//! - What was allocated is written through a slice that borrows what it is from, so not after it was closed.
-//! - Bytes are copied into mapped memory, never read back, and no reference to it is handed out.
-//! - What is full says so by a value that names what to wait for. Nothing here waits, but an [`Uploader`] that was
-//!   told to, and the end of a ring or a pool that is dropped while a queue uses it.
+//! - An allocation is written through a slice that borrows its ring or arena, so it cannot be written after the
+//!   frame is closed.
+//! - Bytes are copied into mapped memory; no reference to it is handed out, and upload memory is never read.
+//! - A full ring returns an error that names what to wait for. No call waits, except an [`Uploader`] configured to
+//!   do so, and the drop of a ring or a pool that a queue still uses.
 //!
-//! The ring is that of the article "Managing Resource Lifetimes" (Diligent Engine), to the byte; the pages are
-//! what that engine has come to since, with an end to their number.
+//! The ring is that of the article "Managing Resource Lifetimes" (Diligent Engine), to the byte; the pages are what
+//! that engine uses today, with a limit on their number.
 
 mod arena;
 mod error;

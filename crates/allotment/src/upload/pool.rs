@@ -1,47 +1,46 @@
-//! Pages for arenas: who has them, who had them, and how many wait for the next one.
+//! The pool of upload pages, shared by the arenas of all recordings.
 //!
 //! ```text
-//!   free ──► arena of a recording ──► retired with it ──► free again, or given back
+//!   free ──► arena of a recording ──► retired with it ──► free again, or destroyed
 //!     ▲ first page, or the last is full        submitted and completed, or discarded
-//!     └── made when none is free
+//!     └── created if none is free
 //! ```
 //!
-//! All pages are of one size, so that any serves anybody and none is held up by what is too small for it. What
-//! is larger than a page gets a buffer of its own, which goes when its recording is done. Free pages are kept
-//! up to a number of bytes; what comes back beyond it is given back.
+//! All pages have one size, so any page serves any arena. A request larger than a page gets a dedicated buffer,
+//! which is destroyed when its recording has completed. Free pages are kept up to a total size; further ones are
+//! destroyed.
 //!
 //! # Cost
 //!
-//! A page is taken and retired under a lock each: some 100 ns, once a megabyte. Retired pages are looked for when none is
-//! free, or when more bytes are out than are kept: a lock more, and a driver call for each queue that has work
-//! in flight.
+//! Taking and retiring a page costs a lock each: about 100 ns, once a megabyte. Retired pages are reclaimed when
+//! none is free, or when the pages in use exceed the size that is kept: one more lock, and a driver call for each
+//! queue with work in flight.
 
 use core::fmt;
 use std::sync::{Arc, Mutex};
 
 use super::ArenaError;
 use super::arena::UploadArena;
-use crate::device::{BufferDesc, Device, Requirements};
+use crate::device::{BufferDesc, Device};
 use crate::lifetime::{Reclaimed, RecordingId, ReleaseQueue, SubmissionTracker};
-use crate::memory::{AllocationDesc, Allocator, Lifetime, MappedBuffer, MemoryUsage};
+use crate::memory::{AllocationOptions, Allocator, Lifetime, MappedBuffer, MemoryUsage};
 use crate::sync::locked;
 
-/// Each recording that uploads has at least one page, so sixteen threads over three frames have 48 MiB at
-/// this size. A page's exchange is some 100 ns, and to fill it takes 60 µs and more, so larger ones bring
-/// nothing.
+/// Each recording that uploads needs at least one page, so sixteen threads over three frames use 48 MiB at this
+/// size. Taking a page costs about 100 ns, and filling it 60 µs and more, so larger pages gain nothing.
 pub const DEFAULT_PAGE_SIZE: u64 = 1 << 20;
 
-/// What the example of [`DEFAULT_PAGE_SIZE`] has in flight, and a third more: a program like it makes no page
-/// and gives none back once it runs.
+/// The memory in flight in the example of [`DEFAULT_PAGE_SIZE`], and a third more: a program like it neither
+/// creates nor frees pages in steady state.
 pub const DEFAULT_KEPT_BYTES: u64 = 64 << 20;
 
-/// How pages are made.
+/// The description of an [`UploadPool`].
 ///
 /// ```
 /// use allotment::upload::UploadPoolDesc;
 /// use ash::vk::BufferUsageFlags;
 ///
-/// // On Vulkan, pages that shaders read constants from. On Direct3D 12 no flags are needed.
+/// // On Vulkan, pages that shaders read constants from. Direct3D 12 needs no flags.
 /// let usage = BufferUsageFlags::UNIFORM_BUFFER.as_raw().into();
 /// let desc = UploadPoolDesc::default().with_page_size(256 << 10).with_usage(usage);
 /// assert_eq!(desc.page_size, 256 << 10);
@@ -49,51 +48,51 @@ pub const DEFAULT_KEPT_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UploadPoolDesc {
-    /// Bytes of a page. What is larger gets a buffer of its own.
+    /// Size of a page in bytes. A larger request gets a dedicated buffer.
     pub page_size: u64,
-    /// Bytes of free pages that are kept at most. With less than is in flight as a rule, each frame makes pages
-    /// and gives them back.
+    /// Total bytes of free pages that are kept. If that is less than what is usually in flight, each frame creates
+    /// and frees pages.
     pub kept_bytes: u64,
     /// The graphics API's usage flags of the buffers, as in [`BufferDesc::usage`]. Copies from and to a page are always
     /// possible.
     pub usage: u64,
-    /// The memory that is wanted: unless said otherwise for [`MemoryUsage::Upload`]. Its requirements are replaced by the
-    /// buffers' own, its lifetime is chosen by the pool, and host-visible memory is required beside what it asks for.
-    pub memory: AllocationDesc,
+    /// Options of the buffers' memory, by default for [`MemoryUsage::Upload`]. The pool chooses the lifetime, and requires
+    /// host-visible memory beside.
+    pub memory: AllocationOptions,
 }
 
 impl UploadPoolDesc {
-    /// The same with pages of another size in bytes.
+    /// Sets the page size in bytes.
     #[must_use]
     pub fn with_page_size(mut self, page_size: u64) -> Self {
         self.page_size = page_size;
         self
     }
 
-    /// The same with so many bytes of free pages kept at most.
+    /// Sets the bytes of free pages that are kept at most.
     #[must_use]
     pub fn with_kept_bytes(mut self, kept_bytes: u64) -> Self {
         self.kept_bytes = kept_bytes;
         self
     }
 
-    /// The same with usage flags of the graphics API.
+    /// Sets the graphics API's usage flags.
     #[must_use]
     pub fn with_usage(mut self, usage: u64) -> Self {
         self.usage = usage;
         self
     }
 
-    /// The same in memory for another memory usage.
+    /// Sets the memory usage.
     #[must_use]
     pub fn with_memory_usage(mut self, memory_usage: MemoryUsage) -> Self {
-        self.memory.memory_usage = memory_usage;
+        self.memory.usage = memory_usage;
         self
     }
 
-    /// The same with other wishes for the memory: its properties, its priority, its budget, its name.
+    /// Sets all memory options: properties, priority, budget policy, name.
     #[must_use]
-    pub fn with_memory(mut self, memory: AllocationDesc) -> Self {
+    pub fn with_memory(mut self, memory: AllocationOptions) -> Self {
         self.memory = memory;
         self
     }
@@ -101,37 +100,36 @@ impl UploadPoolDesc {
 
 impl Default for UploadPoolDesc {
     fn default() -> Self {
-        let memory = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let memory = AllocationOptions::new(MemoryUsage::Upload);
         let memory = memory.with_name("upload page").with_category("upload");
         Self { page_size: DEFAULT_PAGE_SIZE, kept_bytes: DEFAULT_KEPT_BYTES, usage: 0, memory }
     }
 }
 
-/// What a pool has.
+/// Statistics of an [`UploadPool`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UploadPoolStatistics {
-    /// Bytes of all buffers: free, with arenas, and in flight.
+    /// Bytes of all buffers: free, used by arenas, and in flight.
     pub bytes: u64,
-    /// The most that there were at once.
+    /// The highest value of `bytes` so far.
     pub peak_bytes: u64,
     /// Bytes of free pages.
     pub free_bytes: u64,
-    /// Buffers made since the pool was made.
+    /// Buffers created since the pool was created.
     pub made: u64,
-    /// Of these, those made for one request that was larger than a page.
+    /// Buffers among `made` that were created for one request larger than a page.
     pub made_oversize: u64,
-    /// Buffers given back.
+    /// Buffers destroyed.
     pub given_back: u64,
-    /// Buffers that could not be made.
+    /// Buffers that could not be created.
     pub failures: u64,
 }
 
-/// Pages that recordings write and the device reads, for any number of recordings at a time. A clone is the
-/// same pool. `Send + Sync`.
+/// A pool of upload pages for any number of concurrent recordings. A clone refers to the same pool. `Send + Sync`.
 ///
-/// When the last clone and the last arena go, it waits, for five seconds at most, for what is in flight; pages of a
-/// recording that is still open go when that is over.
+/// Dropping the last clone and the last arena waits for submitted work for at most five seconds; pages of a
+/// recording that is still open are destroyed after it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -146,20 +144,20 @@ pub struct UploadPoolStatistics {
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
-/// // Vulkan wants to know that shaders will read constants here. On Direct3D 12 no flags are needed.
+/// // Vulkan needs a flag for shaders that read constants here. Direct3D 12 needs none.
 /// let desc = UploadPoolDesc::default().with_usage(BufferUsageFlags::UNIFORM_BUFFER.as_raw().into());
 /// let pool = UploadPool::new(&allocator, &tracker, desc);
 ///
 /// let recording = tracker.record("shadows");
 /// let mut arena = pool.arena(recording.id());
-/// // Ranges of constants begin and end at multiples of 256 bytes on every device.
+/// // Constant buffer ranges start at multiples of 256 bytes on every device.
 /// let mut constants = arena.allocate(256, Alignment::new(256)?)?;
 /// constants.write(0, &[1; 64])?;
 /// println!("bind {:?} at {}", constants.buffer(), constants.offset());
 /// drop(arena);
-/// // … submitted now or ten frames later, its pages stay as long:
+/// // … submitted now or ten frames later; the pages stay until that submission completes:
 /// let work = Submission::default();
-/// // SAFETY: there is nothing in it.
+/// // SAFETY: the submission is empty.
 /// recording.submit(QueueIndex(0), |queue| unsafe { device.submit(queue, &work) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -177,21 +175,22 @@ impl<D: Device> Clone for UploadPool<D> {
 struct Shared<D: Device> {
     allocator: Arc<Allocator<D>>,
     desc: UploadPoolDesc,
-    /// Before the state, so that it is emptied first when the pool goes.
+    /// Declared before `state`, so that it is drained first when the pool is dropped.
     retired: ReleaseQueue<MappedBuffer<D>>,
     state: Mutex<State<D>>,
 }
 
 struct State<D: Device> {
-    /// All of the page size, and together no more than is kept.
+    /// All have the page size; their total is at most `kept_bytes`.
     free: Vec<MappedBuffer<D>>,
-    /// Empty ones of arenas that have gone, for their room.
+    /// Empty lists of dropped arenas, reused for their capacity.
     lists: Vec<Vec<MappedBuffer<D>>>,
     statistics: UploadPoolStatistics,
 }
 
 impl<D: Device> UploadPool<D> {
-    /// A pool without pages. They go back to the allocator as `tracker` knows queues to be done with them.
+    /// Creates a pool without pages. Pages return to it when `tracker` finds that queues have completed their
+    /// recordings.
     #[must_use]
     pub fn new(allocator: &Arc<Allocator<D>>, tracker: &SubmissionTracker, desc: UploadPoolDesc) -> Self {
         let state =
@@ -205,30 +204,30 @@ impl<D: Device> UploadPool<D> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// An arena for what one recording uploads. It has no page yet.
+    /// Creates an arena for the uploads of one recording. It has no page yet.
     pub fn arena(&self, recording: RecordingId) -> UploadArena<D> {
         UploadArena::new(self.clone(), recording)
     }
 
-    /// How pages are made.
+    /// Returns the pool's description.
     #[must_use]
     pub fn desc(&self) -> &UploadPoolDesc {
         &self.shared.desc
     }
 
-    /// The tracker that says when pages come back.
+    /// Returns the tracker that decides when pages are free.
     #[must_use]
     pub fn tracker(&self) -> &SubmissionTracker {
         self.shared.retired.tracker()
     }
 
-    /// Takes back what recordings are done with, and gives back what is too much. Arenas do so by themselves
-    /// when they need pages; once a frame keeps the pool small when none does.
+    /// Reclaims the pages of completed recordings, and destroys pages beyond `kept_bytes`. Arenas do so when they
+    /// need pages; a call per frame keeps the pool small while no arena does.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.retired.reclaim_here(|page| self.keep(page))
     }
 
-    /// Gives back all free pages.
+    /// Destroys all free pages.
     pub fn trim(&self) {
         self.reclaim();
         let mut state = locked(&self.shared.state);
@@ -238,25 +237,27 @@ impl<D: Device> UploadPool<D> {
         statistics.free_bytes = 0;
         statistics.given_back += pages.len() as u64;
         let lists = core::mem::take(lists);
-        // Pages go to the allocator, so not under the lock.
+        // Dropping a page calls the allocator, so not under the lock.
         drop(state);
         drop((pages, lists));
     }
 
-    /// What there is.
+    /// Returns the pool's statistics.
     #[must_use]
     pub fn statistics(&self) -> UploadPoolStatistics {
         locked(&self.shared.state).statistics
     }
 
-    /// A page with room for `size` bytes: one of the page size, or where that is too small, one of just as many.
+    /// Takes a free page, or creates one: of the page size, or of `size` bytes if that is larger.
     pub(super) fn take(&self, size: u64) -> Result<MappedBuffer<D>, ArenaError> {
         let page_size = self.shared.desc.page_size;
-        if self.is_time_to_reclaim() {
+        if self.may_reclaim() {
+            // Reclaiming costs a lock and driver calls, so not on each request.
             self.reclaim();
         }
         if size > page_size {
-            return self.make(size, Lifetime::Short);
+            // Short-lived and never kept: a cache of odd sizes would hold memory that few requests fit.
+            return self.create_page(size, Lifetime::Short);
         }
         let mut state = locked(&self.shared.state);
         let page = state.free.pop();
@@ -264,22 +265,25 @@ impl<D: Device> UploadPool<D> {
             state.statistics.free_bytes -= page_size;
             return Ok(page);
         }
+        // Unlocked first: the allocator may call the driver.
         drop(state);
-        self.make(page_size, Lifetime::Long)
+        self.create_page(page_size, Lifetime::Long)
     }
 
-    /// True when there is no page, or more bytes are out than would be kept if they were free: some may be.
-    fn is_time_to_reclaim(&self) -> bool {
+    /// Returns true if there is no free page, or if the pages in use exceed `kept_bytes`: some of them may have
+    /// completed.
+    fn may_reclaim(&self) -> bool {
         let state = locked(&self.shared.state);
         let UploadPoolStatistics { bytes, free_bytes, .. } = state.statistics;
         state.free.is_empty() || bytes - free_bytes > self.shared.desc.kept_bytes
     }
 
-    fn make(&self, size: u64, lifetime: Lifetime) -> Result<MappedBuffer<D>, ArenaError> {
+    fn create_page(&self, size: u64, lifetime: Lifetime) -> Result<MappedBuffer<D>, ArenaError> {
         let Shared { allocator, desc, state, .. } = &*self.shared;
         let info = BufferDesc::new(size).with_usage(desc.usage).into();
         let wanted = desc.memory.clone().with_lifetime(lifetime);
         let made = MappedBuffer::new(allocator, &info, &wanted);
+        // Created without the lock: the allocator may call the driver, and other arenas go on meanwhile.
         let State { free, statistics, .. } = &mut *locked(state);
         match made {
             Ok(page) => {
@@ -288,7 +292,7 @@ impl<D: Device> UploadPool<D> {
                 statistics.bytes += page.size();
                 statistics.peak_bytes = statistics.peak_bytes.max(statistics.bytes);
                 if size == desc.page_size {
-                    // All that are kept may be free at once some day, when no list shall grow.
+                    // All kept pages may be free at once later; the list must not grow then.
                     let most = statistics.bytes.min(desc.kept_bytes) / size;
                     free.reserve((most as usize).saturating_sub(free.len()));
                 }
@@ -301,25 +305,27 @@ impl<D: Device> UploadPool<D> {
         }
     }
 
-    /// Keeps a page that nobody uses, or gives it back.
+    /// Adds a page to the free list, or destroys it if the list is full.
     fn keep(&self, page: MappedBuffer<D>) {
         let UploadPoolDesc { page_size, kept_bytes, .. } = self.shared.desc;
         let mut state = locked(&self.shared.state);
         let State { free, statistics, .. } = &mut *state;
+        // Only pages of the usual size are kept, so that any free page fits any request.
         if page.size() == page_size && page_size <= kept_bytes - statistics.free_bytes {
             statistics.free_bytes += page_size;
             free.push(page);
         } else {
             statistics.bytes -= page.size();
             statistics.given_back += 1;
-            // It goes to the allocator, so not under the lock.
+            // Dropping a page calls the allocator, so not under the lock.
             drop(state);
             drop(page);
         }
     }
 
-    /// Takes pages back that one recording uses. Any order of this and its end will do.
+    /// Retires the pages of one recording, which may be closed before or after.
     pub(super) fn retire(&self, recording: RecordingId, mut pages: Vec<MappedBuffer<D>>) {
+        // Tied to the recording, not to the moment: other open recordings do not delay the pages.
         for page in pages.drain(..) {
             let size = page.size();
             self.shared.retired.retire_with_sized(recording, page, size);
@@ -329,16 +335,16 @@ impl<D: Device> UploadPool<D> {
         }
     }
 
-    /// An empty list, with room where an arena has left one.
+    /// Returns an empty list, with the capacity of a dropped arena's list if there is one.
     pub(super) fn list(&self) -> Vec<MappedBuffer<D>> {
         locked(&self.shared.state).lists.pop().unwrap_or_default()
     }
 
-    /// For tests: panics unless everything that is kept twice agrees.
+    /// For tests: checks that redundant state agrees.
     ///
     /// # Panics
     ///
-    /// When it finds a mistake of this crate.
+    /// Panics if it does not, which is a bug of this crate.
     // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
     #[doc(hidden)]
     pub fn check_invariants(&self) {

@@ -4,9 +4,8 @@
 //!   frames   [ point 7, tickets of A, B ][ point 8, ticket of C ][ open, ticket of D ]
 //! ```
 //!
-//! A frame comes back when its point is reached *and* its tickets were dropped, in the order in which the
-//! frames were closed. What makes a frame's tickets known is one count that they share, and that is used
-//! again with the next frame.
+//! A frame is freed when its point is reached *and* its tickets are dropped, in the order in which frames were
+//! closed. The tickets of a frame share one reference count, which a later frame reuses.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,10 +18,10 @@ use crate::device::{Device, DeviceError, TimelinePoint};
 use crate::lifetime::SubmissionTracker;
 use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError};
 
-/// Room that the device writes and the CPU reads, which comes back frame by frame.
+/// A ring of readback memory that the device writes and the CPU reads, freed frame by frame.
 ///
-/// When it is dropped it waits, for five seconds at most, for what queues were given; where recordings are open that
-/// may use it, its buffer goes when these are over.
+/// Dropping it waits for submitted work for at most five seconds. If recordings that may use it are open, its
+/// buffer is destroyed after them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,7 +45,7 @@ use crate::memory::{AccessError, Allocator, MappedBuffer, ResourceError};
 /// assert_eq!(ring.read(&ticket, &mut result), Err(ReadbackError::NotYet { wait }));
 ///
 /// let work = Submission::default();
-/// // SAFETY: there is nothing in it.
+/// // SAFETY: the submission is empty.
 /// let point = recording.submit(QueueIndex(0), |queue| unsafe { device.submit(queue, &work) })?;
 /// ring.close(point);
 /// tracker.wait(point, std::time::Duration::from_secs(1))?;
@@ -58,10 +57,10 @@ pub struct ReadbackRing<D: Device> {
     inner: TrackedRing<D>,
     /// One for each frame of the ring.
     frames: VecDeque<Frame>,
-    /// The number of the first of them. The open frame's is that of the last and one.
+    /// The number of the first frame. The open frame has the number after the last.
     first: u64,
     open: Arc<Tickets>,
-    /// Of frames that came back; the ring's alone.
+    /// Counts of freed frames; no ticket refers to them.
     spare: Vec<Arc<Tickets>>,
 }
 
@@ -71,14 +70,14 @@ struct Frame {
     tickets: Arc<Tickets>,
 }
 
-/// Shared by the ring and the tickets of one frame: who has it tells how many tickets there are.
+/// Shared by the ring and the tickets of one frame: the reference count is the number of tickets, plus one.
 #[derive(Debug, Default)]
 struct Tickets;
 
-/// Bytes that the device will write, to be [read](ReadbackRing::read) when it has. Dropping it gives them
-/// back, read or not.
+/// A range that the device will write, to be [read](ReadbackRing::read) afterwards. Dropping the ticket frees the
+/// range, read or not.
 #[derive(Debug)]
-#[must_use = "what is to be read back is given up when its ticket is dropped"]
+#[must_use = "dropping a ticket gives up its data"]
 pub struct ReadbackTicket {
     tickets: Arc<Tickets>,
     frame: u64,
@@ -87,13 +86,13 @@ pub struct ReadbackTicket {
 }
 
 impl ReadbackTicket {
-    /// The first byte in the ring's buffer, for recording.
+    /// Returns the offset of the first byte in the ring's buffer, for recording commands.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -101,11 +100,11 @@ impl ReadbackTicket {
 }
 
 impl<D: Device> ReadbackRing<D> {
-    /// A ring over a buffer that is created as described.
+    /// Creates a ring with a buffer of this description.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] where there is no such buffer to be had, as for a capacity of 0.
+    /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
@@ -114,41 +113,42 @@ impl<D: Device> ReadbackRing<D> {
         TrackedRing::new(allocator, tracker, desc).map(Self::with)
     }
 
-    /// A ring over a buffer of the caller's making: one that [`RingDesc`] cannot describe.
+    /// Creates a ring over a buffer of the caller, which [`RingDesc`] cannot describe.
     #[must_use]
     pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
         Self::with(TrackedRing::over(tracker, buffer))
     }
 
     fn with(inner: TrackedRing<D>) -> Self {
-        // Or a frame that finds none of those before it over, for the first time, would have to make another.
+        // Without them, the first frame that finds no earlier frame completed would allocate.
         let spare = (0..FRAMES).map(|_| Arc::default()).collect();
         Self { inner, frames: VecDeque::with_capacity(FRAMES), first: 0, open: Arc::default(), spare }
     }
 
-    /// The buffer, for recording.
+    /// Returns the buffer, for recording commands.
     #[must_use]
     pub fn buffer(&self) -> &D::Buffer {
         self.inner.buffer().handle()
     }
 
-    /// Room for `size` bytes that the device writes, at a multiple of `alignment` from the start of the
-    /// buffer. Where there is none, frames that are over come back first.
+    /// Allocates `size` bytes that the device will write, at a multiple of `alignment` from the start of the
+    /// buffer. If the ring is full, completed frames without tickets are freed first.
     ///
     /// # Errors
     ///
-    /// [`RingError`], which says what to wait for; nothing but the count of failures has changed.
+    /// [`RingError`], which names what to wait for; only the failure count has changed.
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<ReadbackTicket, RingError> {
         let Self { inner: TrackedRing { ring, tracker, .. }, frames, first, spare, .. } = self;
-        let over = |point| come_back(frames, first, spare, point, tracker);
+        let over = |point| free_frame(frames, first, spare, point, tracker);
         match ring.allocate_reclaiming(size, alignment, over) {
             Ok(offset) => {
                 let frame = self.first + self.frames.len() as u64;
                 Ok(ReadbackTicket { tickets: Arc::clone(&self.open), frame, offset, size })
             }
             Err(RingError::FullForNow { requested, free, largest, wait: WaitFor::Point(point) }) => {
-                // Frames that are over have come back, so the oldest one is held by one thing or the other; or it came
-                // to its end just now, and to wait for its point helps, which takes no time.
+                // Completed frames without tickets have just been freed, so the oldest frame is either not
+                // completed or has tickets. If it completed just now, waiting for its point helps, and returns at
+                // once.
                 let held = self.frames.front().is_some_and(|oldest| {
                     Arc::strong_count(&oldest.tickets) > 1 && self.inner.tracker.is_reached(oldest.point)
                 });
@@ -159,46 +159,48 @@ impl<D: Device> ReadbackRing<D> {
         }
     }
 
-    /// Says that the device has written what was allocated since the last close when `point` is reached.
+    /// Closes the open frame: the device has written everything allocated since the last close when `point` is
+    /// reached.
     pub fn close(&mut self, point: TimelinePoint) {
         if !self.inner.ring.is_open_empty() {
             let closing = Closing { ring: self, point };
+            // Reclaim before a list would grow: it then holds only frames in flight, and stops growing.
             if closing.ring.spare.is_empty() || closing.ring.inner.ring.is_list_full() {
                 closing.ring.reclaim();
             }
         }
     }
 
-    /// Takes back what was allocated since the last close: nothing of it was, or will be, submitted. Its
-    /// tickets are stale.
+    /// Frees everything allocated since the last close. It must not have been submitted. Its tickets become stale.
     pub fn discard(&mut self) {
         self.inner.ring.discard();
         if Arc::strong_count(&self.open) > 1 {
+            // A ticket that outlives the discard must not match the next frame's count.
             self.open = Arc::default();
         }
     }
 
-    /// Takes back the frames that queues are done with and that have no tickets, oldest first. Returns how many
-    /// bytes came back. [`allocate`](Self::allocate) does so by itself when it has to.
+    /// Frees completed frames without tickets, oldest first. Returns the number of freed bytes.
+    /// [`allocate`](Self::allocate) does so itself when needed.
     pub fn reclaim(&mut self) -> u64 {
         let Self { inner: TrackedRing { ring, tracker, .. }, frames, first, spare, .. } = self;
-        ring.reclaim(|point| come_back(frames, first, spare, point, tracker))
+        ring.reclaim(|point| free_frame(frames, first, spare, point, tracker))
     }
 
-    /// Copies the first bytes of what a ticket is for to `bytes`.
+    /// Copies the first bytes of a ticket's range to `bytes`.
     ///
     /// # Errors
     ///
-    /// [`ReadbackError::NotYet`] with what to wait for, and the others. `bytes` is as before.
+    /// [`ReadbackError::NotYet`] with what to wait for, and the other variants. `bytes` is unchanged.
     pub fn read(&self, ticket: &ReadbackTicket, bytes: &mut [u8]) -> Result<(), ReadbackError> {
         self.read_at(ticket, 0, bytes)
     }
 
-    /// The same, from byte `at` on.
+    /// Copies bytes of a ticket's range, from offset `at` on, to `bytes`.
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read).
+    /// As [`read`](Self::read) does.
     pub fn read_at(&self, ticket: &ReadbackTicket, at: u64, bytes: &mut [u8]) -> Result<(), ReadbackError> {
         self.check_written(ticket)?;
         let (size, available) = (bytes.len() as u64, ticket.size);
@@ -208,7 +210,7 @@ impl<D: Device> ReadbackRing<D> {
         Ok(self.inner.buffer().read(ticket.offset + at, bytes)?)
     }
 
-    /// Until when a ticket's bytes are written; `None` where that is unknown, since the frame is open.
+    /// Returns the point at which the device has written a ticket's range; `None` while its frame is open.
     ///
     /// # Errors
     ///
@@ -216,11 +218,12 @@ impl<D: Device> ReadbackRing<D> {
     pub fn point(&self, ticket: &ReadbackTicket) -> Result<Option<TimelinePoint>, ReadbackError> {
         let index = ticket.frame.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         let index = index.ok_or(ReadbackError::Stale)?;
+        // One past the last closed frame is the open one, whose point is unknown.
         let (tickets, point) = match self.frames.get(index) {
             Some(frame) => (&frame.tickets, Some(frame.point)),
             None => (&self.open, None),
         };
-        // As long as a ticket has it, it is no other frame's.
+        // A ticket keeps its count from being reused by another frame, so equal pointers mean the same frame.
         if Arc::ptr_eq(tickets, &ticket.tickets) { Ok(point) } else { Err(ReadbackError::Stale) }
     }
 
@@ -232,24 +235,24 @@ impl<D: Device> ReadbackRing<D> {
         if !tracker.is_reached(point) {
             return Err(ReadbackError::NotYet { wait: WaitFor::Point(point) });
         }
-        // On a lost device everything counts as reached, and not everything is written.
+        // On a lost device every point counts as reached, but not everything was written.
         if tracker.is_lost() && tracker.timeline(point.queue).completed < point.value {
             return Err(ReadbackError::Device(DeviceError::Lost));
         }
         Ok(())
     }
 
-    /// How full the ring is.
+    /// Returns how full the ring is.
     #[must_use]
     pub fn statistics(&self) -> RingStatistics {
         self.inner.ring.statistics()
     }
 
-    /// For tests: panics unless everything that is kept twice agrees.
+    /// For tests: checks that redundant state agrees.
     ///
     /// # Panics
     ///
-    /// When it finds a mistake of this crate.
+    /// Panics if it does not, which is a bug of this crate.
     // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
@@ -259,8 +262,7 @@ impl<D: Device> ReadbackRing<D> {
     }
 }
 
-/// Closes the open frame, in which there is something, when it is dropped: also where the device panics when it is asked
-/// how far queues are.
+/// Closes the open, non-empty frame when dropped, even if the device panics when asked for its progress.
 struct Closing<'a, D: Device> {
     ring: &'a mut ReadbackRing<D>,
     point: TimelinePoint,
@@ -269,14 +271,16 @@ struct Closing<'a, D: Device> {
 impl<D: Device> Drop for Closing<'_, D> {
     fn drop(&mut self) {
         let (ring, point) = (&mut *self.ring, self.point);
+        // A count of a freed frame is reused, so that steady frames do not allocate.
         let next = ring.spare.pop().unwrap_or_default();
         ring.frames.push_back(Frame { point, tickets: core::mem::replace(&mut ring.open, next) });
         ring.inner.ring.close(point);
     }
 }
 
-/// Whether the oldest frame, whose point this is, is over; it is taken out then.
-fn come_back(
+/// Removes the oldest frame, which has this point, if it is completed and has no tickets. Returns whether it was
+/// removed.
+fn free_frame(
     frames: &mut VecDeque<Frame>,
     first: &mut u64,
     spare: &mut Vec<Arc<Tickets>>,

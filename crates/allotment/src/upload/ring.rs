@@ -1,4 +1,4 @@
-//! Which bytes of a ring are whose: the oldest ones come back first.
+//! A ring buffer over an integer range, freed in frames, oldest first.
 //!
 //! ```text
 //!   0                                                          capacity
@@ -9,22 +9,20 @@
 //!          head             tail
 //! ```
 //!
-//! A request goes to the head, or where it does not fit before the end, to 0; the gap that it leaves at
-//! the end is charged to its frame. What was allocated since the last [`close`](Ring::close) is the open
-//! frame. Closed frames come back in the order in which they were closed, when their point of a queue's
-//! timeline is reached. A ring of which nothing is used begins at 0 again, so a request of the whole
-//! capacity fits every idle ring.
+//! A request is placed at the head, or, if it does not fit before the end, at 0; the gap at the end is charged to
+//! its frame. The ranges allocated since the last [`close`](Ring::close) are the open frame. Closed frames are
+//! freed in the order in which they were closed, when their timeline points are reached. An empty ring restarts at
+//! 0, so a request of the whole capacity fits every idle ring.
 //!
-//! Head and tail are equal when nothing and when everything is used; whether the bytes in use pass the end
-//! tells which.
+//! If head and tail are equal, the ring is either empty or full; the flag `wrapped` tells which.
 //!
 //! # Cost
 //!
-//! A request that fits at the head is an addition and two comparisons, about 3 ns, most of it the wait for
-//! the head that the request before it wrote. `close` and each frame that comes back are
-//! a push and a pop of 32 bytes. What a refused request has to wait for is found by walking the frames
-//! that are pending. Once there have been as many pending frames as there will be, nothing allocates host
-//! memory; rings over buffers take back what is over before their list grows, so that these are the frames in flight.
+//! A request that fits at the head costs an addition and two comparisons, about 3 ns, most of it latency of the
+//! head that the previous request wrote. `close` and each freed frame are a push and a pop of 32 bytes. For a
+//! refused request, the point to wait for is found by walking the pending frames. Once the highest number of
+//! pending frames was reached, nothing allocates host memory; rings over buffers free completed frames before their
+//! list grows, so it holds only the frames in flight.
 
 use std::collections::VecDeque;
 
@@ -33,9 +31,9 @@ use allotment_suballoc::Alignment;
 use super::{RingError, WaitFor};
 use crate::device::TimelinePoint;
 
-/// Hands out offsets below a capacity, and takes them back frame by frame, oldest first.
+/// Allocates offsets below a capacity and frees them frame by frame, oldest first.
 ///
-/// It knows offsets only: [`UploadRing`](super::UploadRing) puts one over a buffer.
+/// It handles offsets only: [`UploadRing`](super::UploadRing) adds a buffer.
 ///
 /// ```
 /// use allotment::Alignment;
@@ -57,30 +55,30 @@ use crate::device::TimelinePoint;
 #[derive(Clone, Debug)]
 pub struct Ring {
     capacity: u64,
-    /// Where the next request is tried; at most the capacity.
+    /// The offset at which the next request is tried; at most the capacity.
     head: u64,
     /// The first byte of the oldest frame; at most the capacity.
     tail: u64,
-    /// Whether the bytes in use pass the end: then they are all but those from `head` to `tail`, else those
-    /// from `tail` to `head`.
+    /// Whether the used range passes the end: then everything is used but `head` to `tail`, else only `tail` to
+    /// `head`.
     wrapped: bool,
-    /// Where the room at the head ends: the tail where the ring has wrapped, else the capacity. Never below
-    /// the head.
+    /// The end of the free range at the head: the tail if the ring has wrapped, else the capacity. Never below the
+    /// head.
     limit: u64,
     open: Open,
-    /// Closed and not come back, oldest first. None is empty.
+    /// Closed frames, oldest first. None is empty.
     frames: VecDeque<Frame>,
-    /// Of all in `frames`.
+    /// The padding of all `frames`.
     closed_padding: u64,
-    /// Most bytes in use when some came back; they only grow in between.
+    /// The most bytes in use at the time of a reclaim; between two reclaims the number only grows.
     peak: u64,
     failures: u64,
 }
 
-/// What was allocated since the last close.
+/// The ranges allocated since the last close.
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
-    /// Where the head was then.
+    /// The head at that time.
     start: u64,
     padding: u64,
     /// Whether the ring has wrapped since.
@@ -90,45 +88,45 @@ struct Open {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     point: TimelinePoint,
-    /// Where the head was when it was closed. It begins where the frame before it ends.
+    /// The head at the time of the close. The frame begins at the end of the one before.
     end: u64,
     padding: u64,
-    /// Whether it passes the end of the ring. At most one frame does, the open one included.
+    /// Whether it passes the end of the ring. At most one frame does, including the open one.
     wrapped: bool,
 }
 
-/// How full a ring is.
+/// Statistics of a [`Ring`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RingStatistics {
-    /// Bytes of the ring.
+    /// Size of the ring in bytes.
     pub capacity: u64,
-    /// Bytes in use, those that alignment and the end of the ring skipped included.
+    /// Bytes in use, including padding.
     pub used: u64,
-    /// Bytes of `used` that nobody asked for.
+    /// Bytes of `used` that alignment and the end of the ring skipped.
     pub padding: u64,
     /// The most bytes that were in use at once.
     pub peak: u64,
-    /// Frames that were closed and have not come back.
+    /// Closed frames that are not freed yet.
     pub frames: usize,
-    /// Requests refused since the ring was made.
+    /// Refused requests since the ring was created.
     pub failures: u64,
 }
 
-/// Where `size` bytes at a multiple of an alignment begin that lie between `head` and `limit`. None where they
-/// do not fit, or are no bytes.
+/// Returns the offset of `size` bytes between `head` and `limit` at a multiple of an alignment. `None` if they do
+/// not fit or if `size` is 0.
 #[inline]
 pub(super) fn place(head: u64, limit: u64, size: u64, alignment: Alignment) -> Option<u64> {
     let mask = alignment.get() - 1;
-    // Where the next multiple is 2^64, this is 0, and so below the head.
+    // If the next multiple is 2^64 this is 0, and so below the head.
     let offset = head.wrapping_add(mask) & !mask;
     let room = limit.saturating_sub(offset);
-    // A size of 0 turns into the largest number, which is below no room.
+    // A size of 0 becomes the largest number, which exceeds every room: one comparison rejects both cases.
     (size.wrapping_sub(1) < room && offset >= head).then_some(offset)
 }
 
 impl Ring {
-    /// A ring of `capacity` bytes, all free. One of 0 bytes refuses everything.
+    /// Creates a ring of `capacity` bytes, all free. A ring of 0 bytes refuses every request.
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         Self {
@@ -145,12 +143,11 @@ impl Ring {
         }
     }
 
-    /// The offset of `size` bytes that nobody else has, at a multiple of `alignment`. They belong to the
-    /// open frame.
+    /// Allocates `size` bytes of the open frame, at a multiple of `alignment`. Returns their offset.
     ///
     /// # Errors
     ///
-    /// [`RingError`]; nothing but the count of failures has changed.
+    /// [`RingError`]; only the failure count has changed.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<u64, RingError> {
         match self.allocate_at_head(size, alignment) {
@@ -159,7 +156,7 @@ impl Ring {
         }
     }
 
-    /// The same, where frames whose point is `reached` come back before the request is refused.
+    /// Like `allocate`, but frees the frames whose point is `reached` before it refuses the request.
     #[inline]
     pub(super) fn allocate_reclaiming(
         &mut self,
@@ -169,6 +166,7 @@ impl Ring {
     ) -> Result<u64, RingError> {
         match self.allocate_at_head(size, alignment) {
             Some(offset) => Ok(offset),
+            // Wrapping before reclaiming: it needs no driver call, while `reached` may make one for each frame.
             None => self.wrap(size).map_or_else(
                 || {
                     self.reclaim(reached);
@@ -187,18 +185,21 @@ impl Ring {
         Some(offset)
     }
 
-    /// What [`allocate`](Self::allocate) does where there is no room at the head: once a round.
+    /// The path of [`allocate`](Self::allocate) without room at the head: once per round.
     #[cold]
     #[inline(never)]
     fn allocate_at_start(&mut self, size: u64, alignment: Alignment) -> Result<u64, RingError> {
         self.wrap(size).ok_or_else(|| {
+            // Counted here, off the hot path.
             self.failures += 1;
             self.refusal(size, alignment)
         })
     }
 
-    /// Takes a request at 0, and with it all that is left before the end.
+    /// Places a request at 0, and charges the rest before the end to the open frame.
     fn wrap(&mut self, size: u64) -> Option<u64> {
+        // Offset 0 satisfies every alignment, so the size alone decides. Bytes from 0 to the tail are free unless
+        // the ring has wrapped already.
         if self.wrapped || !(1..=self.tail).contains(&size) {
             return None;
         }
@@ -218,20 +219,22 @@ impl Ring {
             return RingError::NeverFits { requested: size, capacity: self.capacity };
         }
         let at_head = self.limit - self.head;
+        // Unless wrapped there are two free ranges, at the head and at 0; a request must fit into one of them.
         RingError::FullForNow {
             requested: size,
             free: self.capacity - self.used(),
             largest: if self.wrapped { at_head } else { at_head.max(self.tail) },
-            wait: self.what_helps(size, alignment),
+            wait: self.first_useful_point(size, alignment),
         }
     }
 
-    /// The first frame that must come back before a request fits, by trying them in turn.
-    fn what_helps(&self, size: u64, alignment: Alignment) -> WaitFor {
+    /// Returns the first frame that must be freed before a request fits, by trying them in turn.
+    fn first_useful_point(&self, size: u64, alignment: Alignment) -> WaitFor {
         let fits_at_head = |limit: u64| place(self.head, limit, size, alignment).is_some();
         let mut wrapped = self.wrapped;
         let mut wait: Option<TimelinePoint> = None;
-        // Whether all frames so far are of one queue. Of others nothing is known, so no later one is named.
+        // Whether all frames so far are of one queue. The order of points on different queues is unknown, so a
+        // later point is named only on one queue.
         let mut one_queue = true;
         for (i, frame) in self.frames.iter().enumerate() {
             let last = wait.get_or_insert(frame.point);
@@ -239,7 +242,9 @@ impl Ring {
             if one_queue {
                 last.value = last.value.max(frame.point.value);
             }
+            // Frames are freed in order, so a request waits for the latest point among those before, too.
             wrapped &= !frame.wrapped;
+            // If this was the last frame and nothing is open, the ring restarts at 0 and everything fits.
             let idle = i + 1 == self.frames.len() && self.is_open_empty();
             let fits = match wrapped {
                 true => fits_at_head(frame.end),
@@ -252,19 +257,19 @@ impl Ring {
         WaitFor::Submission
     }
 
-    /// Gets room for that many pending frames.
+    /// Reserves room for this number of pending frames.
     pub(super) fn expect_frames(&mut self, frames: usize) {
         self.frames.reserve(frames);
     }
 
-    /// Whether the next frame makes the list of frames grow. Reclaiming first keeps it as long as there are frames in
-    /// flight, where else it would hold all that fit into the ring.
+    /// Returns whether the next frame makes the list of frames grow. Reclaiming first keeps the list as long as the
+    /// number of frames in flight; otherwise it would grow to the number that fits the ring.
     pub(super) fn is_list_full(&self) -> bool {
         self.frames.len() == self.frames.capacity()
     }
 
-    /// Ends the open frame: the device uses what was allocated since the last close until `point`. A frame
-    /// with nothing in it leaves nothing behind.
+    /// Closes the open frame: the device uses everything allocated since the last close until `point`. An empty
+    /// frame is not recorded.
     pub fn close(&mut self, point: TimelinePoint) {
         if !self.is_open_empty() {
             let Open { padding, wrapped, .. } = self.open;
@@ -274,20 +279,21 @@ impl Ring {
         }
     }
 
-    /// Takes back what was allocated since the last close: it will not be used.
+    /// Frees everything allocated since the last close.
     pub fn discard(&mut self) {
         self.peak = self.peak.max(self.used());
         self.head = self.open.start;
         self.wrapped &= !self.open.wrapped;
         self.begin_frame();
-        self.settle();
+        self.update_limit();
     }
 
-    /// Takes back closed frames, oldest first, up to the first whose point is not `reached`. Returns how many
-    /// bytes came back.
+    /// Frees closed frames, oldest first, up to the first whose point is not `reached`. Returns the number of freed
+    /// bytes.
     pub fn reclaim(&mut self, mut reached: impl FnMut(TimelinePoint) -> bool) -> u64 {
         let before = self.used();
         self.peak = self.peak.max(before);
+        // In order, even if later frames of another queue have completed: free ranges stay contiguous.
         while let Some(&Frame { point, end, padding, wrapped }) = self.frames.front() {
             if !reached(point) {
                 break;
@@ -296,13 +302,13 @@ impl Ring {
             self.closed_padding -= padding;
             self.tail = end;
             self.wrapped &= !wrapped;
-            // In each turn, so that all is well should `reached` panic in the next one.
-            self.settle();
+            // In each turn, so that the state is valid if `reached` panics in the next.
+            self.update_limit();
         }
         before - self.used()
     }
 
-    /// How full the ring is.
+    /// Returns how full the ring is.
     #[must_use]
     pub fn statistics(&self) -> RingStatistics {
         let used = self.used();
@@ -316,17 +322,17 @@ impl Ring {
         }
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     fn used(&self) -> u64 {
         if self.wrapped { self.capacity - self.tail + self.head } else { self.head - self.tail }
     }
 
-    /// The points of the frames that have not come back, oldest first.
+    /// Returns the points of the pending frames, oldest first.
     pub(super) fn points(&self) -> impl Iterator<Item = TimelinePoint> {
         self.frames.iter().map(|frame| frame.point)
     }
 
-    /// True when nothing was allocated since the last close.
+    /// Returns true if nothing was allocated since the last close.
     pub(super) fn is_open_empty(&self) -> bool {
         self.head == self.open.start && !self.open.wrapped
     }
@@ -335,20 +341,21 @@ impl Ring {
         self.open = Open { start: self.head, padding: 0, wrapped: false };
     }
 
-    /// After bytes came back: where the room at the head ends now, and back to 0 when nothing is used.
-    fn settle(&mut self) {
+    /// Updates the limit after bytes were freed, and restarts an empty ring at 0.
+    fn update_limit(&mut self) {
         if self.head == self.tail && !self.wrapped {
+            // Head and tail would otherwise stay in the middle, and a request of the whole capacity would not fit.
             (self.head, self.tail) = (0, 0);
             self.begin_frame();
         }
         self.limit = if self.wrapped { self.tail } else { self.capacity };
     }
 
-    /// For tests: panics unless everything that is kept twice agrees.
+    /// For tests: checks that redundant state agrees.
     ///
     /// # Panics
     ///
-    /// When it finds a mistake of this crate.
+    /// Panics if it does not, which is a bug of this crate.
     // Hidden: public for tests alone, which are other crates, and no part of the stable interface.
     #[doc(hidden)]
     pub fn check_invariants(&self) {
@@ -361,7 +368,7 @@ impl Ring {
         let Open { start, padding: open_padding, wrapped: open_wrapped } = self.open;
         for &Frame { end, padding: skipped, wrapped, .. } in &self.frames {
             let size = bytes(at, end, wrapped);
-            assert!(skipped < size, "each frame has bytes that somebody asked for");
+            assert!(skipped < size, "each frame has bytes that are not padding");
             (at, used, padding) = (end, used + size, padding + skipped);
             wraps += u32::from(wrapped);
         }

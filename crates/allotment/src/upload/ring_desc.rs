@@ -1,7 +1,6 @@
-//! What a ring's buffer is created with.
+//! The description of a ring's buffer.
 
-use crate::device::Requirements;
-use crate::memory::{AllocationDesc, MemoryUsage};
+use crate::memory::{AllocationOptions, MemoryUsage};
 
 /// Describes the buffer of an [`UploadRing`](super::UploadRing) or a [`ReadbackRing`](super::ReadbackRing): how large it
 /// is, how the GPU uses it, and which memory it is in.
@@ -15,7 +14,7 @@ use crate::memory::{AllocationDesc, MemoryUsage};
 /// use allotment::upload::RingDesc;
 /// use ash::vk::BufferUsageFlags;
 ///
-/// // Constants and dynamic vertices, in device memory that the CPU can write where there is some.
+/// // Constants and dynamic vertices, in host-visible device memory if there is any.
 /// let usage = BufferUsageFlags::UNIFORM_BUFFER | BufferUsageFlags::VERTEX_BUFFER;
 /// let desc = RingDesc::upload(8 << 20).with_usage(usage.as_raw().into()).with_memory_usage(MemoryUsage::DeviceUpload);
 /// assert_eq!(desc.capacity, 8 << 20);
@@ -23,14 +22,13 @@ use crate::memory::{AllocationDesc, MemoryUsage};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RingDesc {
-    /// Bytes of the ring, at least 1.
+    /// Size of the ring in bytes, at least 1.
     pub capacity: u64,
     /// The graphics API's usage flags of the buffer, as in [`BufferDesc::usage`](crate::device::BufferDesc::usage):
     /// `VkBufferUsageFlags`, `D3D12_RESOURCE_FLAGS`. Copies from and to the buffer are always possible.
     pub usage: u64,
-    /// The memory that is wanted. Its requirements are replaced by the buffer's own, and host-visible memory is required
-    /// beside what it asks for.
-    pub memory: AllocationDesc,
+    /// Options of the buffer's memory. Host-visible memory is required beside.
+    pub memory: AllocationOptions,
 }
 
 impl RingDesc {
@@ -47,28 +45,27 @@ impl RingDesc {
     }
 
     fn new(capacity: u64, memory_usage: MemoryUsage, name: &'static str) -> Self {
-        let memory =
-            AllocationDesc::new(Requirements::new(0), memory_usage).with_name(name).with_category("upload");
+        let memory = AllocationOptions::new(memory_usage).with_name(name).with_category("upload");
         Self { capacity, usage: 0, memory }
     }
 
-    /// The same with usage flags of the graphics API.
+    /// Sets the graphics API's usage flags.
     #[must_use]
     pub fn with_usage(mut self, usage: u64) -> Self {
         self.usage = usage;
         self
     }
 
-    /// The same in memory for another memory usage.
+    /// Sets the memory usage.
     #[must_use]
     pub fn with_memory_usage(mut self, memory_usage: MemoryUsage) -> Self {
-        self.memory.memory_usage = memory_usage;
+        self.memory.usage = memory_usage;
         self
     }
 
-    /// The same with other wishes for the memory: its properties, its priority, its budget, its name.
+    /// Sets all memory options: properties, priority, budget policy, name.
     #[must_use]
-    pub fn with_memory(mut self, memory: AllocationDesc) -> Self {
+    pub fn with_memory(mut self, memory: AllocationOptions) -> Self {
         self.memory = memory;
         self
     }

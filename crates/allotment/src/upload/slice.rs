@@ -1,69 +1,70 @@
-//! Bytes of a page or a ring that are the caller's until the frame is closed.
+//! A writable range of an upload page or an upload ring.
 
 use core::fmt;
 
 use crate::device::Device;
 use crate::memory::{AccessError, MappedBuffer};
 
-/// Where a slice is, to be kept beyond the slice itself.
+/// The location of a slice, to be stored beyond the lifetime of the slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UploadLocation {
-    /// Which of its arena's pages; 0 in a ring.
+    /// The index of the arena's page; 0 in a ring.
     pub page: u32,
-    /// The first byte in the buffer of that page.
+    /// The offset of the first byte in the page's buffer.
     pub offset: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Bytes that were just allocated, to be written now. What the device reads of it is named by
-/// [`buffer`](Self::buffer) and [`offset`](Self::offset).
+/// A range that was just allocated, to be written now. Commands read it at [`offset`](Self::offset) of
+/// [`buffer`](Self::buffer).
 ///
-/// It borrows what it was allocated from, so nobody writes there once that was closed or has gone.
+/// It borrows its ring or arena, so it cannot be written after the frame was closed or the arena was dropped.
 pub struct UploadSlice<'a, D: Device> {
     buffer: &'a MappedBuffer<D>,
     place: UploadLocation,
 }
 
 impl<'a, D: Device> UploadSlice<'a, D> {
-    /// `place` lies in the buffer, and is nobody else's.
+    /// Creates a slice. `place` lies in the buffer and overlaps no other slice.
     pub(super) fn new(buffer: &'a MappedBuffer<D>, place: UploadLocation) -> Self {
         Self { buffer, place }
     }
 
-    /// The API's own handle of the buffer that the bytes are in.
+    /// Returns the graphics API's handle of the buffer.
     #[must_use]
     pub fn buffer(&self) -> &'a D::Buffer {
         self.buffer.handle()
     }
 
-    /// The first byte in the buffer.
+    /// Returns the offset of the first byte in the buffer.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.place.offset
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.place.size
     }
 
-    /// Where it is, to be kept.
+    /// Returns the location of the slice.
     #[must_use]
     pub fn place(&self) -> UploadLocation {
         self.place
     }
 
-    /// Copies `bytes` into the slice from its byte `at` on, and makes them visible to the device.
+    /// Copies `bytes` to offset `at` of the slice, and makes them visible to the device.
     ///
     /// # Errors
     ///
-    /// [`AccessError::OutOfRange`] where they reach beyond the slice, and nothing was written; or the driver
-    /// refuses to flush memory that is not host-coherent.
+    /// [`AccessError::OutOfRange`] if they do not fit, and nothing was written; or the driver's error when it
+    /// flushes memory that is not host-coherent.
     #[inline]
     pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let (size, available) = (bytes.len() as u64, self.place.size);
+        // Two comparisons instead of a sum, which could overflow.
         if at > available || size > available - at {
             return Err(AccessError::OutOfRange { offset: at, size, available });
         }

@@ -1,5 +1,5 @@
-//! What both rings over a buffer are: the buffer, which bytes of it are whose, and who knows how far queues
-//! are.
+//! The common part of both rings: a buffer, the ring over it, and the tracker that knows the progress of the
+//! queues.
 
 use core::fmt;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::device::{BufferDesc, Device};
 use crate::lifetime::{ReleaseQueue, SubmissionTracker};
 use crate::memory::{Allocator, MappedBuffer, ResourceError};
 
-/// Frames that are pending at most times: three in flight of two or three submissions each, and some.
+/// Usual number of pending frames: three in flight of two or three submissions each, and some spare.
 pub(super) const FRAMES: usize = 16;
 
-/// A ring over a buffer, which goes when queues are done with the frames.
+/// A ring over a buffer, which is destroyed once queues have completed its frames.
 pub(super) struct TrackedRing<D: Device> {
     pub(super) ring: Ring,
-    /// Taken when dropped.
+    /// `None` only while being dropped.
     buffer: Option<MappedBuffer<D>>,
     pub(super) tracker: SubmissionTracker,
 }
@@ -32,6 +32,7 @@ impl<D: Device> TrackedRing<D> {
 
     pub(super) fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
         let mut ring = Ring::new(buffer.size());
+        // Reserved now, so that the first frames in flight do not allocate.
         ring.expect_frames(FRAMES);
         Self { ring, buffer: Some(buffer), tracker: tracker.clone() }
     }
@@ -45,7 +46,7 @@ impl<D: Device> TrackedRing<D> {
         }
     }
 
-    /// The ring and the buffer, side by side.
+    /// Returns the ring, the buffer and the tracker, borrowed separately.
     pub(super) fn split(&mut self) -> (&mut Ring, &MappedBuffer<D>, &SubmissionTracker) {
         match &self.buffer {
             Some(buffer) => (&mut self.ring, buffer, &self.tracker),
@@ -55,8 +56,8 @@ impl<D: Device> TrackedRing<D> {
 }
 
 impl<D: Device> Drop for TrackedRing<D> {
-    /// The buffer is retired like anything else: frames that are open, or closed, or still to be submitted, are some
-    /// recording's, and it goes when these are done. The end of a queue that has nothing else is waited for.
+    /// Retires the buffer like any resource: open, closed and unsubmitted frames belong to recordings, and the
+    /// buffer is destroyed when these have completed. This queue holds nothing else, and its drop waits for it.
     fn drop(&mut self) {
         let last = ReleaseQueue::new(&self.tracker);
         self.buffer.take().into_iter().for_each(|buffer| last.retire(buffer));

@@ -1,7 +1,7 @@
 //! A [`Ring`](super::Ring) over a buffer that the CPU writes: for one stream of frames.
 //!
-//! The ring never grows: what has to be in flight at once is known, and running out is a sign. For many
-//! recordings at a time, or amounts that nobody knows, take an [`UploadPool`](super::UploadPool).
+//! The ring never grows: its owner knows how much is in flight at once, and a full ring is a sign of an error. For
+//! concurrent recordings or unknown amounts use an [`UploadPool`](super::UploadPool).
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::device::{Device, MemoryTypeIndex, TimelinePoint};
 use crate::lifetime::SubmissionTracker;
 use crate::memory::{Allocator, MappedBuffer, ResourceError};
 
-/// Room for what the CPU writes and the device reads once, which comes back frame by frame.
+/// A ring of upload memory that the device reads once, reclaimed frame by frame.
 ///
-/// When it is dropped it waits, for five seconds at most, for what queues were given; where recordings are open that
-/// may use it, its buffer goes when these are over.
+/// Dropping it waits for submitted work for at most five seconds. If recordings that may use it are open, its
+/// buffer is destroyed after them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,23 +32,23 @@ use crate::memory::{Allocator, MappedBuffer, ResourceError};
 /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
 /// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
-/// // Vulkan wants to know that shaders will read constants here. On Direct3D 12 no flags are needed.
+/// // Vulkan needs a flag for shaders that read constants here. Direct3D 12 needs none.
 /// let desc = RingDesc::upload(1 << 20).with_usage(BufferUsageFlags::UNIFORM_BUFFER.as_raw().into());
 /// let mut ring = UploadRing::new(&allocator, &tracker, &desc)?;
 ///
 /// let recording = tracker.record("a frame");
-/// // Ranges of constants begin and end at multiples of 256 bytes on every device.
+/// // Constant buffer ranges start at multiples of 256 bytes on every device.
 /// let mut constants = ring.allocate(256, Alignment::new(256)?)?;
 /// constants.write(0, &[1; 64])?;
 /// println!("bind {:?} at {}", constants.buffer(), constants.offset());
 /// let work = Submission::default();
-/// // SAFETY: there is nothing in it.
+/// // SAFETY: the submission is empty.
 /// let point = recording.submit(QueueIndex(0), |queue| unsafe { device.submit(queue, &work) })?;
 /// ring.close(point);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing is written once the frame was closed:
+/// A slice cannot be written after its frame was closed:
 ///
 /// ```compile_fail,E0499
 /// # use allotment::device::{Device, TimelinePoint};
@@ -66,11 +66,11 @@ pub struct UploadRing<D: Device> {
 }
 
 impl<D: Device> UploadRing<D> {
-    /// A ring over a buffer that is created as described.
+    /// Creates a ring with a buffer of this description.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] where there is no such buffer to be had, as for a capacity of 0.
+    /// [`ResourceError`] if the buffer cannot be created, for example with a capacity of 0.
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         tracker: &SubmissionTracker,
@@ -79,30 +79,30 @@ impl<D: Device> UploadRing<D> {
         Ok(Self { inner: TrackedRing::new(allocator, tracker, desc)? })
     }
 
-    /// A ring over a buffer of the caller's making: one that [`RingDesc`] cannot describe.
+    /// Creates a ring over a buffer of the caller, which [`RingDesc`] cannot describe.
     #[must_use]
     pub fn over(tracker: &SubmissionTracker, buffer: MappedBuffer<D>) -> Self {
         Self { inner: TrackedRing::over(tracker, buffer) }
     }
 
-    /// The buffer, for recording.
+    /// Returns the buffer, for recording commands.
     #[must_use]
     pub fn buffer(&self) -> &D::Buffer {
         self.inner.buffer().handle()
     }
 
-    /// Which memory type the buffer is of.
+    /// Returns the memory type of the buffer.
     #[must_use]
     pub fn memory_type(&self) -> MemoryTypeIndex {
         self.inner.buffer().memory_type()
     }
 
-    /// `size` bytes to write now, at a multiple of `alignment` from the start of the buffer. They belong to
-    /// the open frame. Where there is no room, frames that queues are done with come back first.
+    /// Allocates `size` bytes of the open frame, at a multiple of `alignment` from the start of the buffer. If the
+    /// ring is full, frames that queues have completed are reclaimed first.
     ///
     /// # Errors
     ///
-    /// [`RingError`], which says what to wait for; nothing but the count of failures has changed.
+    /// [`RingError`], which names what to wait for; only the failure count has changed.
     #[inline]
     pub fn allocate(&mut self, size: u64, alignment: Alignment) -> Result<UploadSlice<'_, D>, RingError> {
         let (ring, buffer, tracker) = self.inner.split();
@@ -110,35 +110,36 @@ impl<D: Device> UploadRing<D> {
         Ok(UploadSlice::new(buffer, UploadLocation { page: 0, offset, size }))
     }
 
-    /// Says that the device uses what was allocated since the last close until `point`.
+    /// Closes the open frame: the device uses everything allocated since the last close until `point`.
     pub fn close(&mut self, point: TimelinePoint) {
         let closing = Closing { ring: self, point };
+        // Reclaim before the list of frames would grow: it then holds only frames in flight, and stops growing.
         if closing.ring.inner.ring.is_list_full() {
             closing.ring.reclaim();
         }
     }
 
-    /// Takes back what was allocated since the last close: nothing of it was, or will be, submitted.
+    /// Frees everything allocated since the last close. It must not have been submitted.
     pub fn discard(&mut self) {
         self.inner.ring.discard();
     }
 
-    /// Takes back the frames that queues are done with, oldest first. Returns how many bytes came back.
-    /// [`allocate`](Self::allocate) does so by itself when it has to.
+    /// Frees the frames that queues have completed, oldest first. Returns the number of freed bytes.
+    /// [`allocate`](Self::allocate) does so itself when needed.
     pub fn reclaim(&mut self) -> u64 {
         let TrackedRing { ring, tracker, .. } = &mut self.inner;
         ring.reclaim(|point| tracker.is_reached(point))
     }
 
-    /// How full the ring is.
+    /// Returns how full the ring is.
     #[must_use]
     pub fn statistics(&self) -> RingStatistics {
         self.inner.ring.statistics()
     }
 }
 
-/// Closes the open frame when it is dropped, also where the device panics when it is asked how far queues are: a queue
-/// has these bytes, and an open frame can be discarded.
+/// Closes the open frame when dropped, even if the device panics when asked for its progress: the frame's bytes are
+/// on a queue, and an open frame could be discarded.
 struct Closing<'a, D: Device> {
     ring: &'a mut UploadRing<D>,
     point: TimelinePoint,

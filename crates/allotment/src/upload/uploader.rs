@@ -1,4 +1,4 @@
-//! The way bytes take: write them, and they are there when the device reads.
+//! Uploads of buffer and image data, direct or through staging.
 
 use core::fmt;
 use core::time::Duration;
@@ -9,23 +9,21 @@ use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
 };
 use crate::lifetime::{SubmissionTracker, TimelinePoints};
-use crate::memory::{AccessError, Allocation, OwnedBuffer, OwnedImage, OwningAllocator, Place};
+use crate::memory::{AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator};
 
-/// How an [`Uploader`] works.
+/// The options of an [`Uploader`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct UploaderDesc {
-    /// Bytes of staging memory a queue, got when it is used first. A quarter of them is submitted at a time: 32 MiB
-    /// unless said otherwise, of which the copy of a quarter takes longer than its submission on any device.
+    /// Bytes of staging memory for each queue, allocated on first use. A batch is submitted when it reaches a
+    /// quarter of them. Default: 32 MiB; copying a quarter of that takes longer than its submission on any device.
     pub staging: u64,
-    /// The queue that copies to buffers; unless said otherwise the first that is for transfers, where there is one,
-    /// else the first.
+    /// The queue that copies to buffers. Default: the first transfer queue, or the first queue if there is none.
     pub queue: Option<QueueIndex>,
-    /// The queue that copies to images; unless said otherwise the first that can draw, else the first. On Vulkan an
-    /// image belongs to a queue family, and it should be the one that uses the image then.
+    /// The queue that copies to images. Default: the first graphics queue, or the first queue if there is none. On
+    /// Vulkan an image belongs to a queue family, which should be the one that uses the image afterwards.
     pub image_queue: Option<QueueIndex>,
-    /// What is done when staging memory is full of bytes on their way: wait for a second at most, unless said
-    /// otherwise.
+    /// The policy if staging memory is full of pending bytes. Default: wait for at most a second.
     pub when_full: WhenFull,
 }
 
@@ -40,31 +38,31 @@ impl Default for UploaderDesc {
     }
 }
 
-/// What went through an uploader.
+/// Statistics of an [`Uploader`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UploaderStatistics {
-    /// Bytes that the CPU wrote where they belong.
+    /// Bytes that the CPU wrote directly to their target.
     pub direct_bytes: u64,
-    /// Bytes that were staged and copied by a queue, padding of rows included.
+    /// Bytes that were staged and copied by a queue, including row padding.
     pub staged_bytes: u64,
-    /// Copies for them. Small writes that follow each other share one.
+    /// Copies of staged bytes. Small consecutive writes share one.
     pub copies: u64,
-    /// Submissions for these.
+    /// Submissions of these copies.
     pub submissions: u64,
-    /// How often staging memory was full and the device was waited for.
+    /// Waits for the device because staging memory was full.
     pub waits: u64,
-    /// How often it was full and bytes were refused.
+    /// Writes refused because staging memory was full.
     pub refusals: u64,
-    /// Bytes that are staged and not submitted now.
+    /// Bytes staged and not yet submitted.
     pub open_bytes: u64,
-    /// Batches that were submitted and that queues are not done with.
+    /// Batches submitted and not yet completed.
     pub batches_in_flight: u64,
-    /// Bytes of these.
+    /// Bytes of these batches.
     pub bytes_in_flight: u64,
 }
 
-/// Which texels of an image are written, and what state its subresource is in before and after.
+/// The texels of an image that are written, and the states of the subresource before and after.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageWrite<S> {
     /// The mip level.
@@ -75,26 +73,27 @@ pub struct ImageWrite<S> {
     pub origin: [u32; 3],
     /// Width, height and depth in texels.
     pub extent: [u32; 3],
-    /// What the image's format packs together.
+    /// The texel block of the image's format.
     pub texel: TexelBlock,
-    /// The state that the subresource is in when the copy begins.
+    /// The state of the subresource when the copy begins.
     pub before: S,
-    /// The state that it shall be in when the copy is done.
+    /// The state of the subresource when the copy has completed.
     pub after: S,
 }
 
-/// Writes bytes into buffers and images: directly where the CPU reaches them and nobody else does yet, else through
-/// staging memory and a queue.
+/// Writes data into buffers and images: directly if the CPU can access the memory and the device does not use it
+/// yet, otherwise through staging memory and a queue.
 ///
-/// What is staged goes with [`submit`](Self::submit), or before: when a quarter of the staging memory is full (not
-/// with [`WhenFull::Refuse`]), when bytes are written a second time, or after 1,024 copies. Dropping an uploader
-/// [discards](Self::discard) what is staged and not submitted. One thread uses it at a time; several may have one
-/// each. Steady traffic makes no heap allocation and no driver call but one submission a batch.
+/// Staged data is submitted by [`submit`](Self::submit), or earlier: when a quarter of the staging memory is full
+/// (except with [`WhenFull::Refuse`]), when a staged range is written again, or after 1,024 copies. Dropping an
+/// uploader [discards](Self::discard) staged data that was not submitted. One thread at a time uses an uploader;
+/// several threads may have one each. In steady state, the only heap allocation or driver call is one submission
+/// per batch.
 ///
-/// Once the device is lost, what is staged is discarded, so that it keeps nothing alive, and every write and
+/// Once the device is lost, staged data is discarded, so that it keeps no target alive, and every write and
 /// submission returns [`DeviceError::Lost`].
 ///
-/// Should a submission panic, its batch is gone, and nobody knows whether the queue has it: write those bytes again.
+/// If a submission panics, its batch is dropped, and may or may not have reached the queue: write its data again.
 ///
 /// ```
 /// use core::time::Duration;
@@ -105,7 +104,7 @@ pub struct ImageWrite<S> {
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::OwningAllocator;
 /// use allotment::upload::{Uploader, UploaderDesc};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 ///
 /// let device = SimulatedGpu::new(Profile::named("discrete-no-bar").unwrap());
 /// let tracker = SubmissionTracker::new(device.clone())?;
@@ -113,39 +112,41 @@ pub struct ImageWrite<S> {
 /// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
 /// let mut uploader = Uploader::new(&memory, UploaderDesc::default())?;
 ///
-/// let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("mesh");
+/// let desc = MemoryUsage::GpuOnly.with_name("mesh");
 /// let mesh = memory.create_buffer(&BufferDesc::new(1 << 20), &desc)?;
 /// uploader.initialize(&mesh, 0, &vec![7; 1 << 20])?;
-/// let there = uploader.submit()?;      // what draws the mesh waits for these points, on the device
-/// tracker.wait_all(&there, Duration::from_secs(1))?;
-/// assert_eq!(uploader.statistics().staged_bytes, 1 << 20, "this machine's CPU reaches no device memory");
+/// let uploaded = uploader.submit()?;   // work that draws the mesh waits for these points, on the device
+/// tracker.wait_all(&uploaded, Duration::from_secs(1))?;
+/// assert_eq!(uploader.statistics().staged_bytes, 1 << 20, "this device has no host-visible device memory");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Uploader<D: Device> {
     memory: OwningAllocator<D>,
     buffers: Lane<D>,
-    /// `None` where they go the same way.
+    /// `None` if images use the same queue as buffers.
     images: Option<Lane<D>>,
     direct_bytes: u64,
-    /// The device is gone.
+    /// The device is lost.
     lost: bool,
 }
 
 impl<D: Device> Uploader<D> {
-    /// An uploader to what `memory` makes.
+    /// Creates an uploader for resources of `memory`.
     ///
     /// # Errors
     ///
-    /// [`UploadError::NoSuchQueue`]; [`AccessError::Foreign`] where `memory` retires what it makes by a tracker that is
-    /// not over the allocator's own device.
+    /// [`UploadError::NoSuchQueue`]; [`UploadError::WrongDevice`] where the tracker of `memory`'s deletion queue tracks
+    /// another device than the allocator's.
     pub fn new(memory: &OwningAllocator<D>, desc: UploaderDesc) -> Result<Self, UploadError> {
-        // Or what is submitted here would be unknown to whoever says when targets may go.
+        // Otherwise the tracker would not see the uploader's submissions, and targets could be destroyed too early.
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
-            return Err(AccessError::Foreign.into());
+            return Err(UploadError::WrongDevice);
         }
         let queues = &memory.allocator().device().properties().queues;
         let first =
             |kind| (0..).zip(queues).find(|(_, queue)| queue.kind == kind).map(|(i, _)| QueueIndex(i));
+        // Transfer queues copy beside rendering; images stay on the graphics queue, as Vulkan would need a queue
+        // family ownership transfer otherwise.
         let queue = desc.queue.or_else(|| first(QueueKind::Transfer)).unwrap_or(QueueIndex(0));
         let image_queue = desc.image_queue.or_else(|| first(QueueKind::Graphics)).unwrap_or(QueueIndex(0));
         for queue in [queue, image_queue] {
@@ -158,22 +159,22 @@ impl<D: Device> Uploader<D> {
         Ok(Self { memory: memory.clone(), buffers: lane(queue), images, direct_bytes: 0, lost: false })
     }
 
-    /// Writes bytes that nothing uses yet: the device reads them only in what is submitted from now on. Where the CPU
-    /// reaches the buffer they are there at once; else they are staged, and there when what
-    /// [`submit`](Self::submit) returns is reached.
+    /// Writes a range that the device does not use yet: only work submitted from now on reads it. If the CPU can
+    /// access the buffer, the bytes are written at once; otherwise they are staged, and written when the points
+    /// that [`submit`](Self::submit) returns are reached.
     ///
-    /// Should the device use them nevertheless, it sees the old bytes or the new ones. Where bytes of this uploader are
-    /// still on their way to the same buffer, these are staged too, and come after those.
+    /// If the device uses the range nevertheless, it sees the old or the new bytes. If earlier bytes of this
+    /// uploader for the same buffer are still pending, these are staged too, and are written after them.
     ///
     /// # Errors
     ///
     /// [`UploadError`]. Where staging memory is [waited](WhenFull::Wait) for, some of the bytes may have been written
     /// or be on their way; else nothing is.
-    pub fn initialize(&mut self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+    pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let place = this.check_buffer(to, offset, bytes)?;
             let tracker = this.memory.deletion_queue().tracker();
-            if place.address.is_none() || this.buffers.writes_to(tracker, to.allocation().id()) {
+            if place.mapped_ptr.is_none() || this.buffers.writes_to(tracker, to.allocation().id()) {
                 return this.stage(to, &place, offset, bytes);
             }
             this.memory.allocator().write(to.allocation(), offset, bytes)?;
@@ -182,21 +183,21 @@ impl<D: Device> Uploader<D> {
         })
     }
 
-    /// Writes bytes that the device may be using: they are staged, and change after all that the queue was given
-    /// before, and after what [`wait_for`](Self::wait_for) was told.
+    /// Writes a range that the device may be using: the bytes are staged, and written after everything submitted to
+    /// the uploader's queue before, and after the points passed to [`wait_for`](Self::wait_for).
     ///
     /// # Errors
     ///
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
-    pub fn update(&mut self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+    pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let place = this.check_buffer(to, offset, bytes)?;
             this.stage(to, &place, offset, bytes)
         })
     }
 
-    /// Does something, unless the device is lost. Where it turns out to be, what is staged goes: it would keep its
-    /// targets alive for ever.
+    /// Calls `work` unless the device is lost. If the device turns out to be lost, discards the staged data, which
+    /// would otherwise keep its targets alive forever.
     fn while_alive<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, UploadError>,
@@ -215,8 +216,14 @@ impl<D: Device> Uploader<D> {
         done
     }
 
-    fn check_buffer(&self, to: &OwnedBuffer<D>, offset: u64, bytes: &[u8]) -> Result<Place<D>, UploadError> {
+    fn check_buffer(
+        &self,
+        to: &Buffer<D>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<MemoryLocation<D>, UploadError> {
         let place = self.check_owner(to.tracker(), to.allocation())?;
+        // The smaller of both sizes: a buffer may be smaller than its allocation.
         let (size, available) = (bytes.len() as u64, to.size().min(place.size));
         match offset.checked_add(size) {
             Some(end) if end <= available => Ok(place),
@@ -224,22 +231,22 @@ impl<D: Device> Uploader<D> {
         }
     }
 
-    /// Who owns a target must wait for this uploader's recordings.
+    /// Checks that the target's owner waits for this uploader's recordings, and returns its location.
     fn check_owner(
         &self,
         tracker: &SubmissionTracker,
         allocation: &Allocation,
-    ) -> Result<Place<D>, UploadError> {
+    ) -> Result<MemoryLocation<D>, UploadError> {
         if !tracker.ptr_eq(self.memory.deletion_queue().tracker()) {
-            return Err(AccessError::Foreign.into());
+            return Err(UploadError::WrongTracker);
         }
         Ok(self.memory.allocator().place_of_bound(allocation)?)
     }
 
     fn stage(
         &mut self,
-        to: &OwnedBuffer<D>,
-        place: &Place<D>,
+        to: &Buffer<D>,
+        place: &MemoryLocation<D>,
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
@@ -249,12 +256,13 @@ impl<D: Device> Uploader<D> {
         }
         to.check_usage(TransferUsage::DST)?;
         if bytes.is_empty() {
+            // Vulkan does not allow copies of size 0.
             return Ok(());
         }
         self.buffers.check(bytes.len() as u64)?;
         let target = to.allocation().id();
         let mut done = offset;
-        // A piece larger than a `usize` is no piece of a slice.
+        // A piece larger than a `usize` is larger than every slice.
         let piece = usize::try_from(self.buffers.piece()).unwrap_or(usize::MAX);
         for bytes in bytes.chunks(piece) {
             self.buffers.stage(&self.memory, (target, to.handle(), done), bytes)?;
@@ -263,13 +271,13 @@ impl<D: Device> Uploader<D> {
         Ok(())
     }
 
-    /// Writes texels. `bytes` has them row by row, slice by slice, with nothing in between: of a compressed format,
-    /// rows of blocks. They are always staged.
+    /// Writes texels. `bytes` has them row by row, slice by slice, without padding; for a compressed format, rows
+    /// of blocks. They are always staged.
     ///
     /// # Errors
     ///
-    /// [`UploadError`], as for [`initialize`](Self::initialize); [`UploadError::Size`] where there are more or fewer
-    /// bytes than texels.
+    /// [`UploadError`], as for [`initialize`](Self::initialize); [`UploadError::Size`] if the number of bytes does
+    /// not match the extent.
     ///
     /// # Safety
     ///
@@ -279,7 +287,7 @@ impl<D: Device> Uploader<D> {
     /// [image queue](UploaderDesc::image_queue).
     pub unsafe fn write_image(
         &mut self,
-        to: &OwnedImage<D>,
+        to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
@@ -288,7 +296,7 @@ impl<D: Device> Uploader<D> {
 
     fn stage_image(
         &mut self,
-        to: &OwnedImage<D>,
+        to: &Image<D>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
@@ -301,13 +309,15 @@ impl<D: Device> Uploader<D> {
             return Err(UploadError::Size { wanted, found: bytes.len() as u64 });
         }
         if bytes.is_empty() {
+            // As for buffers: no copy of size 0.
             return Ok(());
         }
         let limits = &self.memory.allocator().device().properties().limits;
         let pitch = texel.row_pitch(width, limits);
         let lane = self.images.as_mut().unwrap_or(&mut self.buffers);
         lane.check(pitch.saturating_mul(u64::from(rows)).saturating_mul(u64::from(depth)))?;
-        // Rows that are staged at once: of one slice, or of all of them where the whole box fits.
+        // Rows are padded to the device's pitch in staging memory.
+        // Rows that are staged at once: of one slice, or of all slices if the whole box fits.
         let fit = u32::try_from(lane.piece() / pitch.max(1)).unwrap_or(u32::MAX);
         let whole = u64::from(rows) * u64::from(depth) <= u64::from(fit);
         let (step, slices) = if whole { (rows, depth) } else { (fit.clamp(1, rows), 1) };
@@ -332,29 +342,32 @@ impl<D: Device> Uploader<D> {
                     before,
                     after: write.after,
                 };
-                // Where an offset is a multiple of no power of two there may be less room than asked for.
+                // If the offset alignment is not a power of two, the aligned offset may lie further in: request
+                // that many bytes more.
                 let size = pitch * u64::from(count) * u64::from(slices) + texel.offset(1, limits);
                 lane.stage_image(&self.memory, (size, limits.image_copy_offset_alignment), piece, |slice| {
                     let at = texel.offset(slice.offset(), limits) - slice.offset();
                     if pitch == row {
+                        // Without padding the rows are contiguous: one copy instead of one per row.
                         return slice.write(at, now);
                     }
                     let mut rows = (0..).zip(now.chunks(row as usize));
                     rows.try_for_each(|(i, row)| slice.write(at + i * pitch, row))
                 })?;
+                // The first piece changes the state; the following ones find the subresource in the new one.
                 before = write.after;
             }
         }
         Ok(())
     }
 
-    /// What is staged from now on, and what is staged and not submitted, waits for a point on some queue's timeline:
-    /// for the end of what still reads there.
+    /// Makes all data that is staged from now on, and all staged data not yet submitted, wait for a point on a
+    /// queue's timeline: for example for the last work that still reads the target.
     ///
     /// # Errors
     ///
-    /// [`UploadError::NoSuchQueue`]; [`UploadError::WaitsForItself`] where the point is one of an uploader's own queue
-    /// that nothing was submitted for yet. Nothing has changed then.
+    /// [`UploadError::NoSuchQueue`]; [`UploadError::WaitsForItself`] if the point lies on a queue of this uploader
+    /// and was not submitted yet. The uploader is unchanged then.
     pub fn wait_for(&mut self, point: TimelinePoint) -> Result<(), UploadError> {
         self.while_alive(|this| {
             let device = this.memory.allocator().device();
@@ -363,6 +376,7 @@ impl<D: Device> Uploader<D> {
                 return Err(UploadError::NoSuchQueue { queue });
             }
             if this.queues().contains(&queue) && point.value > device.submitted(queue) {
+                // A batch submitted to the same queue would wait for work behind it: a deadlock.
                 return Err(UploadError::WaitsForItself { point });
             }
             this.lanes_mut().for_each(|lane| lane.wait_for(point));
@@ -370,13 +384,14 @@ impl<D: Device> Uploader<D> {
         })
     }
 
-    /// Submits what is staged. Returns the points that all bytes written so far are there at: on the queues for
-    /// buffers and for images. What reads them waits for these. Does nothing where nothing is staged.
+    /// Submits the staged data. Returns the points at which all data written so far is in place: one on the queue
+    /// for buffers and one on the queue for images. Work that reads the data waits for them. Does nothing if
+    /// nothing is staged.
     ///
     /// # Errors
     ///
-    /// [`UploadError::Device`]; what is staged stays so, and can be submitted again, or
-    /// [discarded](Self::discard). After [`DeviceError::Lost`] it is gone.
+    /// [`UploadError::Device`]; the staged data is kept, and can be submitted again or [discarded](Self::discard).
+    /// After [`DeviceError::Lost`] it is discarded.
     pub fn submit(&mut self) -> Result<TimelinePoints, UploadError> {
         self.while_alive(|this| {
             let mut points = TimelinePoints::EMPTY;
@@ -388,9 +403,9 @@ impl<D: Device> Uploader<D> {
         })
     }
 
-    /// Drops what is staged and not submitted, and lets go of its targets; images stay in the states that they were
-    /// in before. What was submitted arrives, the first pieces of a large write perhaps among it. What is staged from
-    /// now on still waits for what it was [told to](Self::wait_for).
+    /// Discards staged data that was not submitted, and releases its targets; images keep the states that they were
+    /// in before. Submitted data still arrives, perhaps the first pieces of a large write among it. Data staged
+    /// from now on still waits for the points of [`wait_for`](Self::wait_for).
     pub fn discard(&mut self) {
         self.lanes_mut().for_each(Lane::discard);
     }
@@ -399,14 +414,14 @@ impl<D: Device> Uploader<D> {
         [Some(&mut self.buffers), self.images.as_mut()].into_iter().flatten()
     }
 
-    /// The queues for buffers and for images.
+    /// Returns the queues for buffers and for images.
     #[must_use]
     pub fn queues(&self) -> [QueueIndex; 2] {
         let buffers = self.buffers.queue();
         [buffers, self.images.as_ref().map_or(buffers, Lane::queue)]
     }
 
-    /// What went through, and what is on its way. Asks the device how far it is.
+    /// Returns statistics of finished and pending uploads. Queries the progress of the device.
     #[must_use]
     pub fn statistics(&self) -> UploaderStatistics {
         let mut statistics = UploaderStatistics { direct_bytes: self.direct_bytes, ..Default::default() };

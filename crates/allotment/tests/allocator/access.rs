@@ -5,15 +5,15 @@ use core::time::Duration;
 use allotment::device::{
     BufferCopy, BufferDesc, Device, MemoryTypeIndex, QueueIndex, Submission, TimelinePoint,
 };
-use allotment::memory::{AccessError, Buffer, Dedicated, Name, Place};
+use allotment::memory::{AccessError, Dedicated, MemoryLocation, Name, RawBuffer};
 use allotment::{Algorithm, MemoryUsage, ResourceKind};
 
-use crate::rig::{DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};
+use crate::rig::{AllocateWanted as _, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, profile, wanted};
 
 type SimulatedGpu = allotment::device::simulated::SimulatedGpu;
 
 /// Copies one buffer to another on a queue and waits for it.
-fn copy(rig: &Rig, from: &Buffer<SimulatedGpu>, to: &Buffer<SimulatedGpu>, size: u64) {
+fn copy(rig: &Rig, from: &RawBuffer<SimulatedGpu>, to: &RawBuffer<SimulatedGpu>, size: u64) {
     let queue = QueueIndex(0);
     let copy = BufferCopy { from: from.handle(), from_offset: 0, to: to.handle(), to_offset: 0, size };
     // SAFETY: both buffers live until the wait is over.
@@ -28,10 +28,11 @@ fn what_is_written_is_read_back_in_every_mapped_memory_type_of_every_machine() {
     for profile in allotment::device::simulated::Profile::all() {
         let rig = Rig::new(profile.name);
         for memory_usage in [MemoryUsage::Upload, MemoryUsage::Readback] {
-            for choice in rig.explain(&wanted(1, memory_usage)) {
+            for choice in rig.explain_wanted(&wanted(1, memory_usage)) {
                 let mut desc = wanted(3000, memory_usage);
                 desc.requirements.memory_types.0 = 1 << choice.memory_type.0;
-                let Ok(allocation) = rig.allocate(&desc) else { continue };
+                desc.memory_types = desc.requirements.memory_types;
+                let Ok(allocation) = rig.allocate_wanted(&desc) else { continue };
                 let bytes: Vec<u8> = (0..=255).cycle().take(2001).collect();
                 rig.write(&allocation, 777, &bytes).unwrap();
                 let mut back = vec![0; 2001];
@@ -87,7 +88,7 @@ fn the_last_byte_of_a_dedicated_buffer_of_odd_size_can_be_written() {
 #[test]
 fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_written() {
     let rig = Rig::new(DISCRETE);
-    let coherent = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
+    let coherent = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     rig.write(&coherent, 0, &[1; 100]).unwrap();
     rig.read(&coherent, 0, &mut [0; 100]).unwrap();
     rig.flush(&coherent, 0..KIB).unwrap();
@@ -95,7 +96,7 @@ fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_wr
     rig.free(coherent).unwrap();
 
     let rig = Rig::new(MOBILE);
-    let other = rig.allocate(&wanted(KIB, MemoryUsage::Readback)).unwrap();
+    let other = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Readback)).unwrap();
     rig.write(&other, 0, &[]).unwrap();
     rig.flush(&other, 7..7).unwrap();
     assert_eq!(rig.device_calls().make_visible, 0);
@@ -108,19 +109,19 @@ fn coherent_memory_is_never_flushed_and_other_memory_only_where_something_was_wr
 #[test]
 fn maps_are_counted_and_call_no_driver() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
+    let allocation = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let calls = rig.device.usage().map_calls;
     let address = rig.map(&allocation).unwrap();
     assert_eq!(rig.map(&allocation), Ok(address));
-    assert_eq!(Some(address), rig.place(&allocation).unwrap().address);
-    assert_eq!(rig.info(allocation.id()).unwrap().maps, 2);
+    assert_eq!(Some(address), rig.location(&allocation).unwrap().mapped_ptr);
+    assert_eq!(rig.info(&allocation).unwrap().maps, 2);
     assert_eq!((rig.unmap(&allocation), rig.unmap(&allocation)), (Ok(()), Ok(())));
     assert_eq!(rig.unmap(&allocation), Err(AccessError::NotMapped));
     assert_eq!(rig.device.usage().map_calls, calls);
     rig.map(&allocation).unwrap();
     rig.free(allocation).unwrap();
-    let next = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
-    assert_eq!(rig.info(next.id()).unwrap().maps, 0, "the maps of who was there before are not inherited");
+    let next = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
+    assert_eq!(rig.info(&next).unwrap().maps, 0, "the maps of who was there before are not inherited");
     rig.free(next).unwrap();
 }
 
@@ -128,11 +129,11 @@ fn maps_are_counted_and_call_no_driver() {
 fn places_in_one_block_are_mapped_at_their_distance() {
     let rig = Rig::new(DISCRETE);
     let desc = wanted(KIB, MemoryUsage::Upload);
-    let got = [rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap()];
-    let [a, b]: [Place<SimulatedGpu>; 2] = [0, 1].map(|i| rig.place(&got[i]).unwrap());
+    let got = [rig.allocate_wanted(&desc).unwrap(), rig.allocate_wanted(&desc).unwrap()];
+    let [a, b]: [MemoryLocation<SimulatedGpu>; 2] = [0, 1].map(|i| rig.location(&got[i]).unwrap());
     let copied = a;
     assert_eq!(copied.memory, a.memory, "a place can be copied");
-    let distance = |at: Place<SimulatedGpu>| at.address.unwrap().addr().get() as u64 - at.offset;
+    let distance = |at: MemoryLocation<SimulatedGpu>| at.mapped_ptr.unwrap().addr().get() as u64 - at.offset;
     assert_eq!((a.memory, distance(a)), (b.memory, distance(b)));
     rig.free_all(got);
 }
@@ -145,40 +146,40 @@ fn an_allocation_tells_everything_that_was_said_of_it() {
         .with_category("texture")
         .with_kind(ResourceKind::OptimalImage);
     desc.user_data = 99;
-    let allocation = rig.allocate(&desc).unwrap();
-    let info = rig.info(allocation.id()).unwrap();
+    let allocation = rig.allocate_wanted(&desc).unwrap();
+    let info = rig.info(&allocation).unwrap();
     assert_eq!((info.size, info.occupied, info.kind), (1000, 1000, ResourceKind::OptimalImage));
     assert_eq!((info.name.as_ref().map(Name::as_str), info.category), (Some("albedo"), "texture"));
     assert_eq!((info.user_data, info.dedicated, info.maps), (99, false, 0));
     rig.set_name(&allocation, Some(Name::Static("normals"))).unwrap();
     rig.set_user_data(&allocation, 100).unwrap();
-    let info = rig.info(allocation.id()).unwrap();
+    let info = rig.info(&allocation).unwrap();
     assert_eq!((info.name.unwrap().to_string().as_str(), info.user_data), ("normals", 100));
     rig.set_name(&allocation, None).unwrap();
-    assert_eq!(rig.info(allocation.id()).unwrap().name, None);
+    assert_eq!(rig.info(&allocation).unwrap().name, None);
     rig.free(allocation).unwrap();
 }
 
 #[test]
 fn an_id_is_noticed_when_what_it_names_is_gone_even_if_its_place_is_taken_again() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+    let allocation = rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     let id = allocation.id();
-    assert!(rig.info(id).is_ok());
+    assert!(rig.info_of(id).is_ok());
     rig.free(allocation).unwrap();
-    assert_eq!(rig.info(id).unwrap_err(), AccessError::Stale);
-    let next = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+    assert_eq!(rig.info_of(id).unwrap_err(), AccessError::Stale);
+    let next = rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     assert_ne!(next.id(), id);
-    assert_eq!(rig.info(id).unwrap_err(), AccessError::Stale);
+    assert_eq!(rig.info_of(id).unwrap_err(), AccessError::Stale);
     rig.free(next).unwrap();
 }
 
 #[test]
 fn device_memory_that_cannot_be_mapped_says_so_and_has_no_address() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
+    let allocation = rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
     let refused = AccessError::NotHostVisible { memory_type: MemoryTypeIndex(0) };
-    assert_eq!(rig.place(&allocation).unwrap().address, None);
+    assert_eq!(rig.location(&allocation).unwrap().mapped_ptr, None);
     assert_eq!(rig.map(&allocation), Err(refused));
     assert_eq!(rig.write(&allocation, 0, &[1]), Err(refused));
     assert_eq!(rig.read(&allocation, 0, &mut [1]), Err(refused));
@@ -199,18 +200,18 @@ fn what_an_allocation_occupies_is_all_that_nothing_else_gets() {
                     let kind = if i % 3 == 0 { ResourceKind::OptimalImage } else { ResourceKind::Buffer };
                     let mut desc = wanted(1, MemoryUsage::GpuOnly).with_kind(kind);
                     desc.requirements = aligned(sizes[i % sizes.len()], [1, 16, 256][i % 3]);
-                    rig.allocate(&desc).unwrap()
+                    rig.allocate_wanted(&desc).unwrap()
                 })
                 .collect();
             let mut ranges: Vec<_> =
-                live.iter().map(|one| (rig.memory_of(one), rig.info(one.id()).unwrap(), one)).collect();
-            ranges.sort_by_key(|(memory, _, one)| (*memory, rig.place(one).unwrap().offset));
+                live.iter().map(|one| (rig.memory_of(one), rig.info(one).unwrap(), one)).collect();
+            ranges.sort_by_key(|(memory, _, one)| (*memory, rig.location(one).unwrap().offset));
             for pair in ranges.windows(2) {
                 let [(memory, info, one), (next_memory, _, next)] = pair else { unreachable!() };
-                let end = rig.place(one).unwrap().offset + info.occupied;
+                let end = rig.location(one).unwrap().offset + info.occupied;
                 assert!(end <= info.block_size, "{algorithm:?} {name}");
                 assert!(
-                    memory != next_memory || end <= rig.place(next).unwrap().offset,
+                    memory != next_memory || end <= rig.location(next).unwrap().offset,
                     "{algorithm:?} {name}"
                 );
             }
@@ -227,10 +228,10 @@ fn what_an_allocation_occupies_is_all_that_nothing_else_gets() {
 #[test]
 fn an_allocation_in_dedicated_memory_that_is_used_again_occupies_all_of_it() {
     let rig = Rig::new(DISCRETE);
-    let large = rig.allocate(&wanted(310 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    let large = rig.allocate_wanted(&wanted(310 * MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(large).unwrap();
-    let smaller = rig.allocate(&wanted(300 * MIB, MemoryUsage::GpuOnly)).unwrap();
-    let info = rig.info(smaller.id()).unwrap();
+    let smaller = rig.allocate_wanted(&wanted(300 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    let info = rig.info(&smaller).unwrap();
     assert!(info.dedicated);
     assert_eq!((info.size, info.occupied, info.block_size), (300 * MIB, 310 * MIB, 310 * MIB));
     rig.free(smaller).unwrap();

@@ -7,10 +7,10 @@ use allotment::device::{
     BufferCopy, BufferDesc, Device, ImageDesc, MemoryTypeIndex, MemoryTypeMask, QueueIndex, Requirements,
     Submission, TimelinePoint,
 };
-use allotment::memory::{AccessError, Buffer, ResourceError};
-use allotment::{Alignment, AllocationDesc, MemoryUsage, ResourceKind};
+use allotment::memory::{AccessError, RawBuffer, ResourceError};
+use allotment::{Alignment, MemoryUsage, ResourceKind};
 
-use crate::rig::{COARSE, DISCRETE, FINE, KIB, MIB, Rig, aligned, wanted};
+use crate::rig::{AllocateWanted as _, COARSE, DISCRETE, FINE, KIB, MIB, Rig, Wanted, aligned, wanted};
 
 const QUEUE: QueueIndex = QueueIndex(0);
 
@@ -24,7 +24,7 @@ fn copy(rig: &Rig, from: &SimulatedBuffer, to: &SimulatedBuffer, size: u64) {
     assert_eq!(rig.device.wait(point, Duration::from_secs(20)), Ok(()));
 }
 
-fn staging(rig: &Rig, memory_usage: MemoryUsage) -> Buffer<SimulatedGpu> {
+fn staging(rig: &Rig, memory_usage: MemoryUsage) -> RawBuffer<SimulatedGpu> {
     rig.create_buffer(&BufferDesc::new(64 * KIB), &wanted(1, memory_usage)).unwrap()
 }
 
@@ -33,10 +33,9 @@ fn two_buffers_that_share_memory_hold_their_bytes_by_turns() {
     let rig = Rig::new(DISCRETE);
     let [color, depth] = [40 * KIB, 64 * KIB].map(BufferDesc::new);
     let needs = |desc| rig.device.buffer_requirements(desc).unwrap();
-    let either =
-        AllocationDesc::new(needs(&color).or(needs(&depth)), MemoryUsage::GpuOnly).with_name("either");
-    let memory = rig.allocate(&either).unwrap();
-    assert_eq!(rig.place(&memory).unwrap().size, 64 * KIB);
+    let either = Wanted::new(needs(&color).or(needs(&depth)), MemoryUsage::GpuOnly).with_name("either");
+    let memory = rig.allocate_wanted(&either).unwrap();
+    assert_eq!(rig.location(&memory).unwrap().size, 64 * KIB);
     let first = rig.create_aliasing_buffer(&memory, 0, &color).unwrap();
     let second = rig.create_aliasing_buffer(&memory, 0, &depth).unwrap();
 
@@ -73,15 +72,15 @@ fn what_serves_two_resources_is_as_large_and_as_aligned_as_either_wants() {
 #[test]
 fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
     let rig = Rig::new(DISCRETE);
-    let filler = rig.allocate(&wanted(768, MemoryUsage::Upload)).unwrap();
+    let filler = rig.allocate_wanted(&wanted(768, MemoryUsage::Upload)).unwrap();
     let mut desc = wanted(MIB, MemoryUsage::Upload);
     desc.requirements = aligned(MIB, 256);
-    let memory = rig.allocate(&desc).unwrap();
-    let whole = rig.place(&memory).unwrap();
+    let memory = rig.allocate_wanted(&desc).unwrap();
+    let whole = rig.location(&memory).unwrap();
     let part = rig.place_within(&memory, 512, &aligned(100, 256)).unwrap();
     assert_eq!((part.memory, part.offset, part.size), (whole.memory, whole.offset + 512, 100));
     let address = |place: Option<core::ptr::NonNull<u8>>| place.unwrap().addr().get();
-    assert_eq!(address(part.address), address(whole.address) + 512);
+    assert_eq!(address(part.mapped_ptr), address(whole.mapped_ptr) + 512);
     let end = rig.place_within(&memory, MIB - 1, &Requirements::new(1)).unwrap();
     assert_eq!(end.offset, whole.offset + MIB - 1);
     rig.free_all([filler, memory]);
@@ -90,9 +89,9 @@ fn places_within_an_allocation_are_at_their_offset_in_memory_and_in_address() {
 #[test]
 fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_refused() {
     let rig = Rig::new(DISCRETE);
-    let filler = rig.allocate(&wanted(256, MemoryUsage::Upload)).unwrap();
-    let memory = rig.allocate(&wanted(1000, MemoryUsage::Upload)).unwrap();
-    let at = rig.place(&memory).unwrap().offset;
+    let filler = rig.allocate_wanted(&wanted(256, MemoryUsage::Upload)).unwrap();
+    let memory = rig.allocate_wanted(&wanted(1000, MemoryUsage::Upload)).unwrap();
+    let at = rig.location(&memory).unwrap().offset;
     let place = |offset, needs: Requirements| rig.place_within(&memory, offset, &needs).map(|_| ());
     let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 1000 });
     assert_eq!(place(0, Requirements::new(1000)), Ok(()));
@@ -104,7 +103,7 @@ fn a_place_that_does_not_lie_inside_or_is_not_aligned_or_is_of_another_type_is_r
     let misaligned = Err(AccessError::Misaligned { offset: at + 1, alignment: 2 });
     assert_eq!(place(1, aligned(1, 2)), misaligned);
     let far = Alignment::new(1 << 48).unwrap();
-    assert_eq!(place(0, Requirements::new(1).aligned(far)).is_ok(), at == 0);
+    assert_eq!(place(0, Requirements::new(1).with_alignment(far)).is_ok(), at == 0);
     let allowed = MemoryTypeMask(0b1101);
     let elsewhere = Requirements { memory_types: allowed, ..Requirements::new(1) };
     let memory_type = MemoryTypeIndex(1);
@@ -117,7 +116,7 @@ fn a_buffer_that_does_not_fit_its_place_is_not_made() {
     let rig = Rig::new("d3d12-tier-2");
     let mut desc = wanted(1, MemoryUsage::GpuOnly);
     desc.requirements = rig.device.buffer_requirements(&BufferDesc::new(100 * KIB)).unwrap();
-    let memory = rig.allocate(&desc).unwrap();
+    let memory = rig.allocate_wanted(&desc).unwrap();
     let make =
         |offset, size| rig.create_aliasing_buffer(&memory, offset, &BufferDesc::new(size)).unwrap_err();
     assert!(matches!(make(64 * KIB, 65 * KIB), ResourceError::Access(AccessError::OutOfRange { .. })));
@@ -137,9 +136,9 @@ fn an_optimal_image_is_not_put_among_buffers_where_the_device_keeps_them_apart()
         }
         let image = ImageDesc::new(16, 16, 4);
         let place = |kind: ResourceKind| {
-            let mut desc = wanted(1, MemoryUsage::GpuOnly).with_kind(kind);
-            desc.requirements = rig.device.image_requirements(&image).unwrap();
-            let memory = rig.allocate(&desc).unwrap();
+            let mut desc = wanted(1, MemoryUsage::GpuOnly);
+            desc.requirements = rig.device.image_requirements(&image).unwrap().with_kind(kind);
+            let memory = rig.allocate_wanted(&desc).unwrap();
             let placed = rig.create_aliasing_image(&memory, 0, &image);
             let refused = placed.map(|image| {
                 // SAFETY: made by this device, and never used.
@@ -161,7 +160,7 @@ fn memory_types_that_are_ruled_out_stay_ruled_out_for_a_resource() {
     let rig = Rig::new(DISCRETE);
     for memory_type in [0, 3] {
         let mut desc = wanted(1, MemoryUsage::GpuOnly);
-        desc.requirements.memory_types = MemoryTypeMask(1 << memory_type);
+        desc.memory_types = MemoryTypeMask(1 << memory_type);
         let buffer = rig.create_buffer(&BufferDesc::new(KIB), &desc).unwrap();
         assert_eq!(rig.type_of(buffer.allocation()), MemoryTypeIndex(memory_type));
         rig.destroy_buffer(buffer).unwrap();

@@ -5,12 +5,13 @@ use core::time::Duration;
 use allotment::device::{MemoryHeapIndex, MemoryTypeMask, Priority};
 use allotment::memory::{
     BlockGrowth, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStatistics,
-    DefragmentationStrategy, EmptyBlockPolicy, Foreign, Movability, NextPass, PassLimits, Watermark,
+    DefragmentationStrategy, EmptyBlockPolicy, Movability, NextPass, PassLimits, Watermark, WrongAllocator,
 };
 use allotment::{AllocationError, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{
-    DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, empty_blocks, profile, small_blocks, wanted, wanted_in,
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, empty_blocks, profile, small_blocks,
+    wanted, wanted_in,
 };
 
 const HUGE: [u64; 4] = [1 << 48, 1 << 63, (1 << 63) + 1, u64::MAX];
@@ -25,7 +26,7 @@ fn limited(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
 
 fn serves(rig: &Rig) {
     rig.trim();
-    let got = rig.allocate(&wanted_in(KIB, DEVICE_TYPE)).unwrap();
+    let got = rig.allocate_wanted(&wanted_in(KIB, DEVICE_TYPE)).unwrap();
     rig.free(got).unwrap();
     rig.check_invariants();
 }
@@ -35,7 +36,7 @@ fn a_reservation_of_any_size_ends_at_the_limit_and_the_allocator_serves_on() {
     for block_growth in [BlockGrowth::OnDemand, BlockGrowth::Ahead(Watermark::default())] {
         let rig = limited(|desc| desc.block_growth = block_growth);
         for bytes in HUGE {
-            let refused = rig.reserve(&wanted_in(1, DEVICE_TYPE), bytes);
+            let refused = rig.reserve_wanted(&wanted_in(1, DEVICE_TYPE), bytes);
             assert!(matches!(refused, Err(AllocationError::HeapLimit { .. })), "{bytes}: {refused:?}");
             serves(&rig);
         }
@@ -49,7 +50,7 @@ fn a_watermark_of_any_height_is_met_as_far_as_the_limit_allows() {
             let mut watermark = Watermark::default();
             *[&mut watermark.bytes, &mut watermark.frames, &mut watermark.block_divisor][field] = number;
             let rig = limited(|desc| desc.block_growth = BlockGrowth::Ahead(watermark));
-            let got = rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap();
+            let got = rig.allocate_wanted(&wanted_in(MIB, DEVICE_TYPE)).unwrap();
             for _ in 0..3 {
                 rig.maintain();
                 rig.end_frame();
@@ -66,13 +67,13 @@ fn a_watermark_of_any_height_is_met_as_far_as_the_limit_allows() {
 fn a_batch_of_any_count_is_refused_and_leaves_nothing_behind() {
     let rig = limited(|_| {});
     for count in [usize::MAX, usize::MAX >> 20, (u32::MAX as usize) + 1] {
-        let refused = rig.allocate_many(&wanted_in(1, DEVICE_TYPE), count).unwrap_err();
+        let refused = rig.allocate_wanted_many(&wanted_in(1, DEVICE_TYPE), count).unwrap_err();
         assert_eq!(refused, AllocationError::TooManyAllocations { limit: u32::MAX }, "{count}");
     }
-    let refused = rig.allocate_many(&wanted_in(MIB, DEVICE_TYPE), u32::MAX as usize).unwrap_err();
+    let refused = rig.allocate_wanted_many(&wanted_in(MIB, DEVICE_TYPE), u32::MAX as usize).unwrap_err();
     assert!(matches!(refused, AllocationError::HeapLimit { .. }), "{refused:?}");
     assert_eq!(rig.statistics().allocations, 0);
-    assert_eq!(rig.allocate_many(&wanted_in(MIB, DEVICE_TYPE), 0).unwrap(), []);
+    assert_eq!(rig.allocate_wanted_many(&wanted_in(MIB, DEVICE_TYPE), 0).unwrap(), []);
     serves(&rig);
 }
 
@@ -82,10 +83,11 @@ fn a_retention_of_any_length_and_size_keeps_no_more_than_there_is() {
         [(u32::MAX, u64::MAX, 0), (u32::MAX, u64::MAX, 1), (0, u64::MAX, u64::MAX), (1, 0, 1)]
     {
         let mut keeps = empty_blocks(ticks, surplus);
-        keeps.surplus_divisor = divisor;
+        keeps.kept_divisor = divisor;
         let rig = limited(|desc| desc.empty_blocks = keeps);
-        rig.reserve(&wanted_in(1, DEVICE_TYPE), 32 * MIB).unwrap();
-        let got: Vec<_> = (0..20).map(|_| rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap()).collect();
+        rig.reserve_wanted(&wanted_in(1, DEVICE_TYPE), 32 * MIB).unwrap();
+        let got: Vec<_> =
+            (0..20).map(|_| rig.allocate_wanted(&wanted_in(MIB, DEVICE_TYPE)).unwrap()).collect();
         rig.end_frame();
         rig.free_all(got);
         (0..300).for_each(|_| rig.end_frame());
@@ -103,7 +105,7 @@ fn budgets_limits_and_block_sizes_of_any_size_are_met_or_refused() {
         rig.refresh_budgets();
         for size in [1, MIB, 100 * MIB] {
             for desc in [wanted_in(size, DEVICE_TYPE), wanted_in(size, DEVICE_TYPE).within_budget()] {
-                if let Ok(got) = rig.allocate(&desc) {
+                if let Ok(got) = rig.allocate_wanted(&desc) {
                     rig.free(got).unwrap();
                 }
             }
@@ -126,12 +128,12 @@ fn priorities_that_are_no_numbers_and_masks_that_allow_nothing_are_met_or_refuse
         let mut desc = wanted_in(MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
         desc.priority = Priority::new(priority);
         assert!((0.0..=1.0).contains(&desc.priority.get()), "{priority}");
-        rig.free(rig.allocate(&desc).unwrap()).unwrap();
+        rig.free(rig.allocate_wanted(&desc).unwrap()).unwrap();
     }
     let none = Rig::with(profile(DISCRETE), |desc| desc.memory_types = MemoryTypeMask(0));
-    let refused = none.allocate(&wanted(1, MemoryUsage::GpuOnly)).unwrap_err();
+    let refused = none.allocate_wanted(&wanted(1, MemoryUsage::GpuOnly)).unwrap_err();
     assert!(matches!(refused, AllocationError::NoMemoryType { .. }), "{refused}");
-    assert!(none.reserve(&wanted(1, MemoryUsage::GpuOnly), u64::MAX).is_err());
+    assert!(none.reserve_wanted(&wanted(1, MemoryUsage::GpuOnly), u64::MAX).is_err());
     for shards in [0, u32::MAX] {
         serves(&limited(|desc| desc.shards = shards));
     }
@@ -149,8 +151,8 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
             let rig = Rig::with(profile(DISCRETE), |desc| {
                 (desc.block_sizes, desc.empty_blocks) = (BlockSizes::fixed(64 * KIB), EmptyBlockPolicy::NONE);
             });
-            let movable = wanted_in(16 * KIB, DEVICE_TYPE).movable(Movability::Copied);
-            let mut all: Vec<_> = (0..16).map(|_| rig.allocate(&movable).unwrap()).collect();
+            let movable = wanted_in(16 * KIB, DEVICE_TYPE).with_movability(Movability::Copied);
+            let mut all: Vec<_> = (0..16).map(|_| rig.allocate_wanted(&movable).unwrap()).collect();
             let kept = all.iter().position(|_| true).map(|_| all.split_off(12)).unwrap();
             let kept: Vec<_> = kept.into_iter().chain((0..3).map(|at| all.swap_remove(3 * at))).collect();
             rig.free_all(all);
@@ -160,8 +162,8 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
                 match run.next_pass() {
                     NextPass::Moves(mut pass) => {
                         pass.ignore(usize::MAX);
-                        let other = rig.allocate(&wanted_in(KIB, DEVICE_TYPE)).unwrap();
-                        let Err(Foreign(other)) = pass.destroy(usize::MAX, other) else {
+                        let other = rig.allocate_wanted(&wanted_in(KIB, DEVICE_TYPE)).unwrap();
+                        let Err(WrongAllocator(other)) = pass.destroy(usize::MAX, other) else {
                             panic!("it is none of the pass's")
                         };
                         rig.free(other).unwrap();
@@ -182,7 +184,7 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
 #[test]
 fn a_wait_of_any_length_ends_when_there_is_something_to_do() {
     let rig = limited(|desc| desc.block_growth = BlockGrowth::Ahead(Watermark::default()));
-    let got = rig.allocate(&wanted_in(4 * MIB, DEVICE_TYPE)).unwrap();
+    let got = rig.allocate_wanted(&wanted_in(4 * MIB, DEVICE_TYPE)).unwrap();
     assert!(rig.wait_for_upkeep(Duration::MAX), "the block is full");
     rig.free(got).unwrap();
 }

@@ -7,7 +7,7 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, BlockSize, BlockSizes, CreateAllocatorError, CreatePoolError, Dedicated, DestroyPoolError,
-    Foreign, ResourceError, ShortName,
+    ResourceError, ShortName, WrongAllocator,
 };
 use allotment::{
     Algorithm, Alignment, AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind,
@@ -15,8 +15,8 @@ use allotment::{
 };
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
-    wanted_in,
+    AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile,
+    small_blocks, wanted, wanted_in,
 };
 
 const MAX: u64 = 1 << 48;
@@ -26,9 +26,9 @@ fn a_size_of_zero_is_refused_everywhere() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
     let zero = wanted(0, MemoryUsage::GpuOnly);
-    assert_eq!(rig.allocate(&zero).unwrap_err(), AllocationError::ZeroSize);
-    assert_eq!(rig.allocate_in(&pool, &zero).unwrap_err(), AllocationError::ZeroSize);
-    assert_eq!(rig.preview(&zero).unwrap_err(), AllocationError::ZeroSize);
+    assert_eq!(rig.allocate_wanted(&zero).unwrap_err(), AllocationError::ZeroSize);
+    assert_eq!(rig.allocate_wanted_in(&pool, &zero).unwrap_err(), AllocationError::ZeroSize);
+    assert_eq!(rig.preview_wanted(&zero).unwrap_err(), AllocationError::ZeroSize);
     let made = rig.create_buffer(&BufferDesc::new(0), &zero).unwrap_err();
     assert_eq!(made, ResourceError::Device(DeviceError::InvalidDescription(DescriptionError::ZeroSize)));
     rig.destroy_pool(pool).unwrap();
@@ -50,15 +50,15 @@ fn sizes_near_the_limits_are_refused_on_every_path_and_overflow_nowhere() {
                         let mut desc = wanted(size, memory_usage).with_kind(kind).with_dedicated(wish);
                         for alignment in [1, 1 << 20, MAX] {
                             desc.requirements.alignment = Alignment::new(alignment).unwrap();
-                            let refused = rig.allocate(&desc).unwrap_err();
+                            let refused = rig.allocate_wanted(&desc).unwrap_err();
                             let too_large = matches!(
                                 refused,
                                 AllocationError::TooLarge { .. } | AllocationError::TooLargeForBlock { .. }
                             );
                             assert!(too_large, "{size}: {refused}");
-                            assert_eq!(rig.preview(&desc).unwrap_err(), refused);
+                            assert_eq!(rig.preview_wanted(&desc).unwrap_err(), refused);
                             for pool in &pools {
-                                assert!(rig.allocate_in(pool, &desc).is_err());
+                                assert!(rig.allocate_wanted_in(pool, &desc).is_err());
                             }
                         }
                     }
@@ -84,8 +84,8 @@ fn the_strictest_alignment_is_met_at_the_start_of_a_block() {
     let rig = Rig::new(DISCRETE);
     let mut desc = wanted(1, MemoryUsage::GpuOnly);
     desc.requirements.alignment = Alignment::new(MAX).unwrap();
-    let got = [rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap()];
-    assert!(got.iter().all(|allocation| rig.place(allocation).unwrap().offset == 0));
+    let got = [rig.allocate_wanted(&desc).unwrap(), rig.allocate_wanted(&desc).unwrap()];
+    assert!(got.iter().all(|allocation| rig.location(allocation).unwrap().offset == 0));
     rig.free_all(got);
 }
 
@@ -102,12 +102,12 @@ fn a_resource_that_may_stand_nowhere_is_refused() {
             memory_usage: MemoryUsage::GpuOnly,
             name: ShortName::NONE,
         };
-        assert_eq!(rig.allocate(&desc).unwrap_err(), nowhere);
+        assert_eq!(rig.allocate_wanted(&desc).unwrap_err(), nowhere);
         assert_eq!(
-            rig.allocate_in(&pool, &desc).unwrap_err(),
+            rig.allocate_wanted_in(&pool, &desc).unwrap_err(),
             AllocationError::NotInPool { allowed, name: ShortName::NONE }
         );
-        assert_eq!(rig.preview(&desc).unwrap_err(), nowhere);
+        assert_eq!(rig.preview_wanted(&desc).unwrap_err(), nowhere);
     }
     rig.destroy_pool(pool).unwrap();
 }
@@ -115,18 +115,18 @@ fn a_resource_that_may_stand_nowhere_is_refused() {
 #[test]
 fn an_allocation_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
-    let ours = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
+    let ours = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     let id = ours.id();
-    assert_eq!(other.place(&ours).unwrap_err(), AccessError::Foreign);
-    assert_eq!(other.info(id).unwrap_err(), AccessError::Foreign);
-    assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::Foreign));
-    assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::Foreign));
-    assert_eq!(other.map(&ours), Err(AccessError::Foreign));
-    assert_eq!(other.unmap(&ours), Err(AccessError::Foreign));
-    assert_eq!(other.flush(&ours, 0..1), Err(AccessError::Foreign));
-    assert_eq!(other.set_name(&ours, None), Err(AccessError::Foreign));
-    assert_eq!(other.set_user_data(&ours, 1), Err(AccessError::Foreign));
-    let Foreign(ours) = other.free(ours).unwrap_err();
+    assert_eq!(other.location(&ours).unwrap_err(), AccessError::WrongAllocator);
+    assert_eq!(other.info_of(id).unwrap_err(), AccessError::WrongAllocator);
+    assert_eq!(other.write(&ours, 0, &[1]), Err(AccessError::WrongAllocator));
+    assert_eq!(other.read(&ours, 0, &mut [1]), Err(AccessError::WrongAllocator));
+    assert_eq!(other.map(&ours), Err(AccessError::WrongAllocator));
+    assert_eq!(other.unmap(&ours), Err(AccessError::WrongAllocator));
+    assert_eq!(other.flush(&ours, 0..1), Err(AccessError::WrongAllocator));
+    assert_eq!(other.set_name(&ours, None), Err(AccessError::WrongAllocator));
+    assert_eq!(other.set_user_data(&ours, 1), Err(AccessError::WrongAllocator));
+    let WrongAllocator(ours) = other.free(ours).unwrap_err();
     rig.write(&ours, 0, &[1]).unwrap();
     rig.free(ours).unwrap();
 }
@@ -135,7 +135,7 @@ fn an_allocation_of_another_allocator_comes_back_unharmed() {
 fn a_buffer_of_another_allocator_comes_back_unharmed() {
     let (rig, other) = (Rig::new(DISCRETE), Rig::new(DISCRETE));
     let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload)).unwrap();
-    let Foreign(buffer) = other.destroy_buffer(buffer).unwrap_err();
+    let WrongAllocator(buffer) = other.destroy_buffer(buffer).unwrap_err();
     rig.destroy_buffer(buffer).unwrap();
 }
 
@@ -145,10 +145,12 @@ fn a_pool_of_another_allocator_is_refused_and_comes_back() {
     let ours = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let theirs = other.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let desc = wanted_in(KIB, DEVICE_TYPE);
-    assert_eq!(other.allocate_in(&ours, &desc).unwrap_err(), AllocationError::ForeignPool);
-    assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::ForeignPool);
-    assert_eq!(other.pool_statistics(&ours).unwrap_err(), AllocationError::ForeignPool);
-    let Err(DestroyPoolError::Foreign(ours)) = other.destroy_pool(ours) else { panic!("it was destroyed") };
+    assert_eq!(other.allocate_wanted_in(&ours, &desc).unwrap_err(), AllocationError::WrongPool);
+    assert_eq!(other.reset_pool(&ours).unwrap_err(), AllocationError::WrongPool);
+    assert_eq!(other.pool_statistics(&ours).unwrap_err(), AllocationError::WrongPool);
+    let Err(DestroyPoolError::WrongAllocator(ours)) = other.destroy_pool(ours) else {
+        panic!("it was destroyed")
+    };
     rig.destroy_pool(ours).unwrap();
     other.destroy_pool(theirs).unwrap();
 }
@@ -157,7 +159,7 @@ fn a_pool_of_another_allocator_is_refused_and_comes_back() {
 fn a_pool_that_is_in_use_is_not_destroyed_and_comes_back() {
     let rig = Rig::new(DISCRETE);
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
-    let live = rig.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
+    let live = rig.allocate_wanted_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
     let Err(DestroyPoolError::InUse { pool, allocations: 1 }) = rig.destroy_pool(pool) else {
         panic!("it was destroyed")
     };
@@ -169,7 +171,7 @@ fn a_pool_that_is_in_use_is_not_destroyed_and_comes_back() {
 fn ranges_outside_of_an_allocation_are_refused_however_they_overflow() {
     for name in [DISCRETE, MOBILE] {
         let rig = Rig::new(name);
-        let allocation = rig.allocate(&wanted(100, MemoryUsage::Readback)).unwrap();
+        let allocation = rig.allocate_wanted(&wanted(100, MemoryUsage::Readback)).unwrap();
         let out = |offset, size| Err(AccessError::OutOfRange { offset, size, available: 100 });
         for offset in [99, 100, 101, 1 << 48, u64::MAX - 1, u64::MAX] {
             assert_eq!(rig.write(&allocation, offset, &[0; 2]), out(offset, 2));
@@ -295,8 +297,9 @@ fn extreme_block_sizes_and_divisors_overflow_nowhere() {
                     (growth, own);
             });
             let sizes = [1, 100, KIB, MIB].into_iter().cycle().take(20);
-            let got: Vec<_> =
-                sizes.filter_map(|size| rig.allocate(&wanted(size, MemoryUsage::GpuOnly)).ok()).collect();
+            let got: Vec<_> = sizes
+                .filter_map(|size| rig.allocate_wanted(&wanted(size, MemoryUsage::GpuOnly)).ok())
+                .collect();
             assert!(got.len() >= 8);
             rig.check_invariants();
             rig.free_all(got);
@@ -322,9 +325,9 @@ fn a_resource_that_requires_what_the_request_rules_out_is_refused() {
     let rig = Rig::new(DISCRETE);
     let mut desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never);
     desc.requirements.dedicated = DedicatedNeed::Required;
-    assert_eq!(rig.allocate(&desc), Err(AllocationError::DedicatedRequired));
+    assert_eq!(rig.allocate_wanted(&desc), Err(AllocationError::DedicatedRequired));
     let mut desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always).without_new_blocks();
-    assert!(matches!(rig.allocate(&desc), Err(AllocationError::WouldGrow { .. })));
+    assert!(matches!(rig.allocate_wanted(&desc), Err(AllocationError::WouldGrow { .. })));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
     assert!(matches!(made, Err(ResourceError::Allocation(AllocationError::WouldGrow { .. }))), "{made:?}");
     desc.dedicated = Dedicated::Automatic;
@@ -339,10 +342,10 @@ fn every_refusal_reads_like_the_middle_of_a_sentence() {
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let dedicated = wanted_in(KIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
     let refusals = [
-        rig.allocate(&wanted(0, MemoryUsage::GpuOnly)).unwrap_err().to_string(),
-        rig.allocate(&wanted(u64::MAX, MemoryUsage::GpuOnly)).unwrap_err().to_string(),
-        rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly).without_new_blocks()).unwrap_err().to_string(),
-        rig.allocate_in(&pool, &dedicated).unwrap_err().to_string(),
+        rig.allocate_wanted(&wanted(0, MemoryUsage::GpuOnly)).unwrap_err().to_string(),
+        rig.allocate_wanted(&wanted(u64::MAX, MemoryUsage::GpuOnly)).unwrap_err().to_string(),
+        rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly).without_new_blocks()).unwrap_err().to_string(),
+        rig.allocate_wanted_in(&pool, &dedicated).unwrap_err().to_string(),
         rig.create_pool(PoolDesc::new([])).unwrap_err().to_string(),
         refused_allocator(profile(DISCRETE), |desc| desc.block_sizes = small_blocks(3, 3)).to_string(),
     ];
@@ -367,7 +370,7 @@ fn a_dedicated_buffer_on_the_upper_side_is_refused_and_leaves_nothing_behind() {
 #[test]
 fn what_may_not_grow_gives_no_empty_block_back_either() {
     let rig = Rig::new(DISCRETE);
-    let kept = rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
+    let kept = rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(kept).unwrap();
     let calls = rig.device_calls();
     let wish = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always).without_new_blocks();
@@ -381,18 +384,18 @@ fn a_refusal_names_what_was_to_be_allocated() {
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let name = "terrain/größe 12";
     let named = |size| wanted_in(size, DEVICE_TYPE).with_name(name);
-    let limit = rig.allocate(&named(32 * MIB)).unwrap_err();
+    let limit = rig.allocate_wanted(&named(32 * MIB)).unwrap_err();
     assert!(matches!(limit, AllocationError::HeapLimit { limit, .. } if limit == 16 * MIB));
     let mut nowhere = named(KIB);
     nowhere.requirements.memory_types = MemoryTypeMask(0);
     let refusals = [
         limit,
-        rig.allocate(&nowhere).unwrap_err(),
-        rig.allocate_in(&pool, &nowhere).unwrap_err(),
-        rig.allocate_in(&pool, &named(2 * MIB)).unwrap_err(),
-        rig.allocate(&named(KIB).without_new_blocks()).unwrap_err(),
-        rig.preview(&named(32 * MIB)).unwrap_err(),
-        rig.allocate_many(&named(9 * MIB).with_dedicated(Dedicated::Always), 2).unwrap_err(),
+        rig.allocate_wanted(&nowhere).unwrap_err(),
+        rig.allocate_wanted_in(&pool, &nowhere).unwrap_err(),
+        rig.allocate_wanted_in(&pool, &named(2 * MIB)).unwrap_err(),
+        rig.allocate_wanted(&named(KIB).without_new_blocks()).unwrap_err(),
+        rig.preview_wanted(&named(32 * MIB)).unwrap_err(),
+        rig.allocate_wanted_many(&named(9 * MIB).with_dedicated(Dedicated::Always), 2).unwrap_err(),
     ];
     for refusal in refusals {
         assert_eq!(refusal.name(), Some(name), "{refusal:?}");
@@ -403,10 +406,10 @@ fn a_refusal_names_what_was_to_be_allocated() {
     assert!(made.to_string().contains(name), "{made}");
     let made = rig.create_buffer_in_pool(&pool, &BufferDesc::new(2 * MIB), &named(1)).unwrap_err();
     assert!(made.to_string().contains(name), "{made}");
-    assert_eq!(rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE)).unwrap_err().name(), None);
+    assert_eq!(rig.allocate_wanted(&wanted_in(32 * MIB, DEVICE_TYPE)).unwrap_err().name(), None);
     // What is too long is cut between two characters.
     let long = "ß".repeat(100);
-    let refusal = rig.allocate(&wanted_in(32 * MIB, DEVICE_TYPE).with_name(long.clone())).unwrap_err();
+    let refusal = rig.allocate_wanted(&wanted_in(32 * MIB, DEVICE_TYPE).with_name(long.clone())).unwrap_err();
     assert!(refusal.name().is_some_and(|name| name.len() > 40 && long.starts_with(name)), "{refusal}");
     // A device's error within it, a name, and two sizes: clippy calls errors from 128 bytes on large.
     assert!(size_of::<AllocationError>() <= 104, "{}", size_of::<AllocationError>());

@@ -7,9 +7,12 @@ use allotment::memory::{
     AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, EmptyBlockPolicy, ResourceError,
     ShortName,
 };
-use allotment::{AllocationDesc, AllocationError, PoolDesc};
+use allotment::{AllocationError, PoolDesc};
 
-use crate::rig::{DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, fixed_pool, profile, small_blocks, wanted_in};
+use crate::rig::{
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, Wanted, fixed_pool, profile,
+    small_blocks, wanted_in,
+};
 
 /// A discrete card whose device heap has this budget.
 fn rig_with_budget(bytes: u64) -> Rig {
@@ -31,14 +34,14 @@ type Way = (&'static str, fn(&Rig) -> bool);
 const PATHS: [Way; 11] = [
     ("in a shared block", |rig| {
         let big_enough_to_share = wanted_in(2 * MIB, DEVICE_TYPE).within_budget();
-        is_over_budget(rig.allocate(&big_enough_to_share))
+        is_over_budget(rig.allocate_wanted(&big_enough_to_share))
     }),
     ("large, in memory of its own", |rig| {
-        is_over_budget(rig.allocate(&wanted_in(64 * MIB, DEVICE_TYPE).within_budget()))
+        is_over_budget(rig.allocate_wanted(&wanted_in(64 * MIB, DEVICE_TYPE).within_budget()))
     }),
     ("dedicated", |rig| {
         let desc = wanted_in(2 * MIB, DEVICE_TYPE).within_budget().with_dedicated(Dedicated::Always);
-        is_over_budget(rig.allocate(&desc))
+        is_over_budget(rig.allocate_wanted(&desc))
     }),
     ("a buffer", |rig| {
         let made = rig.create_buffer(&BufferDesc::new(2 * MIB), &device_only().within_budget());
@@ -70,19 +73,21 @@ const PATHS: [Way; 11] = [
         let made = rig.create_pool(desc);
         matches!(made, Err(CreatePoolError::FirstBlocks(AllocationError::OverBudget { .. })))
     }),
-    ("a forecast", |rig| is_over_budget(rig.preview(&wanted_in(2 * MIB, DEVICE_TYPE).within_budget()))),
+    ("a forecast", |rig| {
+        is_over_budget(rig.preview_wanted(&wanted_in(2 * MIB, DEVICE_TYPE).within_budget()))
+    }),
 ];
 
 /// For buffers, whose own requirements replace those of the description: what only device memory has.
-fn device_only() -> AllocationDesc {
+fn device_only() -> Wanted {
     let mut desc = wanted_in(1, DEVICE_TYPE);
     desc.required = allotment::device::MemoryProperties::DEVICE_LOCAL;
     desc
 }
 
-fn refused_in(rig: &Rig, desc: PoolDesc, wanted: &AllocationDesc) -> bool {
+fn refused_in(rig: &Rig, desc: PoolDesc, wanted: &Wanted) -> bool {
     let pool = rig.create_pool(desc).unwrap();
-    let refused = is_over_budget(rig.allocate_in(&pool, wanted));
+    let refused = is_over_budget(rig.allocate_wanted_in(&pool, wanted));
     rig.destroy_pool(pool).unwrap();
     refused
 }
@@ -99,8 +104,8 @@ fn every_path_refuses_what_would_exceed_the_budget() {
 #[test]
 fn who_does_not_mind_the_budget_exceeds_it() {
     let rig = rig_with_budget(MIB);
-    let shared = rig.allocate(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap();
-    let own = rig.allocate(&wanted_in(64 * MIB, DEVICE_TYPE)).unwrap();
+    let shared = rig.allocate_wanted(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap();
+    let own = rig.allocate_wanted(&wanted_in(64 * MIB, DEVICE_TYPE)).unwrap();
     let report = rig.memory_heap_reports()[0];
     assert!(report.usage >= 66 * MIB && report.budget == MIB, "{report:?}");
     rig.free_all([shared, own]);
@@ -112,8 +117,8 @@ fn of_64_times_16_mib_a_budget_of_256_mib_lets_16_through() {
     for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
         let rig = rig_with_budget(256 * MIB);
         let desc = wanted_in(16 * MIB, DEVICE_TYPE).within_budget().with_dedicated(dedicated);
-        let served: Vec<_> = (0..64).map_while(|_| rig.allocate(&desc).ok()).collect();
-        assert!(is_over_budget(rig.allocate(&desc)));
+        let served: Vec<_> = (0..64).map_while(|_| rig.allocate_wanted(&desc).ok()).collect();
+        assert!(is_over_budget(rig.allocate_wanted(&desc)));
         assert_eq!((served.len(), rig.taken(HEAP)), (16, 256 * MIB), "{dedicated:?}");
         rig.free_all(served);
     }
@@ -123,8 +128,8 @@ fn of_64_times_16_mib_a_budget_of_256_mib_lets_16_through() {
 fn small_requests_fill_the_budget_to_the_last_block_and_not_beyond() {
     let rig = rig_with_budget(21 * MIB + 300 * KIB);
     let desc = wanted_in(100 * KIB, DEVICE_TYPE).within_budget();
-    let served: Vec<_> = (0..1000).map_while(|_| rig.allocate(&desc).ok()).collect();
-    assert!(is_over_budget(rig.allocate(&desc)));
+    let served: Vec<_> = (0..1000).map_while(|_| rig.allocate_wanted(&desc).ok()).collect();
+    assert!(is_over_budget(rig.allocate_wanted(&desc)));
     let report = rig.memory_heap_reports()[0];
     assert!(report.usage <= report.budget);
     assert!(report.budget - report.usage < 100 * KIB, "there was room for one more: {report:?}");
@@ -135,12 +140,12 @@ fn small_requests_fill_the_budget_to_the_last_block_and_not_beyond() {
 #[test]
 fn empty_blocks_are_given_back_for_the_budgets_sake_where_that_helps_and_only_there() {
     let rig = rig_with_budget(32 * MIB);
-    let idle = rig.allocate(&wanted_in(8 * MIB, DEVICE_TYPE)).unwrap();
+    let idle = rig.allocate_wanted(&wanted_in(8 * MIB, DEVICE_TYPE)).unwrap();
     rig.free(idle).unwrap();
     let kept = rig.objects();
-    assert!(is_over_budget(rig.allocate(&wanted_in(40 * MIB, DEVICE_TYPE).within_budget())));
+    assert!(is_over_budget(rig.allocate_wanted(&wanted_in(40 * MIB, DEVICE_TYPE).within_budget())));
     assert_eq!(rig.objects(), kept, "what cannot help is not given back");
-    let helped = rig.allocate(&wanted_in(30 * MIB, DEVICE_TYPE).within_budget()).unwrap();
+    let helped = rig.allocate_wanted(&wanted_in(30 * MIB, DEVICE_TYPE).within_budget()).unwrap();
     assert_eq!(rig.taken(HEAP), 30 * MIB);
     rig.free(helped).unwrap();
 }
@@ -148,8 +153,8 @@ fn empty_blocks_are_given_back_for_the_budgets_sake_where_that_helps_and_only_th
 #[test]
 fn a_refusal_says_the_usage_and_the_budget() {
     let rig = rig_with_budget(10 * MIB);
-    let first = rig.allocate(&wanted_in(8 * MIB, DEVICE_TYPE)).unwrap();
-    let refused = rig.allocate(&wanted_in(8 * MIB, DEVICE_TYPE).within_budget()).unwrap_err();
+    let first = rig.allocate_wanted(&wanted_in(8 * MIB, DEVICE_TYPE)).unwrap();
+    let refused = rig.allocate_wanted(&wanted_in(8 * MIB, DEVICE_TYPE).within_budget()).unwrap_err();
     let (requested, usage, budget, name) = (8 * MIB, 8 * MIB, 10 * MIB, ShortName::NONE);
     let expected = AllocationError::OverBudget { heap: HEAP, requested, usage, budget, name };
     assert_eq!(refused, expected);
@@ -164,12 +169,12 @@ fn another_process_share_of_the_heap_counts() {
         let other = Rig::over(rig.device.clone(), |_| {});
         (rig, other)
     };
-    let theirs = other.allocate(&wanted_in(90 * MIB, DEVICE_TYPE)).unwrap();
+    let theirs = other.allocate_wanted(&wanted_in(90 * MIB, DEVICE_TYPE)).unwrap();
     rig.refresh_budgets();
-    assert!(is_over_budget(rig.allocate(&wanted_in(20 * MIB, DEVICE_TYPE).within_budget())));
+    assert!(is_over_budget(rig.allocate_wanted(&wanted_in(20 * MIB, DEVICE_TYPE).within_budget())));
     other.free(theirs).unwrap();
     other.trim();
-    let ours = rig.allocate(&wanted_in(20 * MIB, DEVICE_TYPE).within_budget());
+    let ours = rig.allocate_wanted(&wanted_in(20 * MIB, DEVICE_TYPE).within_budget());
     rig.free(ours.expect("nobody is refused by an old figure")).unwrap();
     rig.trim();
 }
@@ -178,13 +183,13 @@ fn another_process_share_of_the_heap_counts() {
 fn a_budget_that_falls_while_running_is_noticed_without_being_asked_for() {
     let rig = rig_with_budget(1024 * MIB);
     let desc = wanted_in(4 * MIB, DEVICE_TYPE).within_budget().with_dedicated(Dedicated::Always);
-    let first = rig.allocate(&desc).unwrap();
+    let first = rig.allocate_wanted(&desc).unwrap();
     rig.device.set_budget(HEAP, 2 * MIB);
-    let late: Vec<_> = (0..100).map_while(|_| rig.allocate(&desc).ok()).collect();
+    let late: Vec<_> = (0..100).map_while(|_| rig.allocate_wanted(&desc).ok()).collect();
     assert!(late.len() <= 30, "{} requests passed after the budget had fallen", late.len());
-    assert!(is_over_budget(rig.allocate(&desc)));
+    assert!(is_over_budget(rig.allocate_wanted(&desc)));
     rig.device.set_budget(HEAP, 1024 * MIB);
-    let risen = rig.allocate(&desc).expect("a budget that rises is noticed at once");
+    let risen = rig.allocate_wanted(&desc).expect("a budget that rises is noticed at once");
     rig.free_all(late.into_iter().chain([first, risen]));
 }
 
@@ -198,11 +203,11 @@ fn the_limit_of_a_heap_holds_on_every_path() {
         }
         _ => false,
     };
-    assert!(is_limit(rig.allocate(&wanted_in(101 * MIB, DEVICE_TYPE)).unwrap_err()));
-    let large = rig.allocate(&wanted_in(60 * MIB, DEVICE_TYPE)).unwrap();
-    assert!(is_limit(rig.allocate(&wanted_in(60 * MIB, DEVICE_TYPE)).unwrap_err()));
+    assert!(is_limit(rig.allocate_wanted(&wanted_in(101 * MIB, DEVICE_TYPE)).unwrap_err()));
+    let large = rig.allocate_wanted(&wanted_in(60 * MIB, DEVICE_TYPE)).unwrap();
+    assert!(is_limit(rig.allocate_wanted(&wanted_in(60 * MIB, DEVICE_TYPE)).unwrap_err()));
     let dedicated = wanted_in(60 * MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
-    assert!(is_limit(rig.allocate(&dedicated).unwrap_err()));
+    assert!(is_limit(rig.allocate_wanted(&dedicated).unwrap_err()));
     let mut desc = fixed_pool(DEVICE_TYPE, 30 * MIB);
     desc.min_blocks = 2;
     match rig.create_pool(desc) {
@@ -210,8 +215,8 @@ fn the_limit_of_a_heap_holds_on_every_path() {
         other => panic!("{other:?}"),
     }
     let small = wanted_in(MIB, DEVICE_TYPE);
-    let served: Vec<_> = (0..100).map_while(|_| rig.allocate(&small).ok()).collect();
-    assert!(is_limit(rig.allocate(&small).unwrap_err()));
+    let served: Vec<_> = (0..100).map_while(|_| rig.allocate_wanted(&small).ok()).collect();
+    assert!(is_limit(rig.allocate_wanted(&small).unwrap_err()));
     assert_eq!(rig.memory_heap_reports()[0].limit, 100 * MIB);
     assert!(rig.taken(HEAP) <= 100 * MIB && served.len() >= 38, "{}", served.len());
     rig.free_all(served.into_iter().chain([large]));
@@ -221,7 +226,7 @@ fn the_limit_of_a_heap_holds_on_every_path() {
 fn a_limit_on_one_heap_sends_requests_to_the_next() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(HEAP, 10 * MIB)]);
     let desc = crate::rig::wanted(8 * MIB, allotment::MemoryUsage::GpuOnly);
-    let (first, second) = (rig.allocate(&desc).unwrap(), rig.allocate(&desc).unwrap());
+    let (first, second) = (rig.allocate_wanted(&desc).unwrap(), rig.allocate_wanted(&desc).unwrap());
     assert_eq!((rig.type_of(&first), rig.type_of(&second)), (DEVICE_TYPE, MemoryTypeIndex(1)));
     rig.free_all([first, second]);
 }
@@ -230,9 +235,9 @@ fn a_limit_on_one_heap_sends_requests_to_the_next() {
 #[test]
 fn over_the_budget_a_thousand_small_requests_still_share_blocks() {
     let rig = rig_with_budget(MIB);
-    let first = rig.allocate(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap();
+    let first = rig.allocate_wanted(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap();
     let desc = wanted_in(4 * KIB, DEVICE_TYPE);
-    let served: Vec<_> = (0..1000).map(|_| rig.allocate(&desc).unwrap()).collect();
+    let served: Vec<_> = (0..1000).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
     let calls = rig.device_calls().allocate;
     assert!(calls <= 10, "{calls} device allocations for 1,000 times 4 KiB");
     rig.free_all(served.into_iter().chain([first]));
@@ -244,10 +249,12 @@ fn a_forecast_and_a_refused_block_leave_no_trace_in_the_peak() {
     small.heaps[0].size = 32 * MIB;
     let rig = Rig::with(small, |_| {});
     let desc = wanted_in(20 * MIB, DEVICE_TYPE);
-    assert!(matches!(rig.preview(&desc), Ok(AllocationPreview::Grows { bytes, .. }) if bytes == 20 * MIB));
+    assert!(
+        matches!(rig.preview_wanted(&desc), Ok(AllocationPreview::Grows { bytes, .. }) if bytes == 20 * MIB)
+    );
     assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 0);
-    let first = rig.allocate(&desc).unwrap();
-    assert!(matches!(rig.allocate(&desc), Err(AllocationError::OutOfMemory { .. })));
+    let first = rig.allocate_wanted(&desc).unwrap();
+    assert!(matches!(rig.allocate_wanted(&desc), Err(AllocationError::OutOfMemory { .. })));
     assert_eq!(rig.memory_heap_reports()[0].peak_reserved, 20 * MIB);
     rig.free(first).unwrap();
     rig.trim();
@@ -269,7 +276,7 @@ fn threads_that_race_for_the_last_bytes_of_the_budget_never_exceed_it() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..2000 {
-                    let pair = [rig.allocate(&desc), rig.allocate(&desc)];
+                    let pair = [rig.allocate_wanted(&desc), rig.allocate_wanted(&desc)];
                     highest.fetch_max(rig.taken(HEAP), Ordering::Relaxed);
                     served.fetch_add(pair.iter().flatten().count() as u64, Ordering::Relaxed);
                     rig.free_all(pair.into_iter().flatten());
@@ -281,8 +288,9 @@ fn threads_that_race_for_the_last_bytes_of_the_budget_never_exceed_it() {
     // How many depends on who runs when; but each thread begins with nothing of its own in use.
     let served = served.into_inner();
     assert!(served >= 3, "{served}");
-    let last: Vec<_> = (0..3).map(|_| rig.allocate(&desc).expect("what was freed is there again")).collect();
-    assert!(rig.allocate(&desc).is_err());
+    let last: Vec<_> =
+        (0..3).map(|_| rig.allocate_wanted(&desc).expect("what was freed is there again")).collect();
+    assert!(rig.allocate_wanted(&desc).is_err());
     rig.free_all(last);
 }
 
@@ -293,10 +301,10 @@ fn a_growing_pool_tries_smaller_blocks_where_the_budget_has_no_room_for_the_next
     desc.sizing = Some(BlockSize::Growing(small_blocks(4 * MIB, 4 * MIB)));
     let pool = rig.create_pool(desc).unwrap();
     let wanted = wanted_in(MIB, DEVICE_TYPE).within_budget();
-    let served: Vec<_> = (0..5).map(|_| rig.allocate_in(&pool, &wanted).unwrap()).collect();
+    let served: Vec<_> = (0..5).map(|_| rig.allocate_wanted_in(&pool, &wanted).unwrap()).collect();
     assert_eq!(rig.block_size_of(&served[0]), 4 * MIB);
     assert_eq!(rig.block_size_of(&served[4]), MIB);
-    assert!(is_over_budget(rig.allocate_in(&pool, &wanted)));
+    assert!(is_over_budget(rig.allocate_wanted_in(&pool, &wanted)));
     rig.free_all(served);
     rig.destroy_pool(pool).unwrap();
 }
@@ -304,6 +312,6 @@ fn a_growing_pool_tries_smaller_blocks_where_the_budget_has_no_room_for_the_next
 #[test]
 fn an_unknown_heap_in_the_limits_changes_nothing() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.heap_limits = vec![(MemoryHeapIndex(9), 1)]);
-    let allocation = rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap();
+    let allocation = rig.allocate_wanted(&wanted_in(MIB, DEVICE_TYPE)).unwrap();
     rig.free(allocation).unwrap();
 }

@@ -6,7 +6,10 @@ use allotment::memory::{BlockSize, Dedicated, Lifetime, Statistics};
 use allotment::{Algorithm, Allocation, MemoryUsage, Pool, PoolDesc, ResourceKind};
 use serde_json::Value;
 
-use crate::rig::{DEVICE_TYPE, DISCRETE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, small_blocks, wanted};
+use crate::rig::{
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, small_blocks,
+    wanted,
+};
 
 const SCHEMA: &str = include_str!("../schema/memory-dump.schema.json");
 
@@ -99,7 +102,7 @@ fn busy(rig: &Rig) -> (Vec<Allocation>, Vec<Pool>) {
     let mut got = Vec::new();
     for i in 0..40_u64 {
         let mut desc = wanted(100 + i * 777, MemoryUsage::ALL[i as usize % 5]);
-        desc.kind = [
+        desc.requirements.kind = [
             ResourceKind::Buffer,
             ResourceKind::OptimalImage,
             ResourceKind::LinearImage,
@@ -109,11 +112,13 @@ fn busy(rig: &Rig) -> (Vec<Allocation>, Vec<Pool>) {
         desc.requirements.alignment = aligned(1, 1 << (i % 12)).alignment;
         desc.name = (i % 3 == 0).then(|| format!("resource {i}").into());
         desc.user_data = i;
-        got.push(rig.allocate(&desc).unwrap());
+        got.push(rig.allocate_wanted(&desc).unwrap());
     }
-    got.push(rig.allocate(&wanted(30 * MIB, MemoryUsage::GpuOnly)).unwrap());
-    got.push(rig.allocate(&wanted(KIB, MemoryUsage::Upload).with_dedicated(Dedicated::Always)).unwrap());
-    let spare = rig.allocate(&wanted(50 * MIB, MemoryUsage::Upload)).unwrap();
+    got.push(rig.allocate_wanted(&wanted(30 * MIB, MemoryUsage::GpuOnly)).unwrap());
+    got.push(
+        rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload).with_dedicated(Dedicated::Always)).unwrap(),
+    );
+    let spare = rig.allocate_wanted(&wanted(50 * MIB, MemoryUsage::Upload)).unwrap();
     rig.free(spare).unwrap();
 
     let mut pools = Vec::new();
@@ -125,7 +130,7 @@ fn busy(rig: &Rig) -> (Vec<Allocation>, Vec<Pool>) {
         for i in 0..20 {
             let mut desc = wanted(1000 + i * 333, MemoryUsage::GpuOnly);
             desc.requirements = aligned(1000 + i * 333, 1 << (i % 10));
-            got.push(rig.allocate_in(&pool, &desc).unwrap());
+            got.push(rig.allocate_wanted_in(&pool, &desc).unwrap());
         }
         pools.push(pool);
     }
@@ -163,7 +168,7 @@ fn names_and_data_are_shown_whatever_is_in_them() {
     let mut desc =
         wanted(KIB, MemoryUsage::GpuOnly).with_name(String::from(name)).with_dedicated(Dedicated::Always);
     desc.user_data = 0xabcd;
-    let allocation = rig.allocate(&desc).unwrap();
+    let allocation = rig.allocate_wanted(&desc).unwrap();
     let dump = check(&rig);
     let shown = &dump["DefaultPools"]["Type 0"]["DedicatedAllocations"][0];
     assert_eq!((shown["Name"].as_str(), shown["CustomData"].as_str()), (Some(name), Some("abcd")));
@@ -197,9 +202,9 @@ fn a_pool_over_two_memory_types_is_shown_under_both() {
     (desc.sizing, desc.name) = (Some(BlockSize::Fixed(64 * KIB)), Some("both".into()));
     let pool = rig.create_pool(desc).unwrap();
     let mut wish = wanted(KIB, MemoryUsage::GpuOnly);
-    let first = rig.allocate_in(&pool, &wish).unwrap();
+    let first = rig.allocate_wanted_in(&pool, &wish).unwrap();
     wish.requirements.memory_types.0 = 0b10;
-    let second = rig.allocate_in(&pool, &wish).unwrap();
+    let second = rig.allocate_wanted_in(&pool, &wish).unwrap();
     let dump = check(&rig);
     for memory_type in ["Type 0", "Type 1"] {
         let shown = &dump["CustomPools"][memory_type][0];
@@ -230,7 +235,7 @@ fn the_device_its_limits_and_its_flags_are_told() {
 #[test]
 fn the_schema_refuses_what_a_viewer_would_stumble_over() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+    let allocation = rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     let good = dump(&rig);
     let validator = jsonschema::draft202012::new(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
     let range = "/DefaultPools/Type 0/Blocks/0/Suballocations/0";

@@ -10,7 +10,8 @@ use allotment::memory::{
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, empty_blocks, fixed_pool, profile, wanted, wanted_in,
+    AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, Rig, empty_blocks, fixed_pool,
+    profile, wanted, wanted_in,
 };
 
 fn rig_that_keeps(empty_blocks: EmptyBlockPolicy) -> Rig {
@@ -18,7 +19,7 @@ fn rig_that_keeps(empty_blocks: EmptyBlockPolicy) -> Rig {
 }
 
 fn allocate_all(rig: &Rig, sizes: &[u64]) -> Vec<Allocation> {
-    sizes.iter().map(|&size| rig.allocate(&wanted_in(size, DEVICE_TYPE)).unwrap()).collect()
+    sizes.iter().map(|&size| rig.allocate_wanted(&wanted_in(size, DEVICE_TYPE)).unwrap()).collect()
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn beyond_the_need_and_the_surplus_empty_memory_is_given_back_at_once() {
     let rig = rig_that_keeps(empty_blocks(1000, 4 * MIB));
     rig.free_all(allocate_all(&rig, &[16 * MIB, 16 * MIB]));
     assert_eq!(rig.taken(HEAP), 32 * MIB, "what was needed is kept");
-    let other = rig.allocate(&wanted_in(12 * MIB, DEVICE_TYPE)).unwrap();
+    let other = rig.allocate_wanted(&wanted_in(12 * MIB, DEVICE_TYPE)).unwrap();
     rig.free(other).unwrap();
     let kept = rig.taken(HEAP);
     assert!(kept <= 36 * MIB, "{} MiB are kept", kept / MIB);
@@ -123,7 +124,7 @@ fn a_trim_gives_everything_back_that_is_empty_and_says_whether_there_was_any() {
     let kept = allocate_all(&rig, &[KIB]);
     rig.free_all(allocate_all(&rig, &[20 * MIB, 30 * MIB]));
     let short = wanted(KIB, MemoryUsage::Upload).with_lifetime(Lifetime::Short);
-    rig.free(rig.allocate(&short).unwrap()).unwrap();
+    rig.free(rig.allocate_wanted(&short).unwrap()).unwrap();
     assert_eq!(rig.objects(), 4);
     assert!(rig.trim());
     assert_eq!(rig.objects(), 1);
@@ -139,7 +140,7 @@ fn a_pool_never_goes_below_the_blocks_that_it_begins_with() {
     let pool = rig.create_pool(desc).unwrap();
     assert_eq!(rig.objects(), 2);
     let desc = wanted_in(200 * KIB, DEVICE_TYPE);
-    let got: Vec<_> = (0..4).map(|_| rig.allocate_in(&pool, &desc).unwrap()).collect();
+    let got: Vec<_> = (0..4).map(|_| rig.allocate_wanted_in(&pool, &desc).unwrap()).collect();
     assert_eq!(rig.objects(), 4);
     rig.free_all(got);
     assert_eq!(rig.objects(), 2);
@@ -156,7 +157,7 @@ fn memory_of_its_own_does_not_count_as_a_block_that_the_pool_begins_with() {
     let mut desc = PoolDesc::new([DEVICE_TYPE]);
     (desc.min_blocks, desc.empty_blocks) = (1, EmptyBlockPolicy::NONE);
     let pool = rig.create_pool(desc).unwrap();
-    let large = rig.allocate_in(&pool, &wanted_in(300 * MIB, DEVICE_TYPE)).unwrap();
+    let large = rig.allocate_wanted_in(&pool, &wanted_in(300 * MIB, DEVICE_TYPE)).unwrap();
     rig.trim();
     assert_eq!(rig.pool_statistics(&pool).unwrap().blocks, 1);
     rig.free(large).unwrap();
@@ -180,8 +181,10 @@ fn a_frame_that_frees_and_allocates_the_same_again_calls_no_driver() {
 fn what_nobody_frees_is_never_given_back() {
     let rig = Rig::with(profile(COARSE), |desc| desc.empty_blocks = EmptyBlockPolicy::NONE);
     let image = wanted(KIB, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage);
-    let (buffer, image) =
-        (rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap(), rig.allocate(&image).unwrap());
+    let (buffer, image) = (
+        rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap(),
+        rig.allocate_wanted(&image).unwrap(),
+    );
     (0..500).for_each(|_| rig.end_frame());
     rig.trim();
     assert_eq!(rig.objects(), 2);
@@ -203,14 +206,14 @@ fn timed(change: impl FnOnce(&mut AllocatorDesc)) -> (Rig, ManualTime) {
 /// What a compute tool does: it loads much, of all sizes, uploads it, and frees nearly all of it. Returns what it keeps.
 fn compute(rig: &Rig) -> Vec<Allocation> {
     let sizes = |count| (0..count).map(|i| 64 * KIB + (i * 7919 * KIB) % (12 * MIB));
-    let device = sizes(60).map(|size| rig.allocate(&wanted(size, MemoryUsage::GpuOnly)).unwrap());
+    let device = sizes(60).map(|size| rig.allocate_wanted(&wanted(size, MemoryUsage::GpuOnly)).unwrap());
     let all: Vec<_> = device.collect();
     let staging: Vec<_> =
-        sizes(20).map(|size| rig.allocate(&wanted(size, MemoryUsage::Upload)).unwrap()).collect();
+        sizes(20).map(|size| rig.allocate_wanted(&wanted(size, MemoryUsage::Upload)).unwrap()).collect();
     assert!(rig.taken(HEAP) > 300 * MIB, "{} MiB", rig.taken(HEAP) / MIB);
     rig.free_all(staging);
     rig.free_all(all);
-    vec![rig.allocate(&wanted(512 * KIB, MemoryUsage::GpuOnly)).unwrap()]
+    vec![rig.allocate_wanted(&wanted(512 * KIB, MemoryUsage::GpuOnly)).unwrap()]
 }
 
 #[test]
@@ -228,7 +231,7 @@ fn a_program_without_frames_gives_its_peak_back_a_few_seconds_after_it() {
 /// A few calls, in another memory type than that of most of what lies empty.
 fn later(rig: &Rig) {
     for _ in 0..4 {
-        rig.free(rig.allocate(&wanted(KIB, MemoryUsage::Readback)).unwrap()).unwrap();
+        rig.free(rig.allocate_wanted(&wanted(KIB, MemoryUsage::Readback)).unwrap()).unwrap();
     }
 }
 
@@ -238,7 +241,7 @@ fn calls_that_empty_no_block_notice_the_time_as_well() {
     let kept = compute(&rig);
     time.advance(5 * SECOND);
     for _ in 0..64 {
-        rig.free(rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap()).unwrap();
+        rig.free(rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap()).unwrap();
     }
     assert!(rig.statistics().block_bytes <= 12 * MIB, "{:?}", rig.statistics());
     rig.free_all(kept);
@@ -271,9 +274,9 @@ fn a_block_that_becomes_empty_has_not_been_empty_for_as_long_as_nobody_looked() 
 #[test]
 fn a_program_that_grows_again_gives_back_first_what_lies_empty_elsewhere() {
     let (rig, time) = timed(|_| {});
-    rig.free(rig.allocate(&wanted(100 * MIB, MemoryUsage::Upload)).unwrap()).unwrap();
+    rig.free(rig.allocate_wanted(&wanted(100 * MIB, MemoryUsage::Upload)).unwrap()).unwrap();
     time.advance(5 * SECOND);
-    let got = rig.allocate(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    let got = rig.allocate_wanted(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap();
     assert_eq!(rig.objects(), 1);
     rig.free(got).unwrap();
 }
@@ -306,7 +309,7 @@ fn when_the_frames_are_over_real_time_counts_again() {
 #[test]
 fn a_reservation_holds_for_as_much_real_time_as_retention_says() {
     let (rig, time) = timed(|_| {});
-    rig.reserve(&wanted(MIB, MemoryUsage::GpuOnly), 100 * MIB).unwrap();
+    rig.reserve_wanted(&wanted(MIB, MemoryUsage::GpuOnly), 100 * MIB).unwrap();
     time.advance(SECOND);
     later(&rig);
     assert!(rig.statistics().block_bytes >= 100 * MIB);
@@ -339,7 +342,7 @@ fn a_keeper_notices_real_time_by_itself() {
     desc.block_sizes = BlockSizes::fixed(MIB);
     let device = SimulatedGpu::new(profile(DISCRETE));
     let allocator = Arc::new(Allocator::new(device, desc).unwrap());
-    allocator.free(allocator.allocate(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap()).unwrap();
+    allocator.free(allocator.allocate_wanted(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap()).unwrap();
     let keeper = MaintenanceThread::spawn(Arc::clone(&allocator)).unwrap();
     time.advance(100 * SECOND);
     let began = std::time::Instant::now();

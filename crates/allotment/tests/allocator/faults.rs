@@ -5,22 +5,22 @@ use core::error::Error;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, Device, DeviceError, ImageDesc, MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{
-    AccessError, BlockSize, Buffer, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, ResourceError,
+    AccessError, BlockSize, CreatePoolError, Dedicated, EmptyBlockPolicy, Lifetime, RawBuffer, ResourceError,
 };
 use allotment::{
     Algorithm, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements, ResourceKind,
 };
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile, small_blocks, wanted,
-    wanted_in,
+    AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Rig, fixed_pool, profile,
+    small_blocks, wanted, wanted_in,
 };
 
 /// What the scenario has made so far. A step that fails leaves it as it was.
 struct World {
     rig: Rig,
     allocations: Vec<Allocation>,
-    buffers: Vec<Buffer<SimulatedGpu>>,
+    buffers: Vec<RawBuffer<SimulatedGpu>>,
     pools: Vec<Pool>,
 }
 
@@ -31,7 +31,7 @@ const SCENARIO: [(&str, Step); 24] = [
     ("a small buffer", |world| world.allocate(KIB, MemoryUsage::GpuOnly, ResourceKind::Buffer)),
     ("a short-lived one", |world| {
         let desc = wanted(KIB, MemoryUsage::GpuOnly).with_lifetime(Lifetime::Short);
-        world.allocations.push(world.rig.allocate(&desc)?);
+        world.allocations.push(world.rig.allocate_wanted(&desc)?);
         Ok(())
     }),
     ("an image", |world| world.allocate(100 * KIB, MemoryUsage::GpuOnly, ResourceKind::OptimalImage)),
@@ -40,7 +40,7 @@ const SCENARIO: [(&str, Step); 24] = [
     ("something large", |world| world.allocate(40 * MIB, MemoryUsage::Readback, ResourceKind::Buffer)),
     ("a dedicated one", |world| {
         let desc = wanted(MIB, MemoryUsage::Upload).with_dedicated(Dedicated::Always);
-        world.allocations.push(world.rig.allocate(&desc)?);
+        world.allocations.push(world.rig.allocate_wanted(&desc)?);
         Ok(())
     }),
     ("a write", |world| Ok(world.rig.write(&world.allocations[4], 100, &[9; 200])?)),
@@ -99,7 +99,7 @@ impl World {
         let needs = self.rig.device.requirements(kind, Requirements::new(size));
         let mut desc = wanted(size, memory_usage).with_kind(kind);
         desc.requirements = needs;
-        self.allocations.push(self.rig.allocate(&desc)?);
+        self.allocations.push(self.rig.allocate_wanted(&desc)?);
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl World {
 
     fn allocate_in(&mut self, pool: usize, kib: u64) -> Result<(), Box<dyn Error>> {
         let desc = wanted(kib * KIB, MemoryUsage::GpuOnly);
-        self.allocations.push(self.rig.allocate_in(&self.pools[pool], &desc)?);
+        self.allocations.push(self.rig.allocate_wanted_in(&self.pools[pool], &desc)?);
         Ok(())
     }
 
@@ -180,11 +180,11 @@ fn whichever_call_fails_and_however_nothing_leaks_and_the_next_try_works() {
 #[test]
 fn a_lost_device_is_said_to_be_lost_and_everything_is_still_given_back() {
     let rig = Rig::new(MOBILE);
-    let readback = rig.allocate(&wanted(KIB, MemoryUsage::Readback)).unwrap();
+    let readback = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Readback)).unwrap();
     let buffer = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload)).unwrap();
     rig.device.lose_device();
     let large = wanted(64 * MIB, MemoryUsage::Upload);
-    assert_eq!(rig.allocate(&large).unwrap_err(), AllocationError::Device(DeviceError::Lost));
+    assert_eq!(rig.allocate_wanted(&large).unwrap_err(), AllocationError::Device(DeviceError::Lost));
     assert_eq!(rig.write(&readback, 0, &[1]), Err(AccessError::Device(DeviceError::Lost)));
     assert_eq!(rig.read(&readback, 0, &mut [1]), Err(AccessError::Device(DeviceError::Lost)));
     let made = rig.create_buffer(&BufferDesc::new(KIB), &wanted(1, MemoryUsage::Upload));
@@ -199,10 +199,10 @@ fn a_full_heap_sends_requests_to_the_next_memory_type() {
     small.heaps[2].size = 10 * MIB;
     let rig = Rig::with(small, |_| {});
     let desc = wanted(4 * MIB, MemoryUsage::DeviceUpload).with_dedicated(Dedicated::Always);
-    let got: Vec<_> = (0..3).map(|_| rig.allocate(&desc).unwrap()).collect();
+    let got: Vec<_> = (0..3).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
     let types: Vec<u8> = got.iter().map(|allocation| rig.type_of(allocation).0).collect();
     assert_eq!(types, [3, 3, 0], "the window, then device memory that is staged to");
-    assert!(rig.place(&got[2]).unwrap().address.is_none(), "the caller sees that he has to stage");
+    assert!(rig.location(&got[2]).unwrap().mapped_ptr.is_none(), "the caller sees that he has to stage");
     rig.free_all(got);
 }
 
@@ -212,13 +212,14 @@ fn a_heap_without_room_for_the_next_block_gives_a_smaller_one() {
     small.heaps[0].size = 10 * MIB;
     let rig = Rig::with(small, |desc| desc.block_sizes = small_blocks(8 * MIB, 8 * MIB));
     // An eighth of the heap is less than the block size, so blocks are 1 MiB.
-    let first = rig.allocate(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
+    let first = rig.allocate_wanted(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
     assert_eq!(rig.block_size_of(&first), MIB);
-    let most = rig.allocate(&wanted_in(8 * MIB + 600 * KIB, DEVICE_TYPE)).unwrap();
-    let second = rig.allocate(&wanted_in(1000 * KIB, DEVICE_TYPE).with_dedicated(Dedicated::Never));
+    let most = rig.allocate_wanted(&wanted_in(8 * MIB + 600 * KIB, DEVICE_TYPE)).unwrap();
+    let second = rig.allocate_wanted(&wanted_in(1000 * KIB, DEVICE_TYPE).with_dedicated(Dedicated::Never));
     assert!(matches!(second, Err(AllocationError::OutOfMemory { .. })));
-    let fill = rig.allocate(&wanted_in(960 * KIB, DEVICE_TYPE).with_dedicated(Dedicated::Never)).unwrap();
-    let halved = rig.allocate(&wanted_in(200 * KIB, DEVICE_TYPE)).unwrap();
+    let fill =
+        rig.allocate_wanted(&wanted_in(960 * KIB, DEVICE_TYPE).with_dedicated(Dedicated::Never)).unwrap();
+    let halved = rig.allocate_wanted(&wanted_in(200 * KIB, DEVICE_TYPE)).unwrap();
     assert_eq!(rig.block_size_of(&fill), MIB, "it fits behind the first");
     assert_eq!(rig.block_size_of(&halved), 256 * KIB, "there are 424 KiB left");
     rig.free_all([first, most, fill, halved]);
@@ -230,11 +231,11 @@ fn a_device_that_gives_no_large_memory_objects_gives_smaller_blocks() {
     small.limits.max_allocation_size = MIB;
     let rig = Rig::with(small, |desc| desc.block_sizes = small_blocks(4 * MIB, 4 * MIB));
     let desc = wanted_in(64 * KIB, DEVICE_TYPE);
-    assert!(rig.preview(&desc).is_ok());
-    let allocation = rig.allocate(&desc).unwrap();
+    assert!(rig.preview_wanted(&desc).is_ok());
+    let allocation = rig.allocate_wanted(&desc).unwrap();
     assert_eq!(rig.block_size_of(&allocation), MIB);
     rig.free(allocation).unwrap();
-    let too_large = rig.allocate(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap_err();
+    let too_large = rig.allocate_wanted(&wanted_in(2 * MIB, DEVICE_TYPE)).unwrap_err();
     assert_eq!(too_large, AllocationError::TooLarge { size: 2 * MIB, limit: MIB });
 }
 
@@ -243,7 +244,7 @@ fn rig_that_keeps_24_of_32_mib() -> Rig {
     let mut small = profile(DISCRETE);
     small.heaps[0].size = 32 * MIB;
     let rig = Rig::with(small, |_| {});
-    let idle = rig.allocate(&wanted_in(24 * MIB, DEVICE_TYPE)).unwrap();
+    let idle = rig.allocate_wanted(&wanted_in(24 * MIB, DEVICE_TYPE)).unwrap();
     rig.free(idle).unwrap();
     assert_eq!((rig.objects(), rig.taken(HEAP)), (1, 24 * MIB));
     rig
@@ -254,7 +255,7 @@ fn empty_blocks_are_given_back_to_a_full_heap_and_the_request_is_served() {
     let rig = rig_that_keeps_24_of_32_mib();
     let image =
         wanted_in(16 * MIB, DEVICE_TYPE).with_kind(ResourceKind::OptimalImage).with_lifetime(Lifetime::Short);
-    let allocation = rig.allocate(&image).unwrap();
+    let allocation = rig.allocate_wanted(&image).unwrap();
     assert_eq!(rig.taken(HEAP), 16 * MIB);
     rig.free(allocation).unwrap();
 }
@@ -263,7 +264,7 @@ fn empty_blocks_are_given_back_to_a_full_heap_and_the_request_is_served() {
 fn empty_blocks_are_given_back_for_dedicated_memory_and_dedicated_buffers_too() {
     let rig = rig_that_keeps_24_of_32_mib();
     let desc = wanted_in(16 * MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always);
-    let allocation = rig.allocate(&desc).unwrap();
+    let allocation = rig.allocate_wanted(&desc).unwrap();
     rig.free(allocation).unwrap();
 
     let rig = rig_that_keeps_24_of_32_mib();
@@ -277,11 +278,11 @@ fn empty_blocks_are_given_back_for_dedicated_memory_and_dedicated_buffers_too() 
 #[test]
 fn empty_blocks_of_another_heap_are_left_alone() {
     let rig = rig_that_keeps_24_of_32_mib();
-    let idle = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
+    let idle = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
     rig.free(idle).unwrap();
     let held = rig.taken(MemoryHeapIndex(1));
     let allocation =
-        rig.allocate(&wanted_in(20 * MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always)).unwrap();
+        rig.allocate_wanted(&wanted_in(20 * MIB, DEVICE_TYPE).with_dedicated(Dedicated::Always)).unwrap();
     assert_eq!((rig.taken(HEAP), rig.taken(MemoryHeapIndex(1))), (20 * MIB, held));
     rig.free(allocation).unwrap();
 }
@@ -296,11 +297,11 @@ fn rig_with_few_objects(count: u32) -> Rig {
 fn at_the_limit_of_memory_objects_requests_are_refused_with_the_limit() {
     let rig = rig_with_few_objects(5);
     let desc = wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
-    let mut got: Vec<_> = (0..5).map(|_| rig.allocate(&desc).unwrap()).collect();
+    let mut got: Vec<_> = (0..5).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
     let limit = AllocationError::TooManyAllocations { limit: 5 };
-    assert_eq!(rig.allocate(&desc).unwrap_err(), limit);
-    assert_eq!(rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap_err(), limit);
-    assert_eq!(rig.preview(&desc).unwrap_err(), limit);
+    assert_eq!(rig.allocate_wanted(&desc).unwrap_err(), limit);
+    assert_eq!(rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap_err(), limit);
+    assert_eq!(rig.preview_wanted(&desc).unwrap_err(), limit);
     let made = rig.create_buffer(&BufferDesc::new(KIB), &desc);
     assert_eq!(made.unwrap_err(), ResourceError::Allocation(limit));
     let mut pool = fixed_pool(DEVICE_TYPE, MIB);
@@ -308,7 +309,7 @@ fn at_the_limit_of_memory_objects_requests_are_refused_with_the_limit() {
     assert_eq!(rig.create_pool(pool).unwrap_err(), CreatePoolError::FirstBlocks(limit));
     rig.check_invariants();
     rig.free(got.pop().unwrap()).unwrap();
-    got.push(rig.allocate(&desc).expect("one was freed"));
+    got.push(rig.allocate_wanted(&desc).expect("one was freed"));
     rig.free_all(got);
 }
 
@@ -320,11 +321,11 @@ fn at_the_limit_of_memory_objects_empty_blocks_are_given_back() {
     let wishes = memory_usages.map(|memory_usage| {
         [Lifetime::Long, Lifetime::Short].map(|l| wanted(KIB, memory_usage).with_lifetime(l))
     });
-    let idle: Vec<_> = wishes.iter().flatten().map(|desc| rig.allocate(desc).unwrap()).collect();
+    let idle: Vec<_> = wishes.iter().flatten().map(|desc| rig.allocate_wanted(desc).unwrap()).collect();
     rig.free_all(idle);
     assert_eq!(rig.objects(), 4);
     let dedicated = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
-    let first = rig.allocate(&dedicated).expect("kept blocks make room");
+    let first = rig.allocate_wanted(&dedicated).expect("kept blocks make room");
     let buffer = rig.create_buffer(&BufferDesc::new(KIB), &dedicated).expect("kept blocks make room");
     rig.destroy_buffer(buffer).unwrap();
     rig.free(first).unwrap();
@@ -334,9 +335,9 @@ fn at_the_limit_of_memory_objects_empty_blocks_are_given_back() {
 fn where_memory_objects_are_scarce_large_resources_share_blocks() {
     let rig = rig_with_few_objects(8);
     let dedicated = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
-    let mut got: Vec<_> = (0..7).map(|_| rig.allocate(&dedicated).unwrap()).collect();
+    let mut got: Vec<_> = (0..7).map(|_| rig.allocate_wanted(&dedicated).unwrap()).collect();
     let large = wanted(100 * MIB, MemoryUsage::GpuOnly);
-    got.extend((0..2).map(|_| rig.allocate(&large).unwrap()));
+    got.extend((0..2).map(|_| rig.allocate_wanted(&large).unwrap()));
     assert_eq!(rig.objects(), 8);
     assert_eq!(rig.memory_of(&got[7]), rig.memory_of(&got[8]));
     rig.free_all(got);
@@ -346,7 +347,7 @@ fn where_memory_objects_are_scarce_large_resources_share_blocks() {
 fn memory_that_cannot_be_mapped_is_given_back() {
     let rig = Rig::new(DISCRETE);
     rig.device.fail_call(2, DeviceError::MapFailed);
-    let refused = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap_err();
+    let refused = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap_err();
     assert_eq!(refused, AllocationError::Device(DeviceError::MapFailed));
     assert_eq!((rig.objects(), rig.memory_heap_reports()[1].reserved), (0, 0));
 }

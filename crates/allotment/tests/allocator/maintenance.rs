@@ -7,7 +7,9 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{BlockGrowth, LeakHandler, MaintenanceThread, Watermark};
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, MemoryUsage};
 
-use crate::rig::{DEVICE_TYPE, DISCRETE, HEAP, MIB, Rig, profile, small_blocks, wanted, wanted_in};
+use crate::rig::{
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, MIB, Rig, profile, small_blocks, wanted, wanted_in,
+};
 
 fn kept_up(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
@@ -18,7 +20,8 @@ fn kept_up(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
 
 /// Allocates a frame's worth of tiles, six of 512 KiB to 3 MiB.
 fn frame(rig: &Rig, number: u64) -> Vec<Allocation> {
-    let tile = |i| rig.allocate(&wanted((1 + (number + i) % 6) * MIB / 2, MemoryUsage::GpuOnly)).unwrap();
+    let tile =
+        |i| rig.allocate_wanted(&wanted((1 + (number + i) % 6) * MIB / 2, MemoryUsage::GpuOnly)).unwrap();
     (0..6).map(tile).collect()
 }
 
@@ -56,8 +59,9 @@ fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
         tiles.extend(frame(&rig, number));
         rig.end_frame();
     }
-    let dedicated =
-        rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(allotment::memory::Dedicated::Always));
+    let dedicated = rig.allocate_wanted(
+        &wanted(MIB, MemoryUsage::GpuOnly).with_dedicated(allotment::memory::Dedicated::Always),
+    );
     let objects = rig.objects();
     rig.free_all(tiles.into_iter().chain(dedicated.ok()));
     (0..40).for_each(|_| rig.end_frame());
@@ -91,7 +95,7 @@ fn the_busier_the_frames_the_more_room_there_is_ahead() {
         let rig = kept_up(|_| {});
         let mut tiles = Vec::new();
         for number in 0..10 * tiles_a_frame {
-            tiles.push(rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap());
+            tiles.push(rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap());
             if number % tiles_a_frame == tiles_a_frame - 1 {
                 rig.end_frame();
                 rig.maintain();
@@ -125,7 +129,7 @@ fn a_driver_that_refuses_upkeep_harms_nobody() {
     for error in [DeviceError::OutOfDeviceMemory, DeviceError::TooManyAllocations, DeviceError::MapFailed] {
         rig.device.fail_from(1, error);
         assert_eq!(rig.maintain().blocks, 0);
-        assert!(rig.reserve(&wanted(MIB, MemoryUsage::GpuOnly), 1024 * MIB).is_err());
+        assert!(rig.reserve_wanted(&wanted(MIB, MemoryUsage::GpuOnly), 1024 * MIB).is_err());
         rig.device.clear_faults();
         rig.check_invariants();
         rig.end_frame();
@@ -138,12 +142,12 @@ fn a_driver_that_refuses_upkeep_harms_nobody() {
 fn what_was_reserved_serves_small_and_large_without_a_driver_call() {
     for block_growth in [BlockGrowth::OnDemand, BlockGrowth::Ahead(Watermark::default())] {
         let rig = Rig::with(profile(DISCRETE), |desc| desc.block_growth = block_growth);
-        let got = rig.reserve(&wanted(1, MemoryUsage::GpuOnly), 200 * MIB).unwrap();
+        let got = rig.reserve_wanted(&wanted(1, MemoryUsage::GpuOnly), 200 * MIB).unwrap();
         assert!((200 * MIB..=512 * MIB).contains(&got), "{got}");
         let calls = rig.device_calls();
         let sizes = [60 * MIB, 30 * MIB, 5 * MIB].into_iter().chain((0..60).map(|_| MIB));
         let tiles: Vec<_> =
-            sizes.map(|size| rig.allocate(&wanted(size, MemoryUsage::GpuOnly)).unwrap()).collect();
+            sizes.map(|size| rig.allocate_wanted(&wanted(size, MemoryUsage::GpuOnly)).unwrap()).collect();
         assert_eq!(rig.device_calls().allocate, calls.allocate, "{block_growth:?}");
         assert_eq!(rig.stalls().count, 0);
         rig.free_all(tiles);
@@ -154,9 +158,9 @@ fn what_was_reserved_serves_small_and_large_without_a_driver_call() {
 fn a_second_reservation_counts_what_the_first_one_got() {
     let rig = Rig::new(DISCRETE);
     let desc = wanted(1, MemoryUsage::GpuOnly);
-    assert!(rig.reserve(&desc, 100 * MIB).unwrap() >= 100 * MIB);
-    assert_eq!(rig.reserve(&desc, 100 * MIB), Ok(0));
-    assert!(rig.reserve(&desc, 300 * MIB).unwrap() <= 256 * MIB);
+    assert!(rig.reserve_wanted(&desc, 100 * MIB).unwrap() >= 100 * MIB);
+    assert_eq!(rig.reserve_wanted(&desc, 100 * MIB), Ok(0));
+    assert!(rig.reserve_wanted(&desc, 300 * MIB).unwrap() <= 256 * MIB);
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn a_reservation_beyond_a_limit_is_refused_and_keeps_what_it_got() {
         desc.heap_limits = vec![(HEAP, 64 * MIB)];
         desc.block_sizes = small_blocks(4 * MIB, 8 * MIB);
     });
-    let refused = rig.reserve(&wanted_in(1, DEVICE_TYPE), 100 * MIB);
+    let refused = rig.reserve_wanted(&wanted_in(1, DEVICE_TYPE), 100 * MIB);
     assert!(matches!(refused, Err(AllocationError::HeapLimit { .. })), "{refused:?}");
     assert_eq!(rig.memory_heap_reports()[0].reserved, 64 * MIB);
     assert!(rig.trim());
@@ -187,7 +191,7 @@ fn a_keeper_works_beside_the_frames_and_leaves_nothing_behind() {
                 let mut live = Vec::new();
                 for i in 0..400_u64 {
                     let size = 1 + (i * 7919 + thread) % (3 * MIB);
-                    live.push(allocator.allocate(&wanted(size, MemoryUsage::GpuOnly)).unwrap());
+                    live.push(allocator.allocate_wanted(&wanted(size, MemoryUsage::GpuOnly)).unwrap());
                     if i % 3 == 0 {
                         allocator.free(live.swap_remove(i as usize % live.len())).unwrap();
                     }
@@ -208,11 +212,11 @@ fn a_reservation_holds_against_a_request_that_finds_no_room_in_it() {
     for block_growth in [BlockGrowth::OnDemand, BlockGrowth::Ahead(Watermark::default())] {
         let rig = Rig::with(profile(DISCRETE), |desc| desc.block_growth = block_growth);
         let mesh = wanted(MIB, MemoryUsage::GpuOnly);
-        rig.reserve(&mesh, 100 * MIB).unwrap();
-        let large = rig.allocate(&wanted(300 * MIB, MemoryUsage::GpuOnly)).unwrap();
+        rig.reserve_wanted(&mesh, 100 * MIB).unwrap();
+        let large = rig.allocate_wanted(&wanted(300 * MIB, MemoryUsage::GpuOnly)).unwrap();
         (0..10).for_each(|_| rig.end_frame());
         let calls = rig.device_calls().allocate;
-        let meshes: Vec<_> = (0..100).map(|_| rig.allocate(&mesh).unwrap()).collect();
+        let meshes: Vec<_> = (0..100).map(|_| rig.allocate_wanted(&mesh).unwrap()).collect();
         assert_eq!(rig.device_calls().allocate, calls, "{block_growth:?}");
         rig.free_all(meshes.into_iter().chain([large]));
     }
@@ -221,7 +225,7 @@ fn a_reservation_holds_against_a_request_that_finds_no_room_in_it() {
 #[test]
 fn a_reservation_is_not_kept_for_ever() {
     let rig = Rig::new(DISCRETE);
-    rig.reserve(&wanted(MIB, MemoryUsage::GpuOnly), 100 * MIB).unwrap();
+    rig.reserve_wanted(&wanted(MIB, MemoryUsage::GpuOnly), 100 * MIB).unwrap();
     (0..1000).for_each(|_| rig.end_frame());
     assert_eq!(rig.objects(), 0);
 }
@@ -230,7 +234,7 @@ fn a_reservation_is_not_kept_for_ever() {
 fn large_memory_that_nobody_wants_goes_back_by_upkeep_too() {
     let rig = kept_up(|_| {});
     let tiles = frame(&rig, 0);
-    let large = rig.allocate(&wanted(600 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    let large = rig.allocate_wanted(&wanted(600 * MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(large).unwrap();
     for _ in 0..300 {
         rig.end_frame();
@@ -243,7 +247,8 @@ fn large_memory_that_nobody_wants_goes_back_by_upkeep_too() {
 #[test]
 fn one_frame_that_loads_a_level_is_no_reason_to_hoard() {
     let rig = kept_up(|desc| desc.block_sizes = small_blocks(4 * MIB, 32 * MIB));
-    let level: Vec<_> = (0..256).map(|_| rig.allocate(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap()).collect();
+    let level: Vec<_> =
+        (0..256).map(|_| rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap()).collect();
     rig.maintain();
     assert!(rig.statistics().free() <= 3 * 32 * MIB, "{:?}", rig.statistics());
     for _ in 0..300 {
@@ -259,7 +264,7 @@ fn what_is_on_its_way_back_makes_room_when_that_is_needed() {
     let rig = kept_up(|desc| desc.heap_limits = vec![(HEAP, 64 * MIB)]);
     let alone = wanted_in(40 * MIB, DEVICE_TYPE).with_dedicated(allotment::memory::Dedicated::Always);
     for _ in 0..3 {
-        let allocation = rig.allocate(&alone).unwrap();
+        let allocation = rig.allocate_wanted(&alone).unwrap();
         rig.free(allocation).unwrap();
         rig.check_invariants();
     }

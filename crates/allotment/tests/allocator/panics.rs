@@ -19,7 +19,9 @@ use allotment::memory::{
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::gated::{Gate, GatedDevice};
-use crate::rig::{DEVICE_TYPE, DISCRETE, KIB, MIB, fixed_pool, profile, wanted, wanted_in};
+use crate::rig::{
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, KIB, MIB, fixed_pool, profile, wanted, wanted_in,
+};
 
 type Gated = Allocator<GatedDevice>;
 
@@ -69,7 +71,7 @@ fn a_thread_that_waits_for_a_block_asks_itself_when_the_device_panics_in_the_oth
     let (device, allocator) = gated(|_| {});
     let allocate = |allocator: &Arc<Gated>| {
         let allocator = Arc::clone(allocator);
-        move || allocator.allocate(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap()
+        move || allocator.allocate_wanted(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap()
     };
     let first = allocate(&allocator);
     let got = while_another_panics(&device, move || drop::<Allocation>(first()), allocate(&allocator));
@@ -81,9 +83,9 @@ fn a_thread_that_waits_for_a_block_asks_itself_when_the_device_panics_in_the_oth
 fn a_thread_that_waits_for_what_is_reserved_goes_on_when_the_device_panics() {
     let (device, allocator) = gated(|_| {});
     let (first, second) = (Arc::clone(&allocator), Arc::clone(&allocator));
-    let reserve = move || assert!(first.reserve(&wanted_in(1, DEVICE_TYPE), 16 * MIB).is_ok());
+    let reserve = move || assert!(first.reserve_wanted(&wanted_in(1, DEVICE_TYPE), 16 * MIB).is_ok());
     let got = while_another_panics(&device, reserve, move || {
-        second.allocate(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap()
+        second.allocate_wanted(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap()
     });
     allocator.free(got).unwrap();
     finish(&device, allocator);
@@ -96,7 +98,7 @@ fn a_full_pool_does_not_count_the_block_that_the_device_panicked_over() {
     desc.max_blocks = 1;
     let pool = allocator.create_pool(desc).unwrap();
     device.panic_at(Gate::BeforeAllocate, 1);
-    let allocate = || allocator.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
+    let allocate = || allocator.allocate_wanted_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(allocate)).is_err());
     let got = thread::scope(|scope| scope.spawn(allocate).join()).unwrap();
     allocator.free(got).unwrap();
@@ -108,7 +110,7 @@ fn a_full_pool_does_not_count_the_block_that_the_device_panicked_over() {
 fn a_keeper_goes_on_after_a_panic_and_counts_it() {
     let (device, allocator) = gated(|desc| desc.block_growth = BlockGrowth::Ahead(Watermark::default()));
     let tile = wanted(3 * MIB, MemoryUsage::GpuOnly);
-    let first = allocator.allocate(&tile).unwrap();
+    let first = allocator.allocate_wanted(&tile).unwrap();
     device.panic_at(Gate::BeforeAllocate, 1);
     let calls = allocator.device_calls().allocate;
     let keeper = MaintenanceThread::spawn(Arc::clone(&allocator)).unwrap();
@@ -129,7 +131,7 @@ fn a_leak_handler_that_panics_leaks_no_memory_of_the_device() {
     let mut desc = AllocatorDesc::default();
     desc.on_leak = LeakHandler::Call(Arc::new(|report| panic!("{report}")));
     let allocator = Allocator::new(device.clone(), desc).unwrap();
-    let _forgotten = allocator.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+    let _forgotten = allocator.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     assert_eq!(device.usage().memory_objects, 1);
     assert!(catch_unwind(AssertUnwindSafe(|| drop(allocator))).is_err());
     assert_eq!((device.usage().memory_objects, device.validation_errors().len()), (0, 0));

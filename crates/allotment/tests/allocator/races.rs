@@ -12,11 +12,12 @@ use allotment::memory::{
     EmptyBlockPolicy, Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits,
     Transfer, TransferError,
 };
-use allotment::{Allocation, AllocationDesc, AllocationError, Allocator, AllocatorDesc, PoolDesc};
+use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
 use crate::gated::{Gate, GatedDevice};
 use crate::rig::{
-    DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, fixed_pool, profile, small_blocks, wanted_in,
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, KIB, MIB, MOBILE, Wanted, fixed_pool, profile,
+    small_blocks, wanted_in,
 };
 
 /// A device with a gate, an allocator over it that keeps nothing, and 16 MiB of budget.
@@ -29,7 +30,7 @@ fn gated(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>) {
     (device, allocator)
 }
 
-fn dedicated(size: u64) -> AllocationDesc {
+fn dedicated(size: u64) -> Wanted {
     wanted_in(size, DEVICE_TYPE).with_dedicated(Dedicated::Always)
 }
 
@@ -47,10 +48,10 @@ fn bytes_that_the_driver_is_still_being_asked_for_count_against_the_budget() {
     let desc = dedicated(10 * MIB).within_budget();
     scope(|scope| {
         device.close(Gate::BeforeAllocate);
-        let first = scope.spawn(|| allocator.allocate(&desc).unwrap());
+        let first = scope.spawn(|| allocator.allocate_wanted(&desc).unwrap());
         device.wait_for(1);
         // The refusal makes the allocator ask for the driver's figures, which know nothing of the first.
-        let second = scope.spawn(|| allocator.allocate(&desc));
+        let second = scope.spawn(|| allocator.allocate_wanted(&desc));
         std::thread::sleep(Duration::from_millis(20));
         device.open();
         let second = second.join().unwrap();
@@ -63,7 +64,8 @@ fn bytes_that_the_driver_is_still_being_asked_for_count_against_the_budget() {
 #[test]
 fn bytes_that_are_being_given_back_are_not_subtracted_twice() {
     let (device, allocator) = gated(profile(DISCRETE));
-    let (first, second) = (allocator.allocate(&dedicated(6 * MIB)), allocator.allocate(&dedicated(6 * MIB)));
+    let (first, second) =
+        (allocator.allocate_wanted(&dedicated(6 * MIB)), allocator.allocate_wanted(&dedicated(6 * MIB)));
     scope(|scope| {
         device.close(Gate::AfterFree);
         let free = scope.spawn(|| allocator.free(first.unwrap()).unwrap());
@@ -84,7 +86,7 @@ fn threads_that_want_the_same_block_wait_for_one_rather_than_get_one_each() {
     let (device, allocator) = gated(profile(DISCRETE));
     scope(|scope| {
         device.close(Gate::BeforeAllocate);
-        let wanting = || allocator.allocate(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
+        let wanting = || allocator.allocate_wanted(&wanted_in(64 * KIB, DEVICE_TYPE)).unwrap();
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(wanting)).collect();
         device.wait_for(1);
         std::thread::sleep(Duration::from_millis(20));
@@ -107,7 +109,7 @@ fn a_pool_never_has_more_memory_objects_than_it_may() {
     scope(|scope| {
         device.close(Gate::BeforeAllocate);
         let (allocator, pool) = (&allocator, &pool);
-        let ask = |wish| scope.spawn(move || allocator.allocate_in(pool, wish));
+        let ask = |wish| scope.spawn(move || allocator.allocate_wanted_in(pool, wish));
         let threads = wishes.each_ref().map(ask);
         device.wait_for(1);
         std::thread::sleep(Duration::from_millis(20));
@@ -133,7 +135,8 @@ fn who_finds_a_pool_full_of_what_another_thread_fails_to_get_asks_himself() {
     device.inner.fail_call(1, allotment::device::DeviceError::OutOfDeviceMemory);
     scope(|scope| {
         device.close(Gate::BeforeAllocate);
-        let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| allocator.allocate_in(&pool, &desc))).collect();
+        let threads: Vec<_> =
+            (0..2).map(|_| scope.spawn(|| allocator.allocate_wanted_in(&pool, &desc))).collect();
         device.wait_for(1);
         std::thread::sleep(Duration::from_millis(20));
         device.open();
@@ -152,7 +155,7 @@ fn a_reset_waits_for_who_is_writing_before_it_gives_memory_back() {
     let mut desc = fixed_pool(not_coherent, 64 * KIB);
     desc.empty_blocks = EmptyBlockPolicy::NONE;
     let pool = allocator.create_pool(desc).unwrap();
-    let token = allocator.allocate_in(&pool, &wanted_in(KIB, not_coherent)).unwrap();
+    let token = allocator.allocate_wanted_in(&pool, &wanted_in(KIB, not_coherent)).unwrap();
     scope(|scope| {
         device.close(Gate::BeforeFlush);
         let writer = scope.spawn(|| allocator.write(&token, 0, &[7; 1000]));
@@ -178,7 +181,7 @@ fn a_token_that_a_reset_overtakes_is_stale_and_nobody_elses() {
     let pool = allocator.create_pool(fixed_pool(DEVICE_TYPE, 64 * KIB)).unwrap();
     let desc = wanted_in(64 * KIB, DEVICE_TYPE);
     scope(|scope| {
-        let allocate = || (0..3000).filter_map(|_| allocator.allocate_in(&pool, &desc).ok()).collect();
+        let allocate = || (0..3000).filter_map(|_| allocator.allocate_wanted_in(&pool, &desc).ok()).collect();
         let threads: [_; 2] = core::array::from_fn(|_| scope.spawn(allocate));
         while threads.iter().any(|thread| !thread.is_finished()) {
             allocator.reset_pool(&pool).unwrap();
@@ -203,7 +206,9 @@ fn defragmented_while_created<T: Send>(
     device: &GatedDevice,
     create: impl FnOnce() -> T + Send,
 ) -> T {
-    let raw = |size| allocator.allocate(&wanted_in(size, DEVICE_TYPE).movable(Movability::Copied)).unwrap();
+    let raw = |size| {
+        allocator.allocate_wanted(&wanted_in(size, DEVICE_TYPE).with_movability(Movability::Copied)).unwrap()
+    };
     // The first block takes no more; the second has this one and, later, the buffer.
     let (first, second) = (raw(60 * KIB), raw(40 * KIB));
     scope(|scope| {
@@ -253,10 +258,10 @@ fn in_small_blocks_of(profile: Profile) -> (GatedDevice, Allocator<GatedDevice>)
 fn a_pass_does_not_take_a_buffer_that_is_being_bound() {
     for gate in [Gate::BeforeBind, Gate::BeforeName] {
         let (device, allocator) = in_small_blocks();
-        let desc = wanted_in(1, DEVICE_TYPE).movable(Movability::Copied).with_name("a mesh");
+        let desc = wanted_in(1, DEVICE_TYPE).with_movability(Movability::Copied).with_name("a mesh");
         let create = || allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
         let buffer = defragmented_while_created(gate, &allocator, &device, create);
-        let info = allocator.info(buffer.allocation().id()).unwrap();
+        let info = allocator.info(buffer.allocation()).unwrap();
         assert_eq!(info.movability, Movability::Copied, "it may be moved from now on");
         allocator.destroy_buffer(buffer).unwrap();
         finish(&device, allocator);
@@ -289,10 +294,13 @@ fn a_transfer_that_a_move_overtakes_has_written_the_chunks_before() {
     let mapped_device_type = MemoryTypeIndex(3);
     profile.memory_types[1].properties.remove(MemoryProperties::HOST_COHERENT);
     let (device, allocator) = in_small_blocks_of(profile);
-    let raw =
-        |size| allocator.allocate(&wanted_in(size, mapped_device_type).movable(Movability::Copied)).unwrap();
+    let raw = |size| {
+        allocator
+            .allocate_wanted(&wanted_in(size, mapped_device_type).with_movability(Movability::Copied))
+            .unwrap()
+    };
     let (first, second) = (raw(60 * KIB), raw(40 * KIB));
-    let desc = wanted_in(1, mapped_device_type).movable(Movability::Copied);
+    let desc = wanted_in(1, mapped_device_type).with_movability(Movability::Copied);
     let buffer = allocator.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 8 * KIB).unwrap().through_the_queue();
     transfer.upload_to(&buffer, 0, &[1; 20 << 10]).unwrap();
@@ -326,7 +334,7 @@ fn move_everything(allocator: &Allocator<GatedDevice>) {
         match run.next_pass() {
             NextPass::Moves(pass) => {
                 for one in pass.moves() {
-                    let (from, to) = (one.from().address.unwrap(), one.to().address.unwrap());
+                    let (from, to) = (one.from().mapped_ptr.unwrap(), one.to().mapped_ptr.unwrap());
                     // SAFETY: both places are mapped and reserved as long as the pass is open.
                     unsafe { to.copy_from_nonoverlapping(from, one.size() as usize) };
                 }

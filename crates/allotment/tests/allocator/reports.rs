@@ -7,7 +7,9 @@ use allotment::device::{MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{Dedicated, LeakHandler, LeakReport, Name, Statistics};
 use allotment::{Algorithm, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind};
 
-use crate::rig::{DEVICE_TYPE, DISCRETE, FINE, KIB, MIB, Rig, fixed_pool, profile, wanted, wanted_in};
+use crate::rig::{
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, FINE, KIB, MIB, Rig, fixed_pool, profile, wanted, wanted_in,
+};
 
 /// An allocator that writes down what it reports when it goes.
 fn watched() -> (SimulatedGpu, Allocator<SimulatedGpu>, Arc<Mutex<Vec<LeakReport>>>) {
@@ -27,11 +29,11 @@ fn what_was_forgotten_is_reported_by_name_largest_first_and_given_back_all_the_s
     desc.name = Some("terrain".into());
     let pool = allocator.create_pool(desc).unwrap();
     let small = wanted(100, MemoryUsage::Upload).with_name("constants").with_category("frame");
-    drop(allocator.allocate(&small).unwrap());
+    drop(allocator.allocate_wanted(&small).unwrap());
     let large = wanted(30 * MIB, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage);
-    drop(allocator.allocate(&large).unwrap());
-    drop(allocator.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly).with_name("tile")).unwrap());
-    let freed = allocator.allocate(&wanted(MIB, MemoryUsage::GpuOnly).with_name("freed")).unwrap();
+    drop(allocator.allocate_wanted(&large).unwrap());
+    drop(allocator.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly).with_name("tile")).unwrap());
+    let freed = allocator.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly).with_name("freed")).unwrap();
     allocator.free(freed).unwrap();
 
     assert_eq!(allocator.leaks().len(), 3);
@@ -53,10 +55,10 @@ fn what_was_forgotten_is_reported_by_name_largest_first_and_given_back_all_the_s
 #[test]
 fn who_forgets_nothing_hears_nothing() {
     let (device, allocator, reports) = watched();
-    let kept = allocator.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+    let kept = allocator.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     allocator.free(kept).unwrap();
     let pool = allocator.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
-    drop(allocator.allocate_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap());
+    drop(allocator.allocate_wanted_in(&pool, &wanted_in(KIB, DEVICE_TYPE)).unwrap());
     allocator.reset_pool(&pool).unwrap();
     drop(allocator);
     assert!(reports.lock().unwrap().is_empty());
@@ -67,7 +69,7 @@ fn who_forgets_nothing_hears_nothing() {
 fn of_many_leaks_the_largest_twenty_are_named() {
     let (_, allocator, reports) = watched();
     for i in 1..=50 {
-        drop(allocator.allocate(&wanted(i, MemoryUsage::GpuOnly)).unwrap());
+        drop(allocator.allocate_wanted(&wanted(i, MemoryUsage::GpuOnly)).unwrap());
     }
     drop(allocator);
     let text = reports.lock().unwrap()[0].to_string();
@@ -81,9 +83,9 @@ fn statistics_tell_shared_and_dedicated_memory_requests_and_losses_apart() {
     assert_eq!(rig.statistics(), Statistics::default());
     let image = wanted(1000, MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage);
     let got = [
-        rig.allocate(&wanted(500, MemoryUsage::GpuOnly)).unwrap(),
-        rig.allocate(&image).unwrap(),
-        rig.allocate(&image.clone().with_dedicated(Dedicated::Always)).unwrap(),
+        rig.allocate_wanted(&wanted(500, MemoryUsage::GpuOnly)).unwrap(),
+        rig.allocate_wanted(&image).unwrap(),
+        rig.allocate_wanted(&image.clone().with_dedicated(Dedicated::Always)).unwrap(),
     ];
     let statistics = rig.statistics();
     assert_eq!((statistics.blocks, statistics.dedicated, statistics.allocations), (1, 1, 3));
@@ -98,7 +100,7 @@ fn a_walk_finds_holes_and_extremes_of_each_memory_type() {
     let rig = Rig::new(DISCRETE);
     let sizes = [KIB, 2 * KIB, 3 * KIB, 4 * KIB];
     let mut got: Vec<_> =
-        sizes.iter().map(|&size| rig.allocate(&wanted_in(size, DEVICE_TYPE)).unwrap()).collect();
+        sizes.iter().map(|&size| rig.allocate_wanted(&wanted_in(size, DEVICE_TYPE)).unwrap()).collect();
     rig.free(got.remove(1)).unwrap();
     let detailed = &rig.detailed_statistics()[0];
     assert_eq!(detailed.brief, rig.statistics());
@@ -124,7 +126,7 @@ fn allocations_without_user_data_are_counted_in_linear_pools_and_rings() {
     let mut desc = fixed_pool(DEVICE_TYPE, 100 * KIB);
     (desc.algorithm, desc.max_blocks) = (Algorithm::Linear, 1);
     let pool = rig.create_pool(desc).unwrap();
-    let push = || rig.allocate_in(&pool, &wanted_in(10 * KIB, DEVICE_TYPE)).unwrap();
+    let push = || rig.allocate_wanted_in(&pool, &wanted_in(10 * KIB, DEVICE_TYPE)).unwrap();
     let mut ring: Vec<_> = (0..10).map(|_| push()).collect();
     rig.free_all(ring.drain(..5));
     ring.extend((0..3).map(|_| push()));
@@ -140,7 +142,7 @@ fn heap_reports_follow_what_is_reserved_and_remember_the_peak() {
     let rig = Rig::new(DISCRETE);
     let before = rig.memory_heap_reports();
     assert_eq!((before.len(), before[0].reserved, before[0].limit), (2, 0, u64::MAX));
-    let large = rig.allocate(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    let large = rig.allocate_wanted(&wanted(100 * MIB, MemoryUsage::GpuOnly)).unwrap();
     let report = rig.memory_heap_reports()[0];
     assert_eq!((report.reserved, report.usage, report.peak_reserved), (100 * MIB, 100 * MIB, 100 * MIB));
     rig.free(large).unwrap();
@@ -153,9 +155,9 @@ fn heap_reports_follow_what_is_reserved_and_remember_the_peak() {
 #[test]
 fn driver_calls_are_counted_refused_ones_too() {
     let rig = Rig::new(DISCRETE);
-    let allocation = rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+    let allocation = rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
     rig.device.fail_call(1, allotment::device::DeviceError::Lost);
-    assert!(rig.allocate(&wanted(KIB, MemoryUsage::Upload)).is_err());
+    assert!(rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).is_err());
     rig.free(allocation).unwrap();
     rig.trim();
     let calls = rig.device_calls();
@@ -171,8 +173,8 @@ fn all_memory_objects_are_listed_with_their_pool_and_their_use() {
     (desc.min_blocks, desc.name) = (1, Some("streaming".into()));
     let pool = rig.create_pool(desc).unwrap();
     let got = [
-        rig.allocate(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap(),
-        rig.allocate(&wanted(30 * MIB, MemoryUsage::GpuOnly)).unwrap(),
+        rig.allocate_wanted(&wanted(KIB, MemoryUsage::GpuOnly)).unwrap(),
+        rig.allocate_wanted(&wanted(30 * MIB, MemoryUsage::GpuOnly)).unwrap(),
     ];
     let blocks = rig.blocks();
     assert_eq!(blocks.len(), rig.objects() as usize);
@@ -183,7 +185,7 @@ fn all_memory_objects_are_listed_with_their_pool_and_their_use() {
     let streaming = blocks.iter().find(|block| block.pool.as_str() == "streaming").unwrap();
     assert_eq!((streaming.memory_type, streaming.heap), (MemoryTypeIndex(1), MemoryHeapIndex(1)));
     let large = blocks.iter().find(|block| block.dedicated).unwrap();
-    assert_eq!(large.memory, rig.place(&got[1]).unwrap().memory);
+    assert_eq!(large.memory, rig.location(&got[1]).unwrap().memory);
     rig.free_all(got);
     rig.destroy_pool(pool).unwrap();
 }

@@ -5,11 +5,12 @@ use allotment::device::{
     BufferDesc, DedicatedNeed, Device as _, DeviceError, ImageDesc, MemoryTypeIndex, Priority,
     PrioritySupport, Requirements,
 };
-use allotment::memory::{AccessError, Buffer, Dedicated, ResourceError};
-use allotment::{Allocation, AllocationDesc, AllocationError, MemoryUsage, PoolDesc};
+use allotment::memory::{AccessError, Dedicated, RawBuffer, ResourceError};
+use allotment::{Allocation, AllocationError, MemoryUsage, PoolDesc};
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, aligned, fixed_pool, profile, wanted, wanted_in,
+    AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, KIB, MIB, Rig, Wanted, aligned, fixed_pool, profile,
+    wanted, wanted_in,
 };
 
 /// A buffer and an image that require dedicated memory.
@@ -32,7 +33,7 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     requests[1].dedicated = Dedicated::Always;
     requests[2].requirements = required;
     for desc in requests {
-        let memory = rig.allocate(&desc).unwrap();
+        let memory = rig.allocate_wanted(&desc).unwrap();
         let refused = ResourceError::Access(AccessError::DedicatedRequired);
         assert_eq!(rig.create_aliasing_buffer(&memory, 0, &buffer).unwrap_err(), refused);
         assert_eq!(rig.create_aliasing_image(&memory, 0, &image).unwrap_err(), refused);
@@ -44,11 +45,11 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     assert_eq!((usage.buffers, usage.images), (0, 0));
     // What the error says to do.
     let made = rig.create_buffer(&buffer, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
-    let info = rig.info(made.allocation().id()).unwrap();
+    let info = rig.info(made.allocation()).unwrap();
     assert!(info.dedicated && info.exclusive);
     rig.destroy_buffer(made).unwrap();
     let made = rig.create_image(&image, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
-    assert!(rig.info(made.allocation().id()).unwrap().exclusive);
+    assert!(rig.info(made.allocation()).unwrap().exclusive);
     rig.destroy_image(made).unwrap();
 }
 
@@ -67,12 +68,12 @@ fn a_resource_that_requires_dedicated_memory_is_refused_where_the_request_rules_
 fn a_resource_stands_at_a_multiple_of_the_alignment_that_the_request_asks_for() {
     for profile in [DISCRETE, COARSE] {
         let rig = Rig::new(profile);
-        let offset = |allocation: &Allocation| rig.place(allocation).unwrap().offset;
-        let fillers: Vec<Buffer<SimulatedGpu>> = (0..3)
+        let offset = |allocation: &Allocation| rig.location(allocation).unwrap().offset;
+        let fillers: Vec<RawBuffer<SimulatedGpu>> = (0..3)
             .map(|_| rig.create_buffer(&BufferDesc::new(100), &wanted(1, MemoryUsage::GpuOnly)).unwrap())
             .collect();
         let mut desc = wanted(1, MemoryUsage::GpuOnly);
-        desc.requirements = aligned(1, 4096);
+        desc.min_alignment = aligned(1, 4096).alignment;
         let buffers: Vec<_> =
             (0..3).map(|_| rig.create_buffer(&BufferDesc::new(100), &desc).unwrap()).collect();
         for buffer in &buffers {
@@ -82,7 +83,7 @@ fn a_resource_stands_at_a_multiple_of_the_alignment_that_the_request_asks_for() 
             (0..3).map(|_| rig.create_image(&ImageDesc::new(3, 3, 1), &desc).unwrap()).collect();
         for image in &images {
             assert_eq!(offset(image.allocation()) % 4096, 0, "{profile}");
-            assert_eq!(rig.place(image.allocation()).unwrap().size, image.size());
+            assert_eq!(rig.location(image.allocation()).unwrap().size, image.size());
         }
         // The device's own wish stays where the request asks for less.
         let own = rig.device.buffer_requirements(&BufferDesc::new(100)).unwrap();
@@ -109,7 +110,7 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     let made = rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap();
     let drawn = rig.create_image_in_pool(&pool, &image, &wish).unwrap();
     for allocation in [made.allocation(), drawn.allocation()] {
-        let info = rig.info(allocation.id()).unwrap();
+        let info = rig.info(allocation).unwrap();
         assert!(info.dedicated && info.exclusive);
         assert_eq!(rig.type_of(allocation), MemoryTypeIndex(3), "the pool's first");
     }
@@ -156,14 +157,14 @@ fn a_pool_is_not_reset_while_resources_are_in_it() {
     let pool = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
     let wish = wanted(1, MemoryUsage::GpuOnly);
     for desc in [BufferDesc::new(KIB), demanding] {
-        let _plain = rig.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+        let _plain = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         let buffer = rig.create_buffer_in_pool(&pool, &desc, &wish).unwrap();
         assert_eq!(rig.reset_pool(&pool), Err(AllocationError::ResourcesInPool { count: 1 }));
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
-        let at = rig.place(buffer.allocation()).unwrap().offset;
+        let at = rig.location(buffer.allocation()).unwrap().offset;
         rig.destroy_buffer(buffer).unwrap();
         // In the place that the buffer left, memory alone.
-        let _again = rig.allocate_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
+        let _again = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
         assert!(at <= KIB);
         rig.reset_pool(&pool).unwrap();
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 0);
@@ -197,10 +198,10 @@ fn a_resource_in_a_pool_whose_creation_fails_leaves_nothing_behind() {
 
 /// What the device was told last of the memory of an allocation.
 fn priority_of(rig: &Rig, allocation: &Allocation) -> Priority {
-    rig.device.priority_of(rig.place(allocation).unwrap().memory).unwrap()
+    rig.device.priority_of(rig.location(allocation).unwrap().memory).unwrap()
 }
 
-fn of_priority(size: u64, priority: Priority) -> AllocationDesc {
+fn of_priority(size: u64, priority: Priority) -> Wanted {
     let mut desc = wanted_in(size, DEVICE_TYPE);
     desc.priority = priority;
     desc
@@ -218,7 +219,7 @@ fn memory_that_is_used_again_has_the_priority_of_whom_it_is_used_for() {
     let low = Priority::new(0.1);
     let mut memory = None;
     for priority in [low, Priority::HIGH, Priority::HIGH, Priority::NORMAL, low] {
-        let first = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+        let first = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
         assert!(rig.is_dedicated(&first));
         assert_eq!(priority_of(&rig, &first), priority);
         let now = rig.memory_of(&first);
@@ -234,7 +235,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
     let low = Priority::new(0.1);
     let both = || {
         let made = [low, Priority::HIGH].map(|priority| {
-            let allocation = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+            let allocation = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
             assert_eq!(priority_of(&rig, &allocation), priority);
             allocation
         });
@@ -246,7 +247,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
     assert_eq!(both(), both());
     assert_eq!(rig.device_calls().allocate, 2);
     // Nobody needs more than one of them any more: what has another priority goes before more is allocated.
-    let normal = rig.allocate(&of_priority(300 * MIB, Priority::NORMAL)).unwrap();
+    let normal = rig.allocate_wanted(&of_priority(300 * MIB, Priority::NORMAL)).unwrap();
     assert_eq!(priority_of(&rig, &normal), Priority::NORMAL);
     assert!(rig.objects() <= 3);
     rig.free(normal).unwrap();
@@ -256,7 +257,7 @@ fn memory_whose_priority_cannot_change_is_used_again_only_for_the_same() {
 fn memory_is_used_again_for_any_priority_where_the_device_takes_none() {
     let rig = with_priorities(PrioritySupport::Ignored);
     for priority in [Priority::new(0.1), Priority::HIGH] {
-        let first = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+        let first = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
         assert_eq!(priority_of(&rig, &first), Priority::NORMAL);
         rig.free(first).unwrap();
     }
@@ -267,13 +268,14 @@ fn memory_is_used_again_for_any_priority_where_the_device_takes_none() {
 fn dedicated_memory_that_is_shared_later_has_the_priority_of_shared_blocks() {
     for priorities in [PrioritySupport::AnyTime, PrioritySupport::WhenAllocated] {
         let rig = with_priorities(priorities);
-        let large =
-            rig.allocate(&of_priority(6 * MIB, Priority::HIGH).with_dedicated(Dedicated::Automatic)).unwrap();
+        let large = rig
+            .allocate_wanted(&of_priority(6 * MIB, Priority::HIGH).with_dedicated(Dedicated::Automatic))
+            .unwrap();
         assert!(rig.is_dedicated(&large));
         assert_eq!(priority_of(&rig, &large), Priority::HIGH);
         let memory = rig.memory_of(&large);
         rig.free(large).unwrap();
-        let small = rig.allocate(&of_priority(KIB, Priority::HIGH)).unwrap();
+        let small = rig.allocate_wanted(&of_priority(KIB, Priority::HIGH)).unwrap();
         assert!(!rig.is_dedicated(&small));
         assert_eq!(rig.memory_of(&small) == memory, priorities == PrioritySupport::AnyTime);
         assert_eq!(priority_of(&rig, &small), Priority::NORMAL, "{priorities:?}");
@@ -285,7 +287,7 @@ fn dedicated_memory_that_is_shared_later_has_the_priority_of_shared_blocks() {
 fn memory_that_another_shard_lends_has_the_priority_of_whom_it_is_used_for() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.shards = 4);
     let low = Priority::new(0.1);
-    let first = rig.allocate(&of_priority(300 * MIB, low)).unwrap();
+    let first = rig.allocate_wanted(&of_priority(300 * MIB, low)).unwrap();
     rig.free(first).unwrap();
     // Threads that hold a shard's lock make others move on; whichever shard serves it, the priority is right.
     std::thread::scope(|scope| {
@@ -294,7 +296,7 @@ fn memory_that_another_shard_lends_has_the_priority_of_whom_it_is_used_for() {
             scope.spawn(move || {
                 let priority = Priority::new(f32::from(i) / 8.0);
                 for _ in 0..50 {
-                    let large = rig.allocate(&of_priority(300 * MIB, priority)).unwrap();
+                    let large = rig.allocate_wanted(&of_priority(300 * MIB, priority)).unwrap();
                     assert_eq!(priority_of(rig, &large), priority);
                     rig.free(large).unwrap();
                 }

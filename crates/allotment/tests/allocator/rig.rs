@@ -1,14 +1,17 @@
 //! What the tests share: an allocator over a simulated device that is checked when it goes, and short
 //! ways to say what is asked of it.
 
+#[path = "../common/wanted.rs"]
+mod requests;
+
 use core::ops::Deref;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{Device, MemoryHandle, MemoryHeapIndex, MemoryTypeIndex, MemoryTypeMask};
 use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy, LeakHandler, ManualTime, TimeSource};
-use allotment::{
-    Alignment, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
-};
+use allotment::{Alignment, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
+
+pub(crate) use requests::{AllocateWanted, Wanted};
 
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
@@ -68,19 +71,19 @@ impl Rig {
     }
 
     pub(crate) fn memory_of(&self, allocation: &Allocation) -> u64 {
-        self.place(allocation).unwrap().memory.to_raw()
+        self.location(allocation).unwrap().memory.to_raw()
     }
 
     pub(crate) fn type_of(&self, allocation: &Allocation) -> MemoryTypeIndex {
-        self.place(allocation).unwrap().memory_type
+        self.location(allocation).unwrap().memory_type
     }
 
     pub(crate) fn block_size_of(&self, allocation: &Allocation) -> u64 {
-        self.info(allocation.id()).unwrap().block_size
+        self.info(allocation).unwrap().block_size
     }
 
     pub(crate) fn is_dedicated(&self, allocation: &Allocation) -> bool {
-        self.info(allocation.id()).unwrap().dedicated
+        self.info(allocation).unwrap().dedicated
     }
 
     pub(crate) fn free_all(&self, allocations: impl IntoIterator<Item = Allocation>) {
@@ -111,20 +114,22 @@ impl Drop for Rig {
 }
 
 /// A buffer of `size` bytes that may stand anywhere.
-pub(crate) fn wanted(size: u64, memory_usage: MemoryUsage) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(size), memory_usage)
+pub(crate) fn wanted(size: u64, memory_usage: MemoryUsage) -> Wanted {
+    Wanted::new(Requirements::new(size), memory_usage)
 }
 
 /// A buffer of `size` bytes that may stand in one memory type only, so that nothing else can be fallen
 /// back to.
-pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> AllocationDesc {
+pub(crate) fn wanted_in(size: u64, memory_type: MemoryTypeIndex) -> Wanted {
     let mut desc = wanted(size, MemoryUsage::GpuOnly);
+    // Of what the tests allocate, and of the resources that they create, which have requirements of their own.
     desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
+    desc.memory_types = desc.requirements.memory_types;
     desc
 }
 
 pub(crate) fn aligned(size: u64, alignment: u64) -> Requirements {
-    Requirements::new(size).aligned(Alignment::new(alignment).unwrap())
+    Requirements::new(size).with_alignment(Alignment::new(alignment).unwrap())
 }
 
 pub(crate) fn fixed_pool(memory_type: MemoryTypeIndex, block_size: u64) -> PoolDesc {
@@ -143,6 +148,6 @@ pub(crate) fn small_blocks(smallest: u64, largest: u64) -> BlockSizes {
 /// Keeps blocks for so many ticks, and so many bytes of them.
 pub(crate) fn empty_blocks(ticks: u32, surplus: u64) -> EmptyBlockPolicy {
     let mut empty_blocks = EmptyBlockPolicy::NONE;
-    (empty_blocks.ticks, empty_blocks.surplus) = (ticks, surplus);
+    (empty_blocks.frames, empty_blocks.kept_bytes) = (ticks, surplus);
     empty_blocks
 }

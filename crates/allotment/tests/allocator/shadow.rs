@@ -9,14 +9,14 @@ use allotment::device::{
 };
 use allotment::memory::{
     AccessError, AllocationPreview, BlockSize, BudgetPolicy, CreatePoolError, Dedicated, DestroyPoolError,
-    EmptyBlockPolicy, Lifetime, NewBlocks, Place, Statistics,
+    EmptyBlockPolicy, Lifetime, MemoryLocation, NewBlocks, Statistics,
 };
 use allotment::{
-    Algorithm, Alignment, Allocation, AllocationDesc, AllocationError, MemoryUsage, Pool, PoolDesc,
-    Requirements, ResourceKind, Side, Strategy,
+    Algorithm, Alignment, Allocation, AllocationError, MemoryUsage, Pool, PoolDesc, Requirements,
+    ResourceKind, Side, Strategy,
 };
 
-use crate::rig::{KIB, MIB, Rig, small_blocks};
+use crate::rig::{AllocateWanted as _, KIB, MIB, Rig, Wanted, small_blocks};
 
 /// One operation. Numbers are folded into a useful range by [`Op::decode`].
 #[derive(Clone, Debug)]
@@ -121,12 +121,13 @@ impl Wish {
         }
     }
 
-    fn desc(&self, device: &SimulatedGpu) -> AllocationDesc {
+    fn desc(&self, device: &SimulatedGpu) -> Wanted {
         let alignment = Alignment::new(self.alignment).unwrap();
-        let own = Requirements::new(self.size).aligned(alignment);
+        let own = Requirements::new(self.size).with_alignment(alignment);
         let needs = if self.real { device.requirements(self.kind, own) } else { own };
-        let mut desc = AllocationDesc::new(needs, self.memory_usage);
-        (desc.kind, desc.lifetime, desc.dedicated) = (self.kind, self.lifetime, self.dedicated);
+        let mut desc = Wanted::new(needs, self.memory_usage);
+        desc.requirements.kind = self.kind;
+        (desc.lifetime, desc.dedicated) = (self.lifetime, self.dedicated);
         (desc.new_blocks, desc.budget) = (self.new_blocks, self.budget);
         (desc.strategy, desc.side) = (self.strategy, self.side);
         desc.user_data = self.size;
@@ -140,8 +141,8 @@ const WINDOW: usize = 128;
 /// What the model knows of a live allocation.
 struct Live {
     token: Allocation,
-    place: Place<SimulatedGpu>,
-    desc: AllocationDesc,
+    place: MemoryLocation<SimulatedGpu>,
+    desc: Wanted,
     /// Index of its custom pool.
     pool: Option<usize>,
     maps: u32,
@@ -297,10 +298,10 @@ impl Pair {
     fn allocate(&mut self, wish: &Wish) {
         let desc = wish.desc(&self.rig.device);
         let (before, reserved) = (self.picture(), self.reserved());
-        let forecast = self.rig.preview(&desc);
+        let forecast = self.rig.preview_wanted(&desc);
         assert_eq!(self.picture(), before, "a forecast changes nothing");
         let calls = self.rig.device.usage().allocate_calls;
-        let result = self.with_fault(wish, || self.rig.allocate(&desc));
+        let result = self.with_fault(wish, || self.rig.allocate_wanted(&desc));
         let called = self.rig.device.usage().allocate_calls - calls;
         // Blocks that were kept may make room that the forecast does not count on, and a driver that
         // refuses is no rule of the allocator's.
@@ -332,7 +333,7 @@ impl Pair {
         let desc = wish.desc(&self.rig.device);
         let (before, reserved) = (self.picture(), self.reserved());
         let calls = self.rig.device.usage().allocate_calls;
-        let result = self.with_fault(wish, || self.rig.allocate_in(&self.pool(at).pool, &desc));
+        let result = self.with_fault(wish, || self.rig.allocate_wanted_in(&self.pool(at).pool, &desc));
         let called = self.rig.device.usage().allocate_calls - calls;
         self.allocated(result, Some(at), &desc, &before, &reserved, called);
     }
@@ -342,7 +343,7 @@ impl Pair {
         &mut self,
         result: Result<Allocation, AllocationError>,
         pool: Option<usize>,
-        desc: &AllocationDesc,
+        desc: &Wanted,
         before: &Picture,
         reserved: &[u64],
         called: u64,
@@ -364,14 +365,14 @@ impl Pair {
         }
     }
 
-    fn take_note(&mut self, token: Allocation, pool: Option<usize>, desc: &AllocationDesc) {
-        let place = self.rig.place(&token).unwrap();
+    fn take_note(&mut self, token: Allocation, pool: Option<usize>, desc: &Wanted) {
+        let place = self.rig.location(&token).unwrap();
         let needs = &desc.requirements;
         assert_eq!(place.size, needs.size);
         assert!(needs.alignment.is_aligned(place.offset), "{desc:?} at {}", place.offset);
         assert!(needs.memory_types.contains(place.memory_type), "{desc:?} in {}", place.memory_type);
         let properties = self.properties_of(place.memory_type);
-        assert_eq!(place.address.is_some(), properties.contains(MemoryProperties::HOST_VISIBLE));
+        assert_eq!(place.mapped_ptr.is_some(), properties.contains(MemoryProperties::HOST_VISIBLE));
         if let Some(at) = pool {
             let rules = &self.pool(at).desc;
             assert!(rules.memory_types.contains(&place.memory_type));
@@ -385,7 +386,7 @@ impl Pair {
         }
         let mut live =
             Live { token, place, desc: desc.clone(), pool, maps: 0, head: Vec::new(), tail: Vec::new() };
-        if place.address.is_some() {
+        if place.mapped_ptr.is_some() {
             let size = place.size as usize;
             live.head = vec![0; size.min(WINDOW)];
             live.tail = vec![0; size.saturating_sub(WINDOW).min(WINDOW)];
@@ -404,13 +405,7 @@ impl Pair {
         self.rig.write(&live.token, live.tail_offset(), &live.tail).unwrap();
     }
 
-    fn check_refusal(
-        &self,
-        error: AllocationError,
-        pool: Option<usize>,
-        desc: &AllocationDesc,
-        before: &Picture,
-    ) {
+    fn check_refusal(&self, error: AllocationError, pool: Option<usize>, desc: &Wanted, before: &Picture) {
         match error {
             AllocationError::OverBudget { requested, usage, budget, .. } => {
                 assert!(usage + requested > budget, "{error}");
@@ -452,8 +447,8 @@ impl Pair {
     fn touch_stale(&mut self) {
         let before = self.picture();
         let Some(token) = self.stale.pop() else { return };
-        assert_eq!(self.rig.place(&token).unwrap_err(), AccessError::Stale);
-        assert_eq!(self.rig.info(token.id()).unwrap_err(), AccessError::Stale);
+        assert_eq!(self.rig.location(&token).unwrap_err(), AccessError::Stale);
+        assert_eq!(self.rig.info(&token).unwrap_err(), AccessError::Stale);
         assert_eq!(self.rig.write(&token, 0, &[1]), Err(AccessError::Stale));
         assert_eq!(self.rig.map(&token), Err(AccessError::Stale));
         assert_eq!(self.rig.set_name(&token, Some("stale".into())), Err(AccessError::Stale));
@@ -468,7 +463,7 @@ impl Pair {
 
     fn write(&mut self, which: usize, at: u64, seed: u8) {
         let Some((live, rig)) = self.pick(which) else { return };
-        if live.place.address.is_none() {
+        if live.place.mapped_ptr.is_none() {
             let refused = rig.write(&live.token, 0, &[seed]);
             assert_eq!(refused, Err(AccessError::NotHostVisible { memory_type: live.place.memory_type }));
             return;
@@ -486,7 +481,7 @@ impl Pair {
     fn map(&mut self, which: usize) {
         let Some((live, rig)) = self.pick(which) else { return };
         let memory_type = live.place.memory_type;
-        let expected = live.place.address.ok_or(AccessError::NotHostVisible { memory_type });
+        let expected = live.place.mapped_ptr.ok_or(AccessError::NotHostVisible { memory_type });
         assert_eq!(rig.map(&live.token), expected);
         live.maps += u32::from(expected.is_ok());
     }
@@ -655,9 +650,9 @@ impl Pair {
                 assert!(
                     distance.align_down(end - 1) < distance.align_down(start),
                     "{:?} at {:?} and {:?} at {:?} share {distance} bytes",
-                    a.desc.kind,
+                    a.desc.requirements.kind,
                     a.place,
-                    b.desc.kind,
+                    b.desc.requirements.kind,
                     b.place
                 );
                 if a.pool.is_none() {
@@ -675,7 +670,7 @@ impl Pair {
         let coherent = properties.contains(MemoryProperties::HOST_COHERENT);
         let atom = if visible && !coherent { limits.non_coherent_atom_size } else { Alignment::ONE };
         let ignored = a.pool.is_some_and(|at| self.pool(at).desc.ignore_granularity);
-        if conflict(a.desc.kind, b.desc.kind) && !ignored {
+        if conflict(a.desc.requirements.kind, b.desc.requirements.kind) && !ignored {
             atom.max(limits.buffer_image_granularity)
         } else {
             atom
@@ -684,10 +679,10 @@ impl Pair {
 
     fn check_one(&self, live: &Live) {
         let Live { token, place, desc, .. } = live;
-        let now = self.rig.place(token).unwrap();
+        let now = self.rig.location(token).unwrap();
         assert_eq!((now.memory, now.offset, now.size), (place.memory, place.offset, place.size));
-        let info = self.rig.info(token.id()).unwrap();
-        assert_eq!((info.size, info.kind, info.maps), (place.size, desc.kind, live.maps));
+        let info = self.rig.info(token).unwrap();
+        assert_eq!((info.size, info.kind, info.maps), (place.size, desc.requirements.kind, live.maps));
         assert_eq!((&info.name, info.user_data), (&desc.name, desc.user_data));
         assert!(place.size <= info.occupied && place.offset + info.occupied <= info.block_size);
 

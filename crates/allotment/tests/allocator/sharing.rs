@@ -5,7 +5,8 @@ use allotment::memory::{BlockSizes, Dedicated, Lifetime, ShortName};
 use allotment::{Allocation, MemoryUsage, ResourceKind, Strategy};
 
 use crate::rig::{
-    COARSE, DEVICE_TYPE, DISCRETE, FINE, KIB, MIB, Rig, aligned, profile, small_blocks, wanted, wanted_in,
+    AllocateWanted as _, COARSE, DEVICE_TYPE, DISCRETE, FINE, KIB, MIB, Rig, aligned, profile, small_blocks,
+    wanted, wanted_in,
 };
 
 #[test]
@@ -15,7 +16,7 @@ fn short_lived_and_long_lived_allocations_never_share_a_block() {
         let lifetime = if i % 2 == 0 { Lifetime::Short } else { Lifetime::Long };
         wanted(KIB * (1 + i), MemoryUsage::GpuOnly).with_lifetime(lifetime)
     };
-    let got: Vec<_> = (0..100).map(|i| rig.allocate(&desc(i)).unwrap()).collect();
+    let got: Vec<_> = (0..100).map(|i| rig.allocate_wanted(&desc(i)).unwrap()).collect();
     let memory_of = |parity: usize| {
         let mut memory: Vec<_> =
             got.iter().skip(parity).step_by(2).map(|allocation| rig.memory_of(allocation)).collect();
@@ -31,7 +32,7 @@ fn short_lived_and_long_lived_allocations_never_share_a_block() {
 /// Allocates these kinds by turns and returns them.
 fn mixed(rig: &Rig, kinds: &[ResourceKind]) -> Vec<Allocation> {
     let desc = |i: usize| wanted(100 + i as u64, MemoryUsage::GpuOnly).with_kind(kinds[i % kinds.len()]);
-    (0..60).map(|i| rig.allocate(&desc(i)).unwrap()).collect()
+    (0..60).map(|i| rig.allocate_wanted(&desc(i)).unwrap()).collect()
 }
 
 #[test]
@@ -52,8 +53,8 @@ fn with_a_fine_granularity_they_share_blocks_and_images_take_whole_pages() {
     assert_eq!(rig.objects(), 1);
     let page = rig.device.properties().limits.buffer_image_granularity;
     for image in got.iter().skip(1).step_by(2) {
-        let info = rig.info(image.id()).unwrap();
-        assert!(page.is_aligned(rig.place(image).unwrap().offset) && page.is_aligned(info.occupied));
+        let info = rig.info(image).unwrap();
+        assert!(page.is_aligned(rig.location(image).unwrap().offset) && page.is_aligned(info.occupied));
     }
     rig.free_all(got);
 }
@@ -73,7 +74,7 @@ fn a_resource_of_unknown_kind_shares_a_page_with_nobody() {
         let got = mixed(&rig, &kinds);
         let page = rig.device.properties().limits.buffer_image_granularity;
         let pages = |allocation: &Allocation| {
-            let place = rig.place(allocation).unwrap();
+            let place = rig.location(allocation).unwrap();
             (
                 rig.memory_of(allocation),
                 page.align_down(place.offset),
@@ -95,8 +96,8 @@ fn a_resource_of_unknown_kind_shares_a_page_with_nobody() {
 fn allocations_in_memory_that_is_not_coherent_take_whole_atoms() {
     let rig = Rig::new(crate::rig::MOBILE);
     let desc = wanted(1, MemoryUsage::Readback);
-    let got: Vec<_> = (0..10).map(|_| rig.allocate(&desc).unwrap()).collect();
-    assert!(got.iter().all(|allocation| rig.place(allocation).unwrap().offset % 64 == 0));
+    let got: Vec<_> = (0..10).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
+    assert!(got.iter().all(|allocation| rig.location(allocation).unwrap().offset % 64 == 0));
     assert_eq!((rig.statistics().allocation_bytes, rig.statistics().rounding), (10, 630));
     rig.free_all(got);
 }
@@ -110,7 +111,8 @@ fn sizes() -> BlockSizes {
 #[test]
 fn blocks_grow_from_the_smallest_size_to_the_largest_with_what_is_in_use() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = sizes());
-    let got: Vec<_> = (0..800).map(|_| rig.allocate(&wanted_in(200 * KIB, DEVICE_TYPE)).unwrap()).collect();
+    let got: Vec<_> =
+        (0..800).map(|_| rig.allocate_wanted(&wanted_in(200 * KIB, DEVICE_TYPE)).unwrap()).collect();
     let mut seen = Vec::new();
     for allocation in &got {
         let size = rig.block_size_of(allocation);
@@ -128,7 +130,7 @@ fn a_block_is_never_more_than_an_eighth_of_its_heap() {
     let mut small = profile(DISCRETE);
     small.heaps[0].size = 40 * MIB;
     let rig = Rig::with(small, |_| {});
-    let got: Vec<_> = (0..30).map(|_| rig.allocate(&wanted_in(MIB, DEVICE_TYPE)).unwrap()).collect();
+    let got: Vec<_> = (0..30).map(|_| rig.allocate_wanted(&wanted_in(MIB, DEVICE_TYPE)).unwrap()).collect();
     assert!(got.iter().all(|allocation| rig.block_size_of(allocation) <= 5 * MIB));
     rig.free_all(got);
 }
@@ -136,7 +138,7 @@ fn a_block_is_never_more_than_an_eighth_of_its_heap() {
 #[test]
 fn what_is_larger_than_a_share_of_the_next_block_gets_memory_of_its_own() {
     let is_own = |rig: &Rig, size| {
-        let allocation = rig.allocate(&wanted_in(size, DEVICE_TYPE)).unwrap();
+        let allocation = rig.allocate_wanted(&wanted_in(size, DEVICE_TYPE)).unwrap();
         let own = rig.is_dedicated(&allocation);
         assert!(!own || rig.block_size_of(&allocation) == size, "made to measure");
         rig.free(allocation).unwrap();
@@ -147,7 +149,8 @@ fn what_is_larger_than_a_share_of_the_next_block_gets_memory_of_its_own() {
     assert!(!is_own(&rig, MIB), "as large as the first block");
     assert!(is_own(&rig, MIB + 1));
     // 32 MiB in use make the next block 8 MiB, half of which may share.
-    let base: Vec<_> = (0..64).map(|_| rig.allocate(&wanted_in(500 * KIB, DEVICE_TYPE)).unwrap()).collect();
+    let base: Vec<_> =
+        (0..64).map(|_| rig.allocate_wanted(&wanted_in(500 * KIB, DEVICE_TYPE)).unwrap()).collect();
     let next = (rig.taken(crate::rig::HEAP) / 4).next_power_of_two();
     assert!(!is_own(&rig, next / 2));
     assert!(is_own(&rig, next / 2 + 1));
@@ -158,9 +161,9 @@ fn what_is_larger_than_a_share_of_the_next_block_gets_memory_of_its_own() {
 fn who_never_wants_dedicated_memory_gets_a_block_that_is_large_enough_or_nothing() {
     let rig = Rig::with(profile(DISCRETE), |desc| desc.block_sizes = sizes());
     let never = |size| wanted_in(size, DEVICE_TYPE).with_dedicated(Dedicated::Never);
-    let fits = rig.allocate(&never(10 * MIB)).unwrap();
+    let fits = rig.allocate_wanted(&never(10 * MIB)).unwrap();
     assert!(!rig.is_dedicated(&fits) && rig.block_size_of(&fits) <= 16 * MIB);
-    let refused = rig.allocate(&never(16 * MIB + 1)).unwrap_err();
+    let refused = rig.allocate_wanted(&never(16 * MIB + 1)).unwrap_err();
     let (requested, block_size) = (16 * MIB + 1, 16 * MIB);
     assert_eq!(
         refused,
@@ -173,7 +176,7 @@ fn who_never_wants_dedicated_memory_gets_a_block_that_is_large_enough_or_nothing
 fn a_dedicated_allocation_is_alone_in_its_memory_and_takes_it_along() {
     let rig = Rig::new(DISCRETE);
     let desc = wanted(KIB, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
-    let got: Vec<_> = (0..5).map(|_| rig.allocate(&desc).unwrap()).collect();
+    let got: Vec<_> = (0..5).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
     assert_eq!((rig.objects(), rig.statistics().dedicated, rig.statistics().block_bytes), (5, 5, 5 * KIB));
     rig.free_all(got);
     assert_eq!(rig.objects(), 0, "nobody else may ever have it");
@@ -188,8 +191,8 @@ fn places_keep_any_alignment() {
             for size in [1, 100, 70_000] {
                 let mut desc = wanted(size, MemoryUsage::GpuOnly);
                 desc.requirements = aligned(size, 1 << shift);
-                got.push(rig.allocate(&desc).unwrap());
-                assert_eq!(rig.place(got.last().unwrap()).unwrap().offset % (1 << shift), 0);
+                got.push(rig.allocate_wanted(&desc).unwrap());
+                assert_eq!(rig.location(got.last().unwrap()).unwrap().offset % (1 << shift), 0);
             }
         }
         rig.free_all(got);
@@ -200,14 +203,14 @@ fn places_keep_any_alignment() {
 fn the_strategy_is_passed_on_to_the_block() {
     let rig = Rig::new(DISCRETE);
     let mut desc = wanted_in(KIB, DEVICE_TYPE);
-    let got: Vec<_> = (0..6).map(|_| rig.allocate(&desc).unwrap()).collect();
-    let offsets: Vec<_> = got.iter().map(|allocation| rig.place(allocation).unwrap().offset).collect();
+    let got: Vec<_> = (0..6).map(|_| rig.allocate_wanted(&desc).unwrap()).collect();
+    let offsets: Vec<_> = got.iter().map(|allocation| rig.location(allocation).unwrap().offset).collect();
     let mut kept = Vec::new();
     for (i, allocation) in got.into_iter().enumerate() {
         if i % 2 == 0 { rig.free(allocation).unwrap() } else { kept.push(allocation) }
     }
     desc.strategy = Strategy::LowestOffset;
-    let lowest = rig.allocate(&desc).unwrap();
-    assert_eq!(rig.place(&lowest).unwrap().offset, offsets.into_iter().min().unwrap());
+    let lowest = rig.allocate_wanted(&desc).unwrap();
+    assert_eq!(rig.location(&lowest).unwrap().offset, offsets.into_iter().min().unwrap());
     rig.free_all(kept.into_iter().chain([lowest]));
 }

@@ -5,9 +5,9 @@ use std::thread::scope;
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::memory::{EmptyBlockPolicy, Lifetime};
-use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, MemoryUsage, PoolDesc};
+use allotment::{Algorithm, Allocation, Allocator, MemoryUsage, PoolDesc};
 
-use crate::rig::{DISCRETE, KIB, MOBILE, Rig, profile, small_blocks, wanted};
+use crate::rig::{AllocateWanted as _, DISCRETE, KIB, MOBILE, Rig, Wanted, profile, small_blocks, wanted};
 
 const THREADS: u64 = 8;
 
@@ -19,7 +19,7 @@ fn next(state: &mut u64) -> u64 {
     *state >> 11
 }
 
-fn random_wish(state: &mut u64) -> AllocationDesc {
+fn random_wish(state: &mut u64) -> Wanted {
     let size = 1 + next(state) % if next(state) % 50 == 0 { 700 * KIB } else { 5 * KIB };
     let memory_usage = [MemoryUsage::Upload, MemoryUsage::Readback][next(state) as usize % 2];
     let lifetime = [Lifetime::Long, Lifetime::Short][next(state) as usize % 2];
@@ -37,7 +37,7 @@ impl Drop for StopWhenDropped<'_> {
 
 /// Fills an allocation's ends with a byte, or checks that they still hold it.
 fn mark(allocator: &Allocator<SimulatedGpu>, allocation: &Allocation, byte: u8, check: bool) {
-    let size = allocator.place(allocation).unwrap().size;
+    let size = allocator.location(allocation).unwrap().size;
     let len = size.min(64) as usize;
     for offset in [0, size - len as u64] {
         if check {
@@ -51,7 +51,7 @@ fn mark(allocator: &Allocator<SimulatedGpu>, allocation: &Allocation, byte: u8, 
 }
 
 /// Allocates, writes, reads and frees, and never holds more than 30 at once.
-fn work(thread: u64, rounds: u64, allocate: impl Fn(&AllocationDesc) -> Allocation, rig: &Rig) {
+fn work(thread: u64, rounds: u64, allocate: impl Fn(&Wanted) -> Allocation, rig: &Rig) {
     let mut state = (thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut live: Vec<(Allocation, u8)> = Vec::new();
     for round in 0..rounds {
@@ -85,7 +85,7 @@ fn eight_threads_allocate_write_read_and_free_without_meeting_each_other() {
             scope(|scope| {
                 for thread in 0..THREADS {
                     let rig = &rig;
-                    scope.spawn(move || work(thread, 400, |desc| rig.allocate(desc).unwrap(), rig));
+                    scope.spawn(move || work(thread, 400, |desc| rig.allocate_wanted(desc).unwrap(), rig));
                 }
             });
             rig.check_invariants();
@@ -102,7 +102,7 @@ fn threads_share_a_custom_pool() {
     scope(|scope| {
         for thread in 0..THREADS {
             let (rig, pool) = (&rig, &pool);
-            scope.spawn(move || work(thread, 300, |desc| rig.allocate_in(pool, desc).unwrap(), rig));
+            scope.spawn(move || work(thread, 300, |desc| rig.allocate_wanted_in(pool, desc).unwrap(), rig));
         }
     });
     rig.destroy_pool(pool).unwrap();
@@ -122,8 +122,9 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
     scope(|scope| {
         let rig = &rig;
         let _stop = StopWhenDropped(&done);
-        let workers = [0, 1, 2]
-            .map(|thread| scope.spawn(move || work(thread, 3000, |desc| rig.allocate(desc).unwrap(), rig)));
+        let workers = [0, 1, 2].map(|thread| {
+            scope.spawn(move || work(thread, 3000, |desc| rig.allocate_wanted(desc).unwrap(), rig))
+        });
         let look = || {
             while !done.load(Ordering::Relaxed) {
                 let statistics = rig.statistics();
@@ -133,7 +134,7 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
                     rig.memory_heap_reports().iter().all(|report| report.reserved <= report.peak_reserved)
                 );
                 serde_json::from_str::<serde_json::Value>(&rig.dump_json()).expect("a dump is JSON");
-                let _ = rig.preview(&wanted(KIB, MemoryUsage::Upload));
+                let _ = rig.preview_wanted(&wanted(KIB, MemoryUsage::Upload));
                 rig.refresh_budgets();
             }
         };
@@ -155,20 +156,20 @@ fn looking_trimming_and_ending_frames_while_others_allocate_never_hurts() {
 fn a_place_reads_the_same_whatever_others_do() {
     let rig = Rig::new(DISCRETE);
     let done = AtomicBool::new(false);
-    let kept = rig.allocate(&wanted(KIB, MemoryUsage::Upload)).unwrap();
-    let expected = rig.place(&kept).unwrap();
+    let kept = rig.allocate_wanted(&wanted(KIB, MemoryUsage::Upload)).unwrap();
+    let expected = rig.location(&kept).unwrap();
     let (memory, offset) = (expected.memory, expected.offset);
     scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    let place = rig.place(&kept).unwrap();
+                    let place = rig.location(&kept).unwrap();
                     assert_eq!((place.memory, place.offset, place.size), (memory, offset, KIB));
                 }
             });
         }
         let _stop = StopWhenDropped(&done);
-        work(1, 3000, |desc| rig.allocate(desc).unwrap(), &rig);
+        work(1, 3000, |desc| rig.allocate_wanted(desc).unwrap(), &rig);
     });
     rig.free(kept).unwrap();
 }
@@ -186,7 +187,7 @@ fn what_one_thread_allocates_another_frees() {
         });
         let mut state = 7;
         for round in 0..3000 {
-            let allocation = rig.allocate(&random_wish(&mut state)).unwrap();
+            let allocation = rig.allocate_wanted(&random_wish(&mut state)).unwrap();
             mark(&rig, &allocation, round as u8, false);
             send.send((allocation, round as u8)).unwrap();
         }

@@ -7,9 +7,9 @@ use allotment::device::{BufferDesc, Device, ImageDesc, QueueIndex, TransferUsage
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{AccessError, Dedicated, OwningAllocator, ResourceError, Transfer, TransferError};
 use allotment::upload::{UploadError, Uploader, UploaderDesc};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 
-use crate::rig::{COARSE, DISCRETE, KIB, MOBILE, Rig, profile, wanted};
+use crate::rig::{AllocateWanted as _, COARSE, DISCRETE, KIB, MOBILE, Rig, Wanted, profile, wanted};
 
 /// Less than what is moved, and no divisor of it.
 const CHUNK: u64 = 3 * KIB + 5;
@@ -30,7 +30,7 @@ fn bytes_go_through_the_buffer_itself_and_arrive_where_its_memory_is() {
                 transfer.upload_to(&buffer, 999, &bytes).unwrap();
                 let mut back = vec![0; 9001];
                 let by_memory = transfer.download(buffer.allocation(), 999, &mut back);
-                let mapped = rig.place(buffer.allocation()).unwrap().address.is_some();
+                let mapped = rig.location(buffer.allocation()).unwrap().mapped_ptr.is_some();
                 if dedicated == Dedicated::Always && !mapped {
                     // A second buffer may not stand in memory that was made for the first.
                     let refused = TransferError::Buffer(ResourceError::Access(AccessError::Exclusive));
@@ -68,7 +68,7 @@ fn a_buffer_takes_no_more_bytes_than_it_has_though_its_memory_has_more() {
     let rig = Rig::new("d3d12-tier-2");
     let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap();
     let buffer = rig.create_buffer(&BufferDesc::new(1000), &wanted(1, MemoryUsage::Upload)).unwrap();
-    assert!(rig.place(buffer.allocation()).unwrap().size > 1000);
+    assert!(rig.location(buffer.allocation()).unwrap().size > 1000);
     let beyond = AccessError::OutOfRange { offset: 0, size: 1001, available: 1000 };
     assert_eq!(transfer.upload_to(&buffer, 0, &[0; 1001]), Err(TransferError::Access(beyond)));
     drop(transfer);
@@ -82,22 +82,22 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
     let buffer = rig.create_buffer(&BufferDesc::new(64 * KIB), &alone).unwrap();
     let image = rig.create_image(&ImageDesc::new(64, 64, 4), &alone).unwrap();
     for allocation in [buffer.allocation(), image.allocation()] {
-        assert!(rig.info(allocation.id()).unwrap().exclusive);
+        assert!(rig.info(allocation).unwrap().exclusive);
         let second = rig.create_aliasing_buffer(allocation, 0, &BufferDesc::new(16));
         assert_eq!(second.unwrap_err(), ResourceError::Access(AccessError::Exclusive));
     }
     rig.destroy_buffer(buffer).unwrap();
     rig.destroy_image(image).unwrap();
 
-    let memory = rig.allocate(&alone_of(64 * KIB)).unwrap();
-    assert!(!rig.info(memory.id()).unwrap().exclusive, "memory by itself takes whatever fits");
+    let memory = rig.allocate_wanted(&alone_of(64 * KIB)).unwrap();
+    assert!(!rig.info(&memory).unwrap().exclusive, "memory by itself takes whatever fits");
     let second = rig.create_aliasing_buffer(&memory, 0, &BufferDesc::new(16)).unwrap();
     // SAFETY: made by this device, and never used.
     unsafe { rig.device.destroy_buffer(second) };
     rig.free(memory).unwrap();
 }
 
-fn alone_of(size: u64) -> AllocationDesc {
+fn alone_of(size: u64) -> Wanted {
     wanted(size, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always)
 }
 
@@ -120,7 +120,7 @@ fn a_buffer_is_copied_only_as_its_usage_allows() {
         drop(transfer);
         // The same of a buffer that is created for the copy.
         let mut transfer = Transfer::new(&rig, QueueIndex(0), CHUNK).unwrap().with_usage(usage);
-        let memory = rig.allocate(&wanted(1000, MemoryUsage::GpuOnly)).unwrap();
+        let memory = rig.allocate_wanted(&wanted(1000, MemoryUsage::GpuOnly)).unwrap();
         let expect = |copy| {
             let refused = ResourceError::Access(AccessError::MissingUsage { missing: copy });
             if copy == missing { Err(TransferError::Buffer(refused)) } else { Ok(()) }

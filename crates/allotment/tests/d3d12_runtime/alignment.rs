@@ -3,7 +3,7 @@
 
 use allotment::MemoryUsage;
 use allotment::device::Device as _;
-use allotment::memory::{BlockSizes, Resource};
+use allotment::memory::{BlockSizes, RawResource};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
@@ -19,7 +19,7 @@ fn rig(config: Config) -> Option<Rig> {
 fn place(
     rig: &Rig,
     descs: impl IntoIterator<Item = D3D12_RESOURCE_DESC>,
-) -> (Vec<Resource<ID3D12Resource>>, Vec<(u64, Made)>) {
+) -> (Vec<RawResource<ID3D12Resource>>, Vec<(u64, Made)>) {
     rig.runtime.calls();
     let make = |desc| rig.create_resource(&info(desc), &wish(MemoryUsage::GpuOnly)).unwrap();
     let kept = descs.into_iter().map(make).collect();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use allotment::device::d3d12::DeviceDesc;
 use allotment::device::{Device as _, MemoryHeapIndex, MemoryTypeIndex};
 use allotment::memory::{BlockSize, BlockSizes, BudgetPolicy, CreatePoolError, Dedicated, ResourceError};
-use allotment::{Alignment, AllocationDesc, AllocationError, MemoryUsage, PoolDesc, Requirements};
+use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_NOT_CURRENTLY_AVAILABLE;
 
@@ -80,25 +80,24 @@ fn every_way_to_get_memory_keeps_to_the_same_budget() {
             let expected = (heap, 64 * MIB, budgets[heap.get()]);
 
             let mut refused = Vec::new();
-            for desc in both_ways(&wish_in(memory_type).within_budget()) {
+            for desc in both_ways(&wish_in(memory_type).with_budget(BudgetPolicy::WithinBudget)) {
                 match rig.create_resource(&info(buffer(MIB)), &desc) {
                     Err(ResourceError::Allocation(error)) => refused.push(error),
                     other => panic!("{other:?} by {desc:?}"),
                 }
             }
-            let requirements = Requirements::new(MIB).aligned(Alignment::new(64 * KIB).unwrap());
+            let requirements = Requirements::new(MIB).with_alignment(Alignment::new(64 * KIB).unwrap());
             for sizing in [BlockSize::Fixed(MIB), BlockSize::Growing(BlockSizes::fixed(4 * MIB))] {
                 // Once because the request asks for it, once because the pool does.
                 let pool = rig.create_pool(pool_of(memory_type, sizing)).unwrap();
-                let mut desc = AllocationDesc::new(requirements, wish_in(memory_type).memory_usage);
-                desc = desc.within_budget();
-                refused.push(rig.allocate_in(&pool, &desc).unwrap_err());
+                let mut desc = wish(MemoryUsage::GpuOnly).with_budget(BudgetPolicy::WithinBudget);
+                refused.push(rig.allocate_in(&pool, &requirements, &desc).unwrap_err());
                 rig.destroy_pool(pool).unwrap();
                 let mut strict = pool_of(memory_type, sizing);
                 strict.budget = BudgetPolicy::WithinBudget;
                 let pool = rig.create_pool(strict.clone()).unwrap();
                 desc.budget = BudgetPolicy::AllowOverBudget;
-                refused.push(rig.allocate_in(&pool, &desc).unwrap_err());
+                refused.push(rig.allocate_in(&pool, &requirements, &desc).unwrap_err());
                 rig.destroy_pool(pool).unwrap();
                 // And before anybody asks: the pool's first block.
                 strict.min_blocks = 1;
@@ -116,7 +115,9 @@ fn every_way_to_get_memory_keeps_to_the_same_budget() {
             for desc in both_ways(&wish_in(memory_type)) {
                 rig.destroy([rig.create_resource(&info(buffer(MIB)), &desc).unwrap()]);
             }
-            let desc = wish_in(memory_type).within_budget().with_dedicated(Dedicated::Always);
+            let desc = wish_in(memory_type)
+                .with_budget(BudgetPolicy::WithinBudget)
+                .with_dedicated(Dedicated::Always);
             rig.destroy([rig.create_resource(&info(buffer(64 * KIB)), &desc).unwrap()]);
         }
     }
@@ -146,14 +147,14 @@ fn a_budget_that_grows_lets_in_what_it_refused() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let [default] = rig.types(|heap| heap.Type == D3D12_HEAP_TYPE_DEFAULT)[..] else { panic!() };
     rig.set_budgets([MIB, 1 << 30], [0; 2]);
-    for desc in both_ways(&wish_in(default).within_budget()) {
+    for desc in both_ways(&wish_in(default).with_budget(BudgetPolicy::WithinBudget)) {
         assert!(rig.create_resource(&info(buffer(2 * MIB)), &desc).is_err());
     }
     rig.runtime.set_budgets([1 << 30, 1 << 30], [0; 2]);
     // The device asks the system again once its last answer is a millisecond old; the allocator asks the
     // device by itself before it refuses.
     std::thread::sleep(Duration::from_millis(5));
-    for desc in both_ways(&wish_in(default).within_budget()) {
+    for desc in both_ways(&wish_in(default).with_budget(BudgetPolicy::WithinBudget)) {
         rig.destroy([rig.create_resource(&info(buffer(2 * MIB)), &desc).unwrap()]);
     }
 }

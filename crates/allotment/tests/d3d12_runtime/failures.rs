@@ -1,8 +1,8 @@
 //! Calls of the runtime that fail: whichever it is, nothing is left behind, and the next request is served.
 
 use allotment::device::DeviceError;
-use allotment::memory::{Dedicated, Resource, ResourceError, Statistics};
-use allotment::{AllocationDesc, AllocationError, MemoryUsage};
+use allotment::memory::{Dedicated, RawResource, ResourceError, Statistics};
+use allotment::{AllocationError, AllocationOptions, MemoryUsage};
 use windows::Win32::Foundation::{E_INVALIDARG, E_OUTOFMEMORY};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::DXGI_ERROR_DEVICE_REMOVED;
@@ -32,7 +32,12 @@ fn cause(error: ResourceError) -> Option<DeviceError> {
 
 /// Makes a resource with the first call of its making refused, then the second, and so on, until it is made
 /// in spite of that. After each refusal everything is as before. Says how many calls were refused.
-fn refuse_each_call(rig: &Rig, desc: &AllocationDesc, described: D3D12_RESOURCE_DESC, code: HRESULT) -> u64 {
+fn refuse_each_call(
+    rig: &Rig,
+    desc: &AllocationOptions,
+    described: D3D12_RESOURCE_DESC,
+    code: HRESULT,
+) -> u64 {
     for k in 1.. {
         let before = state(rig);
         rig.runtime.refuse_from(k, code);
@@ -168,7 +173,7 @@ fn a_device_that_cannot_be_made_leaves_nothing() {
 #[test]
 fn a_thousand_resources_with_a_call_failing_now_and_then_leave_nothing() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    let mut kept: Vec<Resource<ID3D12Resource>> = Vec::new();
+    let mut kept: Vec<RawResource<ID3D12Resource>> = Vec::new();
     let all = described();
     let kinds = [Kind::CreateHeap, Kind::CreatePlacedResource, Kind::CreateCommittedResource];
     let mut refusals = 0;
@@ -199,7 +204,7 @@ fn threads_that_make_and_destroy_at_the_same_time_leave_nothing() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
     let work = &|thread: usize| {
         let all = described();
-        let mut kept: Vec<Resource<ID3D12Resource>> = Vec::new();
+        let mut kept: Vec<RawResource<ID3D12Resource>> = Vec::new();
         for i in 0..150 {
             let dedicated = [Dedicated::Automatic, Dedicated::Always][(i + thread) % 2];
             let desc = wish(MemoryUsage::GpuOnly).with_dedicated(dedicated);

@@ -1,8 +1,8 @@
 //! Which heap type serves an memory usage, and which the next where that is full or over its budget.
 
 use allotment::device::d3d12::DeviceDesc;
-use allotment::memory::Resource;
-use allotment::{AllocationDesc, MemoryUsage};
+use allotment::memory::{BudgetPolicy, RawResource};
+use allotment::{AllocationOptions, MemoryUsage};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::budgets::custom;
@@ -15,9 +15,9 @@ const GPU_UPLOAD: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_GPU_UPLOAD;
 const CUSTOM: D3D12_HEAP_TYPE = D3D12_HEAP_TYPE_CUSTOM;
 
 /// Where a buffer goes, placed and committed; `None` where it goes nowhere.
-fn served_from(rig: &Rig, desc: &AllocationDesc) -> Option<D3D12_HEAP_TYPE> {
+fn served_from(rig: &Rig, desc: &AllocationOptions) -> Option<D3D12_HEAP_TYPE> {
     let [placed, committed] = both_ways(desc).map(|desc| {
-        let made: Resource<ID3D12Resource> = rig.create_resource(&info(buffer(MIB)), &desc).ok()?;
+        let made: RawResource<ID3D12Resource> = rig.create_resource(&info(buffer(MIB)), &desc).ok()?;
         let heap = rig.heap_of(&made).Type;
         rig.destroy([made]);
         Some(heap)
@@ -88,7 +88,7 @@ fn textures_go_to_the_system_s_memory_where_the_adapter_s_is_full_or_over_budget
     for config in [Config::oldest(), Config::usual(), Config::newest()] {
         let Some(rig) = Rig::with(config, with_system_heap, |_| {}) else { return };
         let device = wish(MemoryUsage::GpuOnly);
-        let place = |desc: &AllocationDesc| {
+        let place = |desc: &AllocationOptions| {
             for described in [texture(512, 512), target(512, 512), buffer(MIB)] {
                 for desc in both_ways(desc) {
                     let made = rig.create_resource(&info(described), &desc).unwrap();
@@ -108,7 +108,7 @@ fn textures_go_to_the_system_s_memory_where_the_adapter_s_is_full_or_over_budget
         rig.runtime.set_full(&[]);
         assert_eq!(place(&device), DEFAULT);
         rig.set_budgets([MIB / 2, 1 << 30], [0; 2]);
-        assert_eq!(place(&device.clone().within_budget()), CUSTOM);
+        assert_eq!(place(&device.clone().with_budget(BudgetPolicy::WithinBudget)), CUSTOM);
         // Who does not mind the budget stays where it is fast.
         assert_eq!(place(&device), DEFAULT);
     }

@@ -1,7 +1,7 @@
 //! What heaps and committed resources are told beside what they are: not zeroed, shared, and so on.
 
-use allotment::MemoryUsage;
 use allotment::device::d3d12::{DeviceDesc, MemoryOptions, Zeroing};
+use allotment::{MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::rig::{Config, KIB, Rig, both_ways, buffer, info, target, texture, wish};
@@ -73,9 +73,8 @@ fn options_reach_committed_resources_and_heaps() {
             assert!(flags(&calls).iter().all(|flags| flags.contains(shared)));
             rig.destroy([made]);
         }
-        let mut desc = wish(MemoryUsage::GpuOnly);
-        desc.requirements.size = 64 * KIB;
-        let allocation = rig.allocate_with(&desc, &options).unwrap();
+        let (desc, requirements) = (wish(MemoryUsage::GpuOnly), Requirements::new(64 * KIB));
+        let allocation = rig.allocate_with(&requirements, &desc, &options).unwrap();
         let calls = rig.runtime.calls();
         assert!(matches!(calls[..], [Call::Heap(_)]), "{calls:?}");
         assert!(flags(&calls).iter().all(|flags| flags.contains(shared)));
@@ -90,12 +89,11 @@ fn options_do_not_change_which_resources_a_heap_takes() {
     assert_eq!(options.heap_flags(), D3D12_HEAP_FLAG_SHARED);
     for config in [Config::oldest(), Config::usual()] {
         let Some(rig) = Rig::new(config) else { return };
-        let mut desc = wish(MemoryUsage::GpuOnly);
-        desc.requirements.size = 64 * KIB;
+        let (desc, requirements) = (wish(MemoryUsage::GpuOnly), Requirements::new(64 * KIB));
         let [plain, optional] = [None, Some(&options)].map(|options| {
             let allocation = match options {
-                Some(options) => rig.allocate_with(&desc, options),
-                None => rig.allocate(&desc),
+                Some(options) => rig.allocate_with(&requirements, &desc, options),
+                None => rig.allocate(&requirements, &desc),
             };
             rig.free(allocation.unwrap()).unwrap();
             rig.runtime.calls().iter().find_map(Call::memory).unwrap().1.0 & CLASS

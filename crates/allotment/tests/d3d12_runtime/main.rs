@@ -20,6 +20,8 @@
 #![cfg(all(windows, feature = "d3d12"))]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../common/counting.rs"]
+mod counting;
 mod rig;
 mod runtime;
 
@@ -35,4 +37,5 @@ mod lost;
 mod names;
 mod pools;
 mod residency;
+mod steady;
 mod tiers;

@@ -1,7 +1,7 @@
 //! Names, as the runtime's tools see them.
 
 use allotment::MemoryUsage;
-use allotment::memory::{Dedicated, Resource};
+use allotment::memory::{Dedicated, RawResource};
 use windows::Win32::Graphics::Direct3D::WKPDID_D3DDebugObjectNameW;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::{Interface as _, w};
@@ -34,8 +34,8 @@ fn keeps_names(rig: &Rig) -> bool {
     keeps
 }
 
-fn memory_name(rig: &Rig, resource: &Resource<ID3D12Resource>) -> Option<String> {
-    let memory = rig.place(resource.allocation()).unwrap().memory;
+fn memory_name(rig: &Rig, resource: &RawResource<ID3D12Resource>) -> Option<String> {
+    let memory = rig.location(resource.allocation()).unwrap().memory;
     // SAFETY: the memory lives as long as the resource, and is this device's.
     let memory = unsafe { rig.device().pageable(memory) };
     name_of(&memory.cast().unwrap())

@@ -3,7 +3,7 @@
 use allotment::device::Priority;
 use allotment::device::d3d12::MemoryOptions;
 use allotment::memory::{BlockSize, BlockSizes, EmptyBlockPolicy};
-use allotment::{Alignment, AllocationDesc, MemoryUsage, PoolDesc, Requirements};
+use allotment::{Alignment, AllocationOptions, MemoryUsage, PoolDesc, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::rig::{Config, KIB, MIB, Rig, info, target, wish};
@@ -17,9 +17,12 @@ fn heap_sizes(calls: &[Call]) -> Vec<u64> {
     calls.iter().filter_map(size).collect()
 }
 
-fn in_64_kib(size: u64) -> AllocationDesc {
-    let aligned = Requirements::new(size).aligned(Alignment::new(64 * KIB).unwrap());
-    AllocationDesc::new(aligned, MemoryUsage::GpuOnly)
+fn in_64_kib(size: u64) -> Requirements {
+    Requirements::new(size).with_alignment(Alignment::new(64 * KIB).unwrap())
+}
+
+fn gpu_only() -> AllocationOptions {
+    MemoryUsage::GpuOnly.into()
 }
 
 #[test]
@@ -34,7 +37,7 @@ fn heaps_of_the_default_pools_are_as_large_as_the_allocator_was_told() {
         ) else {
             return;
         };
-        rig.free(rig.allocate(&in_64_kib(64 * KIB)).unwrap()).unwrap();
+        rig.free(rig.allocate(&in_64_kib(64 * KIB), &gpu_only()).unwrap()).unwrap();
         assert_eq!(heap_sizes(&rig.runtime.calls()), [size]);
     }
 }
@@ -55,7 +58,7 @@ fn heaps_of_a_custom_pool_are_as_large_as_the_pool_was_told() {
         desc.min_blocks = 1;
         let pool = rig.create_pool(desc).unwrap();
         let kept: Vec<_> =
-            (0..4).map(|_| rig.allocate_in(&pool, &in_64_kib(expected / 2)).unwrap()).collect();
+            (0..4).map(|_| rig.allocate_in(&pool, &in_64_kib(expected / 2), &gpu_only()).unwrap()).collect();
         let sizes = heap_sizes(&rig.runtime.calls());
         assert_eq!(sizes, [expected; 2], "{sizing:?}");
         kept.into_iter().for_each(|allocation| rig.free(allocation).unwrap());
@@ -73,7 +76,8 @@ fn a_pool_s_options_and_priority_reach_each_of_its_heaps() {
     desc.priority = Priority::new(0.0);
     let options = MemoryOptions::new().with_heap_flags(D3D12_HEAP_FLAG_SHARED);
     let pool = rig.create_pool_with(desc, options).unwrap();
-    let kept: Vec<_> = (0..3).map(|_| rig.allocate_in(&pool, &in_64_kib(MIB)).unwrap()).collect();
+    let kept: Vec<_> =
+        (0..3).map(|_| rig.allocate_in(&pool, &in_64_kib(MIB), &gpu_only()).unwrap()).collect();
     let calls = rig.runtime.calls();
     let shared = calls.iter().filter_map(Call::memory);
     assert_eq!(shared.filter(|(_, flags)| flags.contains(D3D12_HEAP_FLAG_SHARED)).count(), 3);
@@ -91,7 +95,7 @@ fn resources_alias_in_a_custom_pool() {
     let mut desc = PoolDesc::new([default]);
     desc.sizing = Some(BlockSize::Fixed(8 * MIB));
     let pool = rig.create_pool(desc).unwrap();
-    let memory = rig.allocate_in(&pool, &in_64_kib(4 * MIB)).unwrap();
+    let memory = rig.allocate_in(&pool, &in_64_kib(4 * MIB), &gpu_only()).unwrap();
     let first = rig.create_aliasing_resource(&memory, 0, &info(target(512, 512))).unwrap();
     let second = rig.create_aliasing_resource(&memory, 64 * KIB, &info(target(256, 256))).unwrap();
     // Beyond the end, and at no multiple of its alignment.

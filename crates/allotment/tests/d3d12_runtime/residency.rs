@@ -6,7 +6,7 @@ use allotment::MemoryUsage;
 use allotment::device::{
     Device as _, DeviceError, Priority, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
-use allotment::memory::{AccessError, Dedicated, Resource};
+use allotment::memory::{AccessError, Dedicated, RawResource};
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::rig::{Config, MIB, Rig, buffer, info, target, wish};
@@ -26,20 +26,20 @@ fn submit(rig: &Rig, queue: QueueIndex, waits: &[TimelinePoint]) -> TimelinePoin
     TimelinePoint { queue, value }
 }
 
-fn identity(rig: &Rig, resource: &Resource<ID3D12Resource>) -> usize {
-    let memory = rig.place(resource.allocation()).unwrap().memory;
+fn identity(rig: &Rig, resource: &RawResource<ID3D12Resource>) -> usize {
+    let memory = rig.location(resource.allocation()).unwrap().memory;
     // SAFETY: the memory lives as long as the resource, and is this device's.
     id(&unsafe { rig.device().pageable(memory) })
 }
 
-fn alone(rig: &Rig) -> Resource<ID3D12Resource> {
+fn alone(rig: &Rig) -> RawResource<ID3D12Resource> {
     let desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     rig.create_resource(&info(buffer(MIB)), &desc).unwrap()
 }
 
 fn evict(
     rig: &Rig,
-    resource: &Resource<ID3D12Resource>,
+    resource: &RawResource<ID3D12Resource>,
     used_until: &[TimelinePoint],
 ) -> Result<(), AccessError> {
     // SAFETY: nothing of these tests is used by a queue.
@@ -48,7 +48,7 @@ fn evict(
 
 fn make_resident(
     rig: &Rig,
-    resource: &Resource<ID3D12Resource>,
+    resource: &RawResource<ID3D12Resource>,
     queue: QueueIndex,
 ) -> Result<(), AccessError> {
     // SAFETY: nothing of these tests is used by a queue.
@@ -93,7 +93,7 @@ fn an_old_runtime_takes_resources_without_their_priority() {
     let mut desc = wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Always);
     desc.priority = Priority::HIGH;
     let made = rig.create_resource(&info(buffer(MIB)), &desc).unwrap();
-    let memory = rig.place(made.allocation()).unwrap().memory;
+    let memory = rig.location(made.allocation()).unwrap().memory;
     // SAFETY: the memory lives as long as the resource, and is this device's.
     let said = unsafe { rig.device().set_priority(memory, Priority::HIGH) };
     assert_eq!(said, Err(DeviceError::Unsupported));

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
 use allotment::device::{Device as _, DeviceError, MemoryProperties, MemoryTypeIndex, MemoryTypeMask};
-use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, Resource};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::memory::{BlockSizes, Dedicated, EmptyBlockPolicy, LeakHandler, RawResource};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::d3d12::{Headless, HeadlessDesc};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -105,12 +105,12 @@ impl Rig {
     }
 
     /// The memory type that an allocation got, of a resource that was made.
-    pub(crate) fn type_of(&self, resource: &Resource<ID3D12Resource>) -> MemoryTypeIndex {
-        self.place(resource.allocation()).unwrap().memory_type
+    pub(crate) fn type_of(&self, resource: &RawResource<ID3D12Resource>) -> MemoryTypeIndex {
+        self.location(resource.allocation()).unwrap().memory_type
     }
 
     /// How heaps of a resource's memory type are made.
-    pub(crate) fn heap_of(&self, resource: &Resource<ID3D12Resource>) -> D3D12_HEAP_PROPERTIES {
+    pub(crate) fn heap_of(&self, resource: &RawResource<ID3D12Resource>) -> D3D12_HEAP_PROPERTIES {
         self.device().heap_properties(self.type_of(resource)).unwrap()
     }
 
@@ -129,7 +129,7 @@ impl Rig {
         self.refresh_budgets();
     }
 
-    pub(crate) fn destroy(&self, resources: impl IntoIterator<Item = Resource<ID3D12Resource>>) {
+    pub(crate) fn destroy(&self, resources: impl IntoIterator<Item = RawResource<ID3D12Resource>>) {
         resources.into_iter().for_each(|resource| self.destroy_resource(resource).unwrap());
     }
 }
@@ -211,20 +211,20 @@ pub(crate) fn info(desc: D3D12_RESOURCE_DESC) -> ResourceInfo<'static> {
 }
 
 /// A wish for memory for a resource, whose own requirements count.
-pub(crate) fn wish(memory_usage: MemoryUsage) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), memory_usage)
+pub(crate) fn wish(memory_usage: MemoryUsage) -> AllocationOptions {
+    AllocationOptions::new(memory_usage)
 }
 
 /// The same in one memory type.
-pub(crate) fn wish_in(memory_type: MemoryTypeIndex) -> AllocationDesc {
+pub(crate) fn wish_in(memory_type: MemoryTypeIndex) -> AllocationOptions {
     let mut desc = wish(MemoryUsage::GpuOnly);
-    desc.requirements.memory_types = MemoryTypeMask(1 << memory_type.0);
+    desc.memory_types = MemoryTypeMask(1 << memory_type.0);
     // Named, since some types are for those only who ask for them.
     desc.preferred = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
     desc
 }
 
 /// The same, placed in a block or committed.
-pub(crate) fn both_ways(desc: &AllocationDesc) -> [AllocationDesc; 2] {
+pub(crate) fn both_ways(desc: &AllocationOptions) -> [AllocationOptions; 2] {
     [Dedicated::Never, Dedicated::Always].map(|dedicated| desc.clone().with_dedicated(dedicated))
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment::MemoryUsage;
-use allotment::memory::Resource;
+use allotment::memory::RawResource;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use crate::rig::{Config, Rig, buffer, depth, info, several_samples, target, texture, wish};
@@ -37,7 +37,7 @@ fn class(made: &Made) -> &'static str {
 /// Makes and destroys resources of all kinds, and says which classes stood in each heap.
 fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static str>> {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
-    let mut kept: Vec<Resource<ID3D12Resource>> = Vec::new();
+    let mut kept: Vec<RawResource<ID3D12Resource>> = Vec::new();
     let mut heaps: BTreeMap<usize, BTreeSet<_>> = BTreeMap::new();
     for _ in 0..steps {
         if kept.len() > 150 {
@@ -77,8 +77,8 @@ fn classes_by_heap(rig: &Rig, steps: u32) -> BTreeMap<usize, BTreeSet<&'static s
 fn keep_blocks(desc: &mut allotment::AllocatorDesc) {
     // Heaps are told apart by their addresses, which must not be given out twice.
     desc.empty_blocks = allotment::memory::EmptyBlockPolicy::default();
-    desc.empty_blocks.ticks = u32::MAX;
-    desc.empty_blocks.surplus = u64::MAX;
+    desc.empty_blocks.frames = u32::MAX;
+    desc.empty_blocks.kept_bytes = u64::MAX;
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn custom_heaps_of_tier_1_take_one_class_each() {
     let mut kept = Vec::new();
     for described in kinds {
         let mut desc = wish(MemoryUsage::GpuOnly);
-        desc.requirements.memory_types.0 = custom.iter().fold(0, |mask, index| mask | 1 << index.0);
+        desc.memory_types.0 = custom.iter().fold(0, |mask, index| mask | 1 << index.0);
         kept.push(rig.create_resource(&info(described), &desc).unwrap());
     }
     for call in rig.runtime.calls() {

@@ -11,9 +11,9 @@ use allotment::memory::{
     Movability, NextPass, OwningAllocator, PassLimits, Transfer, TransferError,
 };
 use allotment::upload::{Uploader, UploaderDesc};
-use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
-use crate::rig::{COARSE, DISCRETE, KIB, profile, wanted};
+use crate::rig::{COARSE, DISCRETE, KIB, Wanted, profile, wanted};
 
 /// Four of these fill a block.
 const SIZE: u64 = 64 * KIB;
@@ -62,7 +62,7 @@ impl Stage {
     }
 
     fn place(&self, allocation: &Allocation) -> (allotment::device::simulated::SimulatedMemory, u64) {
-        let place = self.allocator().place(allocation).unwrap();
+        let place = self.allocator().location(allocation).unwrap();
         (place.memory, place.offset)
     }
 
@@ -78,8 +78,8 @@ impl Stage {
     }
 }
 
-fn movable(memory_usage: MemoryUsage) -> AllocationDesc {
-    wanted(0, memory_usage).movable(Movability::Copied)
+fn movable(memory_usage: MemoryUsage) -> Wanted {
+    wanted(0, memory_usage).with_movability(Movability::Copied)
 }
 
 /// One of every four, so that each block has one of them.
@@ -131,8 +131,8 @@ fn what_has_an_owner_stays_where_it_is_whatever_its_description_allows() {
     let desc = movable(MemoryUsage::GpuOnly);
     let buffer = |_| memory.create_buffer(&BufferDesc::new(SIZE), &desc).unwrap();
     let buffers = every_fourth((0..16).map(buffer).collect(), drop);
-    let desc = wanted(SIZE, MemoryUsage::GpuOnly).movable(Movability::Copied);
-    let raw = |_| memory.allocate(&desc);
+    let desc = wanted(SIZE, MemoryUsage::GpuOnly).with_movability(Movability::Copied);
+    let raw = |_| memory.allocate(&desc.requirements, &desc);
     let raws = every_fourth((0..16).map(raw).map(Result::unwrap).collect(), drop);
     memory.deletion_queue().reclaim();
     let places = || -> Vec<_> {

@@ -10,7 +10,7 @@ use allotment::memory::{
 use allotment::{Algorithm, AllocationError};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
-use crate::rig::{DISCRETE, KIB, Rig, fixed_pool, profile, wanted_in};
+use crate::rig::{AllocateWanted as _, DISCRETE, KIB, Rig, fixed_pool, profile, wanted_in};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
@@ -26,8 +26,8 @@ fn check_open(model: &Model<'_>, block_size: u64) {
     // Larger than any hole, so that no block is opened for it, and told what is free in those that are open.
     let desc = wanted_in(block_size, HOST).without_new_blocks();
     let refused = match model.pools.first() {
-        Some(pool) => model.rig.allocate_in(pool, &desc),
-        None => model.rig.allocate(&desc),
+        Some(pool) => model.rig.allocate_wanted_in(pool, &desc),
+        None => model.rig.allocate_wanted(&desc),
     };
     let Err(AllocationError::WouldGrow { free, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(free, model.rig.statistics().free(), "no block stays closed");
@@ -216,7 +216,7 @@ fn old_places_that_are_retired_keep_their_block_until_they_are_freed() {
                     let places: Vec<_> = pass.moves().iter().map(|one| one.from()).collect();
                     let mut places = places.iter();
                     pass.end_with(|old| {
-                        let (place, from) = (rig.place(&old).unwrap(), places.next().unwrap());
+                        let (place, from) = (rig.location(&old).unwrap(), places.next().unwrap());
                         assert_eq!((place.memory, place.offset), (from.memory, from.offset));
                         retired.push(old);
                     });
@@ -256,7 +256,7 @@ fn both_places_of_what_is_freed_or_ignored_in_a_pass_wait_for_whoever_copies_lat
     pass.moves().iter().for_each(copy);
     let mut left = Vec::new();
     pass.end_with(|place| left.push(place));
-    let kept: Vec<_> = left.iter().map(|place| rig.place(place).unwrap()).collect();
+    let kept: Vec<_> = left.iter().map(|place| rig.location(place).unwrap()).collect();
     for place in [freed[0], freed[1], ignored[1]] {
         let is_kept = kept.iter().any(|kept| (kept.memory, kept.offset) == (place.memory, place.offset));
         assert!(is_kept, "{place:?} is nobody else's");

@@ -6,12 +6,12 @@ use allotment::memory::{
     DefragmentationStatistics, DefragmentationStrategy, EmptyBlockPolicy, Lifetime, Movability, NextPass,
     PassLimits, Watermark,
 };
-use allotment::{Allocation, AllocationDesc, MemoryUsage, PoolDesc, ResourceKind};
+use allotment::{Allocation, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::model::{HOST, Model, copy, movable, movable_aligned};
 use crate::rig::{
-    COARSE, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, aligned, fixed_pool, profile, small_blocks, wanted,
-    wanted_in,
+    AllocateWanted as _, COARSE, DISCRETE, FINE, KIB, MIB, MOBILE, Rig, Wanted, aligned, fixed_pool, profile,
+    small_blocks, wanted, wanted_in,
 };
 
 /// Ends every pass that there is, and copies nothing.
@@ -42,9 +42,9 @@ fn half_of_twenty_thousand(seed: u64) -> (Rig, Vec<Allocation>) {
     let mut random = Random(seed);
     let mut live = Vec::new();
     for _ in 0..20_000 {
-        let mut desc = wanted(0, MemoryUsage::GpuOnly).movable(Movability::Copied);
+        let mut desc = wanted(0, MemoryUsage::GpuOnly).with_movability(Movability::Copied);
         desc.requirements = aligned(16 + random.below(90 * KIB), 256);
-        live.push(rig.allocate(&desc).unwrap());
+        live.push(rig.allocate_wanted(&desc).unwrap());
     }
     for _ in 0..10_000 {
         let gone = live.swap_remove(random.below(live.len() as u64) as usize);
@@ -365,7 +365,7 @@ fn alignments_and_granularity_are_kept() {
         });
         let granularity = profile(name).limits.buffer_image_granularity;
         let mut random = Random(9);
-        let mut live: Vec<(Allocation, AllocationDesc)> = Vec::new();
+        let mut live: Vec<(Allocation, Wanted)> = Vec::new();
         let kinds = [
             ResourceKind::Buffer,
             ResourceKind::OptimalImage,
@@ -373,10 +373,10 @@ fn alignments_and_granularity_are_kept() {
             ResourceKind::Unknown,
         ];
         for _ in 0..600 {
-            let mut desc = wanted(0, MemoryUsage::GpuOnly).movable(Movability::Copied);
+            let mut desc = wanted(0, MemoryUsage::GpuOnly).with_movability(Movability::Copied);
             desc.requirements = aligned(1 + random.below(30 * KIB), 1 << random.below(14));
-            desc.kind = kinds[random.below(4) as usize];
-            live.push((rig.allocate(&desc).unwrap(), desc));
+            desc.requirements.kind = kinds[random.below(4) as usize];
+            live.push((rig.allocate_wanted(&desc).unwrap(), desc));
         }
         for at in (0..600).rev() {
             if random.below(3) != 0 {
@@ -396,10 +396,15 @@ fn alignments_and_granularity_are_kept() {
         );
         let mut places = Vec::new();
         for ((token, desc), was) in live.iter().zip(types) {
-            let place = rig.place(token).unwrap();
+            let place = rig.location(token).unwrap();
             assert_eq!(place.memory_type, was);
             assert!(desc.requirements.alignment.is_aligned(place.offset));
-            places.push((rig.memory_of(token), place.offset, place.offset + place.size, desc.kind));
+            places.push((
+                rig.memory_of(token),
+                place.offset,
+                place.offset + place.size,
+                desc.requirements.kind,
+            ));
         }
         places.sort_unstable_by_key(|&(memory, offset, ..)| (memory, offset));
         let linear = |kind| matches!(kind, ResourceKind::Buffer | ResourceKind::LinearImage);
@@ -431,8 +436,8 @@ fn nothing_goes_to_another_pool_or_memory_type() {
         desc.movability = Movability::Copied;
         desc.lifetime = if i % 8 == 0 { Lifetime::Short } else { Lifetime::Long };
         let token = match i % 4 {
-            0 | 1 => rig.allocate(&desc).unwrap(),
-            which => rig.allocate_in(&pools[which - 2], &desc).unwrap(),
+            0 | 1 => rig.allocate_wanted(&desc).unwrap(),
+            which => rig.allocate_wanted_in(&pools[which - 2], &desc).unwrap(),
         };
         homes.push((token, i % 4));
     }
@@ -675,7 +680,7 @@ fn memory_that_is_not_coherent_is_flushed_at_its_new_place() {
                 for held in model.live.iter().filter(|held| ids.contains(&held.token.id())) {
                     rig.flush(&held.token, 0..held.bytes.len() as u64).unwrap();
                     let atom = profile(MOBILE).limits.non_coherent_atom_size;
-                    assert!(atom.is_aligned(rig.place(&held.token).unwrap().offset));
+                    assert!(atom.is_aligned(rig.location(&held.token).unwrap().offset));
                 }
                 model.check();
             }

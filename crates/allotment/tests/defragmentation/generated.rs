@@ -12,7 +12,9 @@ use allotment::{Algorithm, PoolDesc};
 
 use crate::gains::Random;
 use crate::model::{HOST, Model, copy, movable_aligned};
-use crate::rig::{DISCRETE, KIB, Rig, empty_blocks, fixed_pool, profile, small_blocks, wanted_in};
+use crate::rig::{
+    AllocateWanted as _, DISCRETE, KIB, Rig, empty_blocks, fixed_pool, profile, small_blocks, wanted_in,
+};
 
 /// Five bytes are one operation.
 type Op = [u8; 5];
@@ -52,10 +54,10 @@ impl Model<'_> {
                 let alignment = 1 << (d % 10);
                 let desc = match c / 4 % 32 {
                     0 => wanted_in(size, HOST),
-                    1..5 => movable_aligned(size, alignment).movable(Movability::Recreated),
+                    1..5 => movable_aligned(size, alignment).with_movability(Movability::Recreated),
                     _ => movable_aligned(size, alignment),
                 };
-                let forecast = home.is_none().then(|| self.rig.preview(&desc));
+                let forecast = home.is_none().then(|| self.rig.preview_wanted(&desc));
                 let calls = self.rig.device.usage().allocate_calls;
                 let served = self.try_allocate(home, &desc);
                 if let Some(Ok(AllocationPreview::Fits { .. })) = forecast {

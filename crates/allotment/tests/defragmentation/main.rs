@@ -14,3 +14,4 @@ mod generated;
 mod matrix;
 mod model;
 mod threads;
+mod worked_example;

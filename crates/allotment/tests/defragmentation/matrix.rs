@@ -106,7 +106,7 @@ impl Case {
             let (size, alignment) = (1 + model.random.below(8 * KIB), 1 << model.random.below(9));
             let mut desc = movable_aligned(size, alignment);
             if self.act == Act::Recreated || self.act == Act::Mixed && i % 3 == 0 {
-                desc = desc.movable(Movability::Recreated);
+                desc = desc.with_movability(Movability::Recreated);
             }
             model.allocate(home, &desc);
         }
@@ -275,7 +275,7 @@ fn linear_pools_are_refused() {
     assert_eq!(rig.defragmentation_in(&linear, desc).err(), Some(DefragmentationError::LinearPool));
     assert!(rig.defragmentation_in(&tlsf, desc).is_ok());
     let other = Rig::new(DISCRETE);
-    assert_eq!(other.defragmentation_in(&tlsf, desc).err(), Some(DefragmentationError::ForeignPool));
+    assert_eq!(other.defragmentation_in(&tlsf, desc).err(), Some(DefragmentationError::WrongPool));
     rig.destroy_pool(linear).unwrap();
     rig.destroy_pool(tlsf).unwrap();
 }

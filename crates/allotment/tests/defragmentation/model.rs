@@ -7,10 +7,10 @@ use allotment::device::{MemoryHandle, MemoryTypeIndex};
 use allotment::memory::{
     AccessError, AllocationId, Defragmentation, Movability, Move, NextPass, Pass, Statistics,
 };
-use allotment::{Allocation, AllocationDesc, Pool};
+use allotment::{Allocation, Pool};
 
 use crate::gains::Random;
-use crate::rig::{Rig, aligned, wanted_in};
+use crate::rig::{AllocateWanted as _, Rig, Wanted, aligned, wanted_in};
 
 /// Coherent host memory of [`DISCRETE`](crate::rig::DISCRETE).
 pub(crate) const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
@@ -19,7 +19,7 @@ pub(crate) const HOST: MemoryTypeIndex = MemoryTypeIndex(1);
 pub(crate) struct Unique {
     pub(crate) token: Allocation,
     pub(crate) pool: Option<usize>,
-    pub(crate) desc: AllocationDesc,
+    pub(crate) desc: Wanted,
     pub(crate) bytes: Vec<u8>,
     pub(crate) maps: u32,
     /// In which order they were made.
@@ -36,11 +36,11 @@ pub(crate) struct Model<'a> {
 }
 
 /// A movable buffer in host memory.
-pub(crate) fn movable(size: u64) -> AllocationDesc {
-    wanted_in(size, HOST).movable(Movability::Copied)
+pub(crate) fn movable(size: u64) -> Wanted {
+    wanted_in(size, HOST).with_movability(Movability::Copied)
 }
 
-pub(crate) fn movable_aligned(size: u64, alignment: u64) -> AllocationDesc {
+pub(crate) fn movable_aligned(size: u64, alignment: u64) -> Wanted {
     let mut desc = movable(size);
     let memory_types = desc.requirements.memory_types;
     desc.requirements = aligned(size, alignment);
@@ -51,7 +51,7 @@ pub(crate) fn movable_aligned(size: u64, alignment: u64) -> AllocationDesc {
 /// Does what a queue would do for a move.
 pub(crate) fn copy(one: &Move<SimulatedGpu>) {
     let (from, to) = (one.from(), one.to());
-    let (source, target) = (from.address.unwrap(), to.address.unwrap());
+    let (source, target) = (from.mapped_ptr.unwrap(), to.mapped_ptr.unwrap());
     // SAFETY: both are mapped until the pass ends, nobody writes to the one and nobody knows the other.
     unsafe { target.copy_from_nonoverlapping(source, one.size() as usize) };
 }
@@ -62,10 +62,10 @@ impl<'a> Model<'a> {
     }
 
     /// Allocates and fills it; false where there is no room.
-    pub(crate) fn try_allocate(&mut self, pool: Option<usize>, desc: &AllocationDesc) -> bool {
+    pub(crate) fn try_allocate(&mut self, pool: Option<usize>, desc: &Wanted) -> bool {
         let got = match pool {
-            Some(at) => self.rig.allocate_in(&self.pools[at], desc),
-            None => self.rig.allocate(desc),
+            Some(at) => self.rig.allocate_wanted_in(&self.pools[at], desc),
+            None => self.rig.allocate_wanted(desc),
         };
         let Ok(token) = got else { return false };
         let bytes = vec![0; desc.requirements.size as usize];
@@ -75,7 +75,7 @@ impl<'a> Model<'a> {
         true
     }
 
-    pub(crate) fn allocate(&mut self, pool: Option<usize>, desc: &AllocationDesc) {
+    pub(crate) fn allocate(&mut self, pool: Option<usize>, desc: &Wanted) {
         assert!(self.try_allocate(pool, desc), "{desc:?}");
     }
 
@@ -87,7 +87,7 @@ impl<'a> Model<'a> {
         let bytes: Vec<u8> = (0..held.bytes.len()).map(byte).collect();
         match self.rig.write(&held.token, 0, &bytes) {
             Ok(()) => held.bytes = bytes,
-            Err(AccessError::Moving) => assert!(self.rig.info(held.token.id()).unwrap().moving),
+            Err(AccessError::Moving) => assert!(self.rig.info(&held.token).unwrap().moving),
             Err(error) => panic!("{error}"),
         }
     }
@@ -115,13 +115,13 @@ impl<'a> Model<'a> {
         let mut taken = self.ranges();
         for one in pass.moves() {
             let held = &self.live[self.position(one.id()).expect("what is moved is live")];
-            let info = self.rig.info(one.id()).unwrap();
-            let (from, to, now) = (one.from(), one.to(), self.rig.place(&held.token).unwrap());
+            let info = self.rig.info_of(one.id()).unwrap();
+            let (from, to, now) = (one.from(), one.to(), self.rig.location(&held.token).unwrap());
             assert_eq!((from.memory, from.offset, from.size), (now.memory, now.offset, now.size));
             assert!(info.moving && held.maps == 0, "what is mapped stays");
             assert_eq!((to.size, one.size()), (now.size, held.bytes.len() as u64));
             assert_eq!((from.memory_type, to.memory_type), (now.memory_type, now.memory_type));
-            assert_eq!((one.contents(), one.kind()), (held.desc.movability, held.desc.kind));
+            assert_eq!((one.contents(), one.kind()), (held.desc.movability, held.desc.requirements.kind));
             assert!(held.desc.requirements.alignment.is_aligned(to.offset));
             assert_ne!(from.memory, to.memory, "what moves leaves its block");
             assert!(held.desc.movability != Movability::Pinned);
@@ -135,7 +135,7 @@ impl<'a> Model<'a> {
     /// Ranges of memory objects that live allocations take.
     fn ranges(&self) -> Vec<(u64, u64, u64)> {
         let range = |held: &Unique| {
-            let place = self.rig.place(&held.token).unwrap();
+            let place = self.rig.location(&held.token).unwrap();
             (place.memory.to_raw(), place.offset, place.offset + place.size)
         };
         self.live.iter().map(range).collect()
@@ -157,7 +157,7 @@ impl<'a> Model<'a> {
         for held in &self.live {
             bytes.resize(held.bytes.len(), 0);
             self.rig.read(&held.token, 0, &mut bytes).unwrap();
-            assert!(bytes == held.bytes, "the bytes of {:?}", self.rig.info(held.token.id()));
+            assert!(bytes == held.bytes, "the bytes of {:?}", self.rig.info(&held.token));
         }
     }
 
@@ -167,9 +167,11 @@ impl<'a> Model<'a> {
         check_apart(self.ranges());
         self.check_bytes();
         for held in &self.live {
-            let info = self.rig.info(held.token.id()).unwrap();
+            let info = self.rig.info(&held.token).unwrap();
             assert_eq!((info.size, info.maps, info.moving), (held.bytes.len() as u64, held.maps, false));
-            assert!(held.desc.requirements.alignment.is_aligned(self.rig.place(&held.token).unwrap().offset));
+            assert!(
+                held.desc.requirements.alignment.is_aligned(self.rig.location(&held.token).unwrap().offset)
+            );
         }
         let statistics = self.rig.statistics();
         assert_eq!((statistics.blocks + statistics.dedicated, statistics.block_bytes), {

@@ -7,11 +7,11 @@ use allotment::memory::{
     AccessError, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptiedBlocks, EmptyBlockPolicy,
     Movability, NextPass, PassLimits,
 };
-use allotment::{Algorithm, Allocation, AllocationDesc, Pool};
+use allotment::{Algorithm, Allocation, Pool};
 
 use crate::gains::Random;
 use crate::model::{HOST, copy, movable};
-use crate::rig::{DISCRETE, KIB, Rig, fixed_pool, profile, wanted_in};
+use crate::rig::{AllocateWanted as _, DISCRETE, KIB, Rig, Wanted, fixed_pool, profile, wanted_in};
 
 const THREADS: u64 = 3;
 
@@ -31,7 +31,7 @@ impl Drop for StopWhenDropped<'_> {
 
 struct Unique {
     token: Allocation,
-    desc: AllocationDesc,
+    desc: Wanted,
     byte: u8,
     recreated: bool,
 }
@@ -44,10 +44,10 @@ struct Home<'a> {
 }
 
 impl Home<'_> {
-    fn allocate(self, desc: &AllocationDesc) -> Allocation {
+    fn allocate(self, desc: &Wanted) -> Allocation {
         match self.pool {
-            Some(pool) => self.rig.allocate_in(pool, desc).unwrap(),
-            None => self.rig.allocate(desc).unwrap(),
+            Some(pool) => self.rig.allocate_wanted_in(pool, desc).unwrap(),
+            None => self.rig.allocate_wanted(desc).unwrap(),
         }
     }
 
@@ -117,13 +117,13 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                     7 => match rig.map(&held.token) {
                         Ok(address) => {
                             assert_eq!(
-                                rig.place(&held.token).unwrap().address,
+                                rig.location(&held.token).unwrap().mapped_ptr,
                                 Some(address),
                                 "mapped, it stays"
                             );
                             home.check(held);
                             assert_eq!(
-                                rig.place(&held.token).unwrap().address,
+                                rig.location(&held.token).unwrap().mapped_ptr,
                                 Some(address),
                                 "mapped, it stays"
                             );
@@ -133,7 +133,7 @@ fn work(thread: u64, rounds: u64, home: Home<'_>, pinned: bool) {
                         Err(error) => panic!("{error}"),
                     },
                     _ => {
-                        let info = rig.info(held.token.id()).unwrap();
+                        let info = rig.info(&held.token).unwrap();
                         assert_eq!(info.size, held.desc.requirements.size);
                         assert!(rig.statistics().allocations > 0);
                     }
@@ -242,7 +242,9 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     });
     let mut tokens: Vec<_> = [4, 12, 8]
         .into_iter()
-        .map(|kib| Some(rig.allocate(&movable(kib * KIB).movable(Movability::Copied)).unwrap()))
+        .map(|kib| {
+            Some(rig.allocate_wanted(&movable(kib * KIB).with_movability(Movability::Copied)).unwrap())
+        })
         .collect();
     rig.free(tokens[1].take().unwrap()).unwrap();
     let mut defragmentation = rig
@@ -254,10 +256,10 @@ fn what_is_freed_while_it_is_copied_keeps_both_places_until_the_pass_ends() {
     let blocks = rig.statistics().blocks;
     let id = tokens[0].as_ref().unwrap().id();
     rig.free(tokens[0].take().unwrap()).unwrap();
-    assert_eq!(rig.info(id).err(), Some(AccessError::Stale));
+    assert_eq!(rig.info_of(id).err(), Some(AccessError::Stale));
     assert_eq!(rig.statistics().blocks, blocks, "its block is there as long as somebody may copy from it");
     // Nor does anybody else get the place.
-    let refused = rig.allocate(&wanted_in(16 * KIB, HOST).without_new_blocks());
+    let refused = rig.allocate_wanted(&wanted_in(16 * KIB, HOST).without_new_blocks());
     assert!(refused.is_err());
     rig.check_invariants();
     pass.moves().iter().for_each(copy);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, BoundSet, DescriptorError, Keep, TableLocation,
+    Binding, BindingLayout, BindingSet, BoundSet, DescriptorError, KeepAlive, TableLocation,
 };
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, BufferUse};
-use allotment::{AllocationDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::rig::{Heap, Rig, Staging, value};
 
@@ -82,7 +82,7 @@ fn overwriting_a_binding_in_flight_yields_another_range_and_the_old_bytes_stay()
     let Scene { heap, layout, .. } = scene(&rig);
     let mut set = BindingSet::new(&layout).unwrap();
     let keep: Arc<u32> = Arc::new(0);
-    set.bind(0, 0, &rig.number(1), Some(keep.clone() as Keep)).unwrap();
+    set.bind(0, 0, &rig.number(1), Some(keep.clone() as KeepAlive)).unwrap();
     set.bind(0, 1, &rig.number(2), None).unwrap();
     rig.device.pause_queues();
     let recording = rig.record();
@@ -128,7 +128,7 @@ fn a_set_owns_what_it_points_at() {
     let rig = Rig::new();
     let Scene { heap, layout, .. } = scene(&rig);
     let mut set = BindingSet::new(&layout).unwrap();
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload);
+    let desc = AllocationOptions::new(MemoryUsage::DeviceUpload);
     let buffer = Arc::new(rig.memory.create_buffer(&BufferDesc::new(256), &desc).unwrap());
     // SAFETY: buffers of the simulated device can be used for anything.
     unsafe { set.bind_buffer(0, 0, &buffer, 0..256, BufferUse::ReadOnly) }.unwrap();
@@ -187,8 +187,8 @@ fn everything_comes_back_when_sets_and_layouts_go() {
     let Scene { heap, staging, layout } = scene(&rig);
     let mut sets: Vec<_> = (0..10).map(|_| BindingSet::new(&layout).unwrap()).collect();
     for set in &mut sets {
-        set.bind(0, 0, &rig.number(1), Some(keep.clone() as Keep)).unwrap();
-        set.bind(1, 0, &rig.number(1), Some(keep.clone() as Keep)).unwrap();
+        set.bind(0, 0, &rig.number(1), Some(keep.clone() as KeepAlive)).unwrap();
+        set.bind(1, 0, &rig.number(1), Some(keep.clone() as KeepAlive)).unwrap();
     }
     assert_eq!((heap.statistics().tables.used, staging.statistics().used), (30, 41));
     drop((sets, layout));

@@ -5,7 +5,7 @@ use allotment::descriptor::{
     ShaderVisibleHeap, ShaderVisibleHeapDesc,
 };
 use allotment::device::{BufferDesc, BufferUse, DescriptorHeapType};
-use allotment::{AllocationDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, MemoryUsage};
 
 use crate::rig::Rig;
 
@@ -118,7 +118,7 @@ fn ranges_of_buffers_that_cannot_be_bound_are_refused() {
     let heap = std::sync::Arc::new(rig.resources(8, 64, 16));
     let layout = BindingLayout::new(&heap, &rig.staging(64), &[Binding::mutable("a")]).unwrap();
     let mut set = BindingSet::new(&layout).unwrap();
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+    let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
     let buffer = std::sync::Arc::new(rig.memory.create_buffer(&BufferDesc::new(1024), &desc).unwrap());
     let ends = [0, 1, 256, 1024, 1 << 63, u64::MAX - 3, u64::MAX];
     for (start, end) in ends.into_iter().flat_map(|start| ends.map(|end| (start, end))) {

@@ -108,7 +108,7 @@ fn a_lost_device_gives_everything_back_once_and_then_says_that_it_is_lost() {
     let mut view = heap.begin(&recording).unwrap();
     view.allocate(20).unwrap();
     let keep = std::sync::Arc::new(());
-    let slot = heap.insert(&rig.number(1), Some(keep.clone() as allotment::descriptor::Keep)).unwrap();
+    let slot = heap.insert(&rig.number(1), Some(keep.clone() as allotment::descriptor::KeepAlive)).unwrap();
     let table = heap.allocate(8).unwrap();
     rig.submit(recording);
     heap.remove(slot).unwrap();

@@ -1,4 +1,4 @@
-//! Generated operations against a model: who has which descriptors of a heap, and what is in them.
+//! Generated operations against a model of the owners and contents of a heap's descriptors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ impl Random {
     }
 }
 
-/// Which descriptors are whose. Nobody is ever given what somebody has.
+/// The owner of each descriptor. No descriptor is allocated twice.
 #[derive(Default)]
 struct Intervals(BTreeMap<u32, u32>);
 
@@ -168,7 +168,7 @@ fn the_peak_is_the_most_that_was_ever_used() {
     }
 }
 
-/// What is in a heap, and who is told.
+/// The contents of a heap, and the recordings that know locations in it.
 struct World<'a> {
     rig: &'a Rig,
     heap: &'a Heap,

@@ -9,7 +9,7 @@ use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 
 use allotment::descriptor::{
-    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, Keep, SamplerCache, ShaderVisibleHeap,
+    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, KeepAlive, SamplerCache, ShaderVisibleHeap,
     ShaderVisibleHeapDesc,
 };
 use allotment::device::simulated::{
@@ -23,9 +23,9 @@ use allotment::device::{
     ResourceKind, SamplerDesc, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{LeakHandler, MappedBuffer, OwnedBuffer, OwningAllocator};
+use allotment::memory::{Buffer, LeakHandler, MappedBuffer, OwningAllocator};
 use allotment::upload::{ReadbackRing, RingDesc, UploadRing, Uploader, UploaderDesc, WhenFull};
-use allotment::{Alignment, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 /// Calls that can panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,7 +360,7 @@ impl Rig {
         desc.on_leak = LeakHandler::Ignore;
         let allocator = Arc::new(Allocator::new(device.clone(), desc).unwrap());
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
-        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let wanted = AllocationOptions::new(MemoryUsage::Upload);
         let sevens = MappedBuffer::new(&allocator, &BufferDesc::new(4), &wanted).unwrap();
         sevens.write(0, &[7; 4]).unwrap();
         Self { device, tracker, allocator, memory, sevens }
@@ -383,7 +383,7 @@ impl Rig {
 
     /// How many of the first descriptors of a heap work reads sevens through; the others are of nothing.
     fn sevens_of(&self, heap: &ShaderVisibleHeap<PanickingDevice>) -> usize {
-        let wanted = |memory_usage| AllocationDesc::new(Requirements::new(0), memory_usage);
+        let wanted = |memory_usage| AllocationOptions::new(memory_usage);
         let make = |memory_usage| {
             MappedBuffer::new(&self.allocator, &BufferDesc::new(64), &wanted(memory_usage)).unwrap()
         };
@@ -414,12 +414,12 @@ impl Rig {
         found.iter().filter(|found| **found == [7; 4]).count()
     }
 
-    fn target(&self, size: u64) -> OwnedBuffer<PanickingDevice> {
-        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Readback);
+    fn target(&self, size: u64) -> Buffer<PanickingDevice> {
+        let wanted = AllocationOptions::new(MemoryUsage::Readback);
         self.memory.create_buffer(&BufferDesc::new(size), &wanted).unwrap()
     }
 
-    fn read(&self, buffer: &OwnedBuffer<PanickingDevice>) -> Vec<u8> {
+    fn read(&self, buffer: &Buffer<PanickingDevice>) -> Vec<u8> {
         let mut bytes = vec![0; buffer.size() as usize];
         self.allocator.read(buffer.allocation(), 0, &mut bytes).unwrap();
         bytes
@@ -474,7 +474,7 @@ fn a_heap_that_could_not_be_cleared_is_not_copied_and_what_it_may_name_stays() {
     let rig = Rig::new("discrete-large-bar");
     let heap = rig.heap();
     let keep: Arc<u32> = Arc::new(0);
-    let slot = heap.insert(&rig.seven(), Some(keep.clone() as Keep)).unwrap();
+    let slot = heap.insert(&rig.seven(), Some(keep.clone() as KeepAlive)).unwrap();
     heap.remove(slot).unwrap();
     rig.device.panic_at(Call::WriteNull, 1, 1);
     assert!(panics(|| heap.reclaim()));
@@ -510,7 +510,7 @@ fn a_staging_range_whose_writing_panics_is_not_copied() {
         rig.device.panic_at(Call::Write, 1, 1);
         assert!(panics(|| staging.write(&mut view, 0, &rig.seven())));
         assert_eq!(table.copy_from(0, &staging, &view), Err(DescriptorError::Unwritten));
-        staging.fill(&mut view, allotment::descriptor::Fill::Null).unwrap();
+        staging.fill(&mut view, allotment::descriptor::DescriptorFill::Null).unwrap();
         table.copy_from(0, &staging, &view).unwrap();
         staging.free(view).unwrap();
     }

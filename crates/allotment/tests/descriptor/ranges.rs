@@ -2,7 +2,7 @@
 
 use core::mem::size_of;
 
-use allotment::descriptor::{DescriptorError, Fill, ShaderVisibleHeapDesc};
+use allotment::descriptor::{DescriptorError, DescriptorFill, ShaderVisibleHeapDesc};
 use allotment::device::simulated::SimulatedGpu;
 use allotment::lifetime::WaitFor;
 
@@ -164,9 +164,9 @@ fn a_range_in_use_is_not_written_until_it_is_renewed_and_the_old_bytes_stay() {
 #[test]
 fn a_table_of_poison_is_noticed_by_who_reads_what_was_not_written() {
     let rig = Rig::new();
-    let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_fill(Fill::Poison);
+    let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_fill(DescriptorFill::Poison);
     let heap = rig.heap(desc);
-    // Also where somebody else's descriptors were before.
+    // Also where another table's descriptors were before.
     for round in 0..2 {
         let mut table = heap.allocate(16).unwrap();
         table.write(1, &rig.number(8)).unwrap();

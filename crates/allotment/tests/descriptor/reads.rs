@@ -1,4 +1,4 @@
-//! What queues read, with many recordings in flight: nothing is used again too early, and nothing is lost.
+//! Reads by queues with many recordings in flight: no descriptor is reused too early, and none is lost.
 
 use allotment::descriptor::{DescriptorError, DescriptorSlot};
 use allotment::lifetime::WaitFor;

@@ -1,4 +1,4 @@
-//! What the tests share: a simulated device, a buffer of known numbers to point at, and queues that read.
+//! Shared by the tests: a simulated device, a buffer of known numbers to refer to, and queues that read.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use allotment::device::{
 };
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
 use allotment::memory::{MappedBuffer, OwningAllocator};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,7 +38,7 @@ pub(crate) struct Rig {
     numbers: MappedBuffer<SimulatedGpu>,
 }
 
-/// What a descriptor of the number reads.
+/// Returns what a shader reads through a descriptor of the number.
 pub(crate) fn value(number: u32) -> u32 {
     number * 7 + 100
 }
@@ -127,7 +127,7 @@ impl Rig {
         }
     }
 
-    /// What work reads now through these descriptors of the heap.
+    /// Reads through these descriptors of the heap, as work on the GPU does.
     pub(crate) fn read(&self, heap: &Heap, indices: &[u32]) -> Vec<u32> {
         let recording = self.record();
         let transient = heap.begin(&recording).unwrap();
@@ -147,7 +147,7 @@ impl Rig {
     }
 }
 
-/// Work on its way.
+/// Work in flight.
 pub(crate) struct Reading {
     pub(crate) point: TimelinePoint,
     count: usize,
@@ -157,7 +157,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What it read.
+    /// Returns what the work has read.
     pub(crate) fn wait(self) -> Vec<u32> {
         use allotment::device::Device as _;
         assert_eq!(self.device.wait(self.point, PATIENCE), Ok(()));
@@ -172,11 +172,11 @@ pub(crate) fn mapped(
     size: u64,
     memory_usage: MemoryUsage,
 ) -> MappedBuffer<SimulatedGpu> {
-    let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
+    let desc = AllocationOptions::new(memory_usage);
     MappedBuffer::new(allocator, &BufferDesc::new(size), &desc).unwrap()
 }
 
-/// What a refusal for want of room says: requested, free, largest, retiring.
+/// The counts of an `Exhausted` error: requested, free, largest, retiring.
 pub(crate) fn numbers_of<T: core::fmt::Debug>(refused: Result<T, DescriptorError>) -> [u32; 4] {
     match refused {
         Err(DescriptorError::Exhausted { requested, free, largest, retiring, .. }) => {

@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use allotment::MemoryUsage;
-use allotment::descriptor::{DescriptorError, Keep};
+use allotment::descriptor::{DescriptorError, KeepAlive};
 use allotment::device::simulated::HostDescriptor;
 use allotment::device::{BufferUse, DescriptorDevice as _, SamplerDesc};
 
@@ -25,7 +25,7 @@ fn a_slot_that_was_removed_is_stale_and_nothing_changes() {
     let rig = Rig::new();
     let (heap, other) = (rig.resources(4, 0, 0), rig.resources(4, 0, 0));
     let slot = heap.insert(&rig.number(0), None).unwrap();
-    assert_eq!(other.remove(slot), Err(DescriptorError::Foreign));
+    assert_eq!(other.remove(slot), Err(DescriptorError::WrongHeap));
     heap.remove(slot).unwrap();
     let before = heap.statistics();
     assert_eq!(heap.remove(slot), Err(DescriptorError::Stale));
@@ -42,7 +42,7 @@ fn a_slot_and_what_it_points_at_stay_as_long_as_a_recording_that_was_open() {
     let rig = Rig::new();
     let heap = rig.resources(1, 0, 16);
     let keep: Arc<u32> = Arc::new(7);
-    let slot = heap.insert(&rig.number(5), Some(keep.clone() as Keep)).unwrap();
+    let slot = heap.insert(&rig.number(5), Some(keep.clone() as KeepAlive)).unwrap();
     let recording = rig.record();
     let transient = heap.begin(&recording).unwrap();
     heap.remove(slot).unwrap();
@@ -117,7 +117,7 @@ fn a_failing_batch(rig: &Rig, heap: &Heap, how: &str) {
     {
         // SAFETY: the buffer lives until its batch has failed, and the range lies in it.
         let of = |at| unsafe { rig.device.buffer_descriptor(keep.handle(), at..at + 4, BufferUse::ReadOnly) };
-        let good = (0..5_u32).map(|i| (of(u64::from(i) * 4), Some(keep.clone() as Keep)));
+        let good = (0..5_u32).map(|i| (of(u64::from(i) * 4), Some(keep.clone() as KeepAlive)));
         let wrong = (HostDescriptor::Sampler(&sampler), None);
         match how {
             "a descriptor of another kind" => {
@@ -152,7 +152,7 @@ fn a_batch_that_fails_or_panics_leaves_no_descriptor_that_a_later_heap_would_get
             replace(&heap).unwrap();
             let recording = rig.record();
             let view = heap.begin(&recording).unwrap();
-            // Nobody has these slots, so nobody reads them; a test may.
+            // No shader reads these slots, which have no handle; a test may.
             let found = rig.submit_reads(recording, view.heap(), &[0, 1, 2, 3, 4, 5, 6, 7]).wait();
             assert_eq!(found, [value(1), 0, 0, 0, 0, 0, 0, 0], "{how}");
         }
@@ -185,7 +185,7 @@ fn a_batch_that_has_fewer_descriptors_than_it_says_takes_as_many_slots() {
     assert_eq!(heap.insert_all((0..5).map(|i| (rig.number(i), None))).unwrap().len(), 5);
 }
 
-/// What a slot keeps, and what happens when it goes.
+/// The object that a slot keeps alive, with an action when it is dropped.
 struct Goodbye(Box<dyn FnMut() + Send + Sync>);
 
 impl Drop for Goodbye {
@@ -199,7 +199,7 @@ fn what_a_slot_keeps_may_come_back_to_the_heap_when_it_is_dropped_three_deep() {
     let rig = Rig::new();
     let heap = Arc::new(rig.resources(8, 16, 16));
     let inner: Arc<u32> = Arc::new(0);
-    let mut keep: Keep = inner.clone();
+    let mut keep: KeepAlive = inner.clone();
     for number in 0..3 {
         let slot = heap.insert(&rig.number(number), Some(keep)).unwrap();
         let heap = Arc::downgrade(&heap);
@@ -223,7 +223,7 @@ fn a_destructor_that_panics_loses_neither_its_slot_nor_what_is_behind_it() {
     let rig = Rig::new();
     let heap = rig.resources(8, 16, 16);
     let after: Arc<u32> = Arc::new(0);
-    let bad: Keep = Arc::new(Goodbye(Box::new(|| panic!("as it should"))));
+    let bad: KeepAlive = Arc::new(Goodbye(Box::new(|| panic!("as it should"))));
     let first = heap.insert(&rig.number(1), Some(bad)).unwrap();
     let second = heap.insert(&rig.number(2), Some(after.clone())).unwrap();
     heap.remove(first).unwrap();
@@ -243,7 +243,7 @@ fn nothing_is_copied_that_points_at_what_is_gone() {
     heap.remove(slot).unwrap();
     heap.reclaim();
     heap.compact().unwrap();
-    // Nobody has the slot, so nobody reads it; a test may.
+    // No shader reads the slot, which has no handle; a test may.
     assert_eq!(rig.read(&heap, &[slot.index(), stays.index()]), [0, value(2)]);
     rig.assert_no_complaints();
 }

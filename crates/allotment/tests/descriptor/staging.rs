@@ -142,8 +142,8 @@ fn a_page_of_another_size_is_rounded_up_and_absurd_requests_are_refused() {
     assert_eq!(heap.allocate(0).unwrap_err(), DescriptorError::Empty);
     assert!(matches!(heap.allocate(u32::MAX), Err(DescriptorError::NeverFits { requested: u32::MAX, .. })));
     let other = rig.staging(64);
-    assert_eq!(other.free(heap.allocate(1).unwrap()), Err(DescriptorError::Foreign));
-    assert_eq!(other.free(heap.allocate(2).unwrap()), Err(DescriptorError::Foreign));
+    assert_eq!(other.free(heap.allocate(1).unwrap()), Err(DescriptorError::WrongHeap));
+    assert_eq!(other.free(heap.allocate(2).unwrap()), Err(DescriptorError::WrongHeap));
 }
 
 #[test]

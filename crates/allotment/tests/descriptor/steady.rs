@@ -1,4 +1,4 @@
-//! What a steady frame costs: nothing.
+//! A steady frame allocates nothing.
 
 use allotment::descriptor::{Binding, BindingLayout, BindingSet};
 use std::collections::VecDeque;

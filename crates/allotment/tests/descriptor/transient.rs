@@ -41,7 +41,7 @@ fn a_request_larger_than_a_chunk_is_served_and_the_current_chunk_stays() {
     let recording = rig.record();
     let mut view = heap.begin(&recording).unwrap();
     let first = view.allocate(4).unwrap().place().first;
-    // Somebody else's chunk behind it, so that it cannot just go on.
+    // Another recording's chunk behind it, so that it cannot be extended.
     let other = rig.record();
     let mut others = heap.begin(&other).unwrap();
     others.allocate(1).unwrap();
@@ -126,8 +126,8 @@ fn a_thousand_submissions_of_five_in_one_frame_stay_within_capacity() {
 fn a_recording_that_holds_nothing_back_is_refused() {
     let rig = Rig::new();
     let heap = rig.resources(4, 4, 16);
-    let owning = rig.tracker.record_explicit("for minutes");
-    assert_eq!(heap.begin(&owning).unwrap_err(), DescriptorError::Owning);
+    let explicit = rig.tracker.record_explicit("for minutes");
+    assert_eq!(heap.begin(&explicit).unwrap_err(), DescriptorError::ExplicitRecording);
 }
 
 #[test]
@@ -194,10 +194,10 @@ fn a_recording_of_another_tracker_is_refused() {
     let (rig, other) = (Rig::new(), Rig::new());
     let heap = rig.resources(0, 0, 64);
     let recording = other.record();
-    assert_eq!(heap.begin(&recording).unwrap_err(), DescriptorError::Foreign);
+    assert_eq!(heap.begin(&recording).unwrap_err(), DescriptorError::WrongTracker);
     let (mine, foreign) = (rig.record(), other.resources(0, 16, 0));
     let view = heap.begin(&mine).unwrap();
-    assert_eq!(view.place(&foreign.allocate(1).unwrap()), Err(DescriptorError::Foreign));
+    assert_eq!(view.place(&foreign.allocate(1).unwrap()), Err(DescriptorError::WrongHeap));
 }
 
 #[test]

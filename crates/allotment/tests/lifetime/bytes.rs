@@ -1,5 +1,5 @@
-//! The rule by its bytes: memory that was retired goes back to the allocator, and to somebody else who overwrites
-//! it at once, while copies are in flight that may read it. What they have read must be what was meant.
+//! Checks the rule by its effect on memory: retired memory is freed, allocated again and overwritten at once, while
+//! copies in flight may read it. The copies must have read the original bytes.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -8,18 +8,18 @@ use std::thread::scope;
 use allotment::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{Recording, ReleaseQueue, SubmissionTracker};
-use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{Random, scaled};
 
 const QUEUES: usize = 3;
-/// What memory that nobody wants any more is filled with.
+/// Freed memory is filled with this.
 const POISON: u8 = 0xee;
-/// Jobs of a thread that are recorded and not submitted, and that are submitted and not looked at.
+/// Per thread: recorded jobs that are not submitted, and submitted jobs that are not verified.
 const WAITING: usize = 4;
 const RUNNING: usize = 12;
 
-/// Memory, and a buffer over it for the commands of one recording.
+/// An allocation, and a buffer over it for the commands of one recording.
 struct Stage {
     memory: Allocation,
     size: u64,
@@ -31,7 +31,7 @@ struct Scene {
     tracker: SubmissionTracker,
     memory: ReleaseQueue<Stage>,
     buffers: ReleaseQueue<SimulatedBuffer>,
-    /// Jobs, and those whose bytes were not what they should be.
+    /// Jobs, and those with wrong bytes.
     jobs: AtomicU64,
     wrong: AtomicU64,
 }
@@ -44,11 +44,11 @@ struct Hop {
     to: SimulatedBuffer,
 }
 
-/// Bytes on their way: from memory that the CPU has filled, through memory of the device perhaps, to where the CPU
-/// reads them.
+/// A sequence of copies: from memory that the CPU has filled, perhaps through device memory, to memory that the CPU
+/// reads.
 struct Job {
     hops: Vec<Hop>,
-    /// What is not retired yet, though nobody wants it any more.
+    /// Stages that are no longer needed and not retired yet.
     unwanted: Vec<Stage>,
     to: Stage,
     word: u64,
@@ -81,12 +81,12 @@ impl Scene {
 
     fn stage(&self, size: u64, memory_usage: MemoryUsage) -> Stage {
         let needs = self.device.buffer_requirements(&BufferDesc::new(size)).unwrap();
-        let memory = self.allocator.allocate(&AllocationDesc::new(needs, memory_usage)).unwrap();
+        let memory = self.allocator.allocate(&needs, &memory_usage.into()).unwrap();
         Stage { memory, size }
     }
 
     fn buffer(&self, stage: &Stage) -> SimulatedBuffer {
-        let place = self.allocator.place(&stage.memory).unwrap();
+        let place = self.allocator.location(&stage.memory).unwrap();
         // SAFETY: the memory was allocated for such a buffer; that it outlives it is what is tested.
         unsafe { self.device.create_buffer(&BufferDesc::new(stage.size), place.memory, place.offset) }
             .unwrap()
@@ -96,7 +96,7 @@ impl Scene {
         self.allocator.write(&stage.memory, 0, bytes).unwrap();
     }
 
-    /// Gives memory back, for others to take; where the CPU reaches it, overwritten at once.
+    /// Frees memory for others to allocate; overwrites it at once if it is host-visible.
     fn free(&self, stage: Stage) {
         if self.allocator.map(&stage.memory).is_ok() {
             self.write(&stage, &vec![POISON; stage.size as usize]);
@@ -122,7 +122,7 @@ impl Scene {
 
     fn record(&self, random: &mut Random) -> Job {
         let size = 8 * (8 + random.next() % 500);
-        // No byte of it is like the poison.
+        // No byte of the pattern is similar to the poison.
         let word = random.next() & 0x7f7f_7f7f_7f7f_7f7f;
         let (from, to) = (self.stage(size, MemoryUsage::Upload), self.stage(size, MemoryUsage::Readback));
         self.write(&from, &filled(word, size));
@@ -136,7 +136,7 @@ impl Scene {
             job.hops.push(self.hop(&from, &job.to));
         }
         job.unwanted.push(from);
-        // Recorded, and not wanted any more: that is what an engine does with staging memory.
+        // Recorded and no longer needed: what an engine does with staging memory.
         while random.one_in(2) {
             let Some(stage) = job.unwanted.pop() else { break };
             self.memory.retire(stage);
@@ -144,7 +144,7 @@ impl Scene {
         job
     }
 
-    /// Hands a job to queues, or drops it.
+    /// Submits a job, or drops it.
     fn submit(&self, job: Job, give_up: bool, random: &mut Random) -> Option<Running> {
         let Job { hops, unwanted, to, word } = job;
         let mut before: Option<TimelinePoint> = None;
@@ -173,7 +173,7 @@ impl Scene {
         }
     }
 
-    /// Looks at the bytes, if they have arrived.
+    /// Verifies the bytes, if the job has completed.
     fn look(&self, running: Running) -> Option<Running> {
         if !self.tracker.is_reached(running.done) {
             return Some(running);
@@ -208,7 +208,7 @@ impl Scene {
         running
     }
 
-    /// Looks at what was left, and that everything went back.
+    /// Verifies the remaining jobs, and that everything was freed.
     fn end(self, running: Vec<Running>) {
         let long = Duration::from_secs(60);
         assert_eq!(self.tracker.wait_idle(long), Ok(()));
@@ -218,7 +218,7 @@ impl Scene {
         assert_eq!(self.buffers.drain(long, |buffer| self.destroy(buffer)).pending, 0);
         let (jobs, wrong) = (self.jobs.into_inner(), self.wrong.into_inner());
         println!("{jobs} jobs, {wrong} wrong");
-        assert_eq!(wrong, 0, "of {jobs} jobs have read what somebody else has written");
+        assert_eq!(wrong, 0, "of {jobs} jobs have read the bytes of another job");
         assert_eq!(self.allocator.statistics().allocations, 0);
         self.allocator.check_invariants();
         drop((self.memory, self.buffers, self.allocator));
@@ -236,7 +236,7 @@ fn a_copy_that_runs_late_reads_what_was_there_when_it_was_recorded() {
         let mut random = Random::new(0);
         let (from, to) = (scene.stage(1024, MemoryUsage::Upload), scene.stage(1024, MemoryUsage::Readback));
         scene.write(&from, &filled(7, 1024));
-        let place = scene.allocator.place(&from.memory).unwrap();
+        let place = scene.allocator.location(&from.memory).unwrap();
         let mut job = Job { hops: vec![scene.hop(&from, &to)], unwanted: Vec::new(), to, word: 7 };
         if retired_before_the_submission {
             scene.memory.retire(from);
@@ -246,9 +246,9 @@ fn a_copy_that_runs_late_reads_what_was_there_when_it_was_recorded() {
         }
         let running = scene.submit(job, false, &mut random).unwrap();
         scene.reclaim();
-        // Somebody else gets memory, and writes.
+        // Another user allocates the memory, and writes.
         let other = scene.stage(1024, MemoryUsage::Upload);
-        let elsewhere = scene.allocator.place(&other.memory).unwrap();
+        let elsewhere = scene.allocator.location(&other.memory).unwrap();
         scene.write(&other, &[9; 1024]);
         scene.device.resume_queues();
         assert_eq!(scene.tracker.wait(running.done, Duration::from_secs(60)), Ok(()));

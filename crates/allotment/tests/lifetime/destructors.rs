@@ -10,7 +10,7 @@ use allotment::lifetime::{DeletionQueue, Owned, ReleaseQueue};
 
 use crate::rig::{QUEUE, Rig, Spy, point};
 
-/// Retires what it holds when it is dropped, in a queue of its own type.
+/// Retires its content when dropped, into a queue of another type.
 struct Nested {
     spy: Option<Spy>,
     inner: Option<Box<Nested>>,
@@ -22,7 +22,7 @@ impl Drop for Nested {
         if let Some(inner) = self.inner.take() {
             self.deletion_queue.retire(*inner);
         }
-        // Of another type, that had its turn perhaps.
+        // Of another type, which may have been processed already.
         self.deletion_queue.retire(self.spy.take());
     }
 }
@@ -59,7 +59,7 @@ fn what_a_destructor_retires_goes_with_a_later_reclaim_and_by_the_same_rule() {
     assert_eq!(rig.dropped(), [2, 1]);
 }
 
-/// Calls everything there is when it is dropped.
+/// Calls every method when dropped.
 struct Reenters {
     released: Arc<ReleaseQueue<Option<Reenters>>>,
     deletion_queue: DeletionQueue,
@@ -103,7 +103,7 @@ fn a_destructor_that_re_enters_does_not_deadlock() {
     assert_eq!(rig.dropped().len(), 4);
 }
 
-/// Panics when it is dropped, if it is told to.
+/// Panics when dropped, if so configured.
 struct Explosive {
     _spy: Spy,
     panics: bool,
@@ -160,7 +160,7 @@ fn a_panic_while_the_queue_ends_pulls_nothing_from_under_the_gpu() {
     assert_eq!(rig.dropped(), [2], "the others are in use, and leaked");
 }
 
-/// Retires itself again a few times: an end that comes late is still an end.
+/// Retires itself again a few times: a late end is still an end.
 struct Stubborn {
     again: Arc<AtomicU32>,
     deletion_queue: DeletionQueue,

@@ -1,13 +1,13 @@
 //! The two diagrams of the article "Managing Resource Lifetimes" (Diligent Engine): a buffer is released right
-//! after the draw that uses it, by the same thread and by another one. It goes after command list N is
-//! completed, never earlier, and at most one submission later.
+//! after the draw that uses it, by the same thread or another. It is destroyed after command list N has completed,
+//! never earlier, and at most one submission later.
 
 use std::thread::scope;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferCopy, BufferDesc, Device, Submission, TimelineValue};
 use allotment::lifetime::{ReleaseQueue, SubmissionTracker};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use core::time::Duration;
 
 use crate::rig::{QUEUE, Rig, Spy};
@@ -49,7 +49,7 @@ fn released_by_another_thread_during_list_n_plus_1_it_goes_one_submission_late()
     assert_eq!(rig.dropped(), [7]);
 }
 
-/// What happens around the draw, in the order in which it does.
+/// Events around the draw, in order.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Event {
     Drawn,
@@ -58,7 +58,7 @@ enum Event {
     NextSubmitted,
 }
 
-/// The value of list N is 1, that of list N+1 is 2. Returns that whose completion lets the buffer go.
+/// The value of list N is 1, that of list N+1 is 2. Returns the value whose completion releases the buffer.
 fn goes_with(events: [Event; 4], released_after: usize, by_another_thread: bool) -> u64 {
     let rig = Rig::new(1);
     let released: ReleaseQueue<Spy> = ReleaseQueue::new(&rig.tracker);
@@ -141,7 +141,7 @@ fn concurrent_submits_on_one_queue_give_strictly_increasing_values_in_queue_orde
     let allocator = Allocator::new(device.clone(), AllocatorDesc::default()).unwrap();
     let tracker = SubmissionTracker::new(device.clone()).unwrap();
     let buffer = |size, memory_usage| {
-        let desc = AllocationDesc::new(Requirements::new(size), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         allocator.create_buffer(&BufferDesc::new(size), &desc).unwrap()
     };
     // Each submission copies a number of its own to the same place: the last to run is the last to be seen.

@@ -1,5 +1,5 @@
-//! Lifetimes: the rule as the article draws it, edge by edge, against an oracle that knows every use, with many
-//! threads, and by the bytes that a device copies.
+//! Lifetimes: the rule as the article draws it, edge cases, an oracle that knows every use, many threads, and the
+//! bytes that a device copies.
 //!
 //! With `--cfg allotment_rule_off="recordings"` or `"completion"` the library breaks one half of its rule, and
 //! `oracle`, `threads` and `bytes` fail: `.ci/rules-off`.

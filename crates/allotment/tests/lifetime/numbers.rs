@@ -1,4 +1,4 @@
-//! What can be observed: pending things, their bytes and age, recordings that are open for long.
+//! Statistics: pending objects, their bytes and age, and recordings that stay open for long.
 
 use core::time::Duration;
 use std::thread::sleep;
@@ -63,14 +63,14 @@ fn the_oldest_that_is_pending_and_the_recording_that_is_open_for_longest_have_th
 fn recordings_are_counted_by_what_became_of_them() {
     let rig = Rig::new(1);
     let held = [rig.tracker.record("one"), rig.tracker.record("two")];
-    let owning = rig.tracker.record_explicit("three");
+    let explicit = rig.tracker.record_explicit("three");
     let statistics = rig.tracker.statistics();
-    assert_eq!((statistics.open, statistics.open_owning), (2, 1));
+    assert_eq!((statistics.open, statistics.open_explicit), (2, 1));
     assert_eq!(statistics.longest_open.unwrap().label, "one");
     drop(held);
-    rig.submit(owning, QUEUE);
+    rig.submit(explicit, QUEUE);
     let statistics = rig.tracker.statistics();
-    assert_eq!((statistics.open, statistics.open_owning), (0, 0));
+    assert_eq!((statistics.open, statistics.open_explicit), (0, 0));
     assert_eq!((statistics.submitted, statistics.discarded, statistics.longest_open), (1, 2, None));
 }
 

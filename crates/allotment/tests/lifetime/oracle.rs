@@ -1,5 +1,5 @@
-//! The rule against an oracle that knows every use: which recording uses which thing, and what was submitted and
-//! completed. Steps are drawn by lot, as an engine could take them: only what is alive is used.
+//! The rule against an oracle that knows every use: which recording uses which object, and what was submitted and
+//! completed. Steps are random, as an engine could take them: only live objects are used.
 
 use core::cell::RefCell;
 use core::time::Duration;
@@ -14,15 +14,15 @@ use crate::rig::{Random, point, scaled};
 
 const QUEUES: usize = 3;
 
-/// How many retirements the test is about.
+/// The number of retirements of the test.
 const RETIREMENTS: usize = 1_000_000;
 
 thread_local! {
-    /// What was dropped and the oracle was not told of.
+    /// Dropped objects that the oracle has not processed yet.
     static DROPPED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Something that recordings use: its number.
+/// An object that recordings use, identified by a number.
 #[derive(Debug)]
 struct Thing(usize);
 
@@ -32,25 +32,25 @@ impl Drop for Thing {
     }
 }
 
-/// How the engine holds a thing that is alive.
+/// How the engine owns a live object.
 enum Handle {
     Bare(Thing),
     Shared(Arc<Thing>),
     Owned(Owned<Thing>),
 }
 
-/// What is true of a thing.
+/// The true state of an object.
 #[derive(Default)]
 struct Truth {
     /// Recordings that use it.
     users: Vec<usize>,
     retired: bool,
     dropped: bool,
-    /// The recording or the point that it was tied to may be one that comes later than all uses.
+    /// The recording or point that it was tied to may come later than all uses.
     tied: bool,
 }
 
-/// What is true of a recording.
+/// The true state of a recording.
 struct Recorded {
     id: RecordingId,
     open: bool,
@@ -61,7 +61,7 @@ struct Recorded {
 struct Open {
     recording: Recording,
     index: usize,
-    owning: bool,
+    explicit: bool,
 }
 
 /// How a world ends.
@@ -71,7 +71,7 @@ enum End {
     Tidy,
     /// The device is lost, with recordings open and work in flight.
     Lost,
-    /// Nobody reclaims any more, with recordings open and owners about.
+    /// No reclaim any more, with open recordings and live owners.
     Abrupt,
 }
 
@@ -88,7 +88,7 @@ struct World {
     open: Vec<Open>,
     submitted: [u64; QUEUES],
     completed: [u64; QUEUES],
-    /// Points up to which things wait that were tied to what is submitted later.
+    /// The highest points of later submissions that objects are tied to.
     promised: [u64; QUEUES],
     lost: bool,
     retirements: usize,
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// True while something that can still run, or runs, uses the thing.
+    /// Returns whether pending or running commands use the object.
     fn is_used(&self, thing: usize) -> bool {
         let completed = |point: &TimelinePoint| self.completed[usize::from(point.queue.0)] >= point.value.0;
         self.things[thing]
@@ -131,12 +131,12 @@ impl World {
             .any(|recorded| recorded.open || (!self.lost && !recorded.points.iter().all(completed)))
     }
 
-    /// Judges what was dropped since the last look.
+    /// Checks the objects dropped since the last call.
     fn judge(&mut self) {
         while let Some(thing) = DROPPED.with_borrow_mut(Vec::pop) {
             assert!(!self.is_used(thing), "thing {thing} is dropped in use");
             let truth = &mut self.things[thing];
-            assert!(truth.retired, "thing {thing} is dropped and nobody has retired it");
+            assert!(truth.retired, "thing {thing} is dropped without being retired");
             assert!(!truth.dropped, "thing {thing} is dropped twice");
             truth.dropped = true;
         }
@@ -175,11 +175,11 @@ impl World {
     }
 
     fn record(&mut self) {
-        let owning = self.random.one_in(4);
+        let explicit = self.random.one_in(4);
         let recording =
-            if owning { self.tracker.record_explicit("owning") } else { self.tracker.record("holding") };
+            if explicit { self.tracker.record_explicit("explicit") } else { self.tracker.record("holding") };
         self.recordings.push(Recorded { id: recording.id(), open: true, points: Vec::new() });
-        self.open.push(Open { recording, index: self.recordings.len() - 1, owning });
+        self.open.push(Open { recording, index: self.recordings.len() - 1, explicit });
     }
 
     fn use_something(&mut self) {
@@ -189,9 +189,9 @@ impl World {
         let open = &self.open[self.random.below(self.open.len())];
         let (thing, handle) = &self.alive[self.random.below(self.alive.len())];
         match handle {
-            Handle::Shared(shared) if open.owning => self.deletion_queue.keep(&open.recording, shared),
-            // What it cannot keep it must not use.
-            _ if open.owning => return,
+            Handle::Shared(shared) if open.explicit => self.deletion_queue.keep(&open.recording, shared),
+            // An explicit recording must not use an object that it cannot keep.
+            _ if open.explicit => return,
             _ => {}
         }
         self.things[*thing].users.push(open.index);
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// The only recording that uses a thing; any where none does.
+    /// Returns the only recording that uses an object; any recording if none does.
     fn only_user(&mut self, thing: usize) -> Option<usize> {
         let (first, rest) = match self.things[thing].users.split_first() {
             Some(split) => split,
@@ -223,7 +223,7 @@ impl World {
         rest.iter().all(|user| user == first).then_some(*first)
     }
 
-    /// A point after which nobody uses a thing, if there is such a point: perhaps one that is submitted later.
+    /// Returns a point after which the object is not used, if there is one; it may belong to a later submission.
     fn point_after_all(&mut self, thing: usize) -> Option<TimelinePoint> {
         let mut latest: Option<TimelinePoint> = None;
         for recorded in self.things[thing].users.iter().map(|user| &self.recordings[*user]) {
@@ -259,7 +259,7 @@ impl World {
         match handle {
             Handle::Bare(thing) => self.bare.retire_with(with, thing),
             Handle::Shared(shared) => self.deletion_queue.retire_with(with, shared),
-            // SAFETY: the oracle sees whether any other uses it.
+            // SAFETY: the oracle detects any other use.
             Handle::Owned(owned) => unsafe { owned.retire_with(with) },
         }
     }
@@ -284,7 +284,7 @@ impl World {
         Some(self.open.remove(which))
     }
 
-    /// Hands something to a queue.
+    /// Submits empty work to a queue.
     fn next_point(&mut self) -> TimelinePoint {
         let index = self.random.below(QUEUES);
         self.submitted[index] += 1;
@@ -325,9 +325,9 @@ impl World {
     }
 
     fn refuse(&mut self) {
-        let Some(Open { recording, index, owning }) = self.take_open() else { return };
+        let Some(Open { recording, index, explicit }) = self.take_open() else { return };
         let refused = recording.submit(queue(0), |_| Err(())).unwrap_err();
-        self.open.push(Open { recording: refused.recording, index, owning });
+        self.open.push(Open { recording: refused.recording, index, explicit });
     }
 
     fn discard(&mut self) {
@@ -365,15 +365,15 @@ impl World {
             _ => {
                 let pending = self.bare.statistics().pending + self.shared.statistics().pending;
                 assert!(pending <= self.retirements as u64);
-                assert_eq!(self.tracker.statistics().open + self.tracker.statistics().open_owning, {
+                assert_eq!(self.tracker.statistics().open + self.tracker.statistics().open_explicit, {
                     self.open.len() as u64
                 });
             }
         }
     }
 
-    /// With nothing open and nothing in flight, one reclaim leaves nothing; but what is tied to a point that
-    /// nothing was submitted for yet.
+    /// Checks that one reclaim releases everything if nothing is open or in flight, except objects tied to a point
+    /// that was not submitted yet.
     fn settle(&mut self) {
         while !self.open.is_empty() {
             self.discard();
@@ -387,10 +387,10 @@ impl World {
         self.deletion_queue.reclaim();
         self.judge();
         let late = |truth: &Truth| truth.retired && !truth.dropped && !truth.tied;
-        assert!(!self.things.iter().any(late), "nothing waits for nobody");
+        assert!(!self.things.iter().any(late), "no object waits without a reason");
     }
 
-    /// Ends it. Everything is dropped, each thing once.
+    /// Ends the world. Everything is dropped exactly once.
     fn end(mut self, end: End) -> usize {
         match end {
             End::Tidy => self.keep_promises(),
@@ -429,7 +429,7 @@ impl World {
         self.retirements
     }
 
-    /// Submits and completes whatever something waits for.
+    /// Submits and completes all points that objects are tied to.
     fn keep_promises(&mut self) {
         for index in 0..QUEUES {
             while self.submitted[index] < self.promised[index] {
@@ -441,7 +441,7 @@ impl World {
         }
     }
 
-    /// The last clone of everything goes while recordings are open and owners are about.
+    /// Drops the last clone of everything while recordings are open and owners are alive.
     fn end_abruptly(&mut self) {
         self.keep_promises();
         let (mut owners, mut others): (Vec<_>, Vec<_>) =
@@ -467,7 +467,7 @@ impl World {
     }
 }
 
-/// Lets a world of so many steps happen. Returns how many things were retired.
+/// Runs a world for a number of steps. Returns the number of retirements.
 fn happen(seed: u64, steps: usize) -> usize {
     DROPPED.with_borrow_mut(Vec::clear);
     let mut world = World::new(seed);

@@ -1,4 +1,4 @@
-//! Things of one type that are ready together are dropped in the order in which they were retired.
+//! Objects of one type that become ready together are dropped in the order in which they were retired.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use allotment::lifetime::{DeletionQueue, RecordingId, ReleaseQueue};
 
 use crate::rig::{OTHER, QUEUE, Random, Rig, point, scaled};
 
-/// A recording that was submitted several times: nobody knows as what.
+/// Returns a recording that was submitted several times: its status is unknown.
 fn submitted_twice(rig: &Rig) -> RecordingId {
     let mut recording = rig.tracker.record("submitted twice");
     recording.submit_and_keep(QUEUE, |queue| Ok::<_, ()>(rig.timelines.submit(queue))).unwrap();

@@ -1,4 +1,4 @@
-//! Recordings: across frames and threads, submitted late, together, again or never, and what became of them.
+//! Recordings: across frames and threads; submitted late, together, repeatedly or never; and their status.
 
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -143,22 +143,22 @@ fn what_is_retired_with_a_recording_that_is_kept_waits_for_all_that_it_was_submi
     rig.complete(second);
     rig.complete(first);
     assert_eq!(released.reclaim(drop).count, 0, "it may be submitted once more");
-    assert_eq!(rig.tracker.fate(again.id()), RecordingStatus::Open);
+    assert_eq!(rig.tracker.status(again.id()), RecordingStatus::Open);
     let id = again.id();
     let last = rig.submit(again, QUEUE);
-    assert_eq!(rig.tracker.fate(id), RecordingStatus::Unknown);
+    assert_eq!(rig.tracker.status(id), RecordingStatus::Unknown);
     assert_eq!(released.reclaim(drop).count, 0);
     rig.complete(last);
     assert_eq!(released.reclaim(drop).count, 2);
 }
 
 #[test]
-fn fates_are_remembered_for_a_while_and_then_forgotten_on_the_safe_side() {
+fn statuses_are_remembered_for_a_while_and_then_forgotten_on_the_safe_side() {
     let rig = Rig::new(2);
     let released = ReleaseQueue::new(&rig.tracker);
     let recording = rig.tracker.record("remembered");
     let id = recording.id();
-    assert_eq!(rig.tracker.fate(id), RecordingStatus::Open);
+    assert_eq!(rig.tracker.status(id), RecordingStatus::Open);
     let done = rig.submit(recording, QUEUE);
     let discarded = rig.tracker.record("discarded");
     let discarded_id = discarded.id();
@@ -166,15 +166,15 @@ fn fates_are_remembered_for_a_while_and_then_forgotten_on_the_safe_side() {
     for _ in 0..63 {
         rig.run(OTHER);
     }
-    assert_eq!(rig.tracker.fate(id), RecordingStatus::Submitted(done));
-    assert_eq!(rig.tracker.fate(discarded_id), RecordingStatus::Discarded);
+    assert_eq!(rig.tracker.status(id), RecordingStatus::Submitted(done));
+    assert_eq!(rig.tracker.status(discarded_id), RecordingStatus::Discarded);
     for _ in 0..100 {
         rig.run(OTHER);
     }
-    assert_eq!([id, discarded_id].map(|id| rig.tracker.fate(id)), [RecordingStatus::Unknown; 2]);
+    assert_eq!([id, discarded_id].map(|id| rig.tracker.status(id)), [RecordingStatus::Unknown; 2]);
     released.retire_with(id, rig.spy(1));
     rig.complete(done);
-    assert_eq!(released.reclaim(drop).count, 0, "nobody knows that this was all");
+    assert_eq!(released.reclaim(drop).count, 0, "further submissions cannot be excluded");
     rig.complete_all();
     assert_eq!(released.reclaim(drop).count, 1);
 }
@@ -189,17 +189,17 @@ fn a_submission_that_fails_leaves_the_recording_as_it_was() {
     released.retire(rig.spy(2));
     let refused = recording.submit(QUEUE, |_| Err("no memory")).unwrap_err();
     assert_eq!(refused.error, "no memory");
-    assert_eq!((refused.recording.id(), rig.tracker.fate(id)), (id, RecordingStatus::Open));
+    assert_eq!((refused.recording.id(), rig.tracker.status(id)), (id, RecordingStatus::Open));
     assert_eq!(released.reclaim(drop).count, 0);
     let done = rig.submit(refused.recording, QUEUE);
-    assert_eq!(rig.tracker.fate(id), RecordingStatus::Submitted(done));
+    assert_eq!(rig.tracker.status(id), RecordingStatus::Submitted(done));
     rig.complete(done);
     assert_eq!(released.reclaim(drop).count, 2);
 
     let recording = rig.tracker.record("refused and dropped");
     let id = recording.id();
     drop(recording.submit(QUEUE, |_| Err(())));
-    assert_eq!(rig.tracker.fate(id), RecordingStatus::Discarded);
+    assert_eq!(rig.tracker.status(id), RecordingStatus::Discarded);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_submission_that_panics_counts_as_one_that_a_queue_may_have() {
         panic!("on purpose")
     };
     catch_unwind(AssertUnwindSafe(|| recording.submit(QUEUE, submit))).unwrap_err();
-    assert_eq!(rig.tracker.fate(id), RecordingStatus::Unknown);
+    assert_eq!(rig.tracker.status(id), RecordingStatus::Unknown);
     assert_eq!(rig.tracker.statistics().open, 0);
     assert_eq!(released.reclaim(drop).count, 0, "the queue has it");
     rig.complete_all();
@@ -223,7 +223,7 @@ fn a_submission_that_panics_counts_as_one_that_a_queue_may_have() {
 
 #[test]
 fn what_a_panic_may_have_submitted_is_not_forgotten_when_the_recording_is_used_on() {
-    /// What is tried after the panic.
+    /// The next step after the panic.
     #[derive(Clone, Copy, Debug)]
     enum Then {
         Refused,
@@ -266,7 +266,7 @@ fn recordings_are_submitted_together_or_not_at_all() {
     ids.iter().zip(1..).for_each(|(id, name)| released.retire_with(*id, rig.spy(name)));
     Recording::submit_together(&mut recordings, QUEUE, |_| Err(())).unwrap_err();
     assert_eq!(recordings.len(), 3);
-    assert!(ids.iter().all(|id| rig.tracker.fate(*id) == RecordingStatus::Open));
+    assert!(ids.iter().all(|id| rig.tracker.status(*id) == RecordingStatus::Open));
     let submits = AtomicU32::new(0);
     let submit = |_| {
         submits.fetch_add(1, Ordering::Relaxed);
@@ -274,24 +274,24 @@ fn recordings_are_submitted_together_or_not_at_all() {
     };
     let done = Recording::submit_together(&mut recordings, QUEUE, submit).unwrap();
     assert_eq!((recordings.len(), submits.into_inner()), (0, 1));
-    assert!(ids.iter().all(|id| rig.tracker.fate(*id) == RecordingStatus::Submitted(done)));
+    assert!(ids.iter().all(|id| rig.tracker.status(*id) == RecordingStatus::Submitted(done)));
     assert_eq!(released.reclaim(drop).count, 0);
     rig.complete(done);
     assert_eq!(released.reclaim(drop).count, 3);
 }
 
 #[test]
-fn an_owning_recording_holds_back_what_it_keeps_and_nothing_else() {
+fn an_explicit_recording_holds_back_what_it_keeps_and_nothing_else() {
     let rig = Rig::new(1);
     let deletion_queue = DeletionQueue::new(&rig.tracker);
-    let owning = rig.tracker.record_explicit("open for minutes");
+    let explicit = rig.tracker.record_explicit("open for minutes");
     let shared = std::sync::Arc::new(deletion_queue.own(rig.spy(1)));
-    deletion_queue.keep(&owning, &shared);
+    deletion_queue.keep(&explicit, &shared);
     drop(shared);
     deletion_queue.retire(rig.spy(2));
     deletion_queue.reclaim();
     assert_eq!(rig.dropped(), [2]);
-    let done = rig.submit(owning, QUEUE);
+    let done = rig.submit(explicit, QUEUE);
     deletion_queue.reclaim();
     assert_eq!(rig.dropped(), [2]);
     rig.complete(done);

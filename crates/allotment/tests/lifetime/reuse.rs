@@ -1,4 +1,4 @@
-//! Things that are used again, and frames that are let ahead of the GPU.
+//! Recycled objects, and frames in flight.
 
 use core::num::NonZero;
 use core::time::Duration;
@@ -13,22 +13,22 @@ fn nothing_is_handed_out_before_it_is_completed() {
     let rig = Rig::new(1);
     let lists = Recycler::new(&rig.tracker, 8);
     let (first, second) = (rig.tracker.record("first"), rig.tracker.record("second"));
-    lists.put_with(first.id(), 1);
-    lists.put_with(second.id(), 2);
-    lists.put(3);
-    lists.put_after(point(QUEUE, 2), 4);
-    lists.put_unused(5);
-    assert_eq!(lists.take(), Some(5));
-    assert_eq!(lists.take(), None);
+    lists.release_with(first.id(), 1);
+    lists.release_with(second.id(), 2);
+    lists.release(3);
+    lists.release_after(point(QUEUE, 2), 4);
+    lists.release_unused(5);
+    assert_eq!(lists.acquire(), Some(5));
+    assert_eq!(lists.acquire(), None);
     let first = rig.submit(first, QUEUE);
-    assert_eq!(lists.take(), None);
+    assert_eq!(lists.acquire(), None);
     rig.complete(first);
-    assert_eq!(lists.take(), Some(1));
-    assert_eq!(lists.take(), None);
+    assert_eq!(lists.acquire(), Some(1));
+    assert_eq!(lists.acquire(), None);
     let second = rig.submit(second, QUEUE);
-    assert_eq!(lists.take(), None);
+    assert_eq!(lists.acquire(), None);
     rig.complete(second);
-    let mut rest: Vec<_> = core::iter::from_fn(|| lists.take()).collect();
+    let mut rest: Vec<_> = core::iter::from_fn(|| lists.acquire()).collect();
     rest.sort_unstable();
     assert_eq!(rest, [2, 3, 4]);
 }
@@ -46,11 +46,11 @@ fn as_many_things_are_made_as_are_in_use_at_once() {
         }
         let mut recordings: Vec<_> = (0..A_FRAME).map(|_| rig.tracker.record("a list")).collect();
         for recording in &recordings {
-            let list = lists.take().unwrap_or_else(|| {
+            let list = lists.acquire().unwrap_or_else(|| {
                 made += 1;
                 made
             });
-            lists.put_with(recording.id(), list);
+            lists.release_with(recording.id(), list);
         }
         let submit = |_| Ok::<_, ()>(rig.timelines.submit(QUEUE));
         let submitted = allotment::lifetime::Recording::submit_together(&mut recordings, QUEUE, submit);
@@ -64,7 +64,7 @@ fn what_comes_back_beyond_the_bound_is_dropped() {
     let rig = Rig::new(1);
     let lists = Recycler::new(&rig.tracker, 4);
     for name in 0..100 {
-        lists.put(rig.spy(name));
+        lists.release(rig.spy(name));
     }
     assert_eq!(lists.statistics().retired.pending, 100);
     lists.collect();
@@ -91,7 +91,7 @@ fn no_more_frames_are_in_flight_than_may_be() {
     rig.complete(ends[0]);
     assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
     assert_eq!((pacer.in_flight(), pacer.slot()), (1, 0));
-    // What is submitted by the way counts to the frame that ends next.
+    // Work submitted in between counts towards the frame that ends next.
     let by_the_way = rig.run(OTHER);
     pacer.end();
     rig.complete(ends[1]);
@@ -121,7 +121,7 @@ fn a_wait_that_is_too_short_is_an_error_that_says_what_was_waited_for_and_how_lo
     assert_eq!(pacer.begin(timeout), Err(error));
     assert_eq!(
         error.to_string(),
-        "queue 1 did not reach 1 within 70ms; wait longer, or submit what it waits for"
+        "queue 1 did not reach 1 within 70ms; wait longer, or submit the work that it waits for"
     );
     rig.complete(second);
     assert_eq!(pacer.begin(timeout), Ok(()), "nothing was changed");
@@ -148,7 +148,7 @@ fn bounds_that_nothing_ever_meets_cost_nothing() {
             pacer.end();
         }
         let lists = Recycler::new(&rig.tracker, most);
-        (0..100).for_each(|list| lists.put(list));
+        (0..100).for_each(|list| lists.release(list));
         lists.collect();
         assert_eq!((lists.statistics().free, lists.statistics().dropped), (100, 0));
         lists.trim();

@@ -1,4 +1,4 @@
-//! What the tests share: timelines that go on by hand, things that say when they are dropped, and chance.
+//! Shared test helpers: timelines under manual control, objects that log their drop, and random numbers.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,14 +8,14 @@ use allotment::lifetime::{ManualTimelines, Recording, SubmissionTracker};
 pub(crate) const QUEUE: QueueIndex = QueueIndex(0);
 pub(crate) const OTHER: QueueIndex = QueueIndex(1);
 
-/// A tracker over timelines that go on by hand, and a log of what was dropped.
+/// A tracker with manual timelines, and a log of drops.
 pub(crate) struct Rig {
     pub(crate) timelines: ManualTimelines,
     pub(crate) tracker: SubmissionTracker,
     dropped: Arc<Mutex<Vec<u32>>>,
 }
 
-/// Writes its name down when it is dropped.
+/// Logs its name when dropped.
 #[derive(Debug)]
 pub(crate) struct Spy {
     name: u32,
@@ -39,7 +39,7 @@ impl Rig {
         Spy { name, dropped: Arc::clone(&self.dropped) }
     }
 
-    /// The names of what was dropped, in that order.
+    /// Returns the names of the dropped objects, in order.
     pub(crate) fn dropped(&self) -> Vec<u32> {
         self.dropped.lock().unwrap().clone()
     }
@@ -48,7 +48,7 @@ impl Rig {
         recording.submit(queue, |_| Ok::<_, ()>(self.timelines.submit(queue))).unwrap()
     }
 
-    /// Records something and submits it at once.
+    /// Opens a recording and submits it at once.
     pub(crate) fn run(&self, queue: QueueIndex) -> TimelinePoint {
         self.submit(self.tracker.record("at once"), queue)
     }
@@ -68,7 +68,7 @@ pub(crate) fn point(queue: QueueIndex, value: u64) -> TimelinePoint {
     TimelinePoint { queue, value: TimelineValue(value) }
 }
 
-/// Numbers that look like chance and are the same each time.
+/// Pseudo-random numbers, the same in each run.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -84,18 +84,18 @@ impl Random {
         self.0 >> 11
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }
 
-/// How much of the usual work is done, in percent: under a sanitizer, which is many times slower, less.
+/// Returns the number of rounds to run: fewer under a sanitizer, which is many times slower.
 pub(crate) fn scaled(rounds: usize) -> usize {
     let percent = std::env::var("ALLOTMENT_PERCENT").map_or(100, |percent| percent.parse().unwrap());
     (rounds * percent / 100).max(1)

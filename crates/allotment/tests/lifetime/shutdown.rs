@@ -1,4 +1,4 @@
-//! The end: what is left and who holds it, and handles that outlive everything.
+//! Teardown: remaining objects, the recordings that hold them, and handles that outlive everything.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
@@ -17,14 +17,14 @@ fn drain_reports_what_is_left_and_which_recording_holds_it() {
     let rig = Rig::new(1);
     let deletion_queue = DeletionQueue::new(&rig.tracker);
     deletion_queue.retire(rig.spy(1));
-    let forgotten = rig.tracker.record("the one that somebody forgot");
+    let forgotten = rig.tracker.record("a forgotten recording");
     let _later = rig.tracker.record("a later one");
     deletion_queue.retire_sized(rig.spy(2), 100);
     deletion_queue.retire_sized(rig.spy(3), 20);
     let left = deletion_queue.drain(Duration::from_secs(60));
     assert_eq!((left.pending, left.bytes, left.reclaimed.count), (2, 120, 1));
     let statistics = rig.tracker.statistics();
-    assert_eq!(statistics.longest_open.unwrap().label, "the one that somebody forgot");
+    assert_eq!(statistics.longest_open.unwrap().label, "a forgotten recording");
     assert_eq!(statistics.open, 2);
     drop(forgotten);
 }
@@ -50,11 +50,11 @@ fn drain_waits_for_the_gpu_and_for_no_recording() {
     assert_eq!(rig.dropped().len(), 2);
 }
 
-/// Timelines on which something happens while somebody asks how far a queue is. Who waits gets what it waits for.
+/// Timelines that run an action during a progress query. Waits succeed at once.
 #[derive(Debug)]
 struct Eventful {
     timelines: ManualTimelines,
-    /// Closed by being submitted, as soon as anybody asks.
+    /// Submitted during the first progress query.
     recording: Arc<Mutex<Option<Recording>>>,
 }
 
@@ -87,9 +87,9 @@ fn drain_misses_nothing_where_a_recording_is_closed_meanwhile() {
     let eventful = Eventful { timelines: timelines.clone(), recording: Arc::clone(&waiting) };
     let tracker = SubmissionTracker::new(eventful).unwrap();
     let released = ReleaseQueue::new(&tracker);
-    // Something in flight, so that there is something to ask for.
+    // Work in flight, so that there is progress to query.
     tracker.record("in flight").submit(QUEUE, |_| Ok::<_, ()>(timelines.submit(QUEUE))).unwrap();
-    *waiting.lock().unwrap() = Some(tracker.record("closed by somebody else"));
+    *waiting.lock().unwrap() = Some(tracker.record("closed by another thread"));
     released.retire(7);
     assert_eq!(released.drain(Duration::from_secs(60), drop).pending, 0);
 }
@@ -191,8 +191,7 @@ fn what_a_queue_has_left_that_the_gpu_is_late_with_is_looked_at_again() {
     }
 }
 
-/// Timelines of a GPU that is slow: whoever waits for it is told that the time is up, but something was completed
-/// meanwhile; unless it hangs.
+/// Timelines of a slow GPU: a wait times out although some work has completed meanwhile; unless the GPU hangs.
 #[derive(Debug)]
 struct Slow {
     timelines: ManualTimelines,
@@ -234,7 +233,7 @@ fn the_last_handle_of_a_tracker_waits_for_a_gpu_that_comes_on_and_for_no_other()
         drop(released);
         drop(tracker);
         assert_eq!(rig.dropped(), if hangs { vec![] } else { vec![1] });
-        // The last that knows of the tracker is an owner.
+        // The last object that refers to the tracker is an owner.
         timelines.submit(QUEUE);
         drop(owned);
         assert_eq!(rig.dropped(), if hangs { vec![] } else { vec![1, 2] });
@@ -265,7 +264,7 @@ fn queues_of_any_kind_may_go_before_the_recordings_that_use_them() {
     let rig = Rig::new(1);
     let recycler = allotment::lifetime::Recycler::new(&rig.tracker, 4);
     let open = rig.tracker.record("outlives everything");
-    recycler.put_with(open.id(), rig.spy(1));
+    recycler.release_with(open.id(), rig.spy(1));
     drop(recycler);
     assert!(rig.dropped().is_empty());
     let submit = |queue| {
@@ -286,8 +285,8 @@ fn a_recording_of_another_tracker_is_not_taken_for_one_of_this() {
     released.retire_with(foreign.id(), rig.spy(1));
     drop(mine);
     assert_eq!(released.reclaim(drop).count, 0);
-    assert_eq!(rig.tracker.fate(foreign.id()), allotment::lifetime::RecordingStatus::Foreign);
-    // It never goes: nobody here knows when it may.
+    assert_eq!(rig.tracker.status(foreign.id()), allotment::lifetime::RecordingStatus::WrongTracker);
+    // It is never released: this tracker does not know the recording.
     drop(foreign);
     assert_eq!(released.reclaim(drop).count, 0);
     assert_eq!(released.statistics().pending, 1);
@@ -319,7 +318,7 @@ fn a_late_handle_is_harmless() {
     assert_eq!(rig.dropped(), [1], "at once, since nothing is open");
     let recording = rig.tracker.record("opened after the end");
     drop(second);
-    // SAFETY: the thing is used by nobody.
+    // SAFETY: no recording uses the object.
     unsafe { with.retire_with(recording.id()) };
     drop(shared);
     assert_eq!(rig.dropped(), [1], "it may use them");
@@ -373,14 +372,14 @@ fn the_end_waits_for_the_gpu() {
 
 #[test]
 fn whoever_comes_last_drops_everything_once() {
-    // The end, the last recording and the last owners, each on a thread of its own, at once.
+    // The teardown, the last recording and the last owners, each on a thread of its own, concurrently.
     for round in 0..scaled(3000) {
         let rig = Rig::new(1);
         let deletion_queue = DeletionQueue::new(&rig.tracker);
         let recordings = [(); 3].map(|()| rig.tracker.record("closed at the end"));
-        let owning = rig.tracker.record_explicit("closed at the end, too");
+        let explicit = rig.tracker.record_explicit("closed at the end, too");
         deletion_queue.retire(rig.spy(1));
-        deletion_queue.retire_with(owning.id(), rig.spy(2));
+        deletion_queue.retire_with(explicit.id(), rig.spy(2));
         let owner = deletion_queue.own(rig.spy(3));
         let last = deletion_queue.own(rig.spy(4));
         let start = Barrier::new(3);
@@ -395,15 +394,15 @@ fn whoever_comes_last_drops_everything_once() {
                     drop(owner);
                     drop(last);
                 } else {
-                    // SAFETY: the thing is used by nobody.
-                    unsafe { last.retire_with(owning.id()) };
+                    // SAFETY: no recording uses the object.
+                    unsafe { last.retire_with(explicit.id()) };
                     drop(owner);
                 }
             });
             start.wait();
             drop(recordings);
         });
-        drop(owning);
+        drop(explicit);
         let mut dropped = rig.dropped();
         dropped.sort_unstable();
         assert_eq!(dropped, [1, 2, 3, 4]);

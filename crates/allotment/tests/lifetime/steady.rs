@@ -1,4 +1,4 @@
-//! A frame that does what the frame before it did allocates nothing.
+//! A frame that repeats the previous one allocates nothing.
 
 use core::num::NonZero;
 use core::time::Duration;
@@ -11,10 +11,10 @@ use crate::rig::{OTHER, QUEUE, Rig};
 
 const FRAMES: usize = 1000;
 
-/// Frames until there was as much at once as there ever will be; recordings are remembered for some more.
+/// Frames until the highest number of simultaneous objects is reached; closed recordings are kept for some more.
 const FIRST_FRAMES: usize = 200;
 
-/// Completes all queues two frames late, and returns how often frames allocated after the first few.
+/// Completes all queues two frames late, and returns the number of frames that allocated after the first few.
 fn cost(rig: &Rig, mut frame: impl FnMut(usize)) -> u64 {
     let mut before = 0;
     let mut late = [[0; 2]; 2];
@@ -96,7 +96,7 @@ fn owners_of_several_types_allocate_nothing_but_what_they_own() {
         let recording = rig.tracker.record("a frame");
         drop(deletion_queue.own([1_u8; 200]));
         drop(deletion_queue.own_sized(2_u64, 8));
-        // SAFETY: a number is used by nobody.
+        // SAFETY: a number is used by no recording.
         unsafe { deletion_queue.own(3_u16).retire_with(recording.id()) };
         deletion_queue.keep(&recording, &shared);
         deletion_queue.retire((4_u8, 5_u64));
@@ -116,7 +116,7 @@ fn recycling_and_pacing_allocate_nothing() {
         assert_eq!(pacer.begin(Duration::ZERO), Ok(()));
         let recording = rig.tracker.record("a frame");
         for _ in 0..2 {
-            lists.put_with(recording.id(), lists.take().unwrap_or_else(|| vec![0; 100]));
+            lists.release_with(recording.id(), lists.acquire().unwrap_or_else(|| vec![0; 100]));
         }
         submit(&rig, recording, i);
         pacer.end();
@@ -124,8 +124,8 @@ fn recycling_and_pacing_allocate_nothing() {
     assert_eq!(spent, 0);
 }
 
-/// What frames allocate once a queue has been three frames late, when it is quick for the first time, and then as late
-/// again as it was. `retire` retires something in a recording, and `reclaim` takes it back.
+/// Returns the allocations of frames after a queue was three frames late, when it is fast for the first time, and
+/// when it is late again. `retire` retires an object in a recording, and `reclaim` releases it.
 fn cost_of_a_change(rig: &Rig, reclaim: impl Fn(), retire: impl Fn(&Recording)) -> u64 {
     let frame = |late: u64| {
         let recording = rig.tracker.record("a frame");
@@ -167,10 +167,10 @@ fn things_that_are_used_again_are_given_back_without_an_allocation_once_a_queue_
     let rig = Rig::new(1);
     let lists = Recycler::new(&rig.tracker, 16);
     let frame = |late: u64| {
-        let list: Vec<u32> = lists.take().unwrap_or_default();
+        let list: Vec<u32> = lists.acquire().unwrap_or_default();
         let done = rig.run(QUEUE);
         rig.timelines.complete(QUEUE, TimelineValue(done.value.0.saturating_sub(late)));
-        lists.put_after(done, list);
+        lists.release_after(done, list);
     };
     (0..FIRST_FRAMES).for_each(|_| frame(10));
     let before = counting::of_this_thread();

@@ -1,5 +1,5 @@
-//! Eight threads that record, submit, retire and reclaim, and a ninth that plays the GPU. Each thing counts the
-//! recordings and submissions that use it; there must be none when it is dropped.
+//! Eight threads record, submit, retire and reclaim, and a ninth plays the GPU. Each object counts the recordings
+//! and submissions that use it; the count must be zero when it is dropped.
 
 use core::ops::Deref;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -18,16 +18,16 @@ use crate::rig::{Random, scaled};
 
 const THREADS: u64 = 8;
 const QUEUES: usize = 3;
-/// Things that are alive at a time and that all threads use.
+/// Live objects that all threads use.
 const SHARED: usize = 64;
-/// Recordings that wait to be submitted, by whichever thread.
+/// Recordings to be submitted, by any thread.
 const WAITING: usize = 16;
 
-/// How many recordings and submissions use a thing. Outlives it.
+/// The number of recordings and submissions that use an object. Outlives it.
 #[derive(Debug, Default)]
 struct Uses(AtomicU64);
 
-/// What was made, and what was dropped.
+/// Objects created and dropped.
 #[derive(Debug, Default)]
 struct Counts {
     made: AtomicU64,
@@ -45,13 +45,13 @@ impl Drop for Thing {
     fn drop(&mut self) {
         self.counts.dropped.fetch_add(1, Relaxed);
         if self.uses.0.load(Acquire) > 0 {
-            // Not a panic: the test says how many there were.
+            // Counted instead of panicking: the test reports the number.
             self.counts.dropped_in_use.fetch_add(1, Relaxed);
         }
     }
 }
 
-/// How things are held that all threads use.
+/// How an object that all threads use is owned.
 enum Handle {
     Bare(Thing),
     Owned(Owned<Thing>),
@@ -70,13 +70,13 @@ impl Deref for Handle {
     }
 }
 
-/// A recording that waits to be submitted, and what it uses.
+/// A recording to be submitted, and the objects that it uses.
 struct Waiting {
     recording: Recording,
     uses: Vec<Arc<Uses>>,
 }
 
-/// What a queue has been given and has not completed.
+/// Submitted and not completed work of a queue.
 #[derive(Default)]
 struct InFlight {
     submissions: VecDeque<(TimelineValue, Vec<Arc<Uses>>)>,
@@ -132,33 +132,33 @@ impl World {
         }
     }
 
-    /// Records some uses of things that are alive.
+    /// Records some uses of live objects.
     fn record(&self, random: &mut Random) -> Waiting {
-        let owning = random.one_in(4);
+        let explicit = random.one_in(4);
         let recording =
-            if owning { self.tracker.record_explicit("owning") } else { self.tracker.record("holding") };
+            if explicit { self.tracker.record_explicit("explicit") } else { self.tracker.record("holding") };
         let mut uses = Vec::new();
         for _ in 0..1 + random.below(4) {
             let things = self.things.lock().unwrap();
             let handle = &things[random.below(SHARED)];
             match handle {
-                Handle::Shared(shared) if owning => self.deletion_queue.keep(&recording, shared),
-                // What it cannot keep it must not use.
-                _ if owning => continue,
+                Handle::Shared(shared) if explicit => self.deletion_queue.keep(&recording, shared),
+                // An explicit recording must not use an object that it cannot keep.
+                _ if explicit => continue,
                 _ => {}
             }
             handle.uses.0.fetch_add(1, Relaxed);
             uses.push(Arc::clone(&handle.uses));
         }
-        // Something that nobody else uses: it goes with this recording.
+        // An object that only this recording uses: retired with it.
         let own = self.thing();
         own.uses.0.fetch_add(1, Relaxed);
         uses.push(Arc::clone(&own.uses));
         match random.below(3) {
             0 => self.released.retire_with(recording.id(), own),
-            // SAFETY: what it counts tells whether anybody else uses it.
+            // SAFETY: the object's count reveals any other use.
             1 => unsafe { self.deletion_queue.own(own).retire_with(recording.id()) },
-            _ if owning => self.deletion_queue.retire_with(recording.id(), own),
+            _ if explicit => self.deletion_queue.retire_with(recording.id(), own),
             _ => self.released.retire(own),
         }
         Waiting { recording, uses }
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Puts something new in the place of something, and retires that.
+    /// Replaces an object, and retires the old one.
     fn replace(&self, random: &mut Random) {
         let which = random.below(SHARED);
         let new = self.make(random.below(3));
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Completes what queues were given, until there is nothing more and nobody who gives more.
+    /// Completes submitted work until there is none left and no thread that submits more.
     fn play_the_gpu(&self, nobody_submits: &AtomicBool) {
         loop {
             let last_look = nobody_submits.load(Acquire);
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    /// The device goes, with all that is in flight.
+    /// Loses the device, with everything in flight.
     fn lose_device(&self) {
         let mut queues = self.queues.each_ref().map(|queue| queue.lock().unwrap());
         for in_flight in &mut queues {

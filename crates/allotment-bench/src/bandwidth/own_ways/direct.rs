@@ -1,4 +1,4 @@
-//! One large buffer: written and read by the CPU where it is, or copied whole.
+//! One large buffer: accessed by the CPU directly, or copied whole.
 
 use allotment::MemoryUsage;
 
@@ -31,7 +31,8 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     up.write(0, &bench.source)?;
     let limit = bench.limit(up.memory_type(), |row| row.to_device);
     ways.extend(bench.way("copy to device, submit", up.memory_type(), limit, || bench.copy(&up, &device))?);
-    // What is left of the difference here is the buffers', the rest is how it is submitted and waited for.
+    // The same buffers with a plain submission: separates the effect of the buffers from that of the library's
+    // submission.
     ways.extend(bench.way("same buffers, plain submit", up.memory_type(), limit, || {
         bench.copy_plainly(&mut transfer, &up, &device)
     })?);

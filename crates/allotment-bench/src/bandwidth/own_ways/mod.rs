@@ -1,10 +1,10 @@
-//! The library's own ways to move bytes, measured in the same run as what there is to reach.
+//! The library's transfers, measured in the same run as the reference.
 //!
 //! ```text
-//!   ours      the library's buffers, and a queue to copy on
-//!   direct    the CPU writes device memory, and reads what came back
-//!   staged    chunk by chunk through a staging buffer, the next one written while one is copied
-//!   sustained the uploader and its ring, with bytes on their way all the time
+//!   ours      the library's buffers, and a queue for copies
+//!   direct    the CPU writes device memory, and reads results
+//!   staged    chunk by chunk through a staging buffer, writing one chunk while the previous one is copied
+//!   sustained the uploader and its ring, with continuous traffic
 //! ```
 
 mod direct;
@@ -26,24 +26,24 @@ use crate::rng::Rng;
 use crate::vulkan::Gpu;
 use ours::failed;
 
-/// A way of the library, and the plain way that it is compared with.
+/// A transfer of the library, and the reference that it is compared with.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct OwnWay {
-    /// What it is called in the table.
+    /// Its name in the table.
     pub(super) name: &'static str,
-    /// The memory type of the side that the CPU can reach.
+    /// The memory type of the host-visible side.
     pub(super) memory_type: usize,
     pub(super) bytes_per_second: Rate,
-    /// The best that the plain way did.
+    /// The best reference rate.
     pub(super) limit: Rate,
-    /// Our rate by the limit.
+    /// The library's rate divided by the reference.
     pub(super) ratio: f64,
-    /// How much longer all bytes took than at the limit. What does not grow with the bytes is no matter of
-    /// the rate.
+    /// The additional time compared with the reference. A cost that does not grow with the bytes is better seen
+    /// here than in the ratio.
     pub(super) longer_us: f64,
 }
 
-/// What all ways share.
+/// The state that all transfers share.
 struct Bench<'a> {
     gpu: &'a Arc<Gpu>,
     allocator: Arc<Allocator<Device>>,
@@ -52,7 +52,7 @@ struct Bench<'a> {
     limits: &'a [Limits],
 }
 
-/// Measures what there is of the library's ways.
+/// Measures all transfers of the library.
 pub(super) fn measure(
     gpu: &Arc<Gpu>,
     args: &BandwidthArgs,
@@ -75,12 +75,12 @@ impl Bench<'_> {
         self.source.len() as u64
     }
 
-    /// What the plain ways reached with a memory type, if that was measured.
+    /// Returns the reference rate of a memory type, if it was measured.
     fn limit(&self, memory_type: usize, of: impl FnOnce(&Limits) -> Option<Rate>) -> Option<Rate> {
         self.limits.iter().find(|row| row.memory_type == memory_type).and_then(of)
     }
 
-    /// A way by the best of its times; nothing where there is nothing to compare it with.
+    /// Measures a transfer; `None` without a reference.
     fn way(
         &self,
         name: &'static str,

@@ -1,4 +1,4 @@
-//! The library's buffers, which go when they are dropped, and its queue.
+//! The library's buffers with destructors, and its queue.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -9,36 +9,36 @@ use allotment::device::vulkan::Device;
 use allotment::device::{
     BufferCopy, BufferDesc, Device as _, MemoryProperties, Submission, TimelinePoint, TimelineValue,
 };
-use allotment::memory::{Buffer, Place};
-use allotment::{Allocation, AllocationDesc, Allocator, MemoryUsage, Requirements};
+use allotment::memory::{MemoryLocation, RawBuffer};
+use allotment::{Allocation, AllocationOptions, Allocator, MemoryUsage};
 
 use super::Bench;
 use crate::failure::Failure;
 use crate::vulkan::Transfer;
 
-/// What the library refused.
+/// Wraps an error of the library.
 pub(super) fn failed(error: impl fmt::Display) -> Failure {
     Failure::Setup { contender: "allotment", error: error.to_string() }
 }
 
-/// A buffer of the library's.
+/// A buffer of the library.
 pub(super) struct Ours<'a> {
     allocator: &'a Allocator<Device>,
     /// Taken when dropped.
-    buffer: Option<Buffer<Device>>,
-    place: Place<Device>,
+    buffer: Option<RawBuffer<Device>>,
+    place: MemoryLocation<Device>,
 }
 
 impl<'a> Ours<'a> {
     pub(super) fn new(bench: &'a Bench<'_>, memory_usage: MemoryUsage, size: u64) -> Result<Self, Failure> {
         let allocator = &bench.allocator;
-        let desc = AllocationDesc::new(Requirements::new(size), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         let buffer = allocator.create_buffer(&BufferDesc::new(size).into(), &desc).map_err(failed)?;
-        let place = allocator.place(buffer.allocation()).map_err(failed)?;
+        let place = allocator.location(buffer.allocation()).map_err(failed)?;
         Ok(Self { allocator, buffer: Some(buffer), place })
     }
 
-    fn buffer(&self) -> Result<&Buffer<Device>, Failure> {
+    fn buffer(&self) -> Result<&RawBuffer<Device>, Failure> {
         self.buffer.as_ref().ok_or_else(|| failed("a buffer is gone"))
     }
 
@@ -50,11 +50,11 @@ impl<'a> Ours<'a> {
         self.place.memory_type.get()
     }
 
-    /// True when the CPU can write it and the device reaches it at full speed.
+    /// Returns whether it is in host-visible device-local memory.
     pub(super) fn is_mapped_device_memory(&self) -> bool {
         let found = self.allocator.device().properties().memory_type(self.place.memory_type);
         let local = found.is_some_and(|found| found.properties.contains(MemoryProperties::DEVICE_LOCAL));
-        local && self.place.address.is_some()
+        local && self.place.mapped_ptr.is_some()
     }
 
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
@@ -65,17 +65,17 @@ impl<'a> Ours<'a> {
         self.allocator.read(self.allocation()?, 0, bytes).map_err(failed)
     }
 
-    /// Writes with one plain `memcpy` to the address that the library gives out, and flushes. The device
-    /// must not use these bytes meanwhile.
+    /// Writes with one plain `memcpy` to the mapped address, and flushes. The device must not use these bytes at
+    /// the same time.
     pub(super) fn write_by_address(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        let first = self.place.address.ok_or_else(|| failed("memory is not mapped"))?;
+        let first = self.place.mapped_ptr.ok_or_else(|| failed("memory is not mapped"))?;
         let end = offset + bytes.len() as u64;
         if end > self.place.size {
-            return Err(failed("more bytes than the buffer has"));
+            return Err(failed("the bytes exceed the buffer"));
         }
-        // SAFETY: the offset lies in the place, all of which is mapped.
+        // SAFETY: the offset lies within the allocation, all of which is mapped.
         let address = unsafe { first.add(offset as usize) };
-        // SAFETY: the bytes lie in the place as was checked, and apart from the slice; submissions that read
+        // SAFETY: the bytes lie within the allocation, as checked, and do not overlap the slice; submissions that read
         // them were waited for.
         unsafe { address.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         self.allocator.flush(self.allocation()?, offset..end).map_err(failed)
@@ -85,15 +85,15 @@ impl<'a> Ours<'a> {
 impl Drop for Ours<'_> {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            // Made by this allocator, so it is not foreign.
+            // Cannot fail: the buffer was created by this allocator.
             let _ = self.allocator.destroy_buffer(buffer);
         }
     }
 }
 
 impl Bench<'_> {
-    /// Submits a copy of `size` bytes between the offsets of two buffers, neither of which may go before it
-    /// was [waited](Self::wait) for.
+    /// Submits a copy of `size` bytes between two buffers at these offsets. Neither may be dropped before it was
+    /// [waited](Self::wait) for.
     pub(super) fn submit(
         &self,
         (from, from_offset): (&Ours<'_>, u64),
@@ -119,7 +119,7 @@ impl Bench<'_> {
         Ok(start.elapsed())
     }
 
-    /// The same buffers as the plain way does it: one command buffer, a fence, and no timeline.
+    /// Copies between the same buffers as the reference does: one command buffer, a fence, and no timeline.
     pub(super) fn copy_plainly(
         &self,
         transfer: &mut Transfer,

@@ -1,4 +1,4 @@
-//! Upload through a staging buffer of two halves: while the queue copies one, the CPU writes the other.
+//! An upload through a staging buffer of two halves: the queue copies one while the CPU writes the other.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -10,15 +10,15 @@ use super::ours::Ours;
 use super::{Bench, OwnWay};
 use crate::failure::Failure;
 
-/// Bytes of a half: the last copy, which nothing hides, is then a few hundredths of a hundred megabytes'
-/// upload, and submitting is a few hundredths of a chunk.
+/// Size of a half in bytes: the last copy, which overlaps with no write, is a few percent of an upload of 100 MB,
+/// and a submission is a few percent of a chunk.
 const CHUNK: usize = 4 << 20;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     let staging = Ours::new(bench, MemoryUsage::Upload, 2 * CHUNK as u64)?;
     let device = Ours::new(bench, MemoryUsage::GpuOnly, bench.size())?;
     let index = staging.memory_type();
-    // The slower of its two steps is what an upload can reach.
+    // An upload cannot be faster than the slower of its two steps.
     let limit = bench.limit(index, |row| row.to_device.map(|copy| copy.min(row.write)));
     let by_write = bench.way("staged upload, write", index, limit, || {
         upload(bench, &staging, &device, |at, chunk| staging.write(at, chunk))
@@ -44,7 +44,7 @@ fn upload(
     write: impl Fn(u64, &[u8]) -> Result<(), Failure>,
 ) -> Result<Duration, Failure> {
     let start = Instant::now();
-    // What must be over before the half may be written again. Zero is reached from the beginning.
+    // The point to wait for before a half is written again. Zero is always reached.
     let mut busy = [TimelineValue(0); 2];
     let mut done = 0;
     for (i, chunk) in bench.source.chunks(CHUNK).enumerate() {

@@ -1,4 +1,4 @@
-//! Uploads that never stop: the library's uploader and its ring, with bytes on their way all the time.
+//! Continuous uploads: the library's uploader and its ring, always with pending bytes.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -6,28 +6,28 @@ use std::time::Instant;
 use allotment::device::vulkan::Device;
 use allotment::device::{BufferCopy, BufferDesc, Device as _, Submission};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
-use allotment::memory::{OwnedBuffer, OwningAllocator, Transfer};
+use allotment::memory::{Buffer, OwningAllocator, Transfer};
 use allotment::upload::{RingDesc, RingError, UploadRing, Uploader, UploaderDesc, WaitFor};
-use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, MemoryUsage};
 
 use super::{Bench, OwnWay, failed};
 use crate::failure::Failure;
 
-/// Bytes of staging memory, as the uploader has unless told otherwise.
+/// Size of the staging memory: the uploader's default.
 const STAGING: u64 = 32 << 20;
 
-/// Bytes of one write: a texture or a mesh.
+/// Size of one write: a texture or a mesh.
 const WRITE: usize = 1 << 20;
 
-/// Times that all bytes go up in one measurement, so that beginning and end weigh little.
+/// Repetitions of all bytes in one measurement, so that start and end have little effect.
 const ROUNDS: u32 = 4;
 
-/// What the two ways share.
+/// The state that both measurements share.
 struct Stream<'a> {
     bench: &'a Bench<'a>,
     tracker: SubmissionTracker,
     memory: OwningAllocator<Device>,
-    target: OwnedBuffer<Device>,
+    target: Buffer<Device>,
     /// The memory type of rings.
     memory_type: usize,
 }
@@ -35,7 +35,7 @@ struct Stream<'a> {
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<OwnWay>, Failure> {
     let tracker = SubmissionTracker::new(bench.gpu.library().clone()).map_err(failed)?;
     let memory = OwningAllocator::new(&bench.allocator, &DeletionQueue::new(&tracker));
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("streamed to");
+    let desc = MemoryUsage::GpuOnly.with_name("streamed to");
     let target = memory.create_buffer(&BufferDesc::new(bench.size()).into(), &desc).map_err(failed)?;
     let ring = UploadRing::new(&bench.allocator, &tracker, &RingDesc::upload(STAGING)).map_err(failed)?;
     let memory_type = ring.memory_type().get();
@@ -59,7 +59,7 @@ impl Stream<'_> {
         self.tracker.wait_idle(Duration::from_secs(10)).map_err(failed)
     }
 
-    /// Writes all bytes, write by write, again and again. The time for one round.
+    /// Writes all bytes repeatedly. Returns the time of one repetition.
     fn write(&self, uploader: &mut Uploader<Device>) -> Result<Duration, Failure> {
         let start = Instant::now();
         for _ in 0..ROUNDS {
@@ -72,8 +72,8 @@ impl Stream<'_> {
         Ok(start.elapsed() / ROUNDS)
     }
 
-    /// Copies as many bytes that are in the ring already, a quarter of it at a time: what a queue does that is
-    /// never left without work. The time for one round.
+    /// Copies the same number of bytes that are already in the ring, a quarter of it at a time: the rate of a queue
+    /// that never waits for work. Returns the time of one repetition.
     fn copy(&self, ring: &mut UploadRing<Device>) -> Result<Duration, Failure> {
         let (device, queue) = (self.bench.gpu.library(), self.bench.gpu.queue);
         let start = Instant::now();
@@ -86,7 +86,7 @@ impl Stream<'_> {
                 let copies = [BufferCopy { from, from_offset, to, to_offset: done, size }];
                 let work = Submission { copies: &copies, ..Submission::default() };
                 let recording = self.tracker.record("copies");
-                // SAFETY: both ranges lie in their buffers, which live until this is waited for.
+                // SAFETY: both ranges lie within their buffers, which live until the wait is over.
                 let point = recording.submit(queue, |_| unsafe { device.submit(queue, &work) });
                 ring.close(point.map_err(failed)?);
                 done += size;
@@ -108,7 +108,7 @@ impl Stream<'_> {
         }
     }
 
-    /// What was written last must have arrived.
+    /// Verifies the bytes written last.
     fn verify(&self) -> Result<(), Failure> {
         let mut back = vec![0; self.bench.source.len()];
         let transfer = Transfer::new(&self.bench.allocator, self.bench.gpu.queue, 4 << 20);

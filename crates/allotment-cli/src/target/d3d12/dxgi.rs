@@ -1,8 +1,8 @@
-//! Formats: Vulkan's names, which traces have, and DXGI's numbers.
+//! Maps Vulkan format names, as traces have them, to DXGI formats.
 
-/// The formats to make an image of `name` with, such as `VK_FORMAT_R8_UNORM`: its own, where DXGI has it, and
-/// one of the same bytes a texel, or a block, which is as good where memory is what matters. Empty where
-/// there is neither.
+/// Returns the DXGI formats for an image of a Vulkan format such as `VK_FORMAT_R8_UNORM`: the same format if DXGI
+/// has it, and a format with the same bytes per texel or block, which needs the same memory. Empty if there is
+/// neither.
 pub(super) fn formats_for(name: &str) -> impl Iterator<Item = u32> {
     let name = name.strip_prefix("VK_FORMAT_").map(without_packing);
     let own = name.and_then(own);
@@ -10,19 +10,18 @@ pub(super) fn formats_for(name: &str) -> impl Iterator<Item = u32> {
     own.into_iter().chain(nearest.filter(|_| nearest != own))
 }
 
-/// The number of texels that the sides of an image of a format are multiples of: blocks are whole, and so is
-/// what shares a color.
+/// Returns the granularity of an image's width and height: the block size of a format, or its chroma subsampling.
 pub(super) fn granularity(format: u32) -> u32 {
     match format {
         // BC1 to BC5, BC6H and BC7
         70..=84 | 94..=99 => 4,
-        // NV12 and its like
+        // NV12 and similar formats
         103..=110 => 2,
         _ => 1,
     }
 }
 
-/// A name without how its components lie in words, which DXGI's names do not say: `_PACK32`, `_4PACK16`.
+/// Strips the packing suffix of a name, which DXGI's names do not have: `_PACK32`, `_4PACK16`.
 fn without_packing(name: &str) -> &str {
     name.rsplit_once('_').filter(|(_, last)| last.contains("PACK")).map_or(name, |(rest, _)| rest)
 }
@@ -31,7 +30,7 @@ fn own(name: &str) -> Option<u32> {
     FORMATS.iter().find(|(known, _)| *known == name).map(|&(_, number)| number)
 }
 
-/// A format of the same size, by what the name says of its components: `R5G5B5A1_UNORM` has 16 bits.
+/// Returns a format of the same size, from the component sizes in the name: `R5G5B5A1_UNORM` has 16 bits.
 fn nearest(name: &str) -> Option<u32> {
     let block = BLOCKS.iter().find(|(start, _)| name.starts_with(start));
     let shares_texels = ["BLOCK", "PLANE", "_422_"].iter().any(|part| name.contains(part));
@@ -45,11 +44,10 @@ fn nearest(name: &str) -> Option<u32> {
     NEAREST.iter().find(|(of, _)| *of == bits).map(|&(_, number)| number)
 }
 
-/// By bits a texel, a format that every device can sample.
+/// Bits per texel, and a format of that size that every device can sample.
 const NEAREST: [(u32, u32); 6] = [(8, 61), (16, 49), (32, 28), (64, 11), (96, 6), (128, 2)];
 
-/// Formats of blocks of 4 by 4 texels that DXGI does not have: how their names begin, and the one with blocks
-/// as large.
+/// Prefixes of the names of 4 × 4 block formats that DXGI lacks, and a format with blocks of the same size.
 const BLOCKS: [(&str, u32); 6] = [
     ("ETC2_R8G8B8_", 71),
     ("ETC2_R8G8B8A1_", 71),
@@ -59,8 +57,8 @@ const BLOCKS: [(&str, u32); 6] = [
     ("ASTC_4x4_", 98),
 ];
 
-/// Vulkan's name without prefix and packing, and DXGI's number. Depth with stencil, and stencil alone, go to
-/// what drivers make of them.
+/// Vulkan's name without prefix and packing suffix, and DXGI's number. Depth-stencil and stencil formats map to
+/// those that drivers use for them.
 const FORMATS: [(&str, u32); 84] = [
     ("R8_UNORM", 61),
     ("R8_SNORM", 63),

@@ -1,4 +1,4 @@
-//! The device itself.
+//! Opens a Direct3D 12 device.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::target::driver::{self, Driver, Open};
 use crate::target::recorded::Uses;
 
-/// Opens a device of the kind that is wanted.
+/// Opens the requested device.
 pub(in crate::target) fn open(wanted: &Wanted) -> Result<Driver<Headless>, Failure> {
     let gpu = wanted.gpu.as_deref();
     let desc = HeadlessDesc::default().with_device(driver::choice(gpu));
@@ -30,9 +30,9 @@ const NO_DEBUG_LAYER: &str = "the Direct3D 12 runtime of this machine has no deb
     (Windows settings, optional features), or leave out --validate";
 
 const NEEDS_DRIVER: &str =
-    "it takes Windows 10 or later and a graphics driver with Direct3D 12; or use --device host";
+    "Direct3D 12 needs Windows 10 or later and a graphics driver that supports it; or use --device host";
 
-/// Why there is no device, and what helps.
+/// Returns the failure with advice.
 fn not_opened(error: &OpenError, gpu: Option<&str>) -> Failure {
     match (error, gpu) {
         (OpenError::NoDevice(names), Some(gpu)) if !names.is_empty() => {

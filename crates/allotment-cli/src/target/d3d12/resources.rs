@@ -1,4 +1,4 @@
-//! Recorded buffers and images as Direct3D 12 wants them. Needs no driver.
+//! Recorded buffers and images for Direct3D 12. Needs no driver.
 
 use allotment::MemoryUsage;
 use allotment::device::ImageDesc;
@@ -10,7 +10,7 @@ use crate::target::recorded::{self, Attachments, Uses};
 /// `D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET` and `…_ALLOW_DEPTH_STENCIL`.
 const ATTACHMENTS: Attachments = Attachments { color: 1, depth: 2 };
 
-/// `D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS`: a buffer that shaders write to.
+/// `D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS`: a buffer that shaders write.
 const UNORDERED_ACCESS: u64 = 4;
 
 /// `VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT` and `…_STORAGE_BUFFER_BIT`.
@@ -21,19 +21,19 @@ const RGBA: u32 = 28;
 
 pub(super) const USES: Uses = Uses { buffer: buffer_usage, image: likely_uses };
 
-/// A buffer of which the trace does not know is what a program for computing would have.
+/// A buffer of unknown usage is treated as a storage buffer, the most general use.
 fn buffer_usage(recorded: Option<u32>) -> u64 {
     if recorded.unwrap_or(STORAGE) & STORAGE == 0 { 0 } else { UNORDERED_ACCESS }
 }
 
-/// The ways in which an image of this shape may have been used, the likeliest first, and in each format that
-/// may stand for its own.
+/// Returns the likely descriptions of an image of this shape, the likeliest first, in each format that can replace
+/// its own.
 fn likely_uses(shape: &ImageShape<'_>) -> Vec<ImageDesc> {
     let uses = |format| {
         let mut shape = *shape;
         let granularity = dxgi::granularity(format);
-        // Where Vulkan has an image that ends in the middle of a block, a program pads it here. Its memory
-        // is the same.
+        // Direct3D 12 requires whole blocks, while Vulkan allows an image to end within one. The padded image needs
+        // the same memory.
         for side in &mut shape.extent[..2] {
             *side = side.checked_next_multiple_of(granularity).unwrap_or(*side);
         }
@@ -42,7 +42,7 @@ fn likely_uses(shape: &ImageShape<'_>) -> Vec<ImageDesc> {
     dxgi::formats_for(shape.format).flat_map(uses).collect()
 }
 
-/// An image as programs have them where the memory is for this.
+/// Returns the description of an image that is typical for the memory usage.
 pub(super) fn sample_image(memory_usage: MemoryUsage) -> ImageDesc {
     let mut desc = ImageDesc::new(1024, 1024, RGBA);
     if memory_usage == MemoryUsage::Transient {

@@ -1,4 +1,4 @@
-//! Recorded images as Vulkan wants them.
+//! Recorded images for Vulkan.
 
 use allotment::device::ImageDesc;
 use allotment_trace::ImageShape;
@@ -6,7 +6,7 @@ use ash::vk;
 
 use crate::target::recorded::{self, Attachments};
 
-/// Numbers of formats: those of the core, and of the extensions that later versions took up.
+/// Numbers of formats: core formats, and those of extensions that later versions adopted.
 const FORMATS: [core::ops::RangeInclusive<i32>; 4] = [
     1..=184,
     // VK_EXT_texture_compression_astc_hdr
@@ -22,18 +22,17 @@ const ATTACHMENTS: Attachments = Attachments {
     depth: vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw() as u64,
 };
 
-/// The ways in which an image of this shape may have been used, the likeliest first. Empty where the format
-/// is not known.
+/// Returns the likely descriptions of an image of this shape, the likeliest first. Empty if the format is unknown.
 pub(super) fn likely_uses(shape: &ImageShape<'_>) -> Vec<ImageDesc> {
     let Some(format) = format_named(shape.format) else { return Vec::new() };
     recorded::likely_uses(shape, format.as_raw().cast_unsigned(), ATTACHMENTS)
 }
 
-/// The format of a name such as `VK_FORMAT_R8_UNORM`.
+/// Returns the format of a name such as `VK_FORMAT_R8_UNORM`.
 fn format_named(name: &str) -> Option<vk::Format> {
     let name = name.strip_prefix("VK_FORMAT_")?;
     let mut formats = FORMATS.into_iter().flatten().map(vk::Format::from_raw);
-    // Some letters of ASTC formats are smaller in the specification than they are there.
+    // The specification writes some letters of ASTC formats in lower case.
     formats.find(|format| format!("{format:?}").eq_ignore_ascii_case(name))
 }
 

@@ -1,4 +1,4 @@
-//! Vulkan, wherever there is a loader.
+//! Vulkan, on systems with a Vulkan loader.
 
 mod images;
 
@@ -16,7 +16,7 @@ use super::recorded::Uses;
 use crate::args::Wanted;
 use crate::failure::Failure;
 
-/// Opens a device of the kind that is wanted.
+/// Opens the requested device.
 pub(super) fn open(wanted: &Wanted) -> Result<Driver<Headless>, Failure> {
     let gpu = wanted.gpu.as_deref();
     let desc = HeadlessDesc::default().with_device(driver::choice(gpu));
@@ -24,7 +24,7 @@ pub(super) fn open(wanted: &Wanted) -> Result<Driver<Headless>, Failure> {
     Headless::open(&desc).map(Driver::new).map_err(|error| not_opened(error, gpu))
 }
 
-/// Why there is no device, and what helps.
+/// Returns the failure with advice.
 fn not_opened(error: OpenError, gpu: Option<&str>) -> Failure {
     let help = match (&error, gpu) {
         (OpenError::NoDevice(names), Some(gpu)) if !names.is_empty() => {
@@ -56,16 +56,16 @@ impl Open for Headless {
     const ALLOWED: &'static [(&'static str, &'static str)] = &[
         (
             "UNASSIGNED-BestPractices-vkCreateInstance-specialuse-extension-debugging",
-            "about the extensions by which the layer itself is heard",
+            "caused by the extension through which the layer reports messages",
         ),
         (
             "UNASSIGNED-BestPractices-vkBindBufferMemory-requirements-not-retrieved",
-            "they were asked of the description (maintenance4), which the layer does not count",
+            "requirements were queried from the description (maintenance4), which the layer does not recognize",
         ),
         ("UNASSIGNED-BestPractices-vkBindImageMemory-requirements-not-retrieved", "as above"),
         (
             "UNASSIGNED-BestPractices-pipeline-stage-flags",
-            "copies wait for all commands, and all wait for them: nobody says what else uses the bytes",
+            "copies use full barriers, since the other users of the bytes are unknown",
         ),
     ];
 
@@ -87,14 +87,14 @@ impl Open for Headless {
     }
 }
 
-/// Usages that every device allows: those of Vulkan 1.0. Others need a feature, and memory does not depend on
-/// them.
+/// The buffer usages of Vulkan 1.0, which every device allows. Others need a feature, and memory requirements do
+/// not depend on them.
 const USAGES: u32 = 0x1ff;
 
-/// What a buffer is used for of which the trace does not know: what a program for computing would have.
+/// The usage of a buffer of unknown usage: a storage buffer, the most general use.
 const UNKNOWN: vk::BufferUsageFlags = vk::BufferUsageFlags::STORAGE_BUFFER;
 
-/// "Copied from and to" is what the device adds by itself.
+/// Transfer usage is added by the device itself.
 fn buffer_usage(recorded: Option<u32>) -> u64 {
     (recorded.unwrap_or(UNKNOWN.as_raw()) & USAGES).into()
 }

@@ -1,4 +1,4 @@
-//! Work that reads through descriptors: a compute shader.
+//! Reads through descriptors with a compute shader.
 
 mod pipeline;
 mod trial;
@@ -20,28 +20,27 @@ use windows::core::Interface as _;
 use crate::{DescriptorReader, Read};
 use pipeline::{GROUP, HEAP, INDICES, NUMBER, Pipeline, TO};
 
-/// Groups that one dispatch has at most.
+/// The maximum number of groups in a dispatch.
 const MOST_GROUPS: u32 = D3D12_CS_DISPATCH_MAX_THREAD_GROUPS_PER_DIMENSION;
 
-/// Command memory that a queue has before any of it is used again: as much as frames in flight take, so that a steady
-/// program makes no more of it, however late its queue comes to be.
+/// Command allocators that a queue gets before the first one is reused: as many as frames in flight need, so
+/// that a steady program creates no more, however late its queue finishes.
 const SPARE: usize = 8;
 
-/// How long a reader waits for what it submitted, where it has to.
+/// How long a reader waits for its submissions, where it has to.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Reads through descriptors on a queue for graphics or computing.
+/// Reads through descriptors on a graphics or compute queue.
 ///
-/// Where a shader can see a table without an end, it sees a whole heap and takes the indices itself. Where it cannot,
-/// the reader waits for the indices, has the GPU bring them to the CPU, and dispatches once for each: a submission waits
-/// for what is before it then, and where it fails, the reads before the one that failed were submitted.
+/// If shaders support unbounded tables, the shader sees a whole heap and reads the indices itself. Otherwise the
+/// reader copies the indices to the CPU, waits for them, and records one dispatch per index. Then a submission
+/// waits for everything before it, and if it fails, the reads before the failed one were submitted.
 ///
-/// What runtimes say of themselves is not enough to know: Wine 8 says resource binding tier 3, and over a Vulkan without
-/// descriptor indexing its shaders see no tables at all. So a new reader reads once, and is
-/// [refused](DeviceError::Unsupported) where that fails.
+/// The tier that a runtime reports is not reliable: Wine 8 reports resource binding tier 3, but over a Vulkan
+/// without descriptor indexing its shaders see no tables at all. So a new reader makes a trial read, and
+/// creation [fails](DeviceError::Unsupported) if the result is wrong.
 ///
-/// Buffers are in the state `COMMON` before a submission and after it, as buffers are that nobody says anything else
-/// of.
+/// Buffers are in the state `COMMON` before a submission and after it, the default state of buffers.
 #[derive(Debug)]
 pub struct D3d12Reader {
     device: Device,
@@ -49,7 +48,7 @@ pub struct D3d12Reader {
     recorded: Mutex<Vec<Recorded>>,
 }
 
-/// What a submission was recorded into. It is used again once its value is reached.
+/// The command allocator of a submission. It is reused once the submission's value is reached.
 #[derive(Debug)]
 struct Recorded {
     point: TimelinePoint,
@@ -107,24 +106,24 @@ impl DescriptorReader<Device> for D3d12Reader {
         }
         match last {
             Some(value) => Ok(value),
-            // SAFETY: nothing is recorded.
+            // SAFETY: no commands are recorded.
             None => unsafe { self.run(queue, waits, |_| {}) },
         }
     }
 }
 
 impl D3d12Reader {
-    /// True where the shader takes the indices itself, and the GPU reads descriptors when the work runs.
+    /// Returns true if the shader reads the indices itself, and the GPU reads descriptors when the work runs.
     #[must_use]
     pub fn sees_whole_heaps(&self) -> bool {
         self.pipeline.sees_whole_heaps
     }
 
-    /// Submits what `record` records.
+    /// Submits the commands that `record` records.
     ///
     /// # Safety
     ///
-    /// What it records may run on the queue, and what it uses lives until the value is reached.
+    /// The recorded commands are valid on the queue, and what they use lives until the value is reached.
     unsafe fn run(
         &self,
         queue: QueueIndex,
@@ -137,16 +136,17 @@ impl D3d12Reader {
         // SAFETY: the list is open.
         unsafe { list.Close() }.map_err(|error| refused(&error))?;
         let list = list.cast().map_err(|error| refused(&error))?;
-        // SAFETY: the list is closed and of this queue's kind. What it uses lives by the caller's promise, and what it
-        // was recorded into is kept below.
+        // SAFETY: the list is closed and of this queue's type. What it uses lives by the caller's promise, and
+        // its allocator is kept below.
         let submitted = unsafe { self.device.submit_lists(queue, waits, &[Some(list)]) };
-        // After a failure the list may run all the same. It is over when a later value is reached, or never asked for.
+        // The list may execute although the call failed. It is complete when a later value is reached, or never
+        // reused.
         let value = submitted.unwrap_or_else(|_| self.device.submitted(queue));
         self.lock().push(Recorded { point: TimelinePoint { queue, value }, memory });
         submitted
     }
 
-    /// What to record into: something that the queue is done with, or new.
+    /// Returns a command allocator: one whose commands the queue has executed, or a new one.
     fn memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let completed = self.device.completed(queue)?;
         let done = {
@@ -165,9 +165,9 @@ impl D3d12Reader {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets what all dispatches of a read have in common.
+    /// Records the state that all dispatches of a read share.
     fn begin(&self, list: &ID3D12GraphicsCommandList, read: &Read<'_, Device>) {
-        // SAFETY: the list is open, here and below, and all that it is told of lives until it was run.
+        // SAFETY: the list is open, here and below, and all arguments live until it was executed.
         unsafe { list.SetDescriptorHeaps(&[Some(read.heap.raw().clone())]) };
         // SAFETY: as above.
         unsafe { list.SetPipelineState(&self.pipeline.state) };
@@ -175,11 +175,11 @@ impl D3d12Reader {
         unsafe { list.SetComputeRootSignature(&self.pipeline.signature) };
     }
 
-    /// Records a read of a shader that takes the indices itself.
+    /// Records a read with the shader that reads the indices itself.
     fn read_all(&self, list: &ID3D12GraphicsCommandList, read: &Read<'_, Device>) {
         self.begin(list, read);
         let table = read.heap.gpu_handle(0).unwrap_or_default();
-        // SAFETY: the list is open, here and below; the table begins where the heap does that was set.
+        // SAFETY: the list is open, here and below; the table starts at the start of the heap that was set.
         unsafe { list.SetComputeRootDescriptorTable(HEAP, table) };
         let (indices, to) = (address(read.indices) + read.indices_offset, address(read.to) + read.to_offset);
         let mut done = 0;
@@ -192,35 +192,35 @@ impl D3d12Reader {
             unsafe { list.SetComputeRootUnorderedAccessView(TO, to + before) };
             // SAFETY: as above.
             unsafe { list.SetComputeRoot32BitConstant(NUMBER, count, 0) };
-            // SAFETY: as above; everything is set that the shader looks at.
+            // SAFETY: as above; all parameters of the shader are set.
             unsafe { list.Dispatch(count.div_ceil(GROUP), 1, 1) };
             done += count;
         }
         written(list, read.to);
     }
 
-    /// Records a read of a shader that sees one descriptor at a time. An index beyond the heap's end is left out.
+    /// Records a read with the shader that sees one descriptor at a time. An index out of bounds is skipped.
     fn read_each(&self, list: &ID3D12GraphicsCommandList, read: &Read<'_, Device>, indices: &[u32]) {
         self.begin(list, read);
         // SAFETY: the list is open, here and below; the range lies in its buffer, by the promise to `submit`.
         unsafe { list.SetComputeRootUnorderedAccessView(TO, address(read.to) + read.to_offset) };
         for (place, &index) in (0..).zip(indices) {
             let Some(table) = read.heap.gpu_handle(index) else { continue };
-            // SAFETY: as above; the table begins in the heap that was set.
+            // SAFETY: as above; the table starts in the heap that was set.
             unsafe { list.SetComputeRootDescriptorTable(HEAP, table) };
             // SAFETY: as above.
             unsafe { list.SetComputeRoot32BitConstant(NUMBER, place, 0) };
-            // SAFETY: as above; everything is set that the shader looks at.
+            // SAFETY: as above; all parameters of the shader are set.
             unsafe { list.Dispatch(1, 1, 1) };
         }
         written(list, read.to);
     }
 
-    /// Waits for a read's indices.
+    /// Copies a read's indices to the CPU and waits for them.
     ///
     /// # Safety
     ///
-    /// As for [`submit`](DescriptorReader::submit).
+    /// The conditions of [`submit`](DescriptorReader::submit) apply.
     unsafe fn indices(
         &self,
         queue: QueueIndex,
@@ -231,11 +231,11 @@ impl D3d12Reader {
         unsafe { self.numbers(queue, waits, read.indices, read.indices_offset, read.count) }
     }
 
-    /// Waits for what is in a buffer.
+    /// Copies a buffer's contents to the CPU and waits for them.
     ///
     /// # Safety
     ///
-    /// The buffer is live, the range lies in it, and nobody writes there meanwhile.
+    /// The buffer is live, the range lies in it, and nothing writes to it during the call.
     unsafe fn numbers(
         &self,
         queue: QueueIndex,
@@ -250,7 +250,7 @@ impl D3d12Reader {
             // SAFETY: the list is open, and the range lies in its buffer by the caller's promise.
             unsafe { list.CopyBufferRegion(&copied, 0, from, offset, size) };
         };
-        // SAFETY: the copy is waited for, or what it writes is leaked.
+        // SAFETY: the copy is waited for, or its destination is leaked.
         let value = unsafe { self.run(queue, waits, copy) }?;
         let waited = self.device.wait(TimelinePoint { queue, value }, PATIENCE);
         if let Err(error) = waited {
@@ -258,14 +258,14 @@ impl D3d12Reader {
             return Err(error);
         }
         let first = map(&copied)?;
-        // SAFETY: as many are mapped, and aligned; nobody writes there any more.
+        // SAFETY: that many numbers are mapped and aligned; nothing writes to them any more.
         let numbers = unsafe { core::slice::from_raw_parts(first, count as usize) };
         Ok(numbers.to_vec())
     }
 }
 
 impl Drop for D3d12Reader {
-    /// Waits for what was submitted. What a queue does not end with is leaked rather than pulled from under it.
+    /// Waits for all submissions. Command allocators that a queue may still use are leaked.
     fn drop(&mut self) {
         for recorded in core::mem::take(&mut *self.lock()) {
             let ended = self.device.wait(recorded.point, PATIENCE);
@@ -281,10 +281,11 @@ fn address(buffer: &ID3D12Resource) -> u64 {
     unsafe { buffer.GetGPUVirtualAddress() }
 }
 
-/// Brings a buffer back to `COMMON` that a shader has written: what comes next sees it, in the same list too.
+/// Transitions a buffer that a shader has written back to `COMMON`: later commands see the writes, also in the
+/// same list.
 fn written(list: &ID3D12GraphicsCommandList, buffer: &ID3D12Resource) {
     let transition = D3D12_RESOURCE_TRANSITION_BARRIER {
-        // SAFETY: the interface is borrowed as it is, and not released with the barrier.
+        // SAFETY: the interface is borrowed without a reference, and not released with the barrier.
         pResource: unsafe { core::mem::transmute_copy(buffer) },
         Subresource: D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES,
         StateBefore: D3D12_RESOURCE_STATE_UNORDERED_ACCESS,
@@ -295,11 +296,11 @@ fn written(list: &ID3D12GraphicsCommandList, buffer: &ID3D12Resource) {
         Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE,
         Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: core::mem::ManuallyDrop::new(transition) },
     };
-    // SAFETY: the list is open, and a dispatch has brought the buffer into the first state.
+    // SAFETY: the list is open, and a dispatch has promoted the buffer to the state before.
     unsafe { list.ResourceBarrier(&[barrier]) };
 }
 
-/// A buffer with memory of its own, in the state that its heap begins in.
+/// Creates a committed buffer in the initial state of its heap type.
 fn committed(
     device: &ID3D12Device,
     heap_type: D3D12_HEAP_TYPE,
@@ -320,7 +321,7 @@ fn committed(
     made.ok_or(DeviceError::Other { code: E_POINTER.0 })
 }
 
-/// Where the CPU sees a buffer, until that goes.
+/// Returns the CPU address of a buffer, valid until the buffer is released.
 fn map(buffer: &ID3D12Resource) -> Result<*mut u32, DeviceError> {
     let mut first = core::ptr::null_mut();
     // SAFETY: the buffer is live.
@@ -328,7 +329,7 @@ fn map(buffer: &ID3D12Resource) -> Result<*mut u32, DeviceError> {
     Ok(first.cast())
 }
 
-/// What a result of the runtime means.
+/// Converts an error of the runtime.
 fn refused(error: &windows::core::Error) -> DeviceError {
     match error.code() {
         E_OUTOFMEMORY => DeviceError::OutOfDeviceMemory,

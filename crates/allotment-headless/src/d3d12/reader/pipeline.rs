@@ -1,4 +1,4 @@
-//! The shaders of a reader, and what they are told.
+//! The shaders of a reader, and their root signatures.
 
 use allotment::device::DeviceError;
 use windows::Win32::Foundation::E_POINTER;
@@ -7,28 +7,28 @@ use windows::Win32::Graphics::Direct3D12::*;
 
 use super::refused;
 
-/// The compiled shaders; their sources stand beside them.
+/// The compiled shaders; their sources are in the same folder.
 const WHOLE_HEAP: &[u8] = include_bytes!("whole_heap.dxbc");
 const ONE_BY_ONE: &[u8] = include_bytes!("one_by_one.dxbc");
 
-/// Threads of a group of the shader that sees a whole heap.
+/// Threads per group of the shader that sees a whole heap.
 pub(super) const GROUP: u32 = 64;
 
-/// Parameters of the root signature, by their place: the heap, or the part of it that a shader sees,
+/// Parameters of the root signature, by index: the heap, or the part of it that a shader sees,
 pub(super) const HEAP: u32 = 0;
 /// the indices, for the shader that sees a whole heap,
 pub(super) const INDICES: u32 = 1;
-/// what is written,
+/// the destination,
 pub(super) const TO: u32 = 2;
-/// and how many indices there are, or which of the results it is.
+/// and the number of indices, or the index of the result.
 pub(super) const NUMBER: u32 = 3;
 
-/// A shader, ready to run.
+/// A shader with its root signature and pipeline state.
 #[derive(Clone, Debug)]
 pub(super) struct Pipeline {
     pub(super) signature: ID3D12RootSignature,
     pub(super) state: ID3D12PipelineState,
-    /// It takes the indices itself.
+    /// Whether the shader reads the indices itself.
     pub(super) sees_whole_heaps: bool,
 }
 
@@ -44,16 +44,16 @@ impl Pipeline {
     }
 }
 
-/// From tier 2 on, shaders can see tables without an end.
+/// Returns the resource binding tier. From tier 2 on, shaders support unbounded tables.
 fn binding_tier(device: &ID3D12Device) -> D3D12_RESOURCE_BINDING_TIER {
     let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
     let (data, size) = ((&raw mut options).cast(), size_of_val(&options) as u32);
-    // SAFETY: the structure is that of the feature, and as large as is said. A runtime that refuses leaves it as it is.
+    // SAFETY: the structure is the feature's, with its size. A runtime that fails leaves it unchanged.
     let _ = unsafe { device.CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, data, size) };
     options.ResourceBindingTier
 }
 
-/// With a table of so many descriptors.
+/// Creates a root signature with a table of that many descriptors.
 fn root_signature(device: &ID3D12Device, descriptors: u32) -> Result<ID3D12RootSignature, DeviceError> {
     let seen = D3D12_DESCRIPTOR_RANGE {
         RangeType: D3D12_DESCRIPTOR_RANGE_TYPE_SRV,
@@ -86,8 +86,8 @@ fn root_signature(device: &ID3D12Device, descriptors: u32) -> Result<ID3D12RootS
         ..Default::default()
     };
     let mut blob: Option<ID3DBlob> = None;
-    // In this version, descriptors may be written until the list runs.
-    // SAFETY: the description and what it points at live here.
+    // In this version, descriptors may be written until the list is executed.
+    // SAFETY: the description and everything that it points to live in this function.
     unsafe { D3D12SerializeRootSignature(&desc, D3D_ROOT_SIGNATURE_VERSION_1, &mut blob, None) }
         .map_err(|error| refused(&error))?;
     let blob = blob.ok_or(DeviceError::Other { code: E_POINTER.0 })?;
@@ -95,7 +95,7 @@ fn root_signature(device: &ID3D12Device, descriptors: u32) -> Result<ID3D12RootS
     let first = unsafe { blob.GetBufferPointer() };
     // SAFETY: as above.
     let length = unsafe { blob.GetBufferSize() };
-    // SAFETY: the blob has so many bytes there, as long as it lives.
+    // SAFETY: the blob has that many bytes at the address, for as long as it lives.
     let bytes = unsafe { core::slice::from_raw_parts(first.cast::<u8>(), length) };
     // SAFETY: the device is live.
     unsafe { device.CreateRootSignature(0, bytes) }.map_err(|error| refused(&error))
@@ -107,7 +107,7 @@ fn compute(
     shader: &[u8],
 ) -> Result<ID3D12PipelineState, DeviceError> {
     let desc = D3D12_COMPUTE_PIPELINE_STATE_DESC {
-        // SAFETY: the interface is borrowed as it is, and not released with the description.
+        // SAFETY: the interface is borrowed without a reference, and not released with the description.
         pRootSignature: unsafe { core::mem::transmute_copy(signature) },
         CS: D3D12_SHADER_BYTECODE { pShaderBytecode: shader.as_ptr().cast(), BytecodeLength: shader.len() },
         ..Default::default()

@@ -1,4 +1,4 @@
-//! Work that reads through descriptors: a compute shader.
+//! Reads through descriptors with a compute shader.
 
 use core::time::Duration;
 use std::io::Cursor;
@@ -15,46 +15,46 @@ use ash::vk;
 
 use crate::{DescriptorReader, Read};
 
-/// Invocations of a work group, as the shader says.
+/// Invocations per work group, as in the shader.
 const GROUP: u32 = 64;
 
-/// Work groups that every device can run at once.
+/// Work groups that every device supports in one dispatch.
 const MOST_GROUPS: u32 = 65_535;
 
-/// Bytes of what the shader is told: two addresses and a number.
+/// Bytes of the push constants: two addresses and a number.
 const CONSTANTS: u32 = 20;
 
-/// Command memory that a queue has before any of it is used again: as much as frames in flight take, so that a steady
-/// program makes no more of it, however late its queue comes to be.
+/// Command allocators that a queue gets before the first one is reused: as many as frames in flight need, so
+/// that a steady program creates no more, however late its queue finishes.
 const SPARE: usize = 8;
 
-/// How long the end of a reader waits for its work, for which whoever submitted it has waited already.
+/// How long a dropped reader waits for its work. Programs have normally waited for their submissions before.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// A compute shader that reads through descriptors, on devices with [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`] whose first type
-/// of descriptors is storage buffers.
+/// A compute shader that reads through descriptors, on devices with [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`]
+/// whose first descriptor type is storage buffers.
 #[derive(Debug)]
 pub struct VulkanReader {
     device: Device,
-    /// One for each capacity that heaps had so far: a set's layout says how many descriptors it has.
+    /// One program for each heap capacity so far: a set's layout contains its descriptor count.
     programs: Mutex<Vec<Program>>,
-    /// Command memory that was recorded into, each with what it was submitted as.
+    /// Command allocators with commands, each with the point of its submission.
     used: Mutex<Vec<(TimelinePoint, CommandAllocator)>>,
 }
 
-/// The shader, for heaps of one capacity. Destroyed with the reader.
+/// The shader for heaps of one capacity. Destroyed with the reader.
 #[derive(Debug)]
 struct Program {
     capacity: u32,
     /// Vulkan does not need it any more, but the validation layer does (seen in 1.4.309): for commands that bind
-    /// descriptor buffers it asks the driver about the set layouts of the pipeline layout.
+    /// descriptor buffers it queries the set layouts of the pipeline layout.
     _set_layout: DescriptorSetLayout,
     layout: vk::PipelineLayout,
     pipeline: vk::Pipeline,
 }
 
 impl VulkanReader {
-    /// The shader for heaps of a capacity, which stays as long as the reader.
+    /// Returns the shader for heaps of a capacity, which lives as long as the reader.
     fn program(&self, capacity: u32) -> Result<(vk::PipelineLayout, vk::Pipeline), DeviceError> {
         let mut programs = locked(&self.programs);
         if let Some(program) = programs.iter().find(|program| program.capacity == capacity) {
@@ -68,10 +68,10 @@ impl VulkanReader {
         let info = vk::PipelineLayoutCreateInfo::default()
             .set_layouts(&set_layouts)
             .push_constant_ranges(&constants);
-        // SAFETY: a valid description.
+        // SAFETY: the description is valid.
         let layout = unsafe { raw.create_pipeline_layout(&info, None) }?;
         let made = self.pipeline(layout).inspect_err(|_| {
-            // SAFETY: made above, and used by nobody.
+            // SAFETY: created above and used by no other code.
             unsafe { raw.destroy_pipeline_layout(layout, None) };
         });
         let pipeline = made?;
@@ -81,11 +81,11 @@ impl VulkanReader {
 
     fn pipeline(&self, layout: vk::PipelineLayout) -> Result<vk::Pipeline, DeviceError> {
         let raw = self.device.raw();
-        // Whole words, as glslangValidator made them.
+        // Whole words, as glslangValidator writes them.
         let code = ash::util::read_spv(&mut Cursor::new(include_bytes!("read.spv")));
         let code = code.map_err(|_| DeviceError::Unsupported)?;
         let info = vk::ShaderModuleCreateInfo::default().code(&code);
-        // SAFETY: a valid shader, whose features are enabled where heaps can be made.
+        // SAFETY: the shader is valid, and its features are enabled on devices that have heaps.
         let module = unsafe { raw.create_shader_module(&info, None) }?;
         let stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
@@ -96,14 +96,14 @@ impl VulkanReader {
             Some(DescriptorModel::Sets) | None => vk::PipelineCreateFlags::empty(),
         };
         let info = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(layout)];
-        // SAFETY: a valid description.
+        // SAFETY: the description is valid.
         let made = unsafe { raw.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
-        // SAFETY: the pipeline is made, and needs the module no more.
+        // SAFETY: the pipeline exists, and does not need the module any more.
         unsafe { raw.destroy_shader_module(module, None) };
         Ok(made.map_err(|(_, error)| error)?[0])
     }
 
-    /// Command memory of a queue: what was used there before and is done with, else new.
+    /// Returns a command allocator of a queue: a used one that the queue has executed, or a new one.
     fn commands(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let completed = self.device.completed(queue)?;
         let mut used = locked(&self.used);
@@ -131,7 +131,7 @@ impl VulkanReader {
             let mut constants = [0; CONSTANTS as usize];
             let places = [(*read.indices, read.indices_offset), (*read.to, read.to_offset)];
             for ((buffer, offset), to) in places.into_iter().zip(constants.chunks_exact_mut(8)) {
-                // SAFETY: live, and made to have an address, by the promise of who submits.
+                // SAFETY: live and created with a device address, as the caller of `submit` promises.
                 let first = unsafe { self.device.buffer_address(buffer) }.ok_or(DeviceError::Unsupported)?;
                 to.copy_from_slice(&(first + offset).to_ne_bytes());
             }
@@ -139,15 +139,15 @@ impl VulkanReader {
             let point = vk::PipelineBindPoint::COMPUTE;
             // SAFETY: the commands are being recorded, as in all that follows.
             unsafe { raw.cmd_bind_pipeline(commands, point, pipeline) };
-            // SAFETY: the heap is live, and the layout was made for its capacity.
+            // SAFETY: the heap is live, and the layout was created for its capacity.
             unsafe {
                 self.device.cmd_bind_descriptor_heaps(commands, point, layout, 0, &[read.heap]);
             };
             let stage = vk::ShaderStageFlags::COMPUTE;
-            // SAFETY: the layout has so many bytes of constants.
+            // SAFETY: the layout has that many bytes of push constants.
             unsafe { raw.cmd_push_constants(commands, layout, stage, 0, &constants) };
             let groups = read.count.div_ceil(GROUP).min(MOST_GROUPS);
-            // SAFETY: the shader keeps to `count`, and the ranges lie in their buffers by the same promise.
+            // SAFETY: the shader reads `count` indices, and the ranges lie in their buffers by the same promise.
             unsafe { raw.cmd_dispatch(commands, groups, 1, 1) };
             self.barrier(commands);
         }
@@ -156,7 +156,7 @@ impl VulkanReader {
         Ok(())
     }
 
-    /// All that was written before, by whatever, is seen by all that comes, and by the CPU.
+    /// Makes everything written before visible to all later work and to the CPU.
     fn barrier(&self, commands: vk::CommandBuffer) {
         let barrier =
             [vk::MemoryBarrier::default().src_access_mask(vk::AccessFlags::MEMORY_WRITE).dst_access_mask(
@@ -196,7 +196,8 @@ impl DescriptorReader<Device> for VulkanReader {
         let mut memory = self.commands(queue)?;
         let commands = memory.next()?;
         self.record(commands, reads)?;
-        // SAFETY: recorded for this queue; the memory is kept until the value is reached, the rest by the caller.
+        // SAFETY: recorded for this queue; the allocator is kept until the value is reached, everything else by
+        // the caller.
         let value = unsafe { self.device.submit_commands(queue, waits, &[commands]) }?;
         locked(&self.used).push((TimelinePoint { queue, value }, memory));
         Ok(value)
@@ -209,12 +210,12 @@ impl Drop for VulkanReader {
         for (point, memory) in locked(&self.used).drain(..) {
             match self.device.wait(point, LAST_WAIT) {
                 Ok(()) | Err(DeviceError::Lost) => drop(memory),
-                // Leaked rather than pulled from under a queue that is not done with it.
+                // Leaked rather than destroyed while a queue may still use them.
                 Err(_) => core::mem::forget(memory),
             }
         }
         for program in locked(&self.programs).drain(..) {
-            // SAFETY: made by this reader, whose work is done.
+            // SAFETY: created by this reader, whose work is complete.
             unsafe { raw.destroy_pipeline(program.pipeline, None) };
             // SAFETY: as above.
             unsafe { raw.destroy_pipeline_layout(program.layout, None) };
@@ -222,7 +223,7 @@ impl Drop for VulkanReader {
     }
 }
 
-/// A thread that panicked left a list that is whole.
+/// Locks the list. It is intact even if a thread panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

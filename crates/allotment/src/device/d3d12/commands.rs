@@ -1,11 +1,11 @@
-//! What commands are recorded into: a command allocator, and the lists that record.
+//! Command allocators and their command lists.
 
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::{Device, refused};
-use crate::device::{CommandAllocator as CommandMemoryApi, DeviceError, QueueIndex};
+use crate::device::{CommandAllocator as CommandAllocatorApi, DeviceError, QueueIndex};
 
-/// A command allocator and its command lists, for commands of the application's own: see
+/// A command allocator and its command lists, for the application's own commands; see
 /// [`Device::command_memory`].
 #[derive(Debug)]
 pub struct CommandAllocator {
@@ -14,32 +14,32 @@ pub struct CommandAllocator {
 }
 
 impl CommandAllocator {
-    /// The next of the command lists, open: one that was used before the last
-    /// [`reset`](CommandMemoryApi::reset), or a new one where there are no more.
+    /// Returns the next command list, open: one that was used before the last
+    /// [`reset`](CommandAllocatorApi::reset), or a newly created one.
     ///
-    /// Close each list before the next one is taken: an allocator records one list at a time.
+    /// Close each list before the next call: an allocator records one list at a time.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was taken then.
-    #[expect(clippy::should_implement_trait, reason = "it never ends, and may fail")]
+    /// [`DeviceError`]; no list was taken in that case.
+    #[expect(clippy::should_implement_trait, reason = "not an iterator: it never ends, and may fail")]
     pub fn next(&mut self) -> Result<ID3D12GraphicsCommandList, DeviceError> {
         self.commands.next(self.device.raw())
     }
 }
 
-impl CommandMemoryApi for CommandAllocator {
+impl CommandAllocatorApi for CommandAllocator {
     fn reset(&mut self) -> Result<(), DeviceError> {
         self.commands.reset()
     }
 }
 
 impl Device {
-    /// What commands for a queue are recorded into.
+    /// Creates a command allocator for a queue.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where there is no such queue, else what the runtime refuses with.
+    /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the runtime's error.
     pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let kind = self.shared.queues.kind(queue)?;
         Ok(CommandAllocator { commands: Commands::new(self.raw(), kind)?, device: self.clone() })
@@ -51,9 +51,9 @@ impl Device {
 pub(super) struct Commands {
     allocator: ID3D12CommandAllocator,
     kind: D3D12_COMMAND_LIST_TYPE,
-    /// Lists that were handed out since the last reset.
+    /// Lists handed out since the last reset.
     used: Vec<ID3D12GraphicsCommandList>,
-    /// Closed ones to record again, the next one last.
+    /// Closed lists to record again, the next one last.
     spare: Vec<ID3D12GraphicsCommandList>,
 }
 
@@ -64,18 +64,18 @@ impl Commands {
         Ok(Self { allocator, kind, used: Vec::new(), spare: Vec::new() })
     }
 
-    /// The next list, open.
+    /// Returns the next list, open.
     pub(super) fn next(&mut self, device: &ID3D12Device) -> Result<ID3D12GraphicsCommandList, DeviceError> {
         let nothing = None::<&ID3D12PipelineState>;
-        // Taken out: after a failure it is in no state to be used again.
+        // Removed from `spare` first: after a failed `Reset` the list is not reusable.
         let list = match self.spare.pop() {
             Some(list) => {
-                // SAFETY: the list is closed, and the allocator of its kind.
+                // SAFETY: the list is closed, and the allocator is of its type.
                 unsafe { list.Reset(&self.allocator, nothing) }.map_err(|error| refused(&error))?;
                 list
             }
             None => {
-                // SAFETY: the device is live, and the allocator of this kind.
+                // SAFETY: the device is live, and the allocator is of this type.
                 unsafe { device.CreateCommandList(0, self.kind, &self.allocator, nothing) }
                     .map_err(|error| refused(&error))?
             }
@@ -84,22 +84,22 @@ impl Commands {
         Ok(list)
     }
 
-    /// Says that the lists that were handed out are closed and will be submitted, or never, before the next one
-    /// is taken: the same ones record again, while the allocator goes on.
-    pub(super) fn take_back(&mut self) {
+    /// Makes the lists that were handed out available again, before the allocator is reset. They are closed, and
+    /// are submitted, or never, before the next one is taken.
+    pub(super) fn make_available(&mut self) {
         self.spare.extend(self.used.drain(..).rev());
     }
 
-    /// Gives up the lists that were handed out: they were not closed.
-    pub(super) fn forget(&mut self) {
+    /// Discards the lists that were handed out and could not be closed.
+    pub(super) fn discard(&mut self) {
         self.used.clear();
     }
 
-    /// The queue is done with all that was recorded, as those promised who submitted it.
+    /// Resets the allocator. The queue has executed everything recorded, as the code that submitted it promised.
     pub(super) fn reset(&mut self) -> Result<(), DeviceError> {
-        // SAFETY: the queue is done with it; a list that is still open is refused.
+        // SAFETY: the queue has executed it; with a list that is still open, the call fails.
         unsafe { self.allocator.Reset() }.map_err(|error| refused(&error))?;
-        self.take_back();
+        self.make_available();
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! What is recorded for a submission's copies.
+//! The commands that a submission's copies are recorded as.
 //!
-//! Buffers are in the state `COMMON` when a list begins and when it was run, which the first copy takes them out
-//! of without a word; from then on, changes must be said. Images are brought from the state that they are said
-//! to be in to the one to copy in, and from there to the one that they shall be in, wave by wave.
+//! Buffers are in the state `COMMON` when a list begins and decay to it when it was executed. The first copy
+//! promotes them implicitly; later changes within the list need barriers. Images are transitioned from the state
+//! `before` to a copy state, and from there to the state `after`, wave by wave.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -16,36 +16,36 @@ use super::create;
 use crate::device::waves::{Wave, waves};
 use crate::device::{BufferCopy, CopyDirection, DeviceError, ImageCopy, Submission};
 
-/// Bytes of what a copy within one buffer goes through, in pieces: got by the first such copy on a queue, and
-/// counted by the system alone.
-const DETOUR: u64 = 1 << 20;
+/// Size in bytes of the buffer through which copies within one buffer go, in pieces. Created for the first such
+/// copy on a queue; only the system's usage counts it.
+const STAGING_SIZE: u64 = 1 << 20;
 
 const OFFSETS: u64 = D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT as u64;
 const PITCHES: u64 = D3D12_TEXTURE_DATA_PITCH_ALIGNMENT as u64;
 
-/// What recording needs, kept so that a steady frame allocates nothing.
+/// Objects and lists that are reused by every recording, so that a steady frame allocates nothing.
 #[derive(Default)]
 pub(super) struct Scratch {
-    detour: Option<ID3D12Resource>,
-    /// By the address of a buffer, the state that the copies so far brought it to.
+    staging: Option<ID3D12Resource>,
+    /// By the address of a buffer, the state to which the copies so far transitioned it.
     states: HashMap<usize, D3D12_RESOURCE_STATES>,
     pub(super) barriers: Vec<D3D12_RESOURCE_BARRIER>,
 }
 
 impl fmt::Debug for Scratch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scratch").field("detour", &self.detour).finish_non_exhaustive()
+        f.debug_struct("Scratch").field("staging", &self.staging).finish_non_exhaustive()
     }
 }
 
-/// A list of copies.
+/// A command list that copies are recorded into.
 pub(super) struct Recording<'a> {
     pub(super) list: &'a ID3D12GraphicsCommandList,
     pub(super) scratch: &'a mut Scratch,
 }
 
-/// Refuses what the runtime would refuse only at the end of a list: texels off their alignment in a buffer, and
-/// on a queue for copies images in another state than `COMMON`, which is what they are in between its lists.
+/// Returns an error for copies that the runtime would reject only when the list is closed: misaligned texels in
+/// a buffer, and on a copy queue images in another state than `COMMON`, their state between its lists.
 pub(super) fn check(
     copies: &[ImageCopy<'_, Device>],
     kind: D3D12_COMMAND_LIST_TYPE,
@@ -63,35 +63,35 @@ pub(super) fn check(
     if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
 }
 
-/// Gets memory that a queue can both read and write, where there are copies within one buffer.
+/// Creates a staging buffer that a queue can both read and write, if there are copies within one buffer.
 pub(super) fn prepare(
     device: &ID3D12Device,
     scratch: &mut Scratch,
     copies: &[BufferCopy<'_, Device>],
 ) -> Result<(), DeviceError> {
     let within_one = copies.iter().any(|copy| copy.from == copy.to && copy.size > 0);
-    if !within_one || scratch.detour.is_some() {
+    if !within_one || scratch.staging.is_some() {
         return Ok(());
     }
     let heap = D3D12_HEAP_PROPERTIES { Type: D3D12_HEAP_TYPE_DEFAULT, ..Default::default() };
-    let desc = D3D12_RESOURCE_DESC { Width: DETOUR, ..BUFFER };
+    let desc = D3D12_RESOURCE_DESC { Width: STAGING_SIZE, ..BUFFER };
     let (flags, state) = (D3D12_HEAP_FLAG_NONE, D3D12_RESOURCE_STATE_COMMON);
-    let made = create(|made| {
+    let created = create(|resource| {
         // SAFETY: the device is live, and the runtime checks the description.
-        unsafe { device.CreateCommittedResource(&heap, flags, &desc, state, None, made) }
+        unsafe { device.CreateCommittedResource(&heap, flags, &desc, state, None, resource) }
     });
-    scratch.detour = Some(made?);
+    scratch.staging = Some(created?);
     Ok(())
 }
 
 impl Recording<'_> {
-    /// Records all copies, which were [checked](check), as [whole images](super::full_images::check) were, and
-    /// [prepared](prepare).
+    /// Records all copies, which were [checked](check), as were the [whole images](super::full_images::check),
+    /// and [prepared](prepare).
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
         self.scratch.states.clear();
         for copy in submission.copies.iter().filter(|copy| copy.size > 0) {
-            match self.scratch.detour.clone().filter(|_| copy.from == copy.to) {
-                Some(detour) => self.copy_within(copy, &detour),
+            match self.scratch.staging.clone().filter(|_| copy.from == copy.to) {
+                Some(staging) => self.copy_within(copy, &staging),
                 None => self.copy(copy.from, copy.from_offset, copy.to, copy.to_offset, copy.size),
             }
         }
@@ -113,49 +113,51 @@ impl Recording<'_> {
         to_offset: u64,
         size: u64,
     ) {
-        self.bring(from, D3D12_RESOURCE_STATE_COPY_SOURCE);
-        self.bring(to, D3D12_RESOURCE_STATE_COPY_DEST);
+        self.transition_buffer(from, D3D12_RESOURCE_STATE_COPY_SOURCE);
+        self.transition_buffer(to, D3D12_RESOURCE_STATE_COPY_DEST);
         // SAFETY: the buffers are live and the ranges lie in them, by the caller's promise.
         unsafe { self.list.CopyBufferRegion(to, to_offset, from, from_offset, size) };
     }
 
-    /// A buffer cannot be read and written by one copy, so the bytes go another way.
-    fn copy_within(&mut self, copy: &BufferCopy<'_, Device>, detour: &ID3D12Resource) {
+    /// Copies within one buffer. One copy cannot use a buffer in both states, so the bytes go through the
+    /// staging buffer.
+    fn copy_within(&mut self, copy: &BufferCopy<'_, Device>, staging: &ID3D12Resource) {
         let mut done = 0;
         while done < copy.size {
-            let size = DETOUR.min(copy.size - done);
-            self.copy(copy.from, copy.from_offset + done, detour, 0, size);
-            self.copy(detour, 0, copy.to, copy.to_offset + done, size);
+            let size = STAGING_SIZE.min(copy.size - done);
+            self.copy(copy.from, copy.from_offset + done, staging, 0, size);
+            self.copy(staging, 0, copy.to, copy.to_offset + done, size);
             done += size;
         }
     }
 
-    fn bring(&mut self, buffer: &ID3D12Resource, state: D3D12_RESOURCE_STATES) {
+    fn transition_buffer(&mut self, buffer: &ID3D12Resource, state: D3D12_RESOURCE_STATES) {
         let before = self.scratch.states.insert(buffer.as_raw().addr(), state);
+        // The first use in a list needs no barrier: a buffer in `COMMON` is promoted implicitly.
         let Some(before) = before.filter(|before| *before != state) else { return };
         let barrier = transition(buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES, before, state);
-        // SAFETY: the list is being recorded, and the buffer is live and in the state that is said.
+        // SAFETY: the list is being recorded, and the buffer is live and in the state `before`.
         unsafe { self.list.ResourceBarrier(&[barrier]) };
     }
 
-    /// Brings the subresources of a wave into the state to copy them in.
+    /// Transitions the subresources of a wave to the copy states.
     fn enter(&mut self, wave: &Wave<'_, Device>) {
         let changes = wave.changes().map(|change| {
             let copied_in = copied_in(change.first.direction);
             (change.first, change.first.before, copied_in)
         });
-        self.change(changes);
+        self.transition_images(changes);
     }
 
-    /// Brings them into the states that they shall be in after.
+    /// Transitions the subresources of a wave to their states after the copies.
     fn leave(&mut self, wave: &Wave<'_, Device>) {
-        self.change(wave.changes().map(|change| {
+        self.transition_images(wave.changes().map(|change| {
             let copied_in = copied_in(change.first.direction);
             (change.first, copied_in, change.after)
         }));
     }
 
-    fn change<'c>(
+    fn transition_images<'c>(
         &mut self,
         changes: impl Iterator<Item = (&'c ImageCopy<'c, Device>, D3D12_RESOURCE_STATES, D3D12_RESOURCE_STATES)>,
     ) {
@@ -165,15 +167,15 @@ impl Recording<'_> {
             let desc = unsafe { copy.image.GetDesc() };
             transition(copy.image, subresource(copy, &desc), before, after)
         }));
-        self.say_barriers();
+        self.record_barriers();
     }
 
-    /// Records the barriers for images that were collected.
-    pub(super) fn say_barriers(&mut self) {
+    /// Records the collected image barriers.
+    pub(super) fn record_barriers(&mut self) {
         let barriers = &mut self.scratch.barriers;
         if !barriers.is_empty() {
-            // SAFETY: the list is being recorded, and the images are live and in the states that are said, by
-            // the caller's promise.
+            // SAFETY: the list is being recorded, and the images are live and in the states that the barriers
+            // name, by the caller's promise.
             unsafe { self.list.ResourceBarrier(barriers) };
         }
         barriers.clear();
@@ -182,53 +184,54 @@ impl Recording<'_> {
     fn copy_image(&mut self, copy: &ImageCopy<'_, Device>) {
         // SAFETY: the image is live, by the caller's promise.
         let desc = unsafe { copy.image.GetDesc() };
-        self.bring(
+        self.transition_buffer(
             copy.buffer,
             match copy.direction {
                 CopyDirection::IntoImage => D3D12_RESOURCE_STATE_COPY_SOURCE,
                 CopyDirection::OutOfImage => D3D12_RESOURCE_STATE_COPY_DEST,
             },
         );
-        for placed in Placed::of(copy).into_iter().flatten() {
+        for footprint in Footprint::of(copy).into_iter().flatten() {
             let [x, y, z] = copy.origin;
-            let z = z + placed.first_slice;
-            let (texels, bytes) = (in_image(copy, &desc), placed.in_buffer(copy, desc.Format));
-            let [width, height] = placed.blocks;
+            let z = z + footprint.first_slice;
+            let (texels, bytes) = (in_image(copy, &desc), footprint.in_buffer(copy, desc.Format));
+            let [width, height] = footprint.blocks;
             match copy.direction {
                 CopyDirection::IntoImage => {
-                    let part = cuboid([0, placed.lead, 0], [width, height, placed.depth]);
+                    let part = cuboid([0, footprint.lead, 0], [width, height, footprint.depth]);
                     // SAFETY: both are live and the boxes lie in them, by the caller's promise; they are in the
-                    // states to copy.
+                    // copy states.
                     unsafe { self.list.CopyTextureRegion(&texels, x, y, z, &bytes, Some(&part)) };
                 }
                 CopyDirection::OutOfImage => {
-                    let part = cuboid([x, y, z], [width, height, placed.depth]);
+                    let part = cuboid([x, y, z], [width, height, footprint.depth]);
+                    let lead = footprint.lead;
                     // SAFETY: as above.
-                    unsafe { self.list.CopyTextureRegion(&bytes, 0, placed.lead, 0, &texels, Some(&part)) };
+                    unsafe { self.list.CopyTextureRegion(&bytes, 0, lead, 0, &texels, Some(&part)) };
                 }
             }
         }
     }
 }
 
-/// Slices of a copy that one footprint describes.
+/// Slices of a copy with a common footprint.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
+struct Footprint {
     offset: u64,
     first_slice: u32,
     depth: u32,
-    /// Texels of the box from side to side and from top to bottom: whole blocks.
+    /// Width and height of the box in texels: whole blocks.
     blocks: [u32; 2],
-    /// Texels from top to bottom that the footprint has before the box.
+    /// Rows of texels in the footprint above the box.
     lead: u32,
-    /// Texels from top to bottom of the footprint, which says how far slices are apart.
+    /// Height of the footprint in texels, which determines the distance of slices.
     height: u32,
 }
 
-impl Placed {
-    /// A footprint may not reach beyond its buffer, not with rows that nobody touches either. So where slices
-    /// are further apart than they are high, the last one gets a footprint of its own; and where it would begin
-    /// off the alignment, that begins a row before.
+impl Footprint {
+    /// Returns the footprints of a copy. A footprint must not exceed its buffer, not even with rows that are not
+    /// copied. So if slices are further apart than they are high, the last slice has a footprint of its own; and
+    /// if that would start off the alignment, it starts one row earlier.
     fn of(copy: &ImageCopy<'_, Device>) -> [Option<Self>; 2] {
         let texel = copy.texel;
         let [width, height, depth] = copy.extent;
@@ -242,7 +245,7 @@ impl Placed {
         let most = Self { depth: depth - 1, height: copy.rows * texel.height, ..all };
         let rows_before = u64::from(depth - 1) * u64::from(copy.rows);
         let begins = offset + rows_before * copy.row_pitch;
-        // Of 256 and 512, so that one row more or less is enough.
+        // Pitches are multiples of 256 and offsets of 512, so one row more is enough.
         let early = if begins % OFFSETS == 0 { 0 } else { 1 };
         let lead = early * texel.height;
         let last = Self {
@@ -262,7 +265,7 @@ impl Placed {
         format: windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT,
     ) -> D3D12_TEXTURE_COPY_LOCATION {
         D3D12_TEXTURE_COPY_LOCATION {
-            // SAFETY: the interface is borrowed as it is, and not released with the location.
+            // SAFETY: the interface is borrowed without a reference, and not released with the location.
             pResource: unsafe { core::mem::transmute_copy(copy.buffer) },
             Type: D3D12_TEXTURE_COPY_TYPE_PLACED_FOOTPRINT,
             Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 {
@@ -273,7 +276,7 @@ impl Placed {
                         Width: self.blocks[0],
                         Height: self.height,
                         Depth: self.depth,
-                        // As was checked.
+                        // Checked by `check`.
                         RowPitch: copy.row_pitch as u32,
                     },
                 },
@@ -284,14 +287,14 @@ impl Placed {
 
 fn in_image(copy: &ImageCopy<'_, Device>, desc: &D3D12_RESOURCE_DESC) -> D3D12_TEXTURE_COPY_LOCATION {
     D3D12_TEXTURE_COPY_LOCATION {
-        // SAFETY: the interface is borrowed as it is, and not released with the location.
+        // SAFETY: the interface is borrowed without a reference, and not released with the location.
         pResource: unsafe { core::mem::transmute_copy(copy.image) },
         Type: D3D12_TEXTURE_COPY_TYPE_SUBRESOURCE_INDEX,
         Anonymous: D3D12_TEXTURE_COPY_LOCATION_0 { SubresourceIndex: subresource(copy, desc) },
     }
 }
 
-/// The index of a copy's subresource in its image, of colours.
+/// Returns the index of a copy's subresource in its image, which has a color format.
 fn subresource(copy: &ImageCopy<'_, Device>, desc: &D3D12_RESOURCE_DESC) -> u32 {
     copy.mip_level + copy.array_layer * u32::from(desc.MipLevels)
 }
@@ -314,7 +317,7 @@ pub(super) fn transition(
     after: D3D12_RESOURCE_STATES,
 ) -> D3D12_RESOURCE_BARRIER {
     let transition = D3D12_RESOURCE_TRANSITION_BARRIER {
-        // SAFETY: the interface is borrowed as it is, and not released with the barrier.
+        // SAFETY: the interface is borrowed without a reference, and not released with the barrier.
         pResource: unsafe { core::mem::transmute_copy(resource) },
         Subresource: subresource,
         StateBefore: before,

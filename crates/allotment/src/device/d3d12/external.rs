@@ -1,4 +1,4 @@
-//! Memory that is shared with other devices and processes, as handles.
+//! Memory shared with other devices and processes, as handles.
 
 use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
 
@@ -7,20 +7,20 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::core::PCWSTR;
 
 use super::memory::Memory;
-use super::properties::Takes;
+use super::properties::ResourceClasses;
 use super::{Device, MemoryOptions, Shared, create, refused};
 use crate::device::{DeviceError, MemoryDesc};
 
 impl Device {
-    /// A new handle that names memory, for whoever shall share it.
+    /// Exports memory as a new shared handle.
     ///
     /// # Errors
     ///
-    /// What the driver refuses with.
+    /// The driver's error.
     ///
     /// # Safety
     ///
-    /// `memory` is live, from this device, and was made with `D3D12_HEAP_FLAG_SHARED`
+    /// `memory` is live, from this device, and was created with `D3D12_HEAP_FLAG_SHARED`
     /// ([`MemoryOptions::with_heap_flags`]).
     pub unsafe fn export_memory(&self, memory: Memory) -> Result<OwnedHandle, DeviceError> {
         // SAFETY: the caller's promise.
@@ -29,34 +29,34 @@ impl Device {
         let handle =
             unsafe { self.shared.raw.CreateSharedHandle(&object, None, GENERIC_ALL.0, PCWSTR::null()) };
         let handle = handle.map_err(|error| refused(&error))?;
-        // SAFETY: new, and ours to close.
+        // SAFETY: the handle is new and has no other owner.
         Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) })
     }
 }
 
 impl Shared {
-    /// The heap that a handle names, where it has what is asked for.
+    /// Opens the heap of a shared handle, if it satisfies the description.
     pub(super) fn open_heap(
         &self,
         handle: &OwnedHandle,
         desc: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<ID3D12Heap, DeviceError> {
         let heap: ID3D12Heap = create(|heap| {
-            // SAFETY: the handle is open; what it names is asked for by its interface.
+            // SAFETY: the handle is open, and the runtime checks the interface of its object.
             unsafe { self.raw.OpenSharedHandle(HANDLE(handle.as_raw_handle()), heap) }
         })?;
         // SAFETY: the heap is live.
-        let told = unsafe { heap.GetDesc() };
+        let found = unsafe { heap.GetDesc() };
         let class = &self.classes[desc.memory_type.get()];
-        let (has, wanted) = (told.Properties, class.properties);
+        let (has, wanted) = (found.Properties, class.properties);
         let same_pages = has.Type != D3D12_HEAP_TYPE_CUSTOM
             || (has.CPUPageProperty, has.MemoryPoolPreference)
                 == (wanted.CPUPageProperty, wanted.MemoryPoolPreference);
-        let suits = told.SizeInBytes >= desc.size
+        let satisfies = found.SizeInBytes >= desc.size
             && has.Type == wanted.Type
             && same_pages
-            // It takes all that a heap of this type must.
-            && told.Flags.0 & Takes::empty().heap_flags().0 & !class.takes.heap_flags().0 == 0;
-        if suits { Ok(heap) } else { Err(DeviceError::Unsupported) }
+            // It supports every resource that a heap of this memory type must support.
+            && found.Flags.0 & ResourceClasses::empty().heap_flags().0 & !class.supports.heap_flags().0 == 0;
+        if satisfies { Ok(heap) } else { Err(DeviceError::Unsupported) }
     }
 }

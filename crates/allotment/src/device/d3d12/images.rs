@@ -1,28 +1,26 @@
-//! Textures: what is made of this crate's description, and which the device can have.
+//! Textures: descriptions and their validation.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT, DXGI_FORMAT_UNKNOWN, DXGI_SAMPLE_DESC};
 
-use super::properties::ask_about;
+use super::properties::query;
 use super::{ResourceInfo, Shared};
 use crate::device::{DescriptionError, DeviceError, ImageDesc, ResourceKind, Tiling};
 
-/// A texture that can be sampled and copied from and to, and what the description's flags
-/// (`D3D12_RESOURCE_FLAGS`) add to that: those for render targets, depth buffers, unordered access and
-/// simultaneous access count. One of several samples a texel is a render target unless it is a depth buffer,
-/// since there are no others.
+/// A texture that can be sampled and copied from and to, with the description's additional flags
+/// (`D3D12_RESOURCE_FLAGS`): those for render targets, depth-stencil, unordered access and simultaneous access
+/// are used. A multisampled texture is a render target unless it is a depth buffer, since there are no others.
 ///
-/// An image without texels is refused with [`DeviceError::InvalidDescription`], what the device cannot make with
-/// [`DeviceError::Unsupported`]; so are textures of linear
-/// tiling, which Direct3D 12 has only between adapters. Other textures are described [as Direct3D 12
-/// does](ResourceInfo::new).
+/// An image without texels is refused with [`DeviceError::InvalidDescription`], one that the device does not
+/// support with [`DeviceError::Unsupported`]; so are textures of linear tiling, which Direct3D 12 supports only
+/// between adapters. Other textures need [Direct3D 12's own description](ResourceInfo::new).
 impl From<ImageDesc> for ResourceInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
         let ImageDesc { extent: [width, height, depth], mip_levels, array_layers, samples, .. } = desc;
         let is_3d = depth > 1;
         let slices = if is_3d { depth } else { array_layers };
         let [slices, levels] = [slices, mip_levels].map(|count| u16::try_from(count).unwrap_or(0));
-        // 0 levels are all that there can be, to Direct3D 12; here there is no such image.
+        // In Direct3D 12, 0 mip levels mean all possible ones; here such an image is invalid.
         let none = [height, depth, array_layers, slices.into(), levels.into(), samples].contains(&0);
         let possible = !none && (!is_3d || array_layers == 1);
         let mut flags = D3D12_RESOURCE_FLAGS(desc.usage as i32 & USAGES.0);
@@ -62,7 +60,7 @@ const STORAGE: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS
 
 const SHARED: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS;
 
-/// The flags that go without saying more.
+/// The flags that this crate's descriptions can set.
 const USAGES: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(TARGET.0 | DEPTH.0 | STORAGE.0 | SHARED.0);
 
 pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
@@ -75,20 +73,21 @@ pub(super) fn kind(info: &ResourceInfo<'_>) -> ResourceKind {
     }
 }
 
-/// True for video formats of more than one plane: NV12 to NV11, P208 to V408. Nothing says how small they are.
+/// Returns true for video formats of more than one plane: NV12 to NV11, P208 to V408. Their smallest alignment
+/// is unknown.
 pub(super) fn has_planes(format: DXGI_FORMAT) -> bool {
     matches!(format.0, 103..=111 | 130..=132)
 }
 
-/// True for formats of blocks of 4 by 4 texels: BC1 to BC5, BC6H and BC7.
+/// Returns true for formats of blocks of 4 by 4 texels: BC1 to BC5, BC6H and BC7.
 pub(super) fn is_compressed(format: DXGI_FORMAT) -> bool {
     matches!(format.0, 70..=84 | 94..=99)
 }
 
-/// Refuses what has no texels, of which runtimes say one thing or another.
+/// Returns an error for textures without texels, for which runtimes differ in their results.
 pub(super) fn check_extent(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     let width = u32::try_from(desc.Width).unwrap_or(u32::MAX);
-    // Of 0 levels the runtime makes all that there can be; depth and layers are one number.
+    // For 0 levels the runtime creates all possible ones; depth and array layers are one number.
     DescriptionError::check_texels([width, desc.Height, 1], 1, desc.DepthOrArraySize.into())?;
     if desc.Format == DXGI_FORMAT_UNKNOWN {
         return Err(DescriptionError::UnknownFormat { format: 0 }.into());
@@ -96,7 +95,7 @@ pub(super) fn check_extent(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError
     Ok(())
 }
 
-/// The largest texture of Direct3D 12, in texels and layers.
+/// Returns the largest texture of Direct3D 12, in texels and layers.
 fn largest(dimension: D3D12_RESOURCE_DIMENSION) -> [u64; 3] {
     if dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
         [D3D12_REQ_TEXTURE3D_U_V_OR_W_DIMENSION.into(); 3]
@@ -107,7 +106,7 @@ fn largest(dimension: D3D12_RESOURCE_DIMENSION) -> [u64; 3] {
 }
 
 impl Shared {
-    /// Asks whether the device can make a texture of which nobody promised it.
+    /// Checks with queries whether the device supports a texture whose description was not promised to be valid.
     pub(super) fn check_image(&self, desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
         let is_3d = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
         let [width, height, slices] = [desc.Width, desc.Height.into(), desc.DepthOrArraySize.into()];
@@ -122,7 +121,7 @@ impl Shared {
             && u32::from(desc.MipLevels) <= longest.ilog2() + 1
             && desc.Layout == D3D12_TEXTURE_LAYOUT_UNKNOWN
             && (one_sample || !is_3d && desc.MipLevels == 1 && desc.Flags.0 & (STORAGE.0 | SHARED.0) == 0)
-            // Blocks are whole, but on devices that say otherwise.
+            // Blocks are whole, except on devices that report otherwise.
             && !(is_compressed(desc.Format) && (width % 4 != 0 || height % 4 != 0))
             && !(depth && (is_3d || desc.Flags.0 & USAGES.0 != DEPTH.0));
         if !plain || !self.has_format(desc) {
@@ -133,7 +132,7 @@ impl Shared {
 
     fn has_format(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
         let wanted = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: desc.Format, ..Default::default() };
-        let Some(told) = ask_about(&self.raw, wanted) else { return false };
+        let Some(support) = query(&self.raw, wanted) else { return false };
         let mut needed = if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
             D3D12_FORMAT_SUPPORT1_TEXTURE3D
         } else {
@@ -147,7 +146,7 @@ impl Shared {
         for (_, support) in uses.into_iter().filter(|&(flag, _)| desc.Flags.contains(flag)) {
             needed |= support;
         }
-        told.Support1.contains(needed)
+        support.Support1.contains(needed)
     }
 
     fn has_samples(&self, desc: &D3D12_RESOURCE_DESC) -> bool {
@@ -156,7 +155,7 @@ impl Shared {
             SampleCount: desc.SampleDesc.Count,
             ..Default::default()
         };
-        let told = ask_about(&self.raw, wanted);
-        told.is_some_and(|told| told.NumQualityLevels > 0)
+        let levels = query(&self.raw, wanted);
+        levels.is_some_and(|levels| levels.NumQualityLevels > 0)
     }
 }

@@ -1,40 +1,40 @@
 //! Direct3D 12, over the application's own device and adapter.
 //!
-//! [`Device`] is made of interfaces that the application has: an `ID3D12Device`, the adapter that it was made
-//! on, and queues. What else the runtime can do is asked of it, and used where it is there:
+//! A [`Device`] is created from interfaces that the application owns: an `ID3D12Device`, its adapter, and queues.
+//! Optional features of the runtime are queried, and used where supported:
 //!
 //! | what | with | without |
 //! |---|---|---|
 //! | small buffers and textures | tight alignment (Agility SDK 1.618): buffers at 256 bytes | buffers at 64 KiB, small textures at 4 KiB |
-//! | device memory that the CPU writes | GPU upload heaps (options 16) | staged, or read by the device from an upload heap |
-//! | memory that is not cleared first | options 7 | cleared |
-//! | priorities | `ID3D12Device1` | not passed on |
+//! | device memory that the CPU writes | GPU upload heaps (options 16) | staged, or read by the GPU from an upload heap |
+//! | memory that is not zeroed | options 7 | zeroed |
+//! | priorities | `ID3D12Device1` | ignored |
 //! | initial layouts, castable formats | `ID3D12Device10`, `12` | refused |
-//! | large descriptor heaps | as large as options 19 say | 1,000,000 views, 2048 samplers |
+//! | large descriptor heaps | as large as options 19 report | 1,000,000 views, 2048 samplers |
 //!
 //! # Memory types
 //!
-//! What Vulkan calls a memory type is a heap type here, and on resource heap tier 1 a heap type and what may
-//! stand in such a heap. [Custom heaps](DeviceDesc::with_custom_heap) come after them.
+//! A memory type, in the sense of Vulkan, is a heap type here, and on resource heap tier 1 a heap type with the class of
+//! resources that such a heap supports. [Custom heaps](DeviceDesc::with_custom_heap) come after them.
 //!
 //! | type | tier 2 | tier 1 |
 //! |---|---|---|
 //! | default | 0 | 0 buffers, 1 render targets and depth buffers, 2 other textures |
-//! | upload: the device [only reads](super::MemoryProperties::DEVICE_READ_ONLY) | 1 | 3 |
-//! | readback: the device [only copies there](super::MemoryProperties::DEVICE_WRITE_ONLY) | 2 | 4 |
-//! | GPU upload, where there is some | 3 | 5 |
+//! | upload: queues [only read](super::MemoryProperties::DEVICE_READ_ONLY) it | 1 | 3 |
+//! | readback: queues [only copy](super::MemoryProperties::DEVICE_WRITE_ONLY) to it | 2 | 4 |
+//! | GPU upload, if supported | 3 | 5 |
 //!
-//! Heap 0 is the adapter's own segment group, heap 1 the system's; an adapter whose memory is all one has
-//! only heap 0. A heap's memory is mapped as a whole, through a buffer that covers it. Textures stand where the
-//! CPU cannot map the memory.
+//! Heap 0 is the adapter's local segment group, heap 1 the non-local one; a UMA adapter has only heap 0. A heap
+//! is mapped as a whole, through a buffer that covers it. Textures are only placed in memory that the CPU cannot
+//! map.
 //!
-//! What is [dedicated](crate::Device::create_dedicated_image) to one resource is a committed resource, or a
-//! heap with that buffer alone where the CPU maps it: of a committed buffer no more than its own width may be
-//! mapped.
+//! A [dedicated](crate::Device::create_dedicated_image) resource is a committed resource. If the CPU maps the
+//! memory, it is a heap with one placed buffer instead, since a committed buffer can only be mapped up to its
+//! own width.
 //!
 //! ```no_run
 //! use allotment::device::d3d12::{Device, DeviceDesc, ResourceInfo};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+//! use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 //! use windows::Win32::Graphics::Direct3D12::*;
 //! use windows::Win32::Graphics::Dxgi::IDXGIAdapter3;
 //! # fn engine() -> (ID3D12Device, IDXGIAdapter3, ID3D12CommandQueue) { todo!() }
@@ -43,7 +43,7 @@
 //! let (device, adapter, queue) = engine();
 //! let device = Device::new(DeviceDesc::new(device, adapter).with_queue(queue))?;
 //! let allocator = Allocator::new(device, AllocatorDesc::default())?;
-//! let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("albedo");
+//! let desc = MemoryUsage::GpuOnly.with_name("albedo");
 //! let albedo = allocator.create_resource(&ResourceInfo::new(texture()), &desc)?;
 //! let raw: &ID3D12Resource = albedo.handle();
 //! # let _ = raw;
@@ -99,36 +99,36 @@ use properties::{Features, HeapClass};
 use queues::Queues;
 use residency::Paging;
 
-/// What a [`Device`] is made of.
+/// The interfaces and settings that a [`Device`] is created from.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeviceDesc {
     /// The application's device.
     pub device: ID3D12Device,
-    /// The adapter that it was made on: its memory, and how much of it the process should use.
+    /// The device's adapter: it reports the memory heaps and the process's budget.
     pub adapter: IDXGIAdapter3,
-    /// Queues that may be submitted to.
+    /// Queues to submit to.
     pub queues: Vec<ID3D12CommandQueue>,
-    /// Heaps that are memory types of their own, after the device's.
+    /// Custom heaps, each a memory type after the device's own types.
     pub custom_heaps: Vec<D3D12_HEAP_PROPERTIES>,
-    /// Whether new memory is zeros.
+    /// Whether new memory is zeroed.
     pub zeroing: Zeroing,
-    /// The resource heap tier to keep to, at most.
+    /// The highest resource heap tier to use.
     pub highest_tier: D3D12_RESOURCE_HEAP_TIER,
 }
 
-/// Whether new memory is zeros.
+/// Whether new memory is zeroed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Zeroing {
-    /// Only where the system has to: when memory comes from another process, say. Cheaper.
+    /// Only where the system requires it: for memory from another process, for example. Cheaper.
     #[default]
     WhereNeeded,
-    /// Always. Memory that an allocator hands out a second time is not zeros even so.
+    /// Always. Memory that an allocator reuses is not zeroed again.
     Always,
 }
 
 impl DeviceDesc {
-    /// A device with no queues.
+    /// Describes a device without queues.
     #[must_use]
     pub fn new(device: ID3D12Device, adapter: IDXGIAdapter3) -> Self {
         Self {
@@ -141,33 +141,33 @@ impl DeviceDesc {
         }
     }
 
-    /// The same with one more queue, for graphics, computing or copies. It gets the next [`QueueIndex`].
+    /// Adds a graphics, compute or copy queue, which gets the next [`QueueIndex`].
     #[must_use]
     pub fn with_queue(mut self, queue: ID3D12CommandQueue) -> Self {
         self.queues.push(queue);
         self
     }
 
-    /// The same with heaps of these properties (`D3D12_HEAP_TYPE_CUSTOM`) as a memory type: three of them on
-    /// resource heap tier 1, for memory that the CPU cannot map. It is chosen like any other: what it can do
-    /// is read off its page property and memory pool, and its bytes count in the pool's heap.
+    /// Adds heaps of these properties (`D3D12_HEAP_TYPE_CUSTOM`) as a memory type: three of them on resource
+    /// heap tier 1, for memory that the CPU cannot map. The allocator selects it like any other: its page
+    /// property and memory pool determine its memory properties and the heap that it counts against.
     ///
-    /// On an adapter with memory of its own, `D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE` in
-    /// `D3D12_MEMORY_POOL_L0` lets textures go to the system's memory when the adapter's is full.
+    /// On an adapter with video memory, `D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE` in `D3D12_MEMORY_POOL_L0`
+    /// allows textures in system memory when video memory is full.
     #[must_use]
     pub fn with_custom_heap(mut self, properties: D3D12_HEAP_PROPERTIES) -> Self {
         self.custom_heaps.push(properties);
         self
     }
 
-    /// The same with new memory zeroed or not.
+    /// Sets whether new memory is zeroed.
     #[must_use]
     pub fn zeroing(mut self, zeroing: Zeroing) -> Self {
         self.zeroing = zeroing;
         self
     }
 
-    /// The same with a resource heap tier no higher than this: how an application runs on older hardware.
+    /// Limits the resource heap tier, to test how an application runs on older hardware.
     #[must_use]
     pub fn with_max_tier(mut self, tier: D3D12_RESOURCE_HEAP_TIER) -> Self {
         self.highest_tier = tier;
@@ -175,7 +175,7 @@ impl DeviceDesc {
     }
 }
 
-/// A Direct3D 12 device. A clone is the same device.
+/// A Direct3D 12 device. A clone refers to the same device.
 #[derive(Clone)]
 pub struct Device {
     shared: Arc<Shared>,
@@ -197,20 +197,22 @@ struct Shared {
 }
 
 impl Device {
-    /// Makes a device of the application's own. The runtime makes one fence a queue, and one for memory that
-    /// comes back.
+    /// Creates a device over the application's own. The runtime creates one fence per queue, and one for memory
+    /// that is made resident.
     ///
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] for more than 256 queues, more than 32 memory types, a queue that cannot
-    /// copy, or a custom heap that is of another type, of a memory pool that the adapter does not have, or of
-    /// no page property; else what the runtime refuses with.
+    /// copy, or a custom heap that is of another type, of a memory pool that the adapter does not have, or
+    /// without a page property; otherwise the runtime's error.
     pub fn new(desc: DeviceDesc) -> Result<Self, DeviceError> {
         let DeviceDesc { device: raw, adapter, queues, custom_heaps, zeroing, highest_tier } = desc;
+        // A queue index has 8 bits.
         if queues.len() > 256 {
             return Err(DeviceError::Unsupported);
         }
         let mut features = Features::of(&raw);
+        // An application that limits the tier gets the memory types of the lower one.
         if features.tier.0 > highest_tier.0 {
             features.tier = highest_tier;
         }
@@ -232,40 +234,40 @@ impl Device {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The application's device.
+    /// Returns the application's device.
     #[must_use]
     pub fn raw(&self) -> &ID3D12Device {
         &self.shared.raw
     }
 
-    /// The adapter.
+    /// Returns the adapter.
     #[must_use]
     pub fn adapter(&self) -> &IDXGIAdapter3 {
         &self.shared.adapter
     }
 
-    /// Bytes of a heap that were got through this device and not given back: what is left behind, once all
-    /// who use it have gone. 0 where there is no such heap.
+    /// Returns the bytes of a heap that were allocated through this device and not freed: after all its users
+    /// are dropped, the bytes that were leaked. 0 if the heap does not exist.
     #[must_use]
     pub fn allocated_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         self.shared.ledger.bytes(heap)
     }
 
-    /// How heaps of a memory type are made; `None` where there is no such type.
+    /// Returns the heap properties of a memory type; `None` if the type does not exist.
     #[must_use]
     pub fn heap_properties(&self, memory_type: super::MemoryTypeIndex) -> Option<D3D12_HEAP_PROPERTIES> {
         self.shared.classes.get(memory_type.get()).map(|class| class.properties)
     }
 
-    /// A queue, for work of the application's own: queues may be submitted to from several sides.
+    /// Returns a queue, for the application's own submissions: command queues are free-threaded.
     #[must_use]
     pub fn queue(&self, queue: QueueIndex) -> Option<&ID3D12CommandQueue> {
         self.shared.queues.raw(queue)
     }
 
-    /// Submits command lists of the application's own. Once the waits are over they run, and the queue's timeline
-    /// reaches the value that is returned when all of them are done, as with [`submit`](DeviceApi::submit).
-    /// Without lists, only the value is reached.
+    /// Submits the application's own command lists. They execute once the waits are satisfied, and the queue's
+    /// timeline reaches the returned value when all of them are complete, as with [`submit`](DeviceApi::submit).
+    /// Without lists, only the value is signalled.
     ///
     /// ```no_run
     /// use allotment::device::d3d12::Device;
@@ -291,12 +293,14 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was submitted then. After [`DeviceError::Lost`] the lists may run all the same.
+    /// [`DeviceError`]; nothing was submitted in that case. After [`DeviceError::Lost`] the lists may execute
+    /// nevertheless.
     ///
     /// # Safety
     ///
-    /// The lists are closed, there, and of this device and of the queue's kind. All that they use stays alive, and
-    /// what they were recorded [into](CommandAllocator) is not reset, until the returned value is reached.
+    /// The lists are closed, not `None`, of this device and of the queue's type. Everything that they use stays
+    /// alive, and the [allocators](CommandAllocator) that they were recorded into are not reset, until the
+    /// returned value is reached.
     pub unsafe fn submit_lists(
         &self,
         queue: QueueIndex,
@@ -307,14 +311,14 @@ impl Device {
         unsafe { self.shared.queues.submit_lists(queue, waits, lists) }
     }
 
-    /// The fence whose values are the queue's timeline, for work of the application's own that shall wait for
-    /// copies on another queue. Wait for it, never signal it.
+    /// Returns the fence of a queue's timeline, for the application's own submissions that wait for copies on
+    /// another queue. Wait for it, never signal it.
     #[must_use]
     pub fn timeline(&self, queue: QueueIndex) -> Option<&ID3D12Fence> {
         self.shared.queues.fence(queue)
     }
 
-    /// The interface of memory: of a heap, or of a committed resource.
+    /// Returns the interface of memory: of a heap, or of a committed resource.
     ///
     /// # Safety
     ///
@@ -343,7 +347,7 @@ impl Drop for Shared {
     }
 }
 
-/// What a result of the runtime means.
+/// Converts an error of the runtime.
 pub(crate) fn refused(error: &windows::core::Error) -> DeviceError {
     match error.code() {
         E_OUTOFMEMORY => DeviceError::OutOfDeviceMemory,
@@ -356,11 +360,11 @@ pub(crate) fn refused(error: &windows::core::Error) -> DeviceError {
     }
 }
 
-/// What a call made, that writes where it is told.
+/// Returns the object that a call writes to its output parameter.
 fn create<T>(call: impl FnOnce(&mut Option<T>) -> windows::core::Result<()>) -> Result<T, DeviceError> {
-    let mut made = None;
-    call(&mut made).map_err(|error| refused(&error))?;
-    made.ok_or(DeviceError::Other { code: E_POINTER.0 })
+    let mut created = None;
+    call(&mut created).map_err(|error| refused(&error))?;
+    created.ok_or(DeviceError::Other { code: E_POINTER.0 })
 }
 
 // SAFETY: the ledger keeps memory until it is freed, so its address is unique meanwhile; all of the memory is
@@ -372,7 +376,7 @@ unsafe impl DeviceApi for Device {
     type BufferInfo<'a> = ResourceInfo<'a>;
     type ImageInfo<'a> = ResourceInfo<'a>;
     type MemoryOptions = MemoryOptions;
-    /// On a queue for copies it is `COMMON` before a submission and after it: images are in no other state there.
+    /// On a copy queue it is `COMMON` before and after a submission: images have no other state there.
     type ImageState = D3D12_RESOURCE_STATES;
 
     fn properties(&self) -> &DeviceProperties {
@@ -405,12 +409,12 @@ unsafe impl DeviceApi for Device {
         unsafe { self.shared.unmap(memory) };
     }
 
-    /// Memory that the CPU can map is always coherent here.
+    /// Mappable memory is always coherent in Direct3D 12.
     unsafe fn flush_memory(&self, _: Memory, _: Range<u64>) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Memory that the CPU can map is always coherent here.
+    /// Mappable memory is always coherent in Direct3D 12.
     unsafe fn invalidate_memory(&self, _: Memory, _: Range<u64>) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -419,7 +423,7 @@ unsafe impl DeviceApi for Device {
         info.desc.Width
     }
 
-    /// All but acceleration structures can be copied both ways: no flag says more.
+    /// All buffers except acceleration structures can be copied both ways: there are no flags for it.
     fn buffer_transfer_usage(&self, info: &ResourceInfo<'_>) -> TransferUsage {
         if full_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
     }
@@ -429,7 +433,7 @@ unsafe impl DeviceApi for Device {
     }
 
     fn buffer_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.shared.placed(info).map(|(_, requirements)| requirements)
+        self.shared.describe_placed(info).map(|(_, requirements)| requirements)
     }
 
     unsafe fn create_buffer(
@@ -455,7 +459,7 @@ unsafe impl DeviceApi for Device {
     }
 
     fn image_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
-        self.shared.placed(info).map(|(_, requirements)| requirements)
+        self.shared.describe_placed(info).map(|(_, requirements)| requirements)
     }
 
     unsafe fn create_image(

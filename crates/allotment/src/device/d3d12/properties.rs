@@ -1,4 +1,4 @@
-//! What a device and its adapter are and have, in this crate's words.
+//! Properties of a device and its adapter, converted to this crate's types.
 
 use bitflags::bitflags;
 use windows::Win32::Graphics::Direct3D12::*;
@@ -12,7 +12,7 @@ use crate::device::{
     MemoryTypeMask, QueueInfo, QueueKind,
 };
 
-/// Resources stand at a multiple of this unless something says less.
+/// The default placement alignment of resources.
 pub(super) const PLACEMENT: u64 = D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT as u64;
 
 /// The feature and the flag of tight alignment, which the bindings do not name yet (Agility SDK 1.618).
@@ -20,9 +20,10 @@ const FEATURE_TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
 pub(super) const USE_TIGHT_ALIGNMENT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
 
 bitflags! {
-    /// Which resources a heap takes. On resource heap tier 1, each heap takes one of these kinds.
+    /// The classes of resources that a heap supports. On resource heap tier 1, each heap supports exactly one of
+    /// them.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(super) struct Takes: u8 {
+    pub(super) struct ResourceClasses: u8 {
         const BUFFERS = 1;
         /// Textures that can be render targets or depth buffers.
         const TARGETS = 1 << 1;
@@ -31,8 +32,8 @@ bitflags! {
     }
 }
 
-impl Takes {
-    /// How `ID3D12Device::CreateHeap` is told.
+impl ResourceClasses {
+    /// Returns the flags for `ID3D12Device::CreateHeap`.
     pub(super) fn heap_flags(self) -> D3D12_HEAP_FLAGS {
         let denied = [
             (Self::BUFFERS, D3D12_HEAP_FLAG_DENY_BUFFERS),
@@ -44,45 +45,46 @@ impl Takes {
     }
 }
 
-/// How memory of a type is got.
+/// How memory of a type is allocated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeapClass {
     pub(super) properties: D3D12_HEAP_PROPERTIES,
-    pub(super) takes: Takes,
+    pub(super) supports: ResourceClasses,
 }
 
 impl HeapClass {
-    /// True for heaps whose resources have one state all their lives.
+    /// Returns true for heaps whose resources have a fixed state.
     pub(super) fn is_one_way(&self) -> bool {
         matches!(self.properties.Type, D3D12_HEAP_TYPE_UPLOAD | D3D12_HEAP_TYPE_READBACK)
     }
 }
 
-/// What the device can do beyond Direct3D 12 as it first was.
+/// Optional features of the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Features {
     pub(super) tier: D3D12_RESOURCE_HEAP_TIER,
-    /// All memory is the adapter's own.
+    /// Whether CPU and GPU share all memory.
     uma: bool,
     pub(super) gpu_upload: bool,
     pub(super) not_zeroed: bool,
     pub(super) tight_alignment: bool,
     pub(super) enhanced_barriers: bool,
-    /// A resource has at most this many bytes.
+    /// The maximum size of a resource in bytes.
     max_resource_size: u64,
-    /// Of a shader-visible heap of views; 0 where the runtime does not say.
+    /// The maximum size of a shader-visible heap of views; 0 if the runtime does not report it.
     pub(super) max_views: u32,
-    /// Of a shader-visible heap of samplers that is used along with static ones; 0 where the runtime does not say.
+    /// The maximum size of a shader-visible heap of samplers that is used together with static ones; 0 if the
+    /// runtime does not report it.
     pub(super) max_samplers: u32,
-    /// There are anisotropic filters that take the nearest mip level.
+    /// Whether anisotropic filters can use the nearest mip level.
     pub(super) nearest_mip_with_anisotropy: bool,
 }
 
-/// What a runtime is asked about a feature with.
+/// A structure for `CheckFeatureSupport`.
 ///
 /// # Safety
 ///
-/// It is the structure of the feature `ID`, and has no pointers.
+/// It is the structure of the feature `ID`, and contains no pointers.
 pub(super) unsafe trait FeatureData {
     const ID: D3D12_FEATURE;
 }
@@ -116,32 +118,33 @@ features! {
     TightAlignment: FEATURE_TIGHT_ALIGNMENT,
 }
 
-/// Asks about a feature, `data` saying of what. `None` where the runtime does not know the feature.
-pub(super) fn ask_about<T: FeatureData>(device: &ID3D12Device, mut data: T) -> Option<T> {
+/// Queries a feature with the inputs in `data`. Returns `None` if the runtime does not know the feature.
+pub(super) fn query<T: FeatureData>(device: &ID3D12Device, mut data: T) -> Option<T> {
     let size = size_of::<T>() as u32;
-    // SAFETY: `T` is the structure of the feature, and as large as is said.
-    let asked = unsafe { device.CheckFeatureSupport(T::ID, (&raw mut data).cast(), size) };
-    asked.is_ok().then_some(data)
+    // SAFETY: `T` is the structure of the feature, with its size.
+    let result = unsafe { device.CheckFeatureSupport(T::ID, (&raw mut data).cast(), size) };
+    result.is_ok().then_some(data)
 }
 
-/// Asks about a feature. What the runtime does not know is all zeros, which is "no" everywhere.
-fn ask<T: FeatureData + Default>(device: &ID3D12Device) -> T {
-    ask_about(device, T::default()).unwrap_or_default()
+/// Queries a feature. Returns all zeros for one that the runtime does not know, which means "no" everywhere.
+fn query_or_default<T: FeatureData + Default>(device: &ID3D12Device) -> T {
+    query(device, T::default()).unwrap_or_default()
 }
 
 impl Features {
     pub(super) fn of(device: &ID3D12Device) -> Self {
-        let options: D3D12_FEATURE_DATA_D3D12_OPTIONS = ask(device);
-        // Whoever knows of these options knows of the flag; what they say is about something else.
+        let options: D3D12_FEATURE_DATA_D3D12_OPTIONS = query_or_default(device);
+        // Runtimes that know these options know the flag `NOT_ZEROED`; the options' contents are about something
+        // else.
         let seventh = D3D12_FEATURE_DATA_D3D12_OPTIONS7::default();
-        let not_zeroed = ask_about(device, seventh).is_some();
-        let barriers: D3D12_FEATURE_DATA_D3D12_OPTIONS12 = ask(device);
-        let upload: D3D12_FEATURE_DATA_D3D12_OPTIONS16 = ask(device);
-        let descriptors: D3D12_FEATURE_DATA_D3D12_OPTIONS19 = ask(device);
-        let address: D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT = ask(device);
-        let architecture: D3D12_FEATURE_DATA_ARCHITECTURE = ask(device);
-        let TightAlignment(tight_alignment_tier) = ask(device);
-        // At least 31 on all hardware; a runtime that does not know says 0.
+        let not_zeroed = query(device, seventh).is_some();
+        let barriers: D3D12_FEATURE_DATA_D3D12_OPTIONS12 = query_or_default(device);
+        let upload: D3D12_FEATURE_DATA_D3D12_OPTIONS16 = query_or_default(device);
+        let descriptors: D3D12_FEATURE_DATA_D3D12_OPTIONS19 = query_or_default(device);
+        let address: D3D12_FEATURE_DATA_GPU_VIRTUAL_ADDRESS_SUPPORT = query_or_default(device);
+        let architecture: D3D12_FEATURE_DATA_ARCHITECTURE = query_or_default(device);
+        let TightAlignment(tight_alignment_tier) = query_or_default(device);
+        // At least 31 on all hardware; a runtime that does not know the feature reports 0.
         let bits = address.MaxGPUVirtualAddressBitsPerResource.clamp(31, 47);
         Self {
             tier: options.ResourceHeapTier,
@@ -158,8 +161,8 @@ impl Features {
     }
 }
 
-/// What the device and its adapter say of themselves, and how memory of each type is got. `custom` heaps
-/// come after the device's own types, in their order.
+/// Returns the properties of the device and its adapter, and how memory of each type is allocated. `custom`
+/// heaps come after the device's own types, in their order.
 pub(super) fn describe(
     device: &ID3D12Device,
     adapter: &IDXGIAdapter3,
@@ -167,10 +170,10 @@ pub(super) fn describe(
     custom: &[D3D12_HEAP_PROPERTIES],
 ) -> Result<(DeviceProperties, Vec<HeapClass>), DeviceError> {
     // SAFETY: the adapter is live.
-    let told = unsafe { adapter.GetDesc() }.map_err(|error| refused(&error))?;
-    let mut heaps = heaps(&told, features.uma);
+    let adapter_desc = unsafe { adapter.GetDesc() }.map_err(|error| refused(&error))?;
+    let mut heaps = heaps(&adapter_desc, features.uma);
     for (heap, group) in heaps.iter_mut().zip(GROUPS).filter(|(heap, _)| heap.size == 0) {
-        // Some adapters have no memory of their own and say that it is not all one; it has a budget then.
+        // Some adapters report neither dedicated memory nor UMA; then the budget is the size.
         heap.size = segment(adapter, group).budget;
     }
     let mut types = Vec::new();
@@ -182,7 +185,7 @@ pub(super) fn describe(
         (D3D12_HEAP_TYPE_GPU_UPLOAD, features.gpu_upload),
     ];
     let standard = standard.into_iter().filter(|&(_, exists)| exists).map(|(heap_type, _)| {
-        // The runtime puts the rest in when the heap is made.
+        // The runtime determines the other properties when it creates the heap.
         D3D12_HEAP_PROPERTIES {
             Type: heap_type,
             CreationNodeMask: 1,
@@ -201,29 +204,29 @@ pub(super) fn describe(
     for properties in standard.chain(custom.iter().copied()) {
         let memory_type = memory_type(device, &properties, features.uma)?;
         let visible = memory_type.properties.contains(MemoryProperties::HOST_VISIBLE);
-        let kinds: &[Takes] = if visible {
-            // Textures that the CPU maps are row by row, and nothing a shader likes.
-            &[Takes::BUFFERS]
+        let kinds: &[ResourceClasses] = if visible {
+            // Textures that the CPU can map have row-major layout, which shaders access slowly.
+            &[ResourceClasses::BUFFERS]
         } else if features.tier == D3D12_RESOURCE_HEAP_TIER_1 {
-            &[Takes::BUFFERS, Takes::TARGETS, Takes::TEXTURES]
+            &[ResourceClasses::BUFFERS, ResourceClasses::TARGETS, ResourceClasses::TEXTURES]
         } else {
-            &[Takes::all()]
+            &[ResourceClasses::all()]
         };
-        for &takes in kinds {
+        for &supports in kinds {
             types.push(memory_type);
-            classes.push(HeapClass { properties, takes });
+            classes.push(HeapClass { properties, supports });
         }
     }
     if types.len() > 32 {
         return Err(DeviceError::Unsupported);
     }
     let properties = DeviceProperties {
-        name: name_of(&told),
+        name: name_of(&adapter_desc),
         api: Api::Direct3D12,
         heaps,
         memory_types: types,
         limits: Limits {
-            // Kinds that need a distance do not share heaps on tier 1, and none does on tier 2.
+            // On tier 1, classes that would need a distance do not share heaps; on tier 2 none need one.
             buffer_image_granularity: Alignment::ONE,
             non_coherent_atom_size: Alignment::ONE,
             max_allocation_count: u32::MAX,
@@ -236,15 +239,15 @@ pub(super) fn describe(
     Ok((properties, classes))
 }
 
-fn name_of(told: &DXGI_ADAPTER_DESC) -> String {
-    let end = told.Description.iter().position(|&unit| unit == 0).unwrap_or(told.Description.len());
-    String::from_utf16_lossy(&told.Description[..end])
+fn name_of(desc: &DXGI_ADAPTER_DESC) -> String {
+    let end = desc.Description.iter().position(|&unit| unit == 0).unwrap_or(desc.Description.len());
+    String::from_utf16_lossy(&desc.Description[..end])
 }
 
-/// The two segment groups of DXGI, or the one of an adapter whose memory is all of one kind.
-fn heaps(told: &DXGI_ADAPTER_DESC, uma: bool) -> Vec<MemoryHeap> {
-    let own = told.DedicatedVideoMemory as u64;
-    let system = told.DedicatedSystemMemory as u64 + told.SharedSystemMemory as u64;
+/// Returns the two segment groups of DXGI, or the single one of a UMA adapter.
+fn heaps(desc: &DXGI_ADAPTER_DESC, uma: bool) -> Vec<MemoryHeap> {
+    let own = desc.DedicatedVideoMemory as u64;
+    let system = desc.DedicatedSystemMemory as u64 + desc.SharedSystemMemory as u64;
     if uma {
         vec![MemoryHeap { size: own + system, device_local: true }]
     } else {
@@ -252,7 +255,7 @@ fn heaps(told: &DXGI_ADAPTER_DESC, uma: bool) -> Vec<MemoryHeap> {
     }
 }
 
-/// What memory of a heap type can do: read off the custom heap that equals it.
+/// Returns the memory type of a heap type, from the equivalent custom heap.
 fn memory_type(
     device: &ID3D12Device,
     heap: &D3D12_HEAP_PROPERTIES,
@@ -265,20 +268,20 @@ fn memory_type(
     };
     let equal = match heap.Type {
         D3D12_HEAP_TYPE_CUSTOM => *heap,
-        // What it says of this type depends on the runtime's age.
+        // The result of `GetCustomHeapProperties` for this type depends on the runtime's version.
         D3D12_HEAP_TYPE_GPU_UPLOAD => D3D12_HEAP_PROPERTIES {
             CPUPageProperty: D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE,
             MemoryPoolPreference: D3D12_MEMORY_POOL_L1,
             ..*heap
         },
-        // SAFETY: node 0 is the whole device, and the types are ones that may be asked about.
+        // SAFETY: node 0 is the whole device, and these types can be queried.
         standard => unsafe { device.GetCustomHeapProperties(0, standard) },
     };
-    let seen = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
+    let visible = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
     let by_cpu = match equal.CPUPageProperty {
         D3D12_CPU_PAGE_PROPERTY_NOT_AVAILABLE => MemoryProperties::empty(),
-        D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE => seen,
-        D3D12_CPU_PAGE_PROPERTY_WRITE_BACK => seen | MemoryProperties::HOST_CACHED,
+        D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE => visible,
+        D3D12_CPU_PAGE_PROPERTY_WRITE_BACK => visible | MemoryProperties::HOST_CACHED,
         _ => return Err(DeviceError::Unsupported),
     };
     let local = uma || equal.MemoryPoolPreference == D3D12_MEMORY_POOL_L1;
@@ -286,15 +289,19 @@ fn memory_type(
     Ok(MemoryType { heap: MemoryHeapIndex(u8::from(!local)), properties: place | by_cpu | one_way })
 }
 
-/// The types whose heaps take all of `wanted`, and where resources may be in more than one state if they
-/// must.
-pub(super) fn types_that_take(classes: &[HeapClass], wanted: Takes, changes_state: bool) -> MemoryTypeMask {
-    let suits = |class: &HeapClass| class.takes.contains(wanted) && !(changes_state && class.is_one_way());
+/// Returns the memory types whose heaps support all of `wanted`, and in which resources can change their state
+/// if `changes_state`.
+pub(super) fn types_that_support(
+    classes: &[HeapClass],
+    wanted: ResourceClasses,
+    changes_state: bool,
+) -> MemoryTypeMask {
+    let suits = |class: &HeapClass| class.supports.contains(wanted) && !(changes_state && class.is_one_way());
     let suiting = (0..32).zip(classes).filter(|(_, class)| suits(class));
     MemoryTypeMask(suiting.fold(0, |mask, (index, _)| mask | 1 << index))
 }
 
-/// What is told of the queues that the application named.
+/// Returns the properties of the queues that the application listed.
 pub(super) fn queue_infos(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueInfo>, DeviceError> {
     let info = |queue: &ID3D12CommandQueue| {
         // SAFETY: the queue is live.
@@ -302,7 +309,7 @@ pub(super) fn queue_infos(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueInfo
             D3D12_COMMAND_LIST_TYPE_DIRECT => QueueKind::Graphics,
             D3D12_COMMAND_LIST_TYPE_COMPUTE => QueueKind::Compute,
             D3D12_COMMAND_LIST_TYPE_COPY => QueueKind::Transfer,
-            // Those for video do not copy buffers.
+            // Video queues cannot copy buffers.
             _ => return Err(DeviceError::Unsupported),
         };
         Ok(QueueInfo { kind })
@@ -310,7 +317,7 @@ pub(super) fn queue_infos(queues: &[ID3D12CommandQueue]) -> Result<Vec<QueueInfo
     queues.iter().map(info).collect()
 }
 
-/// One of the API's own constants, which are powers of two.
+/// Converts one of the API's constants, which are powers of two.
 pub(super) fn alignment(bytes: u32) -> Alignment {
     Alignment::new(bytes.into()).unwrap_or(Alignment::ONE)
 }
@@ -321,15 +328,15 @@ mod tests {
 
     #[test]
     fn heap_flags_deny_what_a_heap_does_not_take() {
-        assert_eq!(Takes::all().heap_flags(), D3D12_HEAP_FLAG_ALLOW_ALL_BUFFERS_AND_TEXTURES);
-        assert_eq!(Takes::BUFFERS.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS);
-        assert_eq!(Takes::TARGETS.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES);
-        assert_eq!(Takes::TEXTURES.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES);
+        assert_eq!(ResourceClasses::all().heap_flags(), D3D12_HEAP_FLAG_ALLOW_ALL_BUFFERS_AND_TEXTURES);
+        assert_eq!(ResourceClasses::BUFFERS.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_BUFFERS);
+        assert_eq!(ResourceClasses::TARGETS.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_RT_DS_TEXTURES);
+        assert_eq!(ResourceClasses::TEXTURES.heap_flags(), D3D12_HEAP_FLAG_ALLOW_ONLY_NON_RT_DS_TEXTURES);
     }
 
     #[test]
     fn a_discrete_adapter_has_two_heaps_and_an_integrated_one_has_all_in_one() {
-        let told = DXGI_ADAPTER_DESC {
+        let desc = DXGI_ADAPTER_DESC {
             DedicatedVideoMemory: 8 << 30,
             DedicatedSystemMemory: 1 << 20,
             SharedSystemMemory: 16 << 30,
@@ -337,8 +344,8 @@ mod tests {
         };
         let local = MemoryHeap { size: 8 << 30, device_local: true };
         let system = MemoryHeap { size: (16 << 30) + (1 << 20), device_local: false };
-        assert_eq!(heaps(&told, false), [local, system]);
+        assert_eq!(heaps(&desc, false), [local, system]);
         let all = MemoryHeap { size: local.size + system.size, device_local: true };
-        assert_eq!(heaps(&told, true), [all]);
+        assert_eq!(heaps(&desc, true), [all]);
     }
 }

@@ -1,4 +1,4 @@
-//! Queues: a fence each, and pools of what their copies are recorded into.
+//! Queues: a fence each, and pools of command allocators for their copies.
 
 use core::sync::atomic::{
     AtomicU64,
@@ -21,14 +21,15 @@ use crate::device::queue::check_waits;
 use crate::device::{DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue};
 use crate::sync::locked;
 
-/// How long the end of a device waits for its queues. Whoever submitted work has waited for it already.
+/// How long a device that is dropped waits for its queues. Applications have normally waited for their
+/// submissions before.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Queues {
     queues: Vec<Queue>,
-    /// Events to wait with. One that was waited with in vain may still be signalled later, so they are not
-    /// closed but used again, by whoever looks at the fence when it wakes up.
+    /// Events to wait with. After a timeout an event may still be signalled later, so events are not closed but
+    /// reused; a woken thread checks the fence.
     events: Mutex<Vec<OwnedHandle>>,
 }
 
@@ -48,7 +49,7 @@ struct State {
     scratch: copies::Scratch,
 }
 
-/// What makes and resets the allocators of a queue.
+/// Creates and resets the command allocators of a queue.
 struct Maker<'a> {
     device: &'a ID3D12Device,
     queue: &'a Queue,
@@ -74,12 +75,11 @@ impl Queues {
         Ok(Self { queues, events: Mutex::default() })
     }
 
-    /// Waits for all that was submitted. What queues that do not end still use is leaked rather than pulled
-    /// from under them.
+    /// Waits for all submissions. Objects that queues may still use after a timeout are leaked.
     pub(super) fn finish(&mut self) {
         for index in 0..self.queues.len() {
             let value = self.queues[index].submitted();
-            // There are at most 256.
+            // The cast cannot truncate: there are at most 256 queues.
             let point = TimelinePoint { queue: QueueIndex(index as u8), value };
             if !matches!(self.wait(point, LAST_WAIT), Ok(()) | Err(DeviceError::Lost)) {
                 core::mem::forget(core::mem::take(&mut *locked(&self.queues[index].state)));
@@ -118,6 +118,7 @@ impl Queues {
         if reached(queue)? {
             return Ok(());
         }
+        // A poll needs no event.
         if timeout.is_zero() {
             return Err(DeviceError::TimedOut { point, timeout });
         }
@@ -127,14 +128,14 @@ impl Queues {
         let handle = HANDLE(event.as_raw_handle());
         let waited = loop {
             // SAFETY: the fence is live, and the event is never closed while it may be signalled.
-            let asked = unsafe { queue.fence.SetEventOnCompletion(point.value.0, handle) };
-            if let Err(error) = asked {
+            let result = unsafe { queue.fence.SetEventOnCompletion(point.value.0, handle) };
+            if let Err(error) = result {
                 break Err(refused(&error));
             }
             let left = timeout.saturating_sub(began.elapsed());
             // SAFETY: the event is live.
             let _ = unsafe { WaitForSingleObject(handle, milliseconds(left)) };
-            // Whatever woke us: the fence is what counts.
+            // A reused event may have been signalled for an earlier wait, so only the fence's value counts.
             match reached(queue) {
                 Ok(true) => break Ok(()),
                 Ok(false) if began.elapsed() >= timeout => {
@@ -150,7 +151,7 @@ impl Queues {
 
     /// # Safety
     ///
-    /// As for [`submit`](crate::Device::submit).
+    /// The conditions of [`submit`](crate::Device::submit) apply.
     pub(super) unsafe fn submit(
         &self,
         device: &ID3D12Device,
@@ -163,18 +164,19 @@ impl Queues {
         check_waits(submission.waits, index, value, self.queues.len())?;
         let list = queue.record(device, &mut state, submission)?;
         if list.is_some() {
-            // Said before it is known: what runs and cannot be signalled is not recorded over.
+            // Recorded before the submission: if the list executes but `Signal` fails, its allocator must not be
+            // reset.
             state.pools.submitted(value);
         }
         let lists = [list];
         let lists = if lists[0].is_some() { &lists[..] } else { &[] };
-        // SAFETY: the list is closed, and what it uses lives until it is done, by the caller's promise.
-        unsafe { self.hand_in(queue, submission.waits, lists) }
+        // SAFETY: the list is closed, and what it uses lives until it has executed, by the caller's promise.
+        unsafe { self.execute_lists(queue, submission.waits, lists) }
     }
 
     /// # Safety
     ///
-    /// As for [`Device::submit_lists`].
+    /// The conditions of [`Device::submit_lists`] apply.
     pub(super) unsafe fn submit_lists(
         &self,
         index: QueueIndex,
@@ -185,15 +187,15 @@ impl Queues {
         let _state = locked(&queue.state);
         check_waits(waits, index, queue.submitted().0 + 1, self.queues.len())?;
         // SAFETY: the caller's promise.
-        unsafe { self.hand_in(queue, waits, lists) }
+        unsafe { self.execute_lists(queue, waits, lists) }
     }
 
-    /// Gives lists to the queue, whose state is locked, once the points are reached, which were checked.
+    /// Makes the queue wait for the points, which were checked, and executes lists. The queue's state is locked.
     ///
     /// # Safety
     ///
-    /// As for [`Device::submit_lists`].
-    unsafe fn hand_in(
+    /// The conditions of [`Device::submit_lists`] apply.
+    unsafe fn execute_lists(
         &self,
         queue: &Queue,
         waits: &[TimelinePoint],
@@ -201,7 +203,7 @@ impl Queues {
     ) -> Result<TimelineValue, DeviceError> {
         for point in waits.iter().filter(|point| point.value.0 > 0) {
             let other = self.get(point.queue)?;
-            // SAFETY: both are live, and stay so until the queue is done.
+            // SAFETY: both are live, and stay so until the queue has waited.
             unsafe { queue.raw.Wait(&other.fence, point.value.0) }.map_err(|error| refused(&error))?;
         }
         if !lists.is_empty() {
@@ -209,25 +211,25 @@ impl Queues {
             unsafe { queue.raw.ExecuteCommandLists(lists) };
         }
         let value = queue.submitted().0 + 1;
-        // SAFETY: both are live, and the value is above all that the fence was told before.
+        // SAFETY: both are live, and the value is above all values that the fence was signalled with before.
         let signalled = unsafe { queue.raw.Signal(&queue.fence, value) };
-        // The commands run, and nobody will know when they are done.
+        // The lists execute, but their completion cannot be observed any more.
         signalled.map_err(|_| DeviceError::Lost)?;
         queue.submitted.store(value, Release);
         Ok(TimelineValue(value))
     }
 }
 
-/// An event that is reset by who wakes up.
+/// Creates an auto-reset event.
 fn new_event() -> Result<OwnedHandle, DeviceError> {
     // SAFETY: no attributes, no name.
     let event = unsafe { CreateEventW(None, false, false, PCWSTR::null()) };
     let event = event.map_err(|error| refused(&error))?;
-    // SAFETY: new, and ours to close.
+    // SAFETY: the handle is new and has no other owner.
     Ok(unsafe { OwnedHandle::from_raw_handle(event.0) })
 }
 
-/// Whole milliseconds, and at least as long; short of what means "for ever".
+/// Converts to milliseconds, rounded up; always less than `INFINITE`.
 fn milliseconds(duration: Duration) -> u32 {
     let whole = duration.as_nanos().div_ceil(1_000_000);
     u32::try_from(whole).unwrap_or(u32::MAX).min(INFINITE - 1)
@@ -241,13 +243,13 @@ impl Queue {
     fn reached(&self) -> Result<u64, DeviceError> {
         // SAFETY: the fence is live.
         match unsafe { self.fence.GetCompletedValue() } {
-            // What the runtime says of a device that is gone.
+            // The runtime reports this value for a removed device.
             u64::MAX => Err(DeviceError::Lost),
             value => Ok(value),
         }
     }
 
-    /// Records copies. `None` where there is nothing to copy.
+    /// Records copies into a command list. Returns `None` if there is nothing to copy.
     fn record(
         &self,
         device: &ID3D12Device,
@@ -265,10 +267,10 @@ impl Queue {
         copies::Recording { list: &list, scratch: &mut state.scratch }.record(submission);
         // SAFETY: the list is being recorded.
         if let Err(error) = unsafe { list.Close() } {
-            commands.forget();
+            commands.discard();
             return Err(refused(&error));
         }
-        commands.take_back();
+        commands.make_available();
         Ok(Some(list.cast().map_err(|error| refused(&error))?))
     }
 }

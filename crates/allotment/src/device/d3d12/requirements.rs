@@ -1,27 +1,27 @@
-//! What memory a resource needs, at the smallest alignment that the device allows.
+//! Memory requirements of resources, at the smallest alignment that the device supports.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_SAMPLE_DESC;
 use windows::core::Interface as _;
 
-use super::properties::{Takes, USE_TIGHT_ALIGNMENT, types_that_take};
-use super::resources::newer;
+use super::properties::{ResourceClasses, USE_TIGHT_ALIGNMENT, types_that_support};
+use super::resources::to_desc1;
 use super::{ResourceInfo, Shared, images};
 use crate::Alignment;
-use crate::device::{DedicatedNeed, DeviceError, Requirements};
+use crate::device::{DedicatedNeed, DeviceError, Requirements, ResourceKind};
 
 const TARGETS: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(
     D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET.0 | D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL.0,
 );
 
-/// Where every view of a buffer may begin. A tight alignment can be as little as 8 bytes, which no view of
-/// constants, shader tables or structures of ray tracing takes, and the runtime does not know yet which of
-/// them there will be. A buffer that is described with an alignment of its own keeps that.
+/// The alignment at which every view of a buffer can start. A tight alignment can be as small as 8 bytes, which
+/// is too small for views of constants, shader tables and ray tracing structures, and the later views are not
+/// known yet. A buffer whose description has an alignment keeps that.
 const VIEWS: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
 
 impl Shared {
-    /// The description that the driver gets, with the alignment that was chosen, and what memory it needs.
-    pub(super) fn placed(
+    /// Returns the description for the driver, with the selected alignment, and the memory requirements.
+    pub(super) fn describe_placed(
         &self,
         info: &ResourceInfo<'_>,
     ) -> Result<(D3D12_RESOURCE_DESC, Requirements), DeviceError> {
@@ -31,11 +31,11 @@ impl Shared {
         let mut desc = info.desc;
         let target = desc.Flags.0 & TARGETS.0 != 0;
         if info.has_clear_value() && (info.is_buffer() || !target) {
-            // There is nothing that could be cleared so.
+            // Only render targets and depth buffers can be cleared.
             return Err(DeviceError::Unsupported);
         }
-        if !info.castable().is_empty() && !info.begins_in_a_layout() {
-            // The calls that take states take no list of formats.
+        if !info.castable().is_empty() && !info.has_initial_layout() {
+            // The creation functions with states have no parameter for castable formats.
             return Err(DeviceError::Unsupported);
         }
         if info.is_buffer() {
@@ -45,28 +45,29 @@ impl Shared {
         } else {
             images::check_extent(&desc)?;
         }
-        let told = self.at_smallest_alignment(info, &mut desc)?;
-        let wanted = if info.is_buffer() {
-            Takes::BUFFERS
+        let allocation = self.at_smallest_alignment(info, &mut desc)?;
+        let class = if info.is_buffer() {
+            ResourceClasses::BUFFERS
         } else if target {
-            Takes::TARGETS
+            ResourceClasses::TARGETS
         } else {
-            Takes::TEXTURES
+            ResourceClasses::TEXTURES
         };
-        // What shaders write to changes its state.
+        // Resources that the GPU can write have to change their state.
         let changes_state = desc.Flags.0 & !USE_TIGHT_ALIGNMENT.0 != 0;
         let tight = info.is_buffer() && desc.Flags.contains(USE_TIGHT_ALIGNMENT);
-        let alignment = if tight { told.Alignment.max(VIEWS) } else { told.Alignment };
+        let alignment = if tight { allocation.Alignment.max(VIEWS) } else { allocation.Alignment };
         let requirements = Requirements {
-            size: told.SizeInBytes,
+            size: allocation.SizeInBytes,
             alignment: Alignment::new(alignment).map_err(|_| DeviceError::Unsupported)?,
-            memory_types: types_that_take(&self.classes, wanted, changes_state),
+            memory_types: types_that_support(&self.classes, class, changes_state),
             dedicated: DedicatedNeed::None,
+            kind: if info.is_buffer() { ResourceKind::Buffer } else { images::kind(info) },
         };
         Ok((desc, requirements))
     }
 
-    /// Size and alignment, with `desc` changed to say which alignment was chosen.
+    /// Returns size and alignment, and sets the selected alignment in `desc`.
     fn at_smallest_alignment(
         &self,
         info: &ResourceInfo<'_>,
@@ -81,39 +82,39 @@ impl Shared {
             desc.Flags |= USE_TIGHT_ALIGNMENT;
         } else if let Some(small) = (!given).then(|| self.small_alignment(desc)).flatten() {
             desc.Alignment = small;
-            match self.ask_requirements(info, desc) {
-                Ok(told) if told.Alignment == small => return Ok(told),
-                // The device would have it at the larger alignment all the same.
+            match self.query_allocation(info, desc) {
+                Ok(allocation) if allocation.Alignment == small => return Ok(allocation),
+                // The device requires the larger alignment nevertheless.
                 _ => desc.Alignment = 0,
             }
         }
-        self.ask_requirements(info, desc)
+        self.query_allocation(info, desc)
     }
 
-    fn ask_requirements(
+    fn query_allocation(
         &self,
         info: &ResourceInfo<'_>,
         desc: &D3D12_RESOURCE_DESC,
     ) -> Result<D3D12_RESOURCE_ALLOCATION_INFO, DeviceError> {
         let castable = info.castable();
-        let told = if castable.is_empty() {
-            // SAFETY: the device is live; it answers whatever the description says.
+        let allocation = if castable.is_empty() {
+            // SAFETY: the device is live; the call accepts any description.
             unsafe { self.raw.GetResourceAllocationInfo(0, &[*desc]) }
         } else {
             let device: ID3D12Device12 = self.raw.cast().map_err(|_| DeviceError::Unsupported)?;
-            let (desc, count, formats) = (newer(desc), castable.len() as u32, castable.as_ptr());
-            // SAFETY: as above; there is one description, and one list of formats of this length.
+            let (desc, count, formats) = (to_desc1(desc), castable.len() as u32, castable.as_ptr());
+            // SAFETY: as above; there is one description, and one list of formats with this length.
             unsafe { device.GetResourceAllocationInfo3(0, 1, &desc, Some(&count), Some(&formats), None) }
         };
-        // All ones are how a runtime says no.
+        // Runtimes report an invalid description with a size of all ones.
         let sizes = 1..=allotment_suballoc::MAX_SIZE;
-        if sizes.contains(&told.SizeInBytes) { Ok(told) } else { Err(DeviceError::Unsupported) }
+        if sizes.contains(&allocation.SizeInBytes) { Ok(allocation) } else { Err(DeviceError::Unsupported) }
     }
 
-    /// The smaller alignment that a small texture may ask for: 4 KiB, or 64 KiB for several samples a texel.
-    /// Who asks for it without being small hears of it from the debug layer, so this is worked out first, as
-    /// the runtime does: in tiles of the smaller alignment, the most detailed level must not be larger than
-    /// the larger alignment.
+    /// Returns the smaller alignment that a small texture may request: 4 KiB, or 64 KiB if multisampled. The
+    /// debug layer reports an error if a texture that is too large requests it, so the condition is evaluated
+    /// first, as the runtime does: the number of tiles of the smaller alignment in the most detailed level must
+    /// not exceed the larger alignment.
     fn small_alignment(&self, desc: &D3D12_RESOURCE_DESC) -> Option<u64> {
         let samples = desc.SampleDesc.Count;
         let flat = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE2D;
@@ -127,7 +128,7 @@ impl Shared {
         } else {
             (D3D12_SMALL_RESOURCE_PLACEMENT_ALIGNMENT, D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT)
         };
-        // The first level alone, as a description that every runtime takes.
+        // The first level only, as a description that every runtime accepts.
         let level = D3D12_RESOURCE_DESC {
             Flags: D3D12_RESOURCE_FLAG_NONE,
             SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
@@ -137,7 +138,7 @@ impl Shared {
         };
         let (mut rows, mut row_bytes) = (0, 0);
         let (rows_at, row_bytes_at) = (Some(&raw mut rows), Some(&raw mut row_bytes));
-        // SAFETY: the device is live; it writes the rows of the first level, and their length.
+        // SAFETY: the device is live; it writes the row count of the first level, and the row size.
         unsafe {
             self.raw.GetCopyableFootprints(&level, 0, 1, 0, None, rows_at, row_bytes_at, None);
         }
@@ -156,8 +157,8 @@ struct Level {
 }
 
 impl Level {
-    /// How many tiles of so many bytes it takes, in the shapes of the standard swizzle: square, or twice as
-    /// wide as high. `None` for formats that have no such tiles.
+    /// Returns the number of tiles of a size, in the shapes of the standard swizzle: square, or twice as wide as
+    /// high. `None` for formats without such tiles.
     fn tiles(&self, tile_bytes: u64, samples: u32) -> Option<u64> {
         if !self.element_bytes.is_power_of_two() || !samples.is_power_of_two() {
             return None;

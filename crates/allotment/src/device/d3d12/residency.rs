@@ -1,4 +1,4 @@
-//! What memory may leave the device, and what goes last: `Evict`, `MakeResident`, residency priorities.
+//! Residency: `Evict`, `MakeResident`, residency priorities.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -13,21 +13,24 @@ use crate::device::{Device as _, DeviceError, Priority, PrioritySupport, QueueIn
 use crate::sync::locked;
 
 impl Device {
-    /// Lets the system have the place of memory that no queue will use for a while. Its bytes are kept. What
-    /// is evicted already stays so: calls need no counting.
+    /// Evicts memory that no queue will use for a while, so that the system can use its physical memory. Its
+    /// contents are kept. Memory that is already evicted stays evicted: calls are not counted.
     ///
-    /// `used_until` are points after which no queue uses it.
+    /// `used_until` are the points after which no queue uses it.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::TimedOut`] while one of the points is not reached: ask again later. Other [`DeviceError`]s. Nothing
-    /// was evicted.
+    /// [`DeviceError::TimedOut`] while one of the points is not reached: try again later. Other
+    /// [`DeviceError`]s. Nothing was evicted in these cases.
     ///
     /// # Safety
     ///
-    /// Each memory is live, from this device, and named once; nobody else evicts it or makes it resident
-    /// meanwhile. No queue uses it after the points, until it was [made resident](Self::make_resident) again.
+    /// Each memory is live, from this device, and listed once; no other thread evicts it or makes it resident
+    /// during this call. No queue uses it after the points, until it was [made resident](Self::make_resident)
+    /// again.
     pub unsafe fn evict(&self, memory: &[Memory], used_until: &[TimelinePoint]) -> Result<(), DeviceError> {
+        // A queue must not use evicted memory. The points are checked rather than waited for: eviction is optional
+        // and can be tried again.
         for &point in used_until {
             if self.completed(point.queue)? < point.value {
                 return Err(DeviceError::TimedOut { point, timeout: Duration::ZERO });
@@ -39,21 +42,21 @@ impl Device {
             // SAFETY: all are live, and no queue uses them.
             unsafe { self.shared.raw.Evict(&objects) }.map_err(|error| refused(&error))?;
         }
-        self.shared.now(memory, Residency::Evicted);
+        self.shared.set_residency(memory, Residency::Evicted);
         Ok(())
     }
 
-    /// Brings memory back that was evicted, and returns when it is there. May take milliseconds. What was not
-    /// evicted is there already.
+    /// Makes evicted memory resident, and returns when it is. May take milliseconds. Memory that is not evicted
+    /// is skipped.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::OutOfDeviceMemory`] where it does not fit any more: evict something else, or free.
+    /// [`DeviceError::OutOfDeviceMemory`] if it does not fit any more: evict or free other memory.
     ///
     /// # Safety
     ///
-    /// Each memory is live, from this device, and named once; nobody else evicts it or makes it resident
-    /// meanwhile.
+    /// Each memory is live, from this device, and listed once; no other thread evicts it or makes it resident
+    /// during this call.
     pub unsafe fn make_resident(&self, memory: &[Memory]) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         let objects = unsafe { self.shared.objects(memory, Residency::Evicted) };
@@ -61,23 +64,22 @@ impl Device {
             // SAFETY: all are live.
             unsafe { self.shared.raw.MakeResident(&objects) }.map_err(|error| refused(&error))?;
         }
-        self.shared.now(memory, Residency::Resident);
+        self.shared.set_residency(memory, Residency::Resident);
         Ok(())
     }
 
-    /// Has evicted memory brought back, and holds what is submitted to a queue from now on until it is there.
-    /// Returns at once, where the runtime can do so (`ID3D12Device3`), else as
-    /// [`make_resident`](Self::make_resident) does.
+    /// Makes evicted memory resident, and blocks later submissions to a queue until it is. Returns at once if
+    /// the runtime supports that (`ID3D12Device3`), otherwise like [`make_resident`](Self::make_resident).
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where there is no such queue, else as for
+    /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the same as for
     /// [`make_resident`](Self::make_resident).
     ///
     /// # Safety
     ///
-    /// As for [`make_resident`](Self::make_resident); other queues use the memory only after what this
-    /// queue does next.
+    /// The conditions of [`make_resident`](Self::make_resident) apply; other queues use the memory only after the next
+    /// submission to this queue.
     pub unsafe fn make_resident_for(&self, queue: QueueIndex, memory: &[Memory]) -> Result<(), DeviceError> {
         let raw = self.queue(queue).ok_or(DeviceError::Unsupported)?;
         let Ok(device) = self.shared.raw.cast::<ID3D12Device3>() else {
@@ -89,24 +91,24 @@ impl Device {
         if objects.is_empty() {
             return Ok(());
         }
-        // Locked, so that the values are signalled in their order.
+        // The lock makes threads signal the values in their order.
         let mut paging = locked(&self.shared.paging);
         let value = paging.enqueued + 1;
         let flags = D3D12_RESIDENCY_FLAG_NONE;
-        // SAFETY: all are live, and the value is above all that the fence was told before.
+        // SAFETY: all are live, and the value is above all values that the fence was signalled with before.
         let enqueued = unsafe { device.EnqueueMakeResident(flags, &objects, &paging.fence, value) };
         enqueued.map_err(|error| refused(&error))?;
         paging.enqueued = value;
-        self.shared.now(memory, Residency::Resident);
-        // SAFETY: both are live, and the fence is until the queue is done.
+        self.shared.set_residency(memory, Residency::Resident);
+        // SAFETY: both are live, and the fence lives until the queue has waited.
         unsafe { raw.Wait(&paging.fence, value) }.map_err(|error| refused(&error))
     }
 
-    /// Says how early memory goes when there is too little. Advice.
+    /// Sets the residency priority of memory. The runtime treats it as a hint.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where the runtime takes no such advice (`ID3D12Device1`).
+    /// [`DeviceError::Unsupported`] if the runtime has no residency priorities (`ID3D12Device1`).
     ///
     /// # Safety
     ///
@@ -118,7 +120,7 @@ impl Device {
     }
 }
 
-/// What memory that comes back signals.
+/// The fence that memory signals when it is resident.
 #[derive(Debug)]
 pub(super) struct Paging {
     fence: ID3D12Fence,
@@ -133,7 +135,7 @@ impl Paging {
         Ok(Self { fence: fence.map_err(|error| refused(&error))?, enqueued: 0 })
     }
 
-    /// Waits until all memory is there that queues may wait for. A fence that is waited for still is leaked.
+    /// Waits for all memory that queues may wait for. A fence that queues still wait for is leaked.
     pub(super) fn finish(&mut self) {
         let began = Instant::now();
         // SAFETY: the fence is live.
@@ -147,14 +149,14 @@ impl Paging {
     }
 }
 
-/// Whether memory has its place on the device.
+/// Whether memory is resident or evicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Residency {
     Resident,
     Evicted,
 }
 
-/// The runtime's five steps, the middle one where nothing was said.
+/// Maps a priority to the runtime's five steps; the default is the middle one.
 fn step(priority: Priority) -> D3D12_RESIDENCY_PRIORITY {
     match priority.get() {
         ..0.2 => D3D12_RESIDENCY_PRIORITY_MINIMUM,
@@ -166,11 +168,11 @@ fn step(priority: Priority) -> D3D12_RESIDENCY_PRIORITY {
 }
 
 impl Shared {
-    /// The interfaces of those memory objects that are as is said.
+    /// Returns the interfaces of those memory objects that are in a state of residency.
     ///
     /// # Safety
     ///
-    /// All are live.
+    /// All memory is live.
     unsafe fn objects(&self, memory: &[Memory], residency: Residency) -> Vec<Option<ID3D12Pageable>> {
         let mut objects = Vec::with_capacity(memory.len());
         for &memory in memory {
@@ -183,14 +185,14 @@ impl Shared {
         objects
     }
 
-    /// Remembers what became of memory objects.
-    fn now(&self, memory: &[Memory], residency: Residency) {
+    /// Records the residency of memory objects.
+    fn set_residency(&self, memory: &[Memory], residency: Residency) {
         for &memory in memory {
             self.ledger.with(memory, |object| object.resident = residency == Residency::Resident);
         }
     }
 
-    /// Old runtimes take no priorities.
+    /// Returns whether priorities are supported; old runtimes have none.
     pub(super) fn priority_support(&self) -> PrioritySupport {
         match self.raw.cast::<ID3D12Device1>() {
             Ok(_) => PrioritySupport::AnyTime,

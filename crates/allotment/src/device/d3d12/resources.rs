@@ -1,4 +1,4 @@
-//! What buffers and textures have in common: they are described, placed and committed in the same way.
+//! The common parts of buffers and textures: descriptions, and the creation of placed and committed resources.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::{MemoryOptions, Shared, create, refused};
 use crate::device::{DescriptionError, DeviceError, MemoryDesc};
 
-/// A buffer or a texture that is wanted.
+/// A buffer or a texture to create.
 ///
 /// ```no_run
 /// use allotment::device::d3d12::ResourceInfo;
@@ -29,13 +29,13 @@ pub struct ResourceInfo<'a> {
     initial: Initial,
     clear_value: Option<D3D12_CLEAR_VALUE>,
     castable: &'a [DXGI_FORMAT],
-    /// It was described without a promise that the device can make it: the device is asked first.
+    /// The description was not promised to be valid: the device is queried first.
     pub(super) unchecked: bool,
-    /// The rule that the description breaks which it was made from.
+    /// The rule that the original description breaks, if any.
     pub(super) broken: Option<DescriptionError>,
 }
 
-/// How a resource begins.
+/// The initial state or layout of a resource.
 #[derive(Clone, Copy, Debug)]
 enum Initial {
     State(D3D12_RESOURCE_STATES),
@@ -43,53 +43,53 @@ enum Initial {
 }
 
 impl<'a> ResourceInfo<'a> {
-    /// A resource as Direct3D 12 describes it, in the state `COMMON` at first. Where the description's
-    /// alignment is 0, the smallest is taken that the device allows.
+    /// Wraps Direct3D 12's own description, with the initial state `COMMON`. If the description's alignment is
+    /// 0, the smallest supported one is used.
     #[must_use]
     pub const fn new(desc: D3D12_RESOURCE_DESC) -> Self {
         let initial = Initial::State(D3D12_RESOURCE_STATE_COMMON);
         Self { desc, initial, clear_value: None, castable: &[], unchecked: false, broken: None }
     }
 
-    /// The same, in another state at first. In upload and readback heaps there is one state only, which the
-    /// resource gets there whatever is said here.
+    /// Sets the initial state. In upload and readback heaps resources have a fixed state, which they get
+    /// regardless of this one.
     #[must_use]
     pub const fn with_initial_state(mut self, state: D3D12_RESOURCE_STATES) -> Self {
         self.initial = Initial::State(state);
         self
     }
 
-    /// The same for enhanced barriers: in a layout rather than a state at first. Refused where the device
-    /// has none (`ID3D12Device10`).
+    /// Sets an initial layout instead of a state, for enhanced barriers. Creation fails if the device does not
+    /// support them (`ID3D12Device10`).
     #[must_use]
     pub const fn with_initial_layout(mut self, layout: D3D12_BARRIER_LAYOUT) -> Self {
         self.initial = Initial::Layout(layout);
         self
     }
 
-    /// The same with the value that it will mostly be cleared to. For render targets and depth buffers; others
-    /// are refused with one.
+    /// Sets the optimised clear value. For render targets and depth buffers only; creation of others fails with
+    /// it.
     #[must_use]
     pub const fn with_clear_value(mut self, clear_value: D3D12_CLEAR_VALUE) -> Self {
         self.clear_value = Some(clear_value);
         self
     }
 
-    /// The same with formats that it may be viewed in. For resources with an [initial
-    /// layout](Self::with_initial_layout); refused where the device cannot (`ID3D12Device12`).
+    /// Sets the formats that views may cast the resource to. For resources with an [initial
+    /// layout](Self::with_initial_layout); creation fails if the device does not support it (`ID3D12Device12`).
     #[must_use]
     pub const fn castable_to(mut self, formats: &'a [DXGI_FORMAT]) -> Self {
         self.castable = formats;
         self
     }
 
-    /// As it was described.
+    /// Returns Direct3D 12's description.
     #[must_use]
     pub const fn desc(&self) -> &D3D12_RESOURCE_DESC {
         &self.desc
     }
 
-    /// True for buffers.
+    /// Returns true for buffers.
     #[must_use]
     pub fn is_buffer(&self) -> bool {
         self.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
@@ -99,12 +99,12 @@ impl<'a> ResourceInfo<'a> {
         self.clear_value.is_some()
     }
 
-    pub(super) fn begins_in_a_layout(&self) -> bool {
+    pub(super) fn has_initial_layout(&self) -> bool {
         matches!(self.initial, Initial::Layout(_))
     }
 
-    /// The state that a texture begins in; `None` where it begins in a layout that no state is.
-    pub(super) fn first_state(&self) -> Option<D3D12_RESOURCE_STATES> {
+    /// Returns the initial state; `None` for an initial layout without a corresponding state.
+    pub(super) fn initial_state(&self) -> Option<D3D12_RESOURCE_STATES> {
         match self.initial {
             Initial::State(state) => Some(state),
             Initial::Layout(D3D12_BARRIER_LAYOUT_COMMON) => Some(D3D12_RESOURCE_STATE_COMMON),
@@ -134,17 +134,17 @@ impl fmt::Debug for ResourceInfo<'_> {
     }
 }
 
-/// The one state of resources in a heap of this type, or what was asked for.
-fn state(heap_type: D3D12_HEAP_TYPE, asked: D3D12_RESOURCE_STATES) -> D3D12_RESOURCE_STATES {
+/// Returns the fixed state of resources in heaps of this type, otherwise the requested one.
+fn state(heap_type: D3D12_HEAP_TYPE, requested: D3D12_RESOURCE_STATES) -> D3D12_RESOURCE_STATES {
     match heap_type {
         D3D12_HEAP_TYPE_UPLOAD => D3D12_RESOURCE_STATE_GENERIC_READ,
         D3D12_HEAP_TYPE_READBACK => D3D12_RESOURCE_STATE_COPY_DEST,
-        _ => asked,
+        _ => requested,
     }
 }
 
-/// The same description in its newer form.
-pub(super) fn newer(desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_DESC1 {
+/// Converts a description to `D3D12_RESOURCE_DESC1`.
+pub(super) fn to_desc1(desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_DESC1 {
     D3D12_RESOURCE_DESC1 {
         Dimension: desc.Dimension,
         Alignment: desc.Alignment,
@@ -161,8 +161,8 @@ pub(super) fn newer(desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_DESC1 {
 }
 
 impl Shared {
-    /// The device's newer interface, for resources that begin in a layout.
-    fn with_layouts(&self) -> Result<ID3D12Device10, DeviceError> {
+    /// Returns the device's interface for resources with an initial layout.
+    fn layout_device(&self) -> Result<ID3D12Device10, DeviceError> {
         if !self.features.enhanced_barriers {
             return Err(DeviceError::Unsupported);
         }
@@ -171,7 +171,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// As for [`create_buffer`](crate::Device::create_buffer).
+    /// The conditions of [`create_buffer`](crate::Device::create_buffer) apply.
     pub(super) unsafe fn create_in(
         &self,
         info: &ResourceInfo<'_>,
@@ -180,13 +180,13 @@ impl Shared {
     ) -> Result<ID3D12Resource, DeviceError> {
         // SAFETY: the caller's promise.
         let object = unsafe { memory.pageable() };
-        // A committed resource is no heap, and takes no other.
+        // A committed resource is not a heap and cannot contain other resources, so the cast fails.
         let heap = object.cast().map_err(|error| refused(&error))?;
-        let (desc, _) = self.placed(info)?;
+        let (desc, _) = self.describe_placed(info)?;
         self.create_placed(info, &desc, &heap, offset)
     }
 
-    /// `desc` is what [`placed`](Self::placed) made of `info`.
+    /// Creates a placed resource. `desc` is the result of [`describe_placed`](Self::describe_placed) for `info`.
     pub(super) fn create_placed(
         &self,
         info: &ResourceInfo<'_>,
@@ -196,45 +196,54 @@ impl Shared {
     ) -> Result<ID3D12Resource, DeviceError> {
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
         match info.initial {
-            Initial::State(asked) => {
+            Initial::State(requested) => {
                 // SAFETY: the heap is live.
-                let state = state(unsafe { heap.GetDesc() }.Properties.Type, asked);
-                create(|made| {
-                    // SAFETY: all is live, and the runtime checks the description.
-                    unsafe { self.raw.CreatePlacedResource(heap, offset, desc, state, clear_value, made) }
+                let state = state(unsafe { heap.GetDesc() }.Properties.Type, requested);
+                create(|resource| {
+                    // SAFETY: all objects are live, and the runtime checks the description.
+                    unsafe { self.raw.CreatePlacedResource(heap, offset, desc, state, clear_value, resource) }
                 })
             }
             Initial::Layout(layout) => {
-                let device = self.with_layouts()?;
-                let (desc, castable) = (newer(desc), Some(info.castable));
-                create(|made| {
+                let device = self.layout_device()?;
+                let (desc, castable) = (to_desc1(desc), Some(info.castable));
+                create(|resource| {
                     // SAFETY: as above.
                     unsafe {
-                        device.CreatePlacedResource2(heap, offset, &desc, layout, clear_value, castable, made)
+                        device.CreatePlacedResource2(
+                            heap,
+                            offset,
+                            &desc,
+                            layout,
+                            clear_value,
+                            castable,
+                            resource,
+                        )
                     }
                 })
             }
         }
     }
 
-    /// A resource and memory that is its alone: committed, where the CPU cannot map the memory. Of a
-    /// committed buffer only the bytes of its own width may be mapped, and of memory all may, so that a
-    /// mappable one is placed in a heap of its own.
+    /// Creates a resource with dedicated memory: a committed resource if the CPU cannot map the memory. Of a
+    /// committed buffer only its own width can be mapped, but memory must be mappable as a whole, so a mappable
+    /// buffer is placed in a heap of its own.
     pub(super) fn create_dedicated(
         &self,
         info: &ResourceInfo<'_>,
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
-        let (desc, needs) = self.placed(info)?;
-        if !needs.memory_types.contains(memory.memory_type) {
+        let (desc, requirements) = self.describe_placed(info)?;
+        // The memory type decides which class of resources its heaps support.
+        if !requirements.memory_types.contains(memory.memory_type) {
             return Err(DeviceError::Unsupported);
         }
-        let memory = MemoryDesc { size: needs.size, ..*memory };
+        let memory = MemoryDesc { size: requirements.size, ..*memory };
         if !self.is_mappable(memory.memory_type) {
             return self.create_committed(info, &desc, &memory);
         }
         let memory = self.allocate(&memory)?;
-        // SAFETY: made above.
+        // SAFETY: allocated above.
         let object = unsafe { memory.pageable() };
         let heap = object.cast().map_err(|error| refused(&error));
         match heap.and_then(|heap| self.create_placed(info, &desc, &heap, 0)) {
@@ -253,23 +262,26 @@ impl Shared {
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(Memory, ID3D12Resource), DeviceError> {
         if memory.options.is_some_and(|options| options.import.is_some()) {
+            // A shared handle opens a heap, and a committed resource has none of its own.
             return Err(DeviceError::Unsupported);
         }
         let heap = self.classes[memory.memory_type.get()].properties;
         let flags = self.heap_flags(memory.options);
         let clear_value = info.clear_value.as_ref().map(core::ptr::from_ref);
         let commit = || match info.initial {
-            Initial::State(asked) => {
-                let state = state(heap.Type, asked);
-                create(|made| {
-                    // SAFETY: all is live, and the runtime checks the description.
-                    unsafe { self.raw.CreateCommittedResource(&heap, flags, desc, state, clear_value, made) }
+            Initial::State(requested) => {
+                let state = state(heap.Type, requested);
+                create(|resource| {
+                    // SAFETY: all objects are live, and the runtime checks the description.
+                    unsafe {
+                        self.raw.CreateCommittedResource(&heap, flags, desc, state, clear_value, resource)
+                    }
                 })
             }
             Initial::Layout(layout) => {
-                let device = self.with_layouts()?;
-                let (desc, castable) = (newer(desc), Some(info.castable));
-                create(|made| {
+                let device = self.layout_device()?;
+                let (desc, castable) = (to_desc1(desc), Some(info.castable));
+                create(|resource| {
                     let session = None::<&ID3D12ProtectedResourceSession>;
                     // SAFETY: as above.
                     unsafe {
@@ -281,13 +293,13 @@ impl Shared {
                             clear_value,
                             session,
                             castable,
-                            made,
+                            resource,
                         )
                     }
                 })
             }
         };
-        self.enter(memory, || {
+        self.record_allocation(memory, || {
             let resource: ID3D12Resource = commit()?;
             Ok((resource.clone().into(), resource))
         })

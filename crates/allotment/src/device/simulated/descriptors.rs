@@ -1,16 +1,16 @@
-//! Descriptors as bytes: heaps of them, and what stands in one.
+//! Descriptor heaps as bytes, and the encoding of a descriptor.
 //!
 //! ```text
-//!   word 0    what it is: a number that nothing else looks like, and a kind
+//!   word 0    the type: a magic number and a tag
 //!   word 1    the name of the buffer, image or sampler
-//!   word 2    bytes from its start; of a sampler, its mark
-//!   word 3    bytes
+//!   word 2    offset in bytes from its start; for a sampler, its mark
+//!   word 3    size in bytes
 //! ```
 //!
-//! Queue work decodes them when it runs ([`HostRead`](super::HostRead)), and never before. So a slot that is
-//! written too early shows as wrong bytes, and one that names what was destroyed as a complaint.
+//! Queue work decodes descriptors when it runs ([`HostRead`](super::HostRead)), and never before. So a slot that is
+//! overwritten too early shows as wrong bytes, and one that names a destroyed object as a validation error.
 //!
-//! A descriptor that was never written is all zeros here, and known as such.
+//! A descriptor that was never written is all zeros, which is recognised as such.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -26,19 +26,19 @@ use crate::device::{
     DescriptorHeapType, DescriptorHeapVisibility, DescriptorLimits, DeviceError, SamplerDesc, copy_bytes,
 };
 
-/// Bytes of a descriptor.
+/// Bytes per descriptor.
 pub(super) const STRIDE: u32 = 32;
 
-/// What a poisoned descriptor is made of.
+/// The byte that poisoned descriptors are filled with.
 const POISON: u8 = 0xDB;
 
-/// In word 0 of each descriptor, above its kind.
+/// The upper bits of word 0 of each descriptor, above its tag.
 const MAGIC: u64 = 0x616C_6C6F_745F_0000;
 
-/// Added to a heap's address, so that nobody takes the GPU's for the CPU's.
+/// Added to a heap's address, so that code which confuses the GPU's with the CPU's address fails.
 const GPU: u64 = 1 << 62;
 
-/// A heap of descriptors of the simulated device. A clone is another name for the same one.
+/// A descriptor heap of the simulated GPU. A clone refers to the same heap.
 #[derive(Clone)]
 pub struct HostDescriptorHeap {
     pub(super) slots: Arc<Slots>,
@@ -51,23 +51,23 @@ impl fmt::Debug for HostDescriptorHeap {
     }
 }
 
-/// The descriptors of a heap, which queues may know for longer than it lives.
+/// The descriptors of a heap, which queues may keep alive for longer than the heap.
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) desc: DescriptorHeapDesc,
-    /// Those before what the driver keeps for itself.
+    /// The number of descriptors before those that the driver reserves.
     usable: u32,
     bytes: Bytes,
-    /// Reads of queues that are not over.
+    /// Reads on queues that are not complete.
     readers: AtomicU32,
-    gone: AtomicBool,
+    destroyed: AtomicBool,
 }
 
-/// A heap that a queue's work reads.
+/// A heap that queue work reads.
 #[derive(Debug)]
-pub(super) struct InReading(Arc<Slots>);
+pub(super) struct HeapInUse(Arc<Slots>);
 
-impl InReading {
+impl HeapInUse {
     pub(super) fn new(heap: &HostDescriptorHeap) -> Self {
         heap.slots.readers.fetch_add(1, Relaxed);
         Self(Arc::clone(&heap.slots))
@@ -78,13 +78,13 @@ impl InReading {
     }
 }
 
-impl Drop for InReading {
+impl Drop for HeapInUse {
     fn drop(&mut self) {
         self.0.readers.fetch_sub(1, Relaxed);
     }
 }
 
-/// A sampler of the simulated device.
+/// A sampler of the simulated GPU.
 #[derive(Debug)]
 pub struct HostSampler {
     desc: SamplerDesc,
@@ -92,14 +92,14 @@ pub struct HostSampler {
 }
 
 impl HostSampler {
-    /// What it was made as.
+    /// Returns the description that it was created from.
     #[must_use]
     pub fn desc(&self) -> &SamplerDesc {
         &self.desc
     }
 }
 
-/// How shaders use an image.
+/// How shaders access an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HostImageUse {
     /// It is sampled.
@@ -108,34 +108,34 @@ pub enum HostImageUse {
     Storage,
 }
 
-/// What is written into a slot.
+/// A descriptor to write into a slot.
 #[derive(Clone, Debug)]
 pub enum HostDescriptor<'a> {
     /// A range of a buffer.
     Buffer {
         /// The buffer.
         buffer: &'a SimulatedBuffer,
-        /// Bytes of it.
+        /// The range in bytes.
         range: Range<u64>,
-        /// What shaders do with them.
+        /// How shaders access it.
         usage: BufferUse,
     },
     /// An image that shaders read or write.
     Image {
         /// The image.
         image: &'a SimulatedImage,
-        /// What shaders do with it.
+        /// How shaders access it.
         usage: HostImageUse,
     },
     /// A sampler.
     Sampler(&'a HostSampler),
-    /// An image that is drawn to.
+    /// A render target.
     RenderTarget(&'a SimulatedImage),
-    /// An image that depth and stencil are written to.
+    /// A depth-stencil image.
     DepthStencil(&'a SimulatedImage),
 }
 
-/// What stands in word 0, below [`MAGIC`].
+/// The tag in word 0, below [`MAGIC`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 enum Tag {
@@ -151,20 +151,20 @@ enum Tag {
     DepthStencil,
 }
 
-/// What work finds in a slot.
+/// A decoded slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    Nothing,
-    /// So many bytes of a resource.
+    Null,
+    /// A range of bytes of a resource.
     Bytes {
         name: Name,
         offset: u64,
         size: u64,
     },
-    /// A sampler, where it is not one of nothing, and what tells it from others.
+    /// A sampler with its mark; without a name for a null sampler.
     Sampler(Option<Name>, u32),
-    /// No descriptor that shaders could read.
-    Wrong(&'static str),
+    /// A descriptor that shaders cannot read.
+    Invalid(&'static str),
 }
 
 impl Slots {
@@ -172,11 +172,11 @@ impl Slots {
         self.desc.usage.kind()
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Relaxed)
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Relaxed)
     }
 
-    /// Of a descriptor that the heap has.
+    /// Writes a descriptor of the heap.
     fn put(&self, at: u32, words: [u64; 4]) {
         let mut bytes = [0; STRIDE as usize];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -185,13 +185,13 @@ impl Slots {
         self.bytes.write(offset(at), &bytes);
     }
 
-    /// What stands in a slot now.
+    /// Decodes a slot's current descriptor.
     pub(super) fn find(&self, at: u32) -> Found {
         if at >= self.desc.capacity {
-            return Found::Wrong("is beyond the heap");
+            return Found::Invalid("is out of the heap's bounds");
         }
         if at >= self.usable {
-            return Found::Wrong("is one that the driver keeps for itself");
+            return Found::Invalid("is reserved by the driver");
         }
         let mut bytes = [0; STRIDE as usize];
         self.bytes.read(offset(at), &mut bytes);
@@ -205,7 +205,7 @@ impl Slots {
     }
 }
 
-/// Where a descriptor begins.
+/// Returns the offset of a descriptor in bytes.
 fn offset(at: u32) -> u64 {
     u64::from(at) * u64::from(STRIDE)
 }
@@ -247,7 +247,7 @@ fn null(kind: DescriptorHeapType) -> [u64; 4] {
 fn decode([first, name, offset, size]: [u64; 4]) -> Found {
     let is = |tag| first == word(tag);
     if is(Tag::Null) {
-        Found::Nothing
+        Found::Null
     } else if [Tag::ReadOnly, Tag::ReadWrite, Tag::Constants, Tag::Sampled, Tag::Storage].into_iter().any(is)
     {
         Found::Bytes { name: Name(name), offset, size }
@@ -256,34 +256,34 @@ fn decode([first, name, offset, size]: [u64; 4]) -> Found {
     } else if is(Tag::NullSampler) {
         Found::Sampler(None, offset as u32)
     } else if is(Tag::RenderTarget) || is(Tag::DepthStencil) {
-        Found::Wrong("is of what is drawn to")
+        Found::Invalid("is a render target or depth-stencil descriptor")
     } else if first == u64::from_ne_bytes([POISON; 8]) {
-        Found::Wrong("is poison: nobody wrote it since it was given back")
+        Found::Invalid("is poisoned: it was freed and not written since")
     } else if first == 0 {
-        Found::Wrong("was never written")
+        Found::Invalid("was never written")
     } else {
-        Found::Wrong("is no descriptor")
+        Found::Invalid("is not a descriptor")
     }
 }
 
-/// Says what is wrong with a range that shaders shall use, where something is.
-fn range_complaint(buffer: &ResourceRange, range: &Range<u64>, usage: BufferUse) -> Option<&'static str> {
+/// Returns the validation error of a buffer range that shaders access, if any.
+fn range_error(buffer: &ResourceRange, range: &Range<u64>, usage: BufferUse) -> Option<&'static str> {
     let multiple = match usage {
         BufferUse::ReadOnly | BufferUse::ReadWrite => 4,
         BufferUse::Constants => 256,
     };
     if range.is_empty() || range.end > buffer.size {
-        Some("is of bytes that the buffer does not have")
+        Some("is empty or exceeds the buffer")
     } else if range.start % multiple != 0 || range.end % multiple != 0 {
-        Some("is of a range off its alignment")
+        Some("has a misaligned range")
     } else {
         None
     }
 }
 
 impl SimulatedGpu {
-    /// What [work that reads](Self::submit_reads) finds where a descriptor of such a sampler is: a number that is
-    /// the same for equal descriptions, and hardly ever for others.
+    /// Returns the value that [reads](Self::submit_reads) get for a sampler of this description: a number that
+    /// is equal for equal descriptions, and almost never for different ones.
     #[must_use]
     pub fn sampler_mark(desc: &SamplerDesc) -> u32 {
         let mut hasher = DefaultHasher::new();
@@ -291,16 +291,16 @@ impl SimulatedGpu {
         hasher.finish() as u32
     }
 
-    /// Whether a range of slots may be touched; complains where it may not.
-    fn slots_are_there(&self, call: &str, heap: &HostDescriptorHeap, at: u32, count: u32) -> bool {
+    /// Returns whether a range of slots may be accessed; reports a validation error if not.
+    fn check_slots(&self, call: &str, heap: &HostDescriptorHeap, at: u32, count: u32) -> bool {
         let end = u64::from(at) + u64::from(count);
-        if heap.slots.is_gone() {
-            self.complain(format!("{call}: {heap:?} was destroyed"));
+        if heap.slots.is_destroyed() {
+            self.report(format!("{call}: {heap:?} was destroyed"));
         } else if end > heap.slots.desc.capacity.into() {
-            self.complain(format!("{call}: {at}..{end} reaches beyond {heap:?}"));
+            self.report(format!("{call}: {at}..{end} exceeds {heap:?}"));
         } else if end > heap.slots.usable.into() {
-            self.complain(format!(
-                "{call}: {at}..{end} of {heap:?} has some that the driver keeps for itself"
+            self.report(format!(
+                "{call}: {at}..{end} of {heap:?} includes descriptors that the driver reserves"
             ));
         } else {
             return true;
@@ -308,20 +308,20 @@ impl SimulatedGpu {
         false
     }
 
-    /// Says what is wrong with a descriptor that shall be written, where something is.
-    fn descriptor_complaint(&self, descriptor: &HostDescriptor<'_>) -> Option<&'static str> {
+    /// Returns the validation error of a descriptor that is being written, if any.
+    fn descriptor_error(&self, descriptor: &HostDescriptor<'_>) -> Option<&'static str> {
         let resource = |range: &ResourceRange| {
-            if range.users.gone.load(Relaxed) {
-                Some("is of what was destroyed")
+            if range.users.destroyed.load(Relaxed) {
+                Some("names a destroyed resource")
             } else if range.memory.is_freed() {
-                Some("is of memory that was freed")
+                Some("names freed memory")
             } else {
                 None
             }
         };
         match descriptor {
             HostDescriptor::Buffer { buffer, range, usage } => {
-                resource(&buffer.range).or_else(|| range_complaint(&buffer.range, range, *usage))
+                resource(&buffer.range).or_else(|| range_error(&buffer.range, range, *usage))
             }
             HostDescriptor::Image { image, .. }
             | HostDescriptor::RenderTarget(image)
@@ -331,7 +331,8 @@ impl SimulatedGpu {
     }
 }
 
-// SAFETY: a heap has bytes for as many descriptors as it was asked for, each its own, and limits are never written.
+// SAFETY: a heap has as many descriptors as requested, with bytes of their own, and the limits are never
+// written.
 unsafe impl DescriptorDevice for SimulatedGpu {
     type DescriptorHeap = HostDescriptorHeap;
     type Descriptor<'a> = HostDescriptor<'a>;
@@ -374,17 +375,17 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         let bytes = Bytes::new(offset(desc.capacity)).ok_or(DeviceError::OutOfHostMemory)?;
         self.shared.memories.count_descriptor_heap(1);
         let (usable, readers) = (desc.capacity.saturating_sub(reserved), AtomicU32::new(0));
-        let slots = Slots { desc: *desc, usable, bytes, readers, gone: AtomicBool::new(false) };
+        let slots = Slots { desc: *desc, usable, bytes, readers, destroyed: AtomicBool::new(false) };
         Ok(HostDescriptorHeap { slots: Arc::new(slots) })
     }
 
     unsafe fn destroy_descriptor_heap(&self, heap: HostDescriptorHeap) {
-        if heap.slots.gone.swap(true, Relaxed) {
-            self.complain(format!("destroy_descriptor_heap: {heap:?} was destroyed before"));
+        if heap.slots.destroyed.swap(true, Relaxed) {
+            self.report(format!("destroy_descriptor_heap: {heap:?} was already destroyed"));
             return;
         }
         if heap.slots.readers.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
-            self.complain(format!("destroy_descriptor_heap: {heap:?} is still read by a queue"));
+            self.report(format!("destroy_descriptor_heap: {heap:?} is still in use by a queue"));
         }
         self.shared.memories.count_descriptor_heap(-1);
     }
@@ -399,30 +400,30 @@ unsafe impl DescriptorDevice for SimulatedGpu {
     }
 
     unsafe fn write_descriptor(&self, heap: &HostDescriptorHeap, at: u32, descriptor: &HostDescriptor<'_>) {
-        if !self.slots_are_there("write_descriptor", heap, at, 1) {
+        if !self.check_slots("write_descriptor", heap, at, 1) {
             return;
         }
         let kind = Self::descriptor_kind(descriptor);
         if kind != heap.slots.kind() {
-            self.complain(format!("write_descriptor: a {kind} goes into {heap:?}"));
+            self.report(format!("write_descriptor: a {kind} descriptor does not belong in {heap:?}"));
             return;
         }
-        if let Some(wrong) = self.descriptor_complaint(descriptor) {
-            self.complain(format!("write_descriptor: {descriptor:?} {wrong}"));
+        if let Some(wrong) = self.descriptor_error(descriptor) {
+            self.report(format!("write_descriptor: {descriptor:?} {wrong}"));
             return;
         }
         heap.slots.put(at, encode(descriptor));
     }
 
     unsafe fn write_null_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
-        if self.slots_are_there("write_null_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
+        if self.check_slots("write_null_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
             let words = null(heap.slots.kind());
             at.for_each(|at| heap.slots.put(at, words));
         }
     }
 
     unsafe fn poison_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
-        if self.slots_are_there("poison_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
+        if self.check_slots("poison_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
             at.for_each(|at| heap.slots.bytes.write(offset(at), &[POISON; STRIDE as usize]));
         }
     }
@@ -435,16 +436,16 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         to_at: u32,
         count: u32,
     ) {
-        if !self.slots_are_there("copy_descriptors", from, from_at, count)
-            || !self.slots_are_there("copy_descriptors", to, to_at, count)
+        if !self.check_slots("copy_descriptors", from, from_at, count)
+            || !self.check_slots("copy_descriptors", to, to_at, count)
         {
             return;
         }
         let overlaps = Arc::ptr_eq(&from.slots, &to.slots) && from_at.abs_diff(to_at) < count;
         let wrong = if matches!(from.slots.desc.usage, DescriptorHeapVisibility::ShaderVisible(_)) {
-            "reads a heap that only the device reads"
+            "reads a shader-visible heap"
         } else if from.slots.kind() != to.slots.kind() {
-            "is between heaps of different kinds"
+            "copies between heaps of different types"
         } else if overlaps {
             "copies descriptors onto themselves"
         } else {
@@ -455,7 +456,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
             self.shared.memories.count_descriptor_copy();
             return;
         };
-        self.complain(format!("copy_descriptors: {count} from {from:?} to {to:?} {wrong}"));
+        self.report(format!("copy_descriptors: {count} from {from:?} to {to:?} {wrong}"));
     }
 
     fn create_sampler(&self, desc: &SamplerDesc) -> Result<HostSampler, DeviceError> {
@@ -496,7 +497,7 @@ mod tests {
     fn each_kind_of_word_is_told_apart() {
         let resource = Found::Bytes { name: Name(7), offset: 16, size: 64 };
         for (tag, found) in [
-            (Tag::Null, Found::Nothing),
+            (Tag::Null, Found::Null),
             (Tag::ReadOnly, resource),
             (Tag::ReadWrite, resource),
             (Tag::Constants, resource),
@@ -508,9 +509,9 @@ mod tests {
             assert_eq!(decode([word(tag), 7, 16, 64]), found);
         }
         for first in [0, 1, MAGIC, word(Tag::RenderTarget), word(Tag::DepthStencil), u64::MAX] {
-            assert!(matches!(decode([first, 7, 16, 64]), Found::Wrong(_)), "{first:#x}");
+            assert!(matches!(decode([first, 7, 16, 64]), Found::Invalid(_)), "{first:#x}");
         }
-        assert!(matches!(decode([u64::from_ne_bytes([POISON; 8]); 4]), Found::Wrong(_)));
+        assert!(matches!(decode([u64::from_ne_bytes([POISON; 8]); 4]), Found::Invalid(_)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Failures on demand.
+//! Injected failures.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::DeviceError;
 use crate::sync::locked;
 
-/// Counts the calls that can fail, and knows which of them shall.
+/// Counts the fallible calls, and stores which of them fail.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     calls: AtomicU64,
@@ -14,7 +14,7 @@ pub(super) struct Faults {
     plan: Mutex<Option<Plan>>,
 }
 
-/// Calls `first` to `first + count - 1`, counted from 1 since the device was made, fail.
+/// Calls `first` to `first + count - 1` fail, counted from 1 since the device was created.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     first: u64,
@@ -23,9 +23,10 @@ struct Plan {
 }
 
 impl Faults {
-    /// Counts a call, and fails it where that was asked for.
+    /// Counts a call; returns the injected error if one applies to it.
     pub(super) fn check(&self) -> Result<(), DeviceError> {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        // A lost device stays lost, whatever else was planned.
         if self.lost.load(Ordering::Relaxed) {
             return Err(DeviceError::Lost);
         }

@@ -1,5 +1,5 @@
-//! How the texels of an image lie in memory here: layer after layer, in each the mip levels from the largest
-//! on, in each of those slice after slice, row after row, with nothing between.
+//! The memory layout of images on the simulated GPU: layer after layer; in each layer mip level after mip level,
+//! the largest first; in each level slice after slice and row after row, tightly packed.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::device::{
 use super::queues::{HostCopy, Steps};
 use super::{InUse, SimulatedGpu, SimulatedImage};
 
-/// The sizes of an image.
+/// The dimensions of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     extent: [u32; 3],
     mip_levels: u32,
     array_layers: u32,
     samples: u32,
-    /// Bytes.
+    /// Bytes per texel.
     texel: u32,
 }
 
 impl Shape {
-    /// The sizes that a description names, where there can be such an image: with texels, and with mip levels
-    /// down to one texel at most, so that each is at most half of the one above it.
+    /// Returns the dimensions of a description; `None` if it is not valid: without texels, or with more mip
+    /// levels than it takes to reach one texel. So each level is at most half of the one above it.
     pub(super) fn of(desc: &ImageDesc) -> Option<Self> {
         let ImageDesc { extent, mip_levels, array_layers, samples, format: texel, .. } = *desc;
         let longest = extent.into_iter().max()?;
@@ -33,88 +33,85 @@ impl Shape {
         (some && levels.contains(&mip_levels)).then_some(shape)
     }
 
-    /// Bytes that hold all of it; `None` beyond 2^64.
+    /// Returns the size of the image in bytes; `None` beyond 2^64.
     pub(super) fn size(&self) -> Option<u64> {
         let mut texels = Some(1u64);
         for factor in self.extent.into_iter().chain([self.array_layers, self.samples, self.texel]) {
             texels = texels?.checked_mul(factor.into());
         }
-        // Each mip level is at most half of the one above it, all of them at most one more.
+        // Each mip level is at most half of the one above it, so all further levels together are at most as
+        // large as the first.
         if self.mip_levels > 1 { texels?.checked_mul(2) } else { texels }
     }
 
-    /// Width, height and depth of a mip level in texels.
+    /// Returns width, height and depth of a mip level in texels.
     fn level(&self, level: u32) -> [u32; 3] {
         self.extent.map(|length| (length >> level).max(1))
     }
 
-    /// Bytes of a mip level of one layer. Like all below, it is less than [`size`](Self::size) of an image
-    /// that there is.
+    /// Returns the bytes of a mip level of one layer. As all below, it is less than [`size`](Self::size) of a
+    /// valid image, so it cannot overflow.
     fn level_bytes(&self, level: u32) -> u64 {
         let factors = self.level(level).into_iter().chain([self.samples, self.texel]);
         factors.map(u64::from).product()
     }
 
-    /// Where a subresource begins, in bytes from the image's start.
+    /// Returns the offset of a subresource in bytes from the image's start.
     fn start(&self, mip_level: u32, array_layer: u32) -> u64 {
         let before = |levels| (0..levels).map(|level| self.level_bytes(level)).sum::<u64>();
         before(self.mip_levels) * u64::from(array_layer) + before(mip_level)
     }
 
-    /// Says what is wrong with a box of texels of the image, where something is.
-    fn complaint(&self, copy: &ImageCopy<'_, SimulatedGpu>) -> Option<&'static str> {
+    /// Returns the validation error of a copy's subresource and box, if any.
+    fn copy_error(&self, copy: &ImageCopy<'_, SimulatedGpu>) -> Option<&'static str> {
         if copy.mip_level >= self.mip_levels || copy.array_layer >= self.array_layers {
-            return Some("is of no subresource that the image has");
+            return Some("names a subresource that the image does not have");
         }
         if self.samples != 1 {
-            return Some("is of an image with several samples a texel");
+            return Some("uses a multisampled image");
         }
         if copy.texel != TexelBlock::new(self.texel) {
-            return Some("says other texels than the image's");
+            return Some("has a texel block that is not the image's");
         }
         let level = self.level(copy.mip_level);
         let ends = (0..3).map(|axis| copy.origin[axis].checked_add(copy.extent[axis]));
         let inside = ends.zip(level).all(|(end, length)| end.is_some_and(|end| end <= length));
-        if inside { None } else { Some("reaches beyond its subresource") }
+        if inside { None } else { Some("exceeds its subresource") }
     }
 }
 
 impl SimulatedGpu {
-    /// Says what is wrong with a copy whose box has no texels or some, where something is.
-    pub(super) fn image_complaint(&self, copy: &ImageCopy<'_, Self>) -> Option<&'static str> {
-        let complaint = copy.image.shape.complaint(copy);
-        if complaint.is_some() {
-            return complaint;
+    /// Returns the validation error of an image copy, if any.
+    pub(super) fn image_copy_error(&self, copy: &ImageCopy<'_, Self>) -> Option<&'static str> {
+        let error = copy.image.shape.copy_error(copy);
+        if error.is_some() {
+            return error;
         }
-        let complaint = copy.buffer.complaint(match copy.direction {
+        let error = copy.buffer.copy_error(match copy.direction {
             CopyDirection::IntoImage => TransferUsage::SRC,
             CopyDirection::OutOfImage => TransferUsage::DST,
         });
-        if complaint.is_some() {
-            return complaint;
+        if error.is_some() {
+            return error;
         }
         let limits = &self.shared.properties.limits;
         let texel = copy.texel;
         if !limits.image_copy_offset_alignment.is_aligned(copy.buffer_offset) {
-            return Some("begins off the alignment of texels in a buffer");
+            return Some("has a misaligned buffer offset");
         }
         if !limits.image_copy_row_alignment.is_aligned(copy.row_pitch) {
-            return Some("has rows off their alignment");
+            return Some("has a misaligned row pitch");
         }
         if copy.row_pitch < texel.row_bytes(copy.extent[0]) || copy.rows < texel.rows(copy.extent[1]) {
             return Some("has rows or slices that overlap");
         }
         let span = texel.span(copy.extent, copy.row_pitch, copy.rows);
         let end = span.and_then(|span| span.checked_add(copy.buffer_offset));
-        if end.is_some_and(|end| end <= copy.buffer.range.size) {
-            None
-        } else {
-            Some("reaches beyond its buffer")
-        }
+        if end.is_some_and(|end| end <= copy.buffer.range.size) { None } else { Some("exceeds its buffer") }
     }
 }
 
-/// The bytes to move for a copy that nothing is wrong with.
+/// Converts a valid image copy to rows of bytes.
 pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> HostCopy {
     let (buffer, image, shape) = (&copy.buffer.range, &copy.image.range, copy.image.shape);
     let [width, height, depth] = copy.extent.map(u64::from);
@@ -143,8 +140,8 @@ pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> HostCopy {
     }
 }
 
-/// Says what is wrong with the copy of a whole image that is at a place of a submission, where something is.
-pub(super) fn whole_complaint(
+/// Returns the validation error of the `at`-th whole-image copy of a submission, if any.
+pub(super) fn full_image_error(
     kind: Option<QueueKind>,
     submission: &Submission<'_, SimulatedGpu>,
     at: usize,
@@ -152,25 +149,25 @@ pub(super) fn whole_complaint(
     let FullImageCopy { from, to, info, .. } = submission.full_images[at];
     let shape = Some(from.shape);
     if shape != Some(to.shape) || shape != Shape::of(info) {
-        return Some("is of images that were made differently, or not as it says");
+        return Some("names images of different descriptions, or of another one than its own");
     }
     if shape.is_some_and(|shape| shape.samples != 1) && kind != Some(QueueKind::Graphics) {
-        return Some("is of several samples a texel, on a queue that is not for graphics");
+        return Some("uses a multisampled image on a queue without graphics");
     }
     let either = |image: &SimulatedImage| ptr_eq(image, from) || ptr_eq(image, to);
     let earlier = &submission.full_images[..at];
     if earlier.iter().any(|copy| either(copy.from) || either(copy.to)) {
-        return Some("is of an image that the submission copies already");
+        return Some("uses an image that the submission copies already");
     }
     let in_part = submission.image_copies.iter().any(|copy| either(copy.image));
-    in_part.then_some("is of an image that the submission copies in part too")
+    in_part.then_some("uses an image that the submission copies in part too")
 }
 
 fn ptr_eq(one: &SimulatedImage, other: &SimulatedImage) -> bool {
     Arc::ptr_eq(&one.range.users, &other.range.users)
 }
 
-/// The bytes to move for a copy of a whole image that nothing is wrong with.
+/// Converts a valid whole-image copy to bytes.
 pub(super) fn all_bytes(copy: &FullImageCopy<'_, SimulatedGpu>) -> HostCopy {
     let (from, to) = (&copy.from.range, &copy.to.range);
     HostCopy::of_bytes(from, from.offset, to, to.offset, from.size)

@@ -1,4 +1,4 @@
-//! Memory objects of the simulated device: real bytes, committed by the system as they are touched.
+//! Memory objects of the simulated GPU: real bytes, which the operating system commits on first access.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use memmap2::MmapMut;
 
-use super::{Complaints, DeviceProperties, HostUsage, MemoryHeapIndex, MemoryProperties};
+use super::{DeviceProperties, HostUsage, MemoryHeapIndex, MemoryProperties, ValidationErrors};
 use crate::device::{
     DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, Priority, copy_bytes, read_bytes, write_bytes,
 };
 use crate::sync::locked;
 
-/// Names a memory object of a [`SimulatedGpu`](super::SimulatedGpu). Never used twice.
+/// A handle of a memory object of a [`SimulatedGpu`](super::SimulatedGpu). Handles are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SimulatedMemory {
     slot: u32,
@@ -30,8 +30,8 @@ impl MemoryHandle for SimulatedMemory {
     }
 }
 
-/// The bytes of a memory object or of a heap of descriptors, zeros at first: pages of the system, which it commits
-/// as they are touched. A simulated device of 140 GiB costs what is used of it.
+/// The bytes of a memory object or of a descriptor heap, initially zero: pages that the operating system commits
+/// on first access. So a simulated GPU of 140 GiB costs only what is used of it.
 #[derive(Debug)]
 pub(super) struct Bytes {
     pages: MmapMut,
@@ -51,7 +51,7 @@ impl Bytes {
         unsafe { self.first.add(offset as usize) }
     }
 
-    /// The bytes from `offset` on.
+    /// Reads bytes from `offset` on.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
         assert!(self.has(offset, bytes.len()));
         // SAFETY: the range lies inside, and all accesses are atomic.
@@ -69,26 +69,26 @@ impl Bytes {
     }
 }
 
-// SAFETY: the bytes are only touched atomically, through `read_bytes` and `write_bytes`.
+// SAFETY: the bytes are only accessed atomically, through `read_bytes` and `write_bytes`.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}
 
-/// One memory object.
+/// A memory object.
 #[derive(Debug)]
 pub(super) struct MemoryObject {
     size: u64,
     memory_type: MemoryTypeIndex,
     heap: MemoryHeapIndex,
     properties: MemoryProperties,
-    /// What was said last.
+    /// The priority that was set last.
     priority: Mutex<Priority>,
-    /// What queues see.
+    /// The bytes that queues access.
     device_view: Bytes,
-    /// What the CPU sees, where that is another thing until somebody flushes or invalidates.
+    /// The bytes that the CPU accesses, if they differ until a flush or an invalidate.
     host_view: Option<Bytes>,
     mapped: AtomicBool,
-    /// Buffers and queues may know the object longer than it lives.
+    /// Set when freed: buffers and queues may keep the object alive for longer.
     freed: AtomicBool,
 }
 
@@ -121,12 +121,12 @@ impl MemoryObject {
         self.mapped.load(Relaxed)
     }
 
-    /// Returns what it was before.
+    /// Sets whether the memory is mapped, and returns whether it was before.
     pub(super) fn set_mapped(&self, mapped: bool) -> bool {
         self.mapped.swap(mapped, Relaxed)
     }
 
-    /// The address of the first byte that the CPU sees.
+    /// Returns the address of the first byte for the CPU.
     pub(super) fn host_view(&self) -> NonNull<u8> {
         self.host_view.as_ref().unwrap_or(&self.device_view).at(0)
     }
@@ -147,17 +147,17 @@ impl MemoryObject {
         range.end.min(self.size).saturating_sub(range.start)
     }
 
-    /// What queues see from `offset` on.
+    /// Reads the bytes of the device's view from `offset` on.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) {
         self.device_view.read(offset, bytes);
     }
 
-    /// What a queue's write does.
+    /// Writes to the device's view, as a queue does.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
         self.device_view.write(offset, bytes);
     }
 
-    /// What a queue's copy does. Both ranges lie inside, as `submit` checked.
+    /// Copies between device views, as a queue does. Both ranges lie inside, as `submit` checked.
     pub(super) fn copy_to(&self, offset: u64, to: &Self, to_offset: u64, size: u64) {
         copy(&self.device_view, offset, &to.device_view, to_offset, size);
     }
@@ -168,7 +168,7 @@ fn copy(from: &Bytes, from_offset: u64, to: &Bytes, to_offset: u64, size: u64) {
     unsafe { copy_bytes(from.at(from_offset), to.at(to_offset), size as usize) };
 }
 
-/// All memory objects of a device, and what they add up to.
+/// All memory objects of a device, and counters.
 #[derive(Debug)]
 pub(super) struct Memories {
     slots: Mutex<Slots>,
@@ -182,7 +182,7 @@ pub(super) struct Memories {
     free_calls: AtomicU64,
     map_calls: AtomicU64,
     descriptor_copies: AtomicU64,
-    complaints: Complaints,
+    validation_errors: ValidationErrors,
 }
 
 #[derive(Debug, Default)]
@@ -192,7 +192,7 @@ struct Slots {
 }
 
 impl Memories {
-    pub(super) fn new(properties: &DeviceProperties, complaints: Complaints) -> Self {
+    pub(super) fn new(properties: &DeviceProperties, validation_errors: ValidationErrors) -> Self {
         Self {
             slots: Mutex::default(),
             heap_usage: properties.heaps.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -205,7 +205,7 @@ impl Memories {
             free_calls: AtomicU64::new(0),
             map_calls: AtomicU64::new(0),
             descriptor_copies: AtomicU64::new(0),
-            complaints,
+            validation_errors,
         }
     }
 
@@ -217,16 +217,19 @@ impl Memories {
     ) -> Result<SimulatedMemory, DeviceError> {
         let Some(&MemoryType { heap: heap_index, properties: own }) = properties.memory_type(memory_type)
         else {
-            self.complaints.add(format!("allocate: there is no memory type {memory_type}"));
+            self.validation_errors.add(format!("allocate: no memory type {memory_type}"));
             return Err(DeviceError::Unsupported);
         };
         if size == 0 || size > properties.limits.max_allocation_size {
-            self.complaints.add(format!("allocate: {size} bytes are not 1 to the largest allocation"));
+            self.validation_errors
+                .add(format!("allocate: {size} bytes are not between 1 and the largest allocation size"));
             return Err(DeviceError::OutOfDeviceMemory);
         }
         let heap = heap_index.get();
         let capacity = properties.heaps[heap].size;
         let limit = properties.limits.max_allocation_count;
+        // Counted before the allocation, so that threads that allocate at the same time cannot exceed the limit
+        // together.
         let counted = self.count.fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1));
         if counted.is_err() {
             return Err(DeviceError::TooManyAllocations);
@@ -246,7 +249,7 @@ impl Memories {
         let mut slots = locked(&self.slots);
         let slot = slots.vacant.pop().unwrap_or_else(|| {
             slots.slots.push((0, None));
-            // There are at most as many slots as the limit on memory objects, a u32.
+            // The cast cannot truncate: there are at most as many slots as the limit of memory objects, a `u32`.
             slots.slots.len() as u32 - 1
         });
         let (generation, entry) = &mut slots.slots[slot as usize];
@@ -260,9 +263,10 @@ impl Memories {
         properties: MemoryProperties,
         size: u64,
     ) -> Option<MemoryObject> {
-        let apart = properties.contains(MemoryProperties::HOST_VISIBLE)
+        let has_two_views = properties.contains(MemoryProperties::HOST_VISIBLE)
             && !properties.contains(MemoryProperties::HOST_COHERENT);
-        let host_view = if apart { Some(Bytes::new(size)?) } else { None };
+        // Two copies make a forgotten flush or invalidate visible as wrong bytes.
+        let host_view = if has_two_views { Some(Bytes::new(size)?) } else { None };
         let device_view = Bytes::new(size)?;
         let [mapped, freed] = [false; 2].map(AtomicBool::new);
         let priority = Mutex::new(Priority::NORMAL);
@@ -285,7 +289,7 @@ impl Memories {
         if *generation == memory.generation { object.clone() } else { None }
     }
 
-    /// Takes a live object out; a queue that still uses it keeps the bytes.
+    /// Removes a live object. A queue that still uses it keeps the bytes alive.
     pub(super) fn free(&self, memory: SimulatedMemory) -> Option<Arc<MemoryObject>> {
         self.free_calls.fetch_add(1, Relaxed);
         let mut slots = locked(&self.slots);
@@ -295,6 +299,7 @@ impl Memories {
         }
         let object = entry.take()?;
         *generation = generation.wrapping_add(1);
+        // The next object in the slot gets another generation, so a stale handle is recognised.
         slots.vacant.push(memory.slot);
         drop(slots);
         object.freed.store(true, Relaxed);
@@ -331,7 +336,7 @@ impl Memories {
         self.descriptor_copies.fetch_add(1, Relaxed);
     }
 
-    /// Counts a sampler more. False where there are as many as can be.
+    /// Counts a new sampler; returns false if the limit is reached.
     pub(super) fn count_sampler(&self, limit: u32) -> bool {
         self.samplers.fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1)).is_ok()
     }

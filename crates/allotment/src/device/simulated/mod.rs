@@ -1,16 +1,16 @@
-//! A simulated device that is real: its memory is memory, its queues are threads that copy bytes later
-//! than they were told to, and it fails where a test wants it to.
+//! A simulated GPU: its memory is real memory, its queues are threads that execute copies asynchronously, and it
+//! fails on demand.
 //!
-//! What a driver cannot be made to do on demand is done here: run out at the k-th call, lose the device,
-//! have odd limits, be a machine that is not on the desk. A [`Profile`] says which heaps, memory types
-//! and limits it has.
+//! It does what a driver cannot be made to do on demand: run out of memory at the k-th call, lose the device,
+//! have unusual limits, be a machine that is not available. A [`Profile`] defines its heaps, memory types and
+//! limits.
 //!
-//! It also watches its user, as a validation layer does: what a real driver would have no word for
-//! (memory freed while a queue still uses it, a flush off the atom, a double map, a copy the wrong way) is
-//! written down and read by [`SimulatedGpu::complaints`].
+//! It also validates its use, like a validation layer: it records invalid calls for which a real driver has no
+//! error (memory freed while a queue still uses it, a flush that is not aligned to atoms, a double map, a copy
+//! of a buffer without the usage for it). [`SimulatedGpu::validation_errors`] returns them.
 //!
-//! Where memory is not host-coherent, CPU and queues see different bytes until someone flushes or
-//! invalidates, so a forgotten flush is seen as wrong bytes.
+//! Where memory is not host-coherent, the CPU and the queues see different bytes until a flush or an invalidate,
+//! so a forgotten flush shows as wrong bytes.
 //!
 //! ```
 //! use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -24,6 +24,7 @@
 //! assert_eq!(device.usage().memory_objects, 1);
 //! ```
 
+mod commands;
 mod descriptors;
 mod faults;
 mod images;
@@ -47,6 +48,7 @@ use super::{
 };
 use crate::sync::locked;
 
+pub use commands::CommandAllocator;
 pub use descriptors::{HostDescriptor, HostDescriptorHeap, HostImageUse, HostSampler};
 use faults::Faults;
 use images::Shape;
@@ -57,7 +59,7 @@ pub use profile::Profile;
 use queues::{HostCopy, Queues, Task};
 pub use reads::HostRead;
 
-/// The simulated device. A clone is the same device.
+/// The simulated GPU. A clone refers to the same device.
 #[derive(Clone, Debug)]
 pub struct SimulatedGpu {
     shared: Arc<Shared>,
@@ -68,37 +70,37 @@ struct Shared {
     properties: DeviceProperties,
     profile: Profile,
     memories: Memories,
-    /// What [`SimulatedGpu::set_budget`] said, by heap.
+    /// The budgets set with [`SimulatedGpu::set_budget`], by heap.
     budgets: Mutex<Vec<u64>>,
     faults: Faults,
     queues: Queues,
-    /// The counts of users of resources that are gone, for others: so a steady program's resources cost the heap
-    /// nothing here.
-    no_users: Mutex<Vec<Arc<Users>>>,
-    /// What descriptors name.
+    /// The user counts of destroyed resources, for reuse: so that the resources of a steady program cost no heap
+    /// allocations here.
+    spare_users: Mutex<Vec<Arc<Users>>>,
+    /// The objects that descriptors can name.
     names: Arc<Names>,
-    complaints: Complaints,
+    validation_errors: ValidationErrors,
 }
 
-/// What a validation layer would have said.
+/// The errors that a validation layer would have reported.
 #[derive(Clone, Debug, Default)]
-struct Complaints(Arc<Mutex<Vec<String>>>);
+struct ValidationErrors(Arc<Mutex<Vec<String>>>);
 
-impl Complaints {
-    fn add(&self, complaint: String) {
-        locked(&self.0).push(complaint);
+impl ValidationErrors {
+    fn add(&self, error: String) {
+        locked(&self.0).push(error);
     }
 }
 
-/// A buffer of the simulated device.
+/// A buffer of the simulated GPU.
 #[derive(Clone, Debug)]
 pub struct SimulatedBuffer {
     range: ResourceRange,
-    /// What it was made for.
+    /// The copies that it was created for.
     copies: TransferUsage,
 }
 
-/// An image of the simulated device.
+/// An image of the simulated GPU.
 #[derive(Clone, Debug)]
 pub struct SimulatedImage {
     range: ResourceRange,
@@ -106,34 +108,34 @@ pub struct SimulatedImage {
 }
 
 impl SimulatedBuffer {
-    /// Says what is wrong with a copy that uses the buffer so, where something is.
-    fn complaint(&self, copy: TransferUsage) -> Option<&'static str> {
-        (!self.copies.contains(copy)).then_some("is of a buffer that was not made to be copied that way")
+    /// Returns the validation error of a copy that uses the buffer, if any.
+    fn copy_error(&self, copy: TransferUsage) -> Option<&'static str> {
+        (!self.copies.contains(copy)).then_some("uses a buffer without the transfer usage for it")
     }
 }
 
-/// Where a resource stands.
+/// The memory range that a resource is bound to.
 #[derive(Clone, Debug)]
 struct ResourceRange {
     memory: Arc<MemoryObject>,
     offset: u64,
     size: u64,
-    /// What descriptors call it.
+    /// The name in descriptors.
     name: Name,
-    /// Shared by all names of the resource, so that an early destruction is noticed, and a use after it.
+    /// Shared by all clones of the resource, so that an early destruction is detected, and a use after it.
     users: Arc<Users>,
 }
 
-/// Who uses a resource.
+/// The users of a resource.
 #[derive(Debug, Default)]
 struct Users {
-    /// Copies of queues, each end of one counted.
+    /// Copies on queues; each end of a copy counts.
     copies: AtomicU32,
-    /// It was destroyed, though others have a name for it still.
-    gone: AtomicBool,
+    /// Whether the resource was destroyed, although clones of it may exist.
+    destroyed: AtomicBool,
 }
 
-/// A resource that a queue's copy uses.
+/// A resource that a copy on a queue uses.
 #[derive(Debug)]
 struct InUse(ResourceRange);
 
@@ -158,180 +160,186 @@ impl Drop for InUse {
     }
 }
 
-/// What is in use, and which calls were made.
+/// The live objects of a device, and the number of calls made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostUsage {
-    /// Memory objects that are live.
+    /// Live memory objects.
     pub memory_objects: u32,
-    /// Bytes in them.
+    /// Bytes in live memory objects.
     pub memory_bytes: u64,
-    /// Buffers that are live.
+    /// Live buffers.
     pub buffers: u64,
-    /// Images that are live.
+    /// Live images.
     pub images: u64,
-    /// Heaps of descriptors that are live.
+    /// Live descriptor heaps.
     pub descriptor_heaps: u64,
-    /// Samplers that are live.
+    /// Live samplers.
     pub samplers: u32,
-    /// Calls that allocated memory, successful or not, since the device was made.
+    /// Calls that allocated memory, successful or not, since the device was created.
     pub allocate_calls: u64,
     /// Calls that freed memory.
     pub free_calls: u64,
     /// Calls that mapped memory.
     pub map_calls: u64,
-    /// Calls that copied descriptors, however many each.
+    /// Calls that copied descriptors, regardless of their number.
     pub descriptor_copies: u64,
 }
 
 impl SimulatedGpu {
-    /// A device as `profile` describes it. Starts its queues' threads when they are first used.
+    /// Creates a device with a profile. Its queues' threads start when they are first used.
     #[must_use]
     pub fn new(profile: Profile) -> Self {
         let properties = profile.properties();
-        let complaints = Complaints::default();
+        let validation_errors = ValidationErrors::default();
         let names = Arc::<Names>::default();
         let shared = Shared {
-            memories: Memories::new(&properties, complaints.clone()),
+            memories: Memories::new(&properties, validation_errors.clone()),
             budgets: Mutex::new(properties.heaps.iter().map(|heap| heap.size / 10 * 9).collect()),
             faults: Faults::default(),
-            queues: Queues::new(properties.queues.len(), Arc::clone(&names), complaints.clone()),
-            // As many as most programs let go at once; more than that grow it.
-            no_users: Mutex::new(Vec::with_capacity(1024)),
+            queues: Queues::new(properties.queues.len(), Arc::clone(&names), validation_errors.clone()),
+            // Enough for the resources that most programs destroy at once; more than that grow it.
+            spare_users: Mutex::new(Vec::with_capacity(1024)),
             names,
-            complaints,
+            validation_errors,
             properties,
             profile,
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// A [usage](BufferDesc::usage) of this device's buffers: the buffer may stand in any memory, that of
-    /// images too. It is how bytes that are nobody's texels get in and out of images here.
+    /// A [usage](BufferDesc::usage) of this device's buffers: the buffer may be bound to any memory, including
+    /// that of images. Tests use it to access the bytes of images directly.
     pub const ANYWHERE: u64 = 1;
 
-    /// A [usage](BufferDesc::usage) of this device's buffers: no copy reads from the buffer, as on Vulkan without
-    /// `VK_BUFFER_USAGE_TRANSFER_SRC_BIT`.
+    /// A [usage](BufferDesc::usage) of this device's buffers: the buffer cannot be a copy source, as in Vulkan
+    /// without `VK_BUFFER_USAGE_TRANSFER_SRC_BIT`.
     pub const NO_TRANSFER_SRC: u64 = 1 << 1;
 
-    /// A [usage](BufferDesc::usage) of this device's buffers: no copy writes to the buffer, as on Vulkan without
-    /// `VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
+    /// A [usage](BufferDesc::usage) of this device's buffers: the buffer cannot be a copy destination, as in
+    /// Vulkan without `VK_BUFFER_USAGE_TRANSFER_DST_BIT`.
     pub const NO_TRANSFER_DST: u64 = 1 << 2;
 
     /// A usage of this device's [buffers](BufferDesc::usage) and [images](ImageDesc::usage): the resource
-    /// [requires](DedicatedNeed::Required) dedicated memory, as on Vulkan where the driver says
+    /// [requires](DedicatedNeed::Required) dedicated memory, as in Vulkan where the driver reports
     /// `requiresDedicatedAllocation`. Such a resource is created together with its memory
     /// ([`create_dedicated_buffer`](Device::create_dedicated_buffer),
-    /// [`create_dedicated_image`](Device::create_dedicated_image)). In memory that was allocated by itself the device
-    /// refuses to create it, and [complains](Self::complaints).
+    /// [`create_dedicated_image`](Device::create_dedicated_image)). The device refuses to bind it to other
+    /// memory, and reports a [validation error](Self::validation_errors).
     pub const REQUIRES_DEDICATED: u64 = 1 << 3;
 
-    /// What the device was made as.
+    /// Returns the profile that the device was created with.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.shared.profile
     }
 
-    /// What memory a resource of this kind, size and own alignment needs on this device.
+    /// Returns the memory requirements of a resource of this kind, which by itself has the requirements `own`.
     #[must_use]
     pub fn requirements(&self, kind: ResourceKind, own: Requirements) -> Requirements {
         self.shared.profile.requirements(kind, own)
     }
 
-    /// What is in use now.
+    /// Returns the live objects and the number of calls so far.
     #[must_use]
     pub fn usage(&self) -> HostUsage {
         self.shared.memories.usage()
     }
 
-    /// The residency priority that the device was told last of live memory; `None` of memory that is not live. Nothing
-    /// is moved out here, so it is only noted.
+    /// Returns the residency priority of live memory that was set last; `None` if the memory is not live. The
+    /// simulated GPU never evicts memory, so the priority has no effect.
     #[must_use]
     pub fn priority_of(&self, memory: SimulatedMemory) -> Option<Priority> {
         self.shared.memories.get(memory).map(|object| object.priority())
     }
 
-    /// What a validation layer would have said so far; nothing, if all is well.
+    /// Returns the validation errors so far: the invalid uses that a validation layer would report. Empty for a
+    /// correct program.
     #[must_use]
     pub fn validation_errors(&self) -> Vec<String> {
-        locked(&self.shared.complaints.0).clone()
+        locked(&self.shared.validation_errors.0).clone()
     }
 
-    /// How many calls that can fail were made so far.
+    /// Returns the number of fallible calls so far.
     #[must_use]
     pub fn fallible_calls(&self) -> u64 {
         self.shared.faults.calls()
     }
 
-    /// Makes the `k`-th call from now that can fail, counted from 1, fail with `error`, and only that one.
+    /// Makes the `k`-th fallible call from now, counted from 1, fail with `error`, and only that one.
     pub fn fail_call(&self, k: u64, error: DeviceError) {
         self.shared.faults.fail(k, 1, error);
     }
 
-    /// Makes every call that can fail, from the `k`-th from now on, fail with `error`.
+    /// Makes every fallible call, starting with the `k`-th from now, fail with `error`.
     pub fn fail_from(&self, k: u64, error: DeviceError) {
         self.shared.faults.fail(k, u64::MAX, error);
     }
 
-    /// Ends what [`fail_call`](Self::fail_call) and [`fail_from`](Self::fail_from) began. A lost device
+    /// Removes the failures of [`fail_call`](Self::fail_call) and [`fail_from`](Self::fail_from). A lost device
     /// stays lost.
     pub fn clear_faults(&self) {
         self.shared.faults.clear_faults();
     }
 
-    /// Loses the device: every call that can fail answers [`DeviceError::Lost`] from now on, and what was
-    /// submitted never completes.
+    /// Loses the device: from now on every fallible call returns [`DeviceError::Lost`], and submitted work never
+    /// completes.
     pub fn lose_device(&self) {
         self.shared.faults.lose_device();
         self.shared.queues.lose_device();
     }
 
-    /// Sets the budget that the device reports of a heap. Unless set, it is nine tenths of the heap.
+    /// Sets the budget that the device reports for a heap. The default is nine tenths of the heap.
     pub fn set_budget(&self, heap: MemoryHeapIndex, bytes: u64) {
         if let Some(budget) = locked(&self.shared.budgets).get_mut(heap.get()) {
             *budget = bytes;
         }
     }
 
-    /// Holds all queues back before their next submission, until [`resume_queues`](Self::resume_queues).
+    /// Stops all queues before their next submission, until [`resume_queues`](Self::resume_queues).
     pub fn pause_queues(&self) {
         self.shared.queues.set_paused(true);
     }
 
-    /// Lets the queues run on.
+    /// Resumes the queues after [`pause_queues`](Self::pause_queues).
     pub fn resume_queues(&self) {
         self.shared.queues.set_paused(false);
     }
 
-    /// How long each submission takes at least, in addition to its copies. Unless set: nothing.
+    /// Sets the minimum duration of each submission, in addition to its copies. The default is zero.
     pub fn set_latency(&self, latency: Duration) {
         self.shared.queues.set_latency(latency);
     }
 
-    fn complain(&self, complaint: impl Into<String>) {
-        self.shared.complaints.add(complaint.into());
+    fn report(&self, error: impl Into<String>) {
+        self.shared.validation_errors.add(error.into());
     }
 
-    /// What memory a buffer needs.
-    fn needs(&self, desc: &BufferDesc) -> Requirements {
-        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(desc.size) };
+    /// Returns the memory requirements of a buffer.
+    fn buffer_memory_requirements(&self, desc: &BufferDesc) -> Requirements {
+        let own = Requirements::new(desc.size).with_dedicated(dedicated_need(desc.usage));
         if desc.usage & Self::ANYWHERE != 0 { own } else { self.requirements(ResourceKind::Buffer, own) }
     }
 
-    /// What memory an image needs; `None` where there can be no such image.
-    fn image_needs(&self, desc: &ImageDesc) -> Option<Requirements> {
+    /// Returns the memory requirements of an image; `None` if the description is not valid for this device.
+    fn image_memory_requirements(&self, desc: &ImageDesc) -> Option<Requirements> {
         let size = Shape::of(desc)?.size()?;
         if size > self.shared.properties.limits.max_allocation_size {
             return None;
         }
-        let own = Requirements { dedicated: dedicated_need(desc.usage), ..Requirements::new(size) };
+        let own = Requirements::new(size).with_dedicated(dedicated_need(desc.usage));
         Some(self.requirements(kind_of(desc), own))
     }
 
-    /// Checks that the resource may be created in memory that was allocated by itself.
-    fn check_shared(&self, call: &str, what: &impl Debug, needs: &Requirements) -> Result<(), DeviceError> {
-        if needs.dedicated == DedicatedNeed::Required {
-            self.complain(format!("{call}: {what:?} requires memory that is allocated together with it"));
+    /// Returns an error if the resource requires dedicated memory, for calls that bind it to existing memory.
+    fn check_not_dedicated(
+        &self,
+        call: &str,
+        what: &impl Debug,
+        requirements: &Requirements,
+    ) -> Result<(), DeviceError> {
+        if requirements.dedicated == DedicatedNeed::Required {
+            self.report(format!("{call}: {what:?} requires dedicated memory"));
             return Err(DeviceError::Unsupported);
         }
         Ok(())
@@ -343,7 +351,14 @@ impl SimulatedGpu {
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<SimulatedBuffer, DeviceError> {
-        let range = self.place("create_buffer", desc, desc.size, &self.needs(desc), memory, offset)?;
+        let range = self.bind(
+            "create_buffer",
+            desc,
+            desc.size,
+            &self.buffer_memory_requirements(desc),
+            memory,
+            offset,
+        )?;
         self.shared.memories.count_buffer(1);
         Ok(SimulatedBuffer { range, copies: self.buffer_transfer_usage(desc) })
     }
@@ -354,66 +369,70 @@ impl SimulatedGpu {
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<SimulatedImage, DeviceError> {
-        let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
+        let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
         let shape = Shape::of(desc).ok_or(DeviceError::Unsupported)?;
-        let range = self.place("create_image", desc, needs.size, &needs, memory, offset)?;
+        let range = self.bind("create_image", desc, requirements.size, &requirements, memory, offset)?;
         self.shared.memories.count_image(1);
         Ok(SimulatedImage { range, shape })
     }
 
-    /// Checks that a resource of `size` bytes may stand at a place.
-    fn place(
+    /// Checks that a resource of `size` bytes can be bound at an offset, and binds it.
+    fn bind(
         &self,
         call: &str,
         what: &impl Debug,
         size: u64,
-        needs: &Requirements,
+        requirements: &Requirements,
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<ResourceRange, DeviceError> {
         self.shared.faults.check()?;
         let object = self.object(memory, call)?;
-        let end = offset.checked_add(needs.size);
+        let end = offset.checked_add(requirements.size);
         if size == 0 || end.is_none_or(|end| end > object.size()) {
-            self.complain(format!("{call}: {what:?} at {offset} reaches beyond {memory:?}"));
+            self.report(format!("{call}: {what:?} at {offset} exceeds {memory:?}"));
             return Err(DeviceError::Unsupported);
         }
-        if !needs.alignment.is_aligned(offset) || !needs.memory_types.contains(object.memory_type()) {
+        if !requirements.alignment.is_aligned(offset)
+            || !requirements.memory_types.contains(object.memory_type())
+        {
             let memory_type = object.memory_type();
-            self.complain(format!("{call}: at {offset} of type {memory_type} {needs:?} do not hold"));
+            self.report(format!(
+                "{call}: memory of type {memory_type} at {offset} does not satisfy {requirements:?}"
+            ));
             return Err(DeviceError::Unsupported);
         }
-        let users = locked(&self.shared.no_users).pop().unwrap_or_default();
+        let users = locked(&self.shared.spare_users).pop().unwrap_or_default();
         let name = self.shared.names.add(Named::Bytes { memory: Arc::clone(&object), offset, size });
         Ok(ResourceRange { memory: object, offset, size, name, users })
     }
 
-    /// Ends what [`place`](Self::place) began.
-    fn leave(&self, call: &str, range: ResourceRange) {
+    /// Ends the binding of a resource that is destroyed.
+    fn unbind(&self, call: &str, range: ResourceRange) {
         if range.users.copies.load(Relaxed) > 0 && !self.shared.queues.is_lost() {
-            self.complain(format!("{call}: {range:?} is still used by a queue"));
+            self.report(format!("{call}: {range:?} is still in use by a queue"));
         }
-        range.users.gone.store(true, Relaxed);
+        range.users.destroyed.store(true, Relaxed);
         self.shared.names.remove(range.name);
-        // Nobody has another name for it.
+        // No clone of the resource is left, so the count can be reused.
         if Arc::strong_count(&range.users) == 1 {
-            range.users.gone.store(false, Relaxed);
-            locked(&self.shared.no_users).push(range.users);
+            range.users.destroyed.store(false, Relaxed);
+            locked(&self.shared.spare_users).push(range.users);
         }
     }
 
-    /// Makes memory and what stands in it, or neither.
-    fn dedicated<R>(
+    /// Allocates memory and creates a resource bound to it; frees the memory if that fails.
+    fn create_dedicated<R>(
         &self,
-        needs: &Requirements,
+        requirements: &Requirements,
         memory: &MemoryDesc<'_, ()>,
-        make: impl FnOnce(SimulatedMemory) -> Result<R, DeviceError>,
+        create: impl FnOnce(SimulatedMemory) -> Result<R, DeviceError>,
     ) -> Result<(SimulatedMemory, R), DeviceError> {
-        let memory = self.allocate_memory(&MemoryDesc { size: needs.size, ..*memory })?;
-        match make(memory) {
+        let memory = self.allocate_memory(&MemoryDesc { size: requirements.size, ..*memory })?;
+        match create(memory) {
             Ok(resource) => Ok((memory, resource)),
             Err(error) => {
-                // SAFETY: live, and known to nobody else.
+                // SAFETY: live, and no other code has its handle.
                 unsafe { self.free_memory(memory) };
                 Err(error)
             }
@@ -422,36 +441,37 @@ impl SimulatedGpu {
 
     fn object(&self, memory: SimulatedMemory, call: &str) -> Result<Arc<MemoryObject>, DeviceError> {
         self.shared.memories.get(memory).ok_or_else(|| {
-            self.complain(format!("{call}: {memory:?} is not live"));
+            self.report(format!("{call}: {memory:?} is not live"));
             DeviceError::Unsupported
         })
     }
 
-    /// Complains of a copy with which something is `wrong`, or of what it copies between.
-    fn checked(
+    /// Checks a copy. Reports `wrong` as a validation error if it is `Some`, and errors of the memory that it
+    /// copies between.
+    fn check_copy(
         &self,
         copy: &impl Debug,
         wrong: Option<&str>,
         host_copy: impl FnOnce() -> HostCopy,
     ) -> Result<Task, DeviceError> {
         if let Some(wrong) = wrong {
-            self.complain(format!("submit: {copy:?} {wrong}"));
+            self.report(format!("submit: {copy:?} {wrong}"));
             return Err(DeviceError::Unsupported);
         }
         let host_copy = host_copy();
         let (from, to) = (&host_copy.from.memory, &host_copy.to.memory);
         let wrong = if from.is_freed() || to.is_freed() {
-            "is of memory that was freed"
+            "uses freed memory"
         } else if from.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
-            "reads from memory that queues only write"
+            "reads from memory that queues can only write"
         } else if to.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
-            "writes to memory that queues only read"
+            "writes to memory that queues can only read"
         } else if host_copy.overlaps() {
             "copies bytes onto themselves"
         } else {
             return Ok(Task::Copy(host_copy));
         };
-        self.complain(format!("submit: {copy:?} {wrong}"));
+        self.report(format!("submit: {copy:?} {wrong}"));
         Err(DeviceError::Unsupported)
     }
 
@@ -460,18 +480,18 @@ impl SimulatedGpu {
         let whole = |end: u64| atom.is_aligned(end) || end == object.size();
         let inside = range.start <= range.end && range.end <= object.size();
         if !whole(range.start) || !whole(range.end) || !inside {
-            self.complain(format!(
-                "{call}: {range:?} of {} bytes is not whole atoms of {atom}",
+            self.report(format!(
+                "{call}: {range:?} of {} bytes is not aligned to atoms of {atom} bytes",
                 object.size()
             ));
         }
         if !object.is_mapped() {
-            self.complain(format!("{call}: the memory is not mapped"));
+            self.report(format!("{call}: the memory is not mapped"));
         }
     }
 }
 
-/// Whether a resource of this usage requires memory of its own.
+/// Returns whether a resource with this usage requires dedicated memory.
 fn dedicated_need(usage: u64) -> DedicatedNeed {
     if usage & SimulatedGpu::REQUIRES_DEDICATED == 0 { DedicatedNeed::None } else { DedicatedNeed::Required }
 }
@@ -483,8 +503,8 @@ fn kind_of(desc: &ImageDesc) -> ResourceKind {
     }
 }
 
-// SAFETY: memory is a live heap allocation until it is freed, its handle is unique by its generation,
-// mapped addresses point at all of it, and the properties are never written.
+// SAFETY: memory is a live heap allocation until it is freed, its handle is unique by its generation, mapped
+// addresses point to all of it, and the properties are never written.
 unsafe impl Device for SimulatedGpu {
     type Memory = SimulatedMemory;
     type Buffer = SimulatedBuffer;
@@ -492,7 +512,7 @@ unsafe impl Device for SimulatedGpu {
     type BufferInfo<'a> = BufferDesc;
     type ImageInfo<'a> = ImageDesc;
     type MemoryOptions = ();
-    /// Images are in no state here.
+    /// Images have no state on this device.
     type ImageState = ();
 
     fn properties(&self) -> &DeviceProperties {
@@ -537,11 +557,12 @@ unsafe impl Device for SimulatedGpu {
 
     unsafe fn free_memory(&self, memory: SimulatedMemory) {
         if let Some(object) = self.shared.memories.free(memory) {
+            // The queue keeps the bytes alive, so a use after free is reported and cannot read freed memory.
             if self.shared.queues.uses(&object) {
-                self.complain(format!("free: {memory:?} is still used by a queue"));
+                self.report(format!("free: {memory:?} is still in use by a queue"));
             }
         } else {
-            self.complain(format!("free: {memory:?} is not live"));
+            self.report(format!("free: {memory:?} is not live"));
         }
     }
 
@@ -550,11 +571,11 @@ unsafe impl Device for SimulatedGpu {
         self.shared.faults.check()?;
         let object = self.object(memory, "map")?;
         if !object.properties().contains(MemoryProperties::HOST_VISIBLE) {
-            self.complain(format!("map: {memory:?} is not host-visible"));
+            self.report(format!("map: {memory:?} is not host-visible"));
             return Err(DeviceError::MapFailed);
         }
         if object.set_mapped(true) {
-            self.complain(format!("map: {memory:?} is mapped already"));
+            self.report(format!("map: {memory:?} is already mapped"));
         }
         Ok(object.host_view())
     }
@@ -562,7 +583,7 @@ unsafe impl Device for SimulatedGpu {
     unsafe fn unmap_memory(&self, memory: SimulatedMemory) {
         if let Ok(object) = self.object(memory, "unmap") {
             if !object.set_mapped(false) {
-                self.complain(format!("unmap: {memory:?} is not mapped"));
+                self.report(format!("unmap: {memory:?} is not mapped"));
             }
         }
     }
@@ -598,7 +619,8 @@ unsafe impl Device for SimulatedGpu {
         copies
     }
 
-    /// All that copies may read and write can, as on Direct3D 12; what memory a buffer stands in says more.
+    /// All buffers with both transfer usages can be copied, as in Direct3D 12; whether a queue may read or write
+    /// their memory is separate.
     fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {
         self.buffer_transfer_usage(desc).is_all()
     }
@@ -607,7 +629,7 @@ unsafe impl Device for SimulatedGpu {
         self.shared.faults.check()?;
         let largest = self.shared.properties.limits.max_allocation_size;
         DescriptionLimit::check_buffer(desc.size, u64::MAX, Some(largest))?;
-        Ok(self.needs(desc))
+        Ok(self.buffer_memory_requirements(desc))
     }
 
     unsafe fn create_buffer(
@@ -616,7 +638,7 @@ unsafe impl Device for SimulatedGpu {
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<SimulatedBuffer, DeviceError> {
-        self.check_shared("create_buffer", desc, &self.needs(desc))?;
+        self.check_not_dedicated("create_buffer", desc, &self.buffer_memory_requirements(desc))?;
         self.buffer_at(desc, memory, offset)
     }
 
@@ -625,19 +647,19 @@ unsafe impl Device for SimulatedGpu {
         desc: &BufferDesc,
         memory: &MemoryDesc<'_, ()>,
     ) -> Result<(SimulatedMemory, SimulatedBuffer), DeviceError> {
-        let needs = self.buffer_requirements(desc)?;
-        self.dedicated(&needs, memory, |memory| self.buffer_at(desc, memory, 0))
+        let requirements = self.buffer_requirements(desc)?;
+        self.create_dedicated(&requirements, memory, |memory| self.buffer_at(desc, memory, 0))
     }
 
     unsafe fn destroy_buffer(&self, buffer: SimulatedBuffer) {
-        self.leave("destroy_buffer", buffer.range);
+        self.unbind("destroy_buffer", buffer.range);
         self.shared.memories.count_buffer(-1);
     }
 
     fn image_requirements(&self, desc: &ImageDesc) -> Result<Requirements, DeviceError> {
         self.shared.faults.check()?;
         DescriptionError::check_image(desc)?;
-        self.image_needs(desc).ok_or(DeviceError::Unsupported)
+        self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)
     }
 
     unsafe fn create_image(
@@ -646,8 +668,8 @@ unsafe impl Device for SimulatedGpu {
         memory: SimulatedMemory,
         offset: u64,
     ) -> Result<SimulatedImage, DeviceError> {
-        let needs = self.image_needs(desc).ok_or(DeviceError::Unsupported)?;
-        self.check_shared("create_image", desc, &needs)?;
+        let requirements = self.image_memory_requirements(desc).ok_or(DeviceError::Unsupported)?;
+        self.check_not_dedicated("create_image", desc, &requirements)?;
         self.image_at(desc, memory, offset)
     }
 
@@ -656,12 +678,12 @@ unsafe impl Device for SimulatedGpu {
         desc: &ImageDesc,
         memory: &MemoryDesc<'_, ()>,
     ) -> Result<(SimulatedMemory, SimulatedImage), DeviceError> {
-        let needs = self.image_requirements(desc)?;
-        self.dedicated(&needs, memory, |memory| self.image_at(desc, memory, 0))
+        let requirements = self.image_requirements(desc)?;
+        self.create_dedicated(&requirements, memory, |memory| self.image_at(desc, memory, 0))
     }
 
     unsafe fn destroy_image(&self, image: SimulatedImage) {
-        self.leave("destroy_image", image.range);
+        self.unbind("destroy_image", image.range);
         self.shared.memories.count_image(-1);
     }
 
@@ -669,7 +691,7 @@ unsafe impl Device for SimulatedGpu {
         kind_of(desc)
     }
 
-    /// All can: they are bytes here, and nothing else.
+    /// All images can be copied: here an image is bytes and nothing else.
     fn is_copyable_image(&self, _: &ImageDesc) -> bool {
         true
     }
@@ -683,33 +705,36 @@ unsafe impl Device for SimulatedGpu {
         let inside = |range: &ResourceRange, offset: u64, size: u64| {
             offset.checked_add(size).is_some_and(|end| end <= range.size)
         };
-        let destroyed = |ends: [&ResourceRange; 2]| {
-            ends.iter().any(|range| range.users.gone.load(Relaxed)).then_some("uses what was destroyed")
+        let use_of_destroyed = |ends: [&ResourceRange; 2]| {
+            ends.iter()
+                .any(|range| range.users.destroyed.load(Relaxed))
+                .then_some("uses a destroyed resource")
         };
-        // Images first: who wants bytes to be copied to a buffer before they are copied from there to an image
-        // must say so with a wait, and sees old bytes otherwise.
+        // Image copies run first. A program that copies bytes to a buffer and from there to an image must
+        // separate the two with a wait; without it, the image gets the old bytes here, and undefined ones on a
+        // real GPU.
         let image_copies = submission.image_copies.iter().map(|copy| {
-            let gone = destroyed([&copy.buffer.range, &copy.image.range]);
-            let wrong = self.image_complaint(copy).or(gone);
-            self.checked(copy, wrong, || images::rows(copy))
+            let gone = use_of_destroyed([&copy.buffer.range, &copy.image.range]);
+            let wrong = self.image_copy_error(copy).or(gone);
+            self.check_copy(copy, wrong, || images::rows(copy))
         });
         let kind = self.shared.properties.queues.get(usize::from(queue.0)).map(|queue| queue.kind);
         let full_images = submission.full_images.iter().enumerate().map(|(at, copy)| {
-            let gone = destroyed([&copy.from.range, &copy.to.range]);
-            let wrong = images::whole_complaint(kind, submission, at).or(gone);
-            self.checked(copy, wrong, || images::all_bytes(copy))
+            let gone = use_of_destroyed([&copy.from.range, &copy.to.range]);
+            let wrong = images::full_image_error(kind, submission, at).or(gone);
+            self.check_copy(copy, wrong, || images::all_bytes(copy))
         });
         let copies = submission.copies.iter().map(|copy| {
             let (from, to) = (&copy.from.range, &copy.to.range);
             let inside = inside(from, copy.from_offset, copy.size) && inside(to, copy.to_offset, copy.size);
-            let wrong = (!inside).then_some("reaches beyond a buffer").or(destroyed([from, to]));
-            let wrong = wrong.or(copy.from.complaint(TransferUsage::SRC));
-            let wrong = wrong.or(copy.to.complaint(TransferUsage::DST));
+            let wrong = (!inside).then_some("exceeds the size of a buffer").or(use_of_destroyed([from, to]));
+            let wrong = wrong.or(copy.from.copy_error(TransferUsage::SRC));
+            let wrong = wrong.or(copy.to.copy_error(TransferUsage::DST));
             let host_copy = || {
                 let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
                 HostCopy::of_bytes(from, read, to, written, copy.size)
             };
-            self.checked(copy, wrong, host_copy)
+            self.check_copy(copy, wrong, host_copy)
         });
         let tasks = image_copies.chain(full_images).chain(copies);
         self.shared.queues.submit(queue, submission.waits, tasks)

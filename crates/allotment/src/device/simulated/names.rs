@@ -1,16 +1,16 @@
-//! Names that fit into a descriptor: what a descriptor names is looked up when queue work reads through it, so
-//! what was destroyed by then is noticed.
+//! Object names that fit into a descriptor. A name is looked up when queue work reads through the descriptor, so
+//! destroyed objects are detected then.
 
 use std::sync::{Arc, Mutex};
 
 use super::memory::MemoryObject;
 use crate::sync::locked;
 
-/// Names a buffer, an image or a sampler: its slot, and how often the slot was used before. Never used twice.
+/// The name of a buffer, an image or a sampler: its slot and the slot's generation. Names are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name(pub(super) u64);
 
-/// What a name stands for.
+/// The object with a name.
 #[derive(Clone, Debug)]
 pub(super) enum Named {
     /// A buffer or an image.
@@ -34,7 +34,7 @@ struct Slots {
 
 impl Default for Names {
     fn default() -> Self {
-        // As many as most programs have at once; more than that grow it.
+        // Enough for most programs; more names grow it.
         let (slots, vacant) = (Vec::with_capacity(1024), Vec::with_capacity(1024));
         Self(Mutex::new(Slots { slots, vacant }))
     }
@@ -45,7 +45,7 @@ impl Names {
         let mut slots = locked(&self.0);
         let slot = slots.vacant.pop().unwrap_or_else(|| {
             slots.slots.push((0, None));
-            // There is not memory enough for 2^32 of them.
+            // 2^32 entries would not fit into memory.
             slots.slots.len() as u32 - 1
         });
         let (generation, entry) = &mut slots.slots[slot as usize];
@@ -53,14 +53,14 @@ impl Names {
         Name(u64::from(slot) << 32 | u64::from(*generation))
     }
 
-    /// What has the name; `None` where it was destroyed.
+    /// Returns the object with a name; `None` if it was destroyed.
     pub(super) fn get(&self, name: Name) -> Option<Named> {
         let slots = locked(&self.0);
         let (generation, named) = slots.slots.get((name.0 >> 32) as usize)?;
         if *generation == name.0 as u32 { named.clone() } else { None }
     }
 
-    /// Does nothing to a name that was removed before.
+    /// Removes a name; does nothing if it was removed before.
     pub(super) fn remove(&self, name: Name) {
         let slot = (name.0 >> 32) as u32;
         let mut slots = locked(&self.0);
@@ -72,7 +72,7 @@ impl Names {
         *generation = generation.wrapping_add(1);
         slots.vacant.push(slot);
         drop(slots);
-        // It may be the last that knows the memory, whose pages go then.
+        // Dropped without the lock: this may be the last reference to memory, whose pages are unmapped then.
         drop(removed);
     }
 }

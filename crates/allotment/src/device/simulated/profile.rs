@@ -1,4 +1,4 @@
-//! Machines that the simulated device can be.
+//! Hardware profiles of the simulated GPU.
 
 use allotment_suballoc::Alignment;
 
@@ -13,9 +13,9 @@ use super::descriptors::STRIDE;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The heaps, memory types and limits of a kind of machine.
+/// The heaps, memory types and limits of a kind of hardware.
 ///
-/// Its fields are open: take the profile that is nearest and change what the test is about.
+/// All fields are public: start from the nearest profile and change what the test is about.
 ///
 /// ```
 /// use allotment::device::simulated::Profile;
@@ -27,35 +27,35 @@ const GIB: u64 = 1 << 30;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Profile {
-    /// What to ask for it by.
+    /// The name for [`named`](Self::named).
     pub name: &'static str,
-    /// Which machines are like this.
+    /// A description of such hardware.
     pub about: &'static str,
-    /// Pools of physical memory.
+    /// Heaps of physical memory.
     pub heaps: Vec<MemoryHeap>,
-    /// Ways to use them.
+    /// Memory types.
     pub memory_types: Vec<MemoryType>,
-    /// Numbers to keep to.
+    /// Limits that matter for memory.
     pub limits: Limits,
-    /// Queues to submit to.
+    /// Queues that accept submissions.
     pub queues: Vec<QueueInfo>,
-    /// Which memory types take buffers.
+    /// The memory types that buffers can be bound to.
     pub buffers: MemoryTypeMask,
-    /// Which memory types take images.
+    /// The memory types that images can be bound to.
     pub images: MemoryTypeMask,
-    /// Every resource stands at a multiple of this, and its size is one.
+    /// The alignment of every resource; sizes are rounded up to it, too.
     pub placement: Alignment,
-    /// When it takes the priority of a memory object.
+    /// When the device accepts priorities of memory objects.
     pub priorities: PrioritySupport,
-    /// What it can do with descriptors. Their strides are the device's own, whatever this says.
+    /// The descriptor limits. Strides are the device's own, whatever this says.
     pub descriptors: DescriptorLimits,
 }
 
-/// A power of two that is written in this file.
+/// Converts a constant of this file, which must be a power of two.
 const fn alignment(value: u64) -> Alignment {
     match Alignment::new(value) {
         Ok(alignment) => alignment,
-        Err(_) => panic!("a constant of this file is no power of two"),
+        Err(_) => panic!("a constant of this file is not a power of two"),
     }
 }
 
@@ -63,11 +63,11 @@ const DEVICE: MemoryProperties = MemoryProperties::DEVICE_LOCAL;
 const VISIBLE: MemoryProperties = MemoryProperties::HOST_VISIBLE;
 const COHERENT: MemoryProperties = VISIBLE.union(MemoryProperties::HOST_COHERENT);
 const CACHED: MemoryProperties = COHERENT.union(MemoryProperties::HOST_CACHED);
-/// Direct3D 12's heaps of type UPLOAD and READBACK.
+/// The types `UPLOAD` and `READBACK` of Direct3D 12's heaps.
 const UPLOAD: MemoryProperties = COHERENT.union(MemoryProperties::DEVICE_READ_ONLY);
 const READBACK: MemoryProperties = CACHED.union(MemoryProperties::DEVICE_WRITE_ONLY);
 
-/// Direct3D 12's own numbers.
+/// The limits of Direct3D 12.
 const DESCRIPTORS: DescriptorLimits = DescriptorLimits {
     resources: ShaderVisibleHeapLimits { max_capacity: 1_000_000, reserved: 0, table_alignment: 1 },
     samplers: ShaderVisibleHeapLimits { max_capacity: 2048, reserved: 0, table_alignment: 1 },
@@ -79,7 +79,7 @@ const DESCRIPTORS: DescriptorLimits = DescriptorLimits {
     max_constants_range: 64 << 10,
 };
 
-/// What a raw view begins at, and what constants do.
+/// Alignment of raw views, and of constants.
 const WORD: Alignment = alignment(4);
 const CONSTANTS: Alignment = alignment(256);
 
@@ -96,7 +96,7 @@ const fn memory_type(heap: u8, properties: MemoryProperties) -> MemoryType {
 }
 
 impl Profile {
-    /// What most profiles have in common.
+    /// Returns the common defaults of the profiles.
     fn base(name: &'static str, about: &'static str) -> Self {
         Self {
             name,
@@ -122,7 +122,7 @@ impl Profile {
         }
     }
 
-    /// All profiles.
+    /// Returns all profiles.
     #[must_use]
     pub fn all() -> Vec<Self> {
         vec![
@@ -139,14 +139,14 @@ impl Profile {
         ]
     }
 
-    /// The profile of this name, where there is one.
+    /// Returns the profile with a name, or `None`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|profile| profile.name == name)
     }
 
-    /// A machine with the heaps, memory types, limits and queues of another device: what an allocator decides
-    /// there, it decides on this one. Which types take buffers and images is not known, so all do.
+    /// Returns a profile with the heaps, memory types, limits and queues of another device, so that an allocator
+    /// makes the same decisions on both. Which types support buffers and images is not known, so all do.
     ///
     /// ```
     /// use allotment::Device as _;
@@ -217,7 +217,7 @@ impl Profile {
             },
             ..Self::base(
                 "integrated",
-                "a GPU that shares one heap with the CPU, and whose driver keeps descriptors for itself",
+                "a GPU that shares one heap with the CPU, and whose driver reserves descriptors",
             )
         }
     }
@@ -234,7 +234,7 @@ impl Profile {
                 memory_type(0, DEVICE.union(VISIBLE).union(MemoryProperties::HOST_CACHED)),
                 memory_type(0, DEVICE.union(MemoryProperties::LAZILY_ALLOCATED)),
             ],
-            // Lazily allocated memory is for attachments.
+            // Lazily allocated memory supports attachments only.
             buffers: MemoryTypeMask(0b011),
             limits: Limits {
                 image_copy_offset_alignment: alignment(64),
@@ -251,7 +251,7 @@ impl Profile {
         }
     }
 
-    /// Direct3D 12's own numbers.
+    /// Returns the common defaults of Direct3D 12.
     fn d3d12(name: &'static str, about: &'static str) -> Self {
         let base = Self::base(name, about);
         let limits = Limits {
@@ -276,7 +276,7 @@ impl Profile {
             images: MemoryTypeMask(0b00110),
             ..Self::d3d12(
                 "d3d12-tier-1",
-                "resource heap tier 1: buffers, render targets and other textures in heaps of their own",
+                "resource heap tier 1: buffers, render targets and other textures in separate heaps",
             )
         }
     }
@@ -351,7 +351,7 @@ impl Profile {
         }
     }
 
-    /// What memory a resource needs here that by its own nature needs `own`.
+    /// Returns the memory requirements of a resource on this device, which by itself has the requirements `own`.
     #[must_use]
     pub fn requirements(&self, kind: ResourceKind, own: Requirements) -> Requirements {
         let allowed = match kind {
@@ -366,6 +366,7 @@ impl Profile {
             alignment: own.alignment.max(self.placement),
             memory_types: MemoryTypeMask(own.memory_types.0 & allowed.0 & exists),
             dedicated: own.dedicated,
+            kind,
         }
     }
 }

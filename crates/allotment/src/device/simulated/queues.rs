@@ -1,4 +1,4 @@
-//! Queues of the simulated device: a thread each, which runs submissions in order, later than told.
+//! Queues of the simulated GPU: one thread each, which executes submissions in order and asynchronously.
 
 use core::sync::atomic::{
     AtomicU64,
@@ -13,11 +13,11 @@ use std::time::Instant;
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::reads::DescriptorRead;
-use super::{Complaints, DeviceError, InUse, QueueIndex, ResourceRange, TimelinePoint, TimelineValue};
+use super::{DeviceError, InUse, QueueIndex, ResourceRange, TimelinePoint, TimelineValue, ValidationErrors};
 use crate::sync::locked;
 
-/// Rows of bytes to copy, with both ends kept alive until it is done. Offsets are in the memory. Bytes between
-/// buffers are one row.
+/// A copy of rows of bytes, which keeps both ends alive until it is done. Offsets are relative to the memory. A
+/// copy between buffers is one row.
 #[derive(Debug)]
 pub(super) struct HostCopy {
     pub(super) from: InUse,
@@ -26,14 +26,14 @@ pub(super) struct HostCopy {
     pub(super) to: InUse,
     pub(super) to_offset: u64,
     pub(super) to_steps: Steps,
-    /// Bytes of a row.
+    /// Bytes per row.
     pub(super) size: u64,
-    /// Rows of a slice.
+    /// Rows per slice.
     pub(super) rows: u64,
     pub(super) slices: u64,
 }
 
-/// How far rows and slices are apart, in bytes.
+/// The distance of rows and of slices in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steps {
     pub(super) row: u64,
@@ -41,7 +41,7 @@ pub(super) struct Steps {
 }
 
 impl HostCopy {
-    /// One row, from a place in the memory of a resource to one in that of another.
+    /// Creates a copy of one row between the memory of two resources.
     pub(super) fn of_bytes(
         from: &ResourceRange,
         from_offset: u64,
@@ -62,7 +62,8 @@ impl HostCopy {
         }
     }
 
-    /// True where a byte would be read and written by the same copy, or might be: rows apart count as one.
+    /// Returns true if a byte may be both read and written by the copy. Gaps between rows count as part of the
+    /// range.
     pub(super) fn overlaps(&self) -> bool {
         let span = |steps: Steps| (self.slices - 1) * steps.slice + (self.rows - 1) * steps.row + self.size;
         if !Arc::ptr_eq(&self.from.memory, &self.to.memory) || self.is_empty() {
@@ -89,7 +90,7 @@ impl HostCopy {
     }
 }
 
-/// A part of a submission.
+/// A task of a submission.
 #[derive(Debug)]
 pub(super) enum Task {
     Copy(HostCopy),
@@ -97,7 +98,7 @@ pub(super) enum Task {
 }
 
 impl Task {
-    /// What it uses for certain. What descriptors name, nobody knows before it runs.
+    /// Returns the memory that the task certainly uses. What its descriptors name is not known before it runs.
     fn memories(&self) -> [&Arc<MemoryObject>; 2] {
         match self {
             Self::Copy(copy) => [&copy.from.memory, &copy.to.memory],
@@ -108,33 +109,33 @@ impl Task {
     fn run(&self, work: &Work) {
         match self {
             Self::Copy(copy) => copy.run(),
-            Self::Read(read) => read.run(&work.names, &work.complaints),
+            Self::Read(read) => read.run(&work.names, &work.validation_errors),
         }
     }
 }
 
-/// A submission: how many of the first waits and tasks of its queue are its own.
+/// A submission: the number of waits and tasks at the front of its queue's lists that belong to it.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     waits: usize,
     tasks: usize,
 }
 
-/// Room that a queue has from the start, so that a program with no more than that in flight costs the heap nothing
-/// here: a few frames of submissions, and the copies of a frame that copies much.
+/// Initial capacities, so that a program with no more in flight makes no heap allocations here: a few frames of
+/// submissions, and the copies of a frame with many.
 const JOBS: usize = 64;
 const TASKS: usize = 1024;
 
 #[derive(Debug, Default)]
 struct Timeline {
-    /// Behind what was submitted by the jobs that wait and the one that runs.
+    /// The value of the last completed job; those that wait and the one that runs are not included.
     completed: u64,
     waiting: VecDeque<Job>,
-    /// Of the jobs that wait, in their order.
+    /// The waits of the waiting jobs, in their order.
     waits: VecDeque<TimelinePoint>,
-    /// The same.
+    /// The tasks of the waiting jobs, in their order.
     tasks: VecDeque<Task>,
-    /// What the job that runs now uses, so that a free in its time is noticed.
+    /// The memory that the running job uses, so that a free during that time is detected.
     running: Vec<Arc<MemoryObject>>,
 }
 
@@ -147,25 +148,25 @@ struct State {
     latency: Duration,
 }
 
-/// What the queue threads and the device share. One lock for all queues, since they wait for each other.
+/// The state that queue threads and the device share. One lock for all queues, since they wait for each other.
 #[derive(Debug)]
 struct Work {
     state: Mutex<State>,
     changed: Condvar,
     names: Arc<Names>,
-    complaints: Complaints,
+    validation_errors: ValidationErrors,
 }
 
 #[derive(Debug)]
 pub(super) struct Queues {
     work: Arc<Work>,
-    /// By queue, the value of its last submission. Written under the lock of `work`, read without it.
+    /// The value of each queue's last submission. Written under the lock of `work`, read without it.
     submitted: Vec<AtomicU64>,
     threads: Mutex<Vec<Option<JoinHandle<()>>>>,
 }
 
 impl Queues {
-    pub(super) fn new(count: usize, names: Arc<Names>, complaints: Complaints) -> Self {
+    pub(super) fn new(count: usize, names: Arc<Names>, validation_errors: ValidationErrors) -> Self {
         let state = State {
             timelines: (0..count).map(|_| Timeline::default()).collect(),
             paused: false,
@@ -174,12 +175,12 @@ impl Queues {
             latency: Duration::ZERO,
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let work = Arc::new(Work { state, changed, names, complaints });
+        let work = Arc::new(Work { state, changed, names, validation_errors });
         let submitted = (0..count).map(|_| AtomicU64::new(0)).collect();
         Self { work, submitted, threads: Mutex::new((0..count).map(|_| None).collect()) }
     }
 
-    /// Nothing is submitted where one of the tasks is refused.
+    /// Submits tasks. If one of them is an error, nothing is submitted.
     pub(super) fn submit(
         &self,
         queue: QueueIndex,
@@ -187,6 +188,7 @@ impl Queues {
         tasks: impl Iterator<Item = Result<Task, DeviceError>>,
     ) -> Result<TimelineValue, DeviceError> {
         let index = usize::from(queue.0);
+        // Threads start with the first submission, so that an unused queue costs none.
         self.start(index)?;
         let mut state = locked(&self.work.state);
         if state.lost {
@@ -194,11 +196,15 @@ impl Queues {
         }
         for point in waits {
             if usize::from(point.queue.0) >= self.submitted.len() {
-                self.work.complaints.add(format!("submit: there is no {:?} to wait for", point.queue));
+                self.work
+                    .validation_errors
+                    .add(format!("submit: a wait names {:?}, which does not exist", point.queue));
                 return Err(DeviceError::Unsupported);
             }
             if point.value > self.submitted(queue) && point.queue == queue {
-                self.work.complaints.add(format!("submit: {queue:?} would wait for itself"));
+                self.work
+                    .validation_errors
+                    .add(format!("submit: {queue:?} would wait for itself, a deadlock"));
                 return Err(DeviceError::Unsupported);
             }
         }
@@ -208,6 +214,7 @@ impl Queues {
             match task {
                 Ok(task) => timeline.tasks.push_back(task),
                 Err(refused) => {
+                    // A refused task takes back those before it: a submission is all or nothing.
                     timeline.tasks.truncate(before);
                     return Err(refused);
                 }
@@ -223,7 +230,7 @@ impl Queues {
         Ok(value)
     }
 
-    /// Starts the queue's thread, unless it runs already.
+    /// Starts the queue's thread unless it runs already.
     fn start(&self, index: usize) -> Result<(), DeviceError> {
         let mut threads = locked(&self.threads);
         let thread = threads.get_mut(index).ok_or(DeviceError::Unsupported)?;
@@ -232,7 +239,7 @@ impl Queues {
                 timeline.make_room();
             }
             let work = Arc::clone(&self.work);
-            let builder = std::thread::Builder::new().name(format!("host queue {index}"));
+            let builder = std::thread::Builder::new().name(format!("simulated queue {index}"));
             let started = builder.spawn(move || work.run(index));
             *thread = Some(started.map_err(|_| DeviceError::OutOfHostMemory)?);
         }
@@ -276,8 +283,8 @@ impl Queues {
         locked(&self.work.state).lost
     }
 
-    /// True while a submission that is not completed uses the memory. A lost device counts as done with
-    /// everything, since nobody can wait for it.
+    /// Returns true while an incomplete submission uses the memory. On a lost device nothing is in use, since no
+    /// thread could wait for it.
     pub(super) fn uses(&self, object: &Arc<MemoryObject>) -> bool {
         let state = locked(&self.work.state);
         let uses = |task: &Task| task.memories().iter().any(|memory| Arc::ptr_eq(memory, object));
@@ -307,6 +314,7 @@ impl Queues {
             timeline.waits.clear();
             core::mem::take(&mut timeline.tasks)
         };
+        // Dropped without the lock: dropping a task releases resources, which may take other locks.
         let dropped: Vec<_> = state.timelines.iter_mut().map(gone).collect();
         drop(state);
         drop(dropped);
@@ -319,7 +327,7 @@ impl Drop for Queues {
         locked(&self.work.state).ended = true;
         self.work.changed.notify_all();
         for thread in locked(&self.threads).iter_mut().filter_map(Option::take) {
-            // A queue thread has nothing to panic about; if it did, the test that runs it has failed.
+            // A queue thread does not panic; if it did, the test that runs it has failed.
             let _ = thread.join();
         }
     }
@@ -331,7 +339,7 @@ impl Work {
         woken.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The life of a queue's thread.
+    /// Executes a queue's jobs until the device is dropped.
     fn run(&self, index: usize) {
         let mut tasks = Vec::with_capacity(TASKS);
         let mut state = locked(&self.state);
@@ -356,14 +364,14 @@ impl Work {
         }
     }
 
-    /// Takes the tasks of the next job. False where none may run.
+    /// Takes the tasks of the next job. Returns false if no job can run.
     fn take_job(&self, state: &mut State, index: usize, tasks: &mut Vec<Task>) -> bool {
         if state.paused || state.lost {
             return false;
         }
         let Some(&job) = state.timelines[index].waiting.front() else { return false };
         let reached = |point: &TimelinePoint| {
-            // `submit` has looked whether there is such a queue.
+            // `submit` has checked that the queue exists.
             state.timelines.get(usize::from(point.queue.0)).is_some_and(|t| t.completed >= point.value.0)
         };
         if !state.timelines[index].waits.range(..job.waits).all(reached) {

@@ -1,38 +1,40 @@
-//! Queue work that reads through descriptors: what the simulated device has for a shader.
+//! Queue work that reads through descriptors: the simulated GPU's replacement for a shader.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use super::descriptors::{Found, InReading};
+use super::descriptors::{Found, HeapInUse};
 use super::memory::MemoryObject;
 use super::names::Names;
 use super::queues::Task;
-use super::{Complaints, HostDescriptorHeap, InUse, Named, ResourceRange, SimulatedBuffer, SimulatedGpu};
+use super::{
+    HostDescriptorHeap, InUse, Named, ResourceRange, SimulatedBuffer, SimulatedGpu, ValidationErrors,
+};
 use crate::device::{
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue,
 };
 
-/// Reads through descriptors, one after the other.
+/// A series of reads through descriptors.
 #[derive(Clone, Copy, Debug)]
 pub struct HostRead<'a> {
-    /// A shader-visible heap.
+    /// A shader-visible descriptor heap.
     pub heap: &'a HostDescriptorHeap,
-    /// Numbers of 32 bits, one a read: the index of a descriptor in the heap.
+    /// 32-bit numbers, one per read: the index of a descriptor in the heap.
     pub indices: &'a SimulatedBuffer,
-    /// The first byte of the first index.
+    /// Offset of the first index in bytes.
     pub indices_offset: u64,
-    /// How many there are.
+    /// The number of indices.
     pub count: u32,
-    /// Four bytes of what each descriptor names go here, in the order of the indices.
+    /// The destination: four bytes per read, in the order of the indices.
     pub to: &'a SimulatedBuffer,
-    /// The first byte that is written.
+    /// Offset of the first byte that is written.
     pub to_offset: u64,
 }
 
-/// The same on its way through a queue. Offsets are in the memory.
+/// A [`HostRead`] on a queue. Offsets are relative to the memory.
 #[derive(Debug)]
 pub(super) struct DescriptorRead {
-    heap: InReading,
+    heap: HeapInUse,
     indices: InUse,
     indices_offset: u64,
     count: u32,
@@ -45,14 +47,15 @@ impl DescriptorRead {
         [&self.indices.memory, &self.to.memory]
     }
 
-    /// Looks at indices and descriptors for the first time.
-    pub(super) fn run(&self, names: &Names, complaints: &Complaints) {
+    /// Executes the reads. Indices and descriptors are read only now.
+    pub(super) fn run(&self, names: &Names, validation_errors: &ValidationErrors) {
         for i in (0..u64::from(self.count)).map(|i| 4 * i) {
             let mut index = [0; 4];
             self.indices.memory.read(self.indices_offset + i, &mut index);
             let index = u32::from_ne_bytes(index);
             let bytes = read(self.heap.slots().find(index), names).unwrap_or_else(|wrong| {
-                complaints.add(format!("read: descriptor {index} of {:?} {wrong}", self.heap.slots().desc));
+                validation_errors
+                    .add(format!("read: descriptor {index} of {:?} {wrong}", self.heap.slots().desc));
                 SimulatedGpu::NOT_READ.to_ne_bytes()
             });
             self.to.memory.write(self.to_offset + i, &bytes);
@@ -60,29 +63,29 @@ impl DescriptorRead {
     }
 }
 
-/// The first 4 bytes of what a descriptor names, or what is wrong with it.
+/// Returns the first 4 bytes of what a descriptor names, or the validation error.
 fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
     match found {
-        Found::Nothing => Ok([0; 4]),
-        Found::Wrong(wrong) => Err(wrong),
+        Found::Null => Ok([0; 4]),
+        Found::Invalid(wrong) => Err(wrong),
         Found::Sampler(name, mark) => {
             if name.is_some_and(|name| names.get(name).is_none()) {
-                return Err("is of a sampler that was destroyed");
+                return Err("names a destroyed sampler");
             }
             Ok(mark.to_ne_bytes())
         }
         Found::Bytes { name, offset, size } => {
             let Some(Named::Bytes { memory, offset: start, size: whole }) = names.get(name) else {
-                return Err("is of what was destroyed");
+                return Err("names a destroyed resource");
             };
             if memory.is_freed() {
-                return Err("is of memory that was freed");
+                return Err("names freed memory");
             }
             if memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
-                return Err("is of memory that queues only write");
+                return Err("names memory that queues can only write");
             }
             let mut bytes = [0; 4];
-            // Fewer where an image has fewer. What is written into a slot lies in its resource.
+            // Fewer if an image has fewer. A written descriptor's range lies in its resource.
             let there = size.min(whole.saturating_sub(offset)).min(4) as usize;
             memory.read(start + offset, &mut bytes[..there]);
             Ok(bytes)
@@ -91,24 +94,24 @@ fn read(found: Found, names: &Names) -> Result<[u8; 4], &'static str> {
 }
 
 impl SimulatedGpu {
-    /// What [`submit_reads`](Self::submit_reads) writes where it could not read.
+    /// The value that [`submit_reads`](Self::submit_reads) writes if it cannot read.
     pub const NOT_READ: u32 = 0xDEAD_DEAD;
 
-    /// Hands work to a queue that reads through descriptors, as a shader does: next to
-    /// [`submit`](crate::Device::submit), on the same timeline. For each index, the first 4 bytes of what the descriptor
-    /// names are written; zeros for a descriptor of nothing, and a sampler's [mark](Self::sampler_mark).
+    /// Submits work that reads through descriptors, as a shader does: the counterpart of
+    /// [`submit`](crate::Device::submit), on the same timeline. For each index it writes the first 4 bytes of
+    /// what the descriptor names; zeros for a null descriptor, and a sampler's [mark](Self::sampler_mark).
     ///
-    /// Indices and descriptors are looked at when the work runs. One that cannot be read through is a complaint,
-    /// which begins with `read: `, and [`NOT_READ`](Self::NOT_READ) is written.
+    /// Indices and descriptors are read when the work runs. An invalid descriptor is a validation error, which
+    /// begins with `read: `, and [`NOT_READ`](Self::NOT_READ) is written.
     ///
     /// # Errors
     ///
-    /// As for [`submit`](crate::Device::submit).
+    /// The errors of [`submit`](crate::Device::submit).
     ///
     /// # Safety
     ///
-    /// The ranges lie in their buffers. The heap, the buffers and what the descriptors name live until the returned
-    /// value is reached, and nobody else writes there, or reads what is written, meanwhile.
+    /// The ranges lie in their buffers. The heap, the buffers and what the descriptors name live until the
+    /// returned value is reached, and nothing else writes to them, or reads what is written, in that time.
     pub unsafe fn submit_reads(
         &self,
         queue: QueueIndex,
@@ -116,11 +119,11 @@ impl SimulatedGpu {
         reads: &[HostRead<'_>],
     ) -> Result<TimelineValue, DeviceError> {
         self.shared.faults.check()?;
-        let tasks = reads.iter().map(|read| match read_complaint(read) {
+        let tasks = reads.iter().map(|read| match read_error(read) {
             None => {
                 let (indices, to) = (&read.indices.range, &read.to.range);
                 Ok(Task::Read(DescriptorRead {
-                    heap: InReading::new(read.heap),
+                    heap: HeapInUse::new(read.heap),
                     indices: InUse::new(indices),
                     indices_offset: indices.offset + read.indices_offset,
                     count: read.count,
@@ -129,7 +132,7 @@ impl SimulatedGpu {
                 }))
             }
             Some(wrong) => {
-                self.complain(format!("submit_reads: {read:?} {wrong}"));
+                self.report(format!("submit_reads: {read:?} {wrong}"));
                 Err(DeviceError::Unsupported)
             }
         });
@@ -137,25 +140,25 @@ impl SimulatedGpu {
     }
 }
 
-/// Says what is wrong with work that shall be submitted, where something is.
-fn read_complaint(read: &HostRead<'_>) -> Option<&'static str> {
+/// Returns the validation error of reads that are being submitted, if any.
+fn read_error(read: &HostRead<'_>) -> Option<&'static str> {
     let (indices, to) = (&read.indices.range, &read.to.range);
     let inside = |range: &ResourceRange, offset: u64| {
         offset.checked_add(4 * u64::from(read.count)).is_some_and(|end| end <= range.size)
     };
     let any = |is: fn(&ResourceRange) -> bool| is(indices) || is(to);
     if matches!(read.heap.slots.desc.usage, DescriptorHeapVisibility::CpuOnly(_)) {
-        Some("reads a heap that shaders do not see")
-    } else if read.heap.slots.is_gone() || any(|range| range.users.gone.load(Relaxed)) {
-        Some("uses what was destroyed")
+        Some("reads a heap that is not shader-visible")
+    } else if read.heap.slots.is_destroyed() || any(|range| range.users.destroyed.load(Relaxed)) {
+        Some("uses a destroyed object")
     } else if !inside(indices, read.indices_offset) || !inside(to, read.to_offset) {
-        Some("reaches beyond a buffer")
+        Some("exceeds the size of a buffer")
     } else if any(|range| range.memory.is_freed()) {
-        Some("is of memory that was freed")
+        Some("uses freed memory")
     } else if indices.memory.properties().contains(MemoryProperties::DEVICE_WRITE_ONLY) {
-        Some("reads from memory that queues only write")
+        Some("reads from memory that queues can only write")
     } else if to.memory.properties().contains(MemoryProperties::DEVICE_READ_ONLY) {
-        Some("writes to memory that queues only read")
+        Some("writes to memory that queues can only read")
     } else {
         None
     }
@@ -206,7 +209,7 @@ mod tests {
             // SAFETY: the buffer is live, the range lies in it.
             let descriptor =
                 unsafe { self.device.buffer_descriptor(&self.buffer, first..first + 4, BufferUse::ReadOnly) };
-            // SAFETY: the slot is one of the heap; that nobody reads it is what some tests are about.
+            // SAFETY: the slot is one of the heap; whether a queue reads it is the subject of some tests.
             unsafe { self.device.write_descriptor(heap, at, &descriptor) };
         }
 
@@ -243,9 +246,13 @@ mod tests {
         rig.device.resume_queues();
         let missing = SimulatedGpu::NOT_READ;
         assert_eq!(rig.results(point), [107, 0, missing, missing, missing]);
-        let complaints = rig.device.validation_errors();
-        assert_eq!(complaints.len(), 3, "poison, never written, beyond the heap: {complaints:?}");
-        assert!(complaints.iter().all(|complaint| complaint.starts_with("read: ")));
+        let validation_errors = rig.device.validation_errors();
+        assert_eq!(
+            validation_errors.len(),
+            3,
+            "poison, never written, beyond the heap: {validation_errors:?}"
+        );
+        assert!(validation_errors.iter().all(|error| error.starts_with("read: ")));
     }
 
     #[test]
@@ -256,7 +263,7 @@ mod tests {
         let sampler = rig.device.create_sampler(&desc).unwrap();
         // SAFETY: the sampler and the heap are of this device.
         let written = unsafe { rig.device.sampler_descriptor(&sampler) };
-        // SAFETY: they are slots of the heap, and nobody reads it.
+        // SAFETY: they are slots of the heap, and no queue reads it.
         unsafe { rig.device.write_null_descriptors(&heap, 0..4) };
         // SAFETY: as above.
         unsafe { rig.device.write_descriptor(&heap, 1, &written) };

@@ -1,4 +1,4 @@
-//! How much of a heap the process uses, and how much it should: `VK_EXT_memory_budget`.
+//! Usage and budget of memory heaps, from `VK_EXT_memory_budget`.
 
 use ash::vk;
 
@@ -8,19 +8,19 @@ use crate::device::{MemoryHeapBudget, MemoryHeapIndex};
 
 impl Shared {
     pub(super) fn heap_budget(&self, heap: MemoryHeapIndex) -> MemoryHeapBudget {
-        let ask = self.enabled.contains(EnabledFeatures::MEMORY_BUDGET).then_some(|| self.ask_budgets());
+        let ask = self.enabled.contains(EnabledFeatures::MEMORY_BUDGET).then_some(|| self.query_budgets());
         self.budgets.of(heap, &self.properties, &self.ledger, ask)
     }
 
-    /// Usage and budget of all heaps in the driver's words. The extension is enabled.
-    fn ask_budgets(&self) -> [MemoryHeapBudget; MAX_HEAPS] {
-        let mut told = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
-        let mut answer = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut told);
+    /// Queries usage and budget of all heaps. The extension is enabled.
+    fn query_budgets(&self) -> [MemoryHeapBudget; MAX_HEAPS] {
+        let mut budgets = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut answer = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budgets);
         // SAFETY: the physical device is of this instance, and the extension is enabled.
         unsafe { self.instance.get_physical_device_memory_properties2(self.physical_device, &mut answer) };
         core::array::from_fn(|heap| MemoryHeapBudget {
-            usage: told.heap_usage[heap],
-            budget: told.heap_budget[heap],
+            usage: budgets.heap_usage[heap],
+            budget: budgets.heap_budget[heap],
         })
     }
 }

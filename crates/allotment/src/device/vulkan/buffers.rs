@@ -1,56 +1,60 @@
-//! Buffers: their descriptions, what they need, and how they are made.
+//! Buffers: descriptions, memory requirements and creation.
 
 use ash::vk;
 
 use super::resources::shared_by_chain;
 use super::{EnabledFeatures, MemoryOptions, Shared, refused};
-use crate::device::{BufferDesc, DescriptionLimit, DeviceError, MemoryDesc, Requirements, TransferUsage};
+use crate::device::{
+    BufferDesc, DescriptionLimit, DeviceError, MemoryDesc, Requirements, ResourceKind, TransferUsage,
+};
 
-/// A buffer that is wanted.
+/// A buffer to create.
 ///
-/// Sparse ones (`VK_BUFFER_CREATE_SPARSE_BINDING_BIT`) can be [asked about](crate::Device::buffer_requirements)
-/// only: they have no single place. Make them yourself, and bind allocations as their pages.
+/// Sparse buffers (`VK_BUFFER_CREATE_SPARSE_BINDING_BIT`) support [queries](crate::Device::buffer_requirements)
+/// only, since they are not bound at a single offset. Create them with Vulkan, and bind allocations as their
+/// pages.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
-    /// Handle types of memory that it will stand in.
+    /// Handle types of the shared memory that it will be bound to.
     shared_as: vk::ExternalMemoryHandleTypeFlags,
-    /// All queues of the device may use it in turn, without passing it on.
+    /// All queue families of the device may use it without ownership transfers.
     every_queue: bool,
-    /// Nobody promised that the device knows all usages.
+    /// The usage flags were not promised to be valid for the device.
     unchecked: bool,
 }
 
 impl<'a> BufferInfo<'a> {
-    /// A buffer as Vulkan describes it.
+    /// Wraps Vulkan's own description of a buffer.
     ///
     /// # Safety
     ///
-    /// `info` and what its chain and its lists point at are valid for the device that the buffer is made with. Nobody
-    /// writes there while the description or a copy of it is used, and it may be read from any thread.
+    /// `info` and everything that its chain and its lists point to are valid for the device that the buffer is
+    /// created with. They are not written while the description or a copy of it is used, and may be read from
+    /// any thread.
     #[must_use]
     pub const unsafe fn from_raw(info: vk::BufferCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
         Self { raw: info, shared_as, every_queue: false, unchecked: false }
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.raw.size
     }
 
-    /// The copies that the usages allow: those of a chained `VkBufferUsageFlags2CreateInfo`, where there is one, as
-    /// Vulkan has it.
+    /// Returns the copies that the usage flags allow. A chained `VkBufferUsageFlags2CreateInfo` replaces the
+    /// flags, as in Vulkan.
     pub(super) fn transfer_usage(&self) -> TransferUsage {
         let mut usage = self.raw.usage;
         let mut next = self.raw.p_next.cast::<vk::BaseInStructure<'_>>();
-        // SAFETY: each structure of the chain lives and begins so, as `from_raw` was promised.
+        // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
         while let Some(structure) = unsafe { next.as_ref() } {
             if structure.s_type == vk::StructureType::BUFFER_USAGE_FLAGS_2_CREATE_INFO_KHR {
                 let usage_2 = next.cast::<vk::BufferUsageFlags2CreateInfoKHR<'_>>();
-                // SAFETY: it is of the type that it names.
+                // SAFETY: `s_type` names its type.
                 let flags = unsafe { (*usage_2).usage };
-                // The bits of both are the same as far as the older ones go.
+                // The lower 32 bits of both kinds of flags are the same.
                 usage = vk::BufferUsageFlags::from_raw(flags.as_raw() as u32);
             }
             next = structure.p_next;
@@ -62,31 +66,32 @@ impl<'a> BufferInfo<'a> {
         PAIRS.into_iter().filter(|&(flag, _)| usage.contains(flag)).map(|(_, copies)| copies).collect()
     }
 
-    /// What memory it may stand in that is shared.
+    /// Returns the handle types of shared memory that it may be bound to.
     fn sharing(&self) -> vk::ExternalMemoryHandleTypeFlags {
-        // SAFETY: each structure of the chain lives and begins so, as `from_raw` was promised.
+        // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
         self.shared_as | unsafe { shared_by_chain(self.raw.p_next) }
     }
 
-    /// True where the buffer's bytes are as good in another one of the same description. Of a chain nobody knows what
-    /// it says, and memory that is shared stays where it is.
+    /// Returns true if a copy of the buffer's bytes in another buffer of the same description is equivalent. Not
+    /// so with a chain, whose meaning is not known here, and with shared memory, which other processes access in
+    /// place.
     pub(super) fn is_copyable(&self) -> bool {
         let BufferInfo { raw, shared_as, .. } = self;
         raw.usage.contains(COPIED)
-            && !raw.usage.intersects(AT_HOME)
+            && !raw.usage.intersects(NON_RELOCATABLE_USAGE)
             && raw.flags.is_empty()
             && raw.p_next.is_null()
             && shared_as.is_empty()
     }
 
-    /// The same for these usages alone, which the device knows.
+    /// Sets exactly these usages, which the device supports.
     pub(super) fn used_exactly(mut self, usage: vk::BufferUsageFlags) -> Self {
         self.raw.usage = usage;
         self.unchecked = false;
         self
     }
 
-    /// The same for memory that is shared as handles of these types, both when it is
+    /// Adds handle types as which the buffer's memory is shared, both when it is
     /// [exported](MemoryOptions::exported_as) and when it is imported.
     #[must_use]
     pub fn shared_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
@@ -95,19 +100,19 @@ impl<'a> BufferInfo<'a> {
     }
 }
 
-// SAFETY: what the pointers lead to is only read here, and its maker promised that any thread may.
+// SAFETY: the pointers are only read, and `from_raw` was promised that any thread may read them.
 unsafe impl Send for BufferInfo<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for BufferInfo<'_> {}
 
-/// A buffer that can be copied from and to, and what the description's flags (`VkBufferUsageFlags`) add to
-/// that. All queues of the device may use it in turn.
+/// A buffer that can be copied from and to, with the description's additional flags (`VkBufferUsageFlags`). All
+/// queues of the device may use it without ownership transfers.
 ///
-/// Of the flags, those of Vulkan 1.0 count, and that for device addresses where the device has them; a buffer
-/// with others is described [as Vulkan does](BufferInfo::from_raw).
+/// Only the flags of Vulkan 1.0 are used, and that for device addresses if the feature is enabled. A buffer with
+/// other flags needs [Vulkan's own description](BufferInfo::from_raw).
 impl From<BufferDesc> for BufferInfo<'_> {
     fn from(desc: BufferDesc) -> Self {
-        // Flags beyond 32 bits are of another structure.
+        // The upper 32 bits exist in `VkBufferUsageFlags2CreateInfo` only.
         let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
         let raw = vk::BufferCreateInfo::default().size(desc.size).usage(COPIED | flags);
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
@@ -119,17 +124,17 @@ const COPIED: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::TRANSFER_SRC.as_raw() | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// What holds bytes that mean something only where they were written: acceleration structures and micromaps have
-/// copies of their own.
-const AT_HOME: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+/// Usages whose bytes are only valid at the address where they were written: acceleration structures and
+/// micromaps have copy commands of their own.
+const NON_RELOCATABLE_USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::ACCELERATION_STRUCTURE_STORAGE_KHR.as_raw()
         | vk::BufferUsageFlags::MICROMAP_STORAGE_EXT.as_raw(),
 );
 
-/// All usages of Vulkan 1.0, which every device allows.
+/// All usages of Vulkan 1.0, which every device supports.
 const USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
-/// A buffer that can be copied from and to.
+/// A buffer with transfer usages only.
 pub(super) const PLAIN: vk::BufferCreateInfo<'static> = vk::BufferCreateInfo {
     s_type: vk::StructureType::BUFFER_CREATE_INFO,
     p_next: core::ptr::null(),
@@ -142,23 +147,23 @@ pub(super) const PLAIN: vk::BufferCreateInfo<'static> = vk::BufferCreateInfo {
     _marker: core::marker::PhantomData,
 };
 
-/// Whether a resource has its memory for itself.
+/// Whether a resource has dedicated memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Alone {
-    /// As its requirements say.
-    Perhaps,
-    /// Others stand there.
+pub(super) enum Dedication {
+    /// Depends on the resource's memory requirements.
+    ByRequirements,
+    /// The memory may contain other resources.
     No,
 }
 
-/// The function that tells a buffer's address: core in 1.2, else of an extension.
+/// The function that returns a buffer's device address: core in 1.2, from an extension before.
 pub(super) enum Addresses {
     Core,
     Extension(ash::khr::buffer_device_address::Device),
 }
 
 impl Addresses {
-    /// `None` where the feature is off.
+    /// Returns `None` if the feature is not enabled.
     pub(super) fn of(
         instance: &ash::Instance,
         device: &ash::Device,
@@ -174,7 +179,7 @@ impl Addresses {
 impl Shared {
     /// # Safety
     ///
-    /// As for [`Device::buffer_address`](super::Device::buffer_address).
+    /// The conditions of [`Device::buffer_address`](super::Device::buffer_address) apply.
     pub(super) unsafe fn buffer_address(&self, buffer: vk::Buffer) -> Option<vk::DeviceAddress> {
         let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
         match self.addresses.as_ref()? {
@@ -185,19 +190,19 @@ impl Shared {
         }
     }
 
-    /// Calls `f` with the description that the driver gets.
+    /// Validates the description and calls `f` with the structure for the driver.
     fn with_buffer_info<R>(
         &self,
         info: &BufferInfo<'_>,
         f: impl FnOnce(&vk::BufferCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
         let BufferInfo { mut raw, shared_as, every_queue, unchecked } = *info;
-        // What the driver need not look at. Only a sparse buffer can be larger than its memory objects.
+        // Drivers need not validate sizes. Only a sparse buffer can be larger than a single memory object.
         let sparse = raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING);
         let largest = (!sparse).then_some(self.properties.limits.max_allocation_size);
         DescriptionLimit::check_buffer(raw.size, self.max_buffer_size, largest)?;
         if unchecked {
-            // Made from a description without a promise: what the device may not know is left out.
+            // The flags come without a promise: those that the device may not support are removed.
             raw.usage &= if self.enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
                 USAGES | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS
             } else {
@@ -205,23 +210,25 @@ impl Shared {
             };
         }
         if every_queue && self.families.len() > 1 {
+            // Copies may be submitted to any queue, and nothing here transfers ownership: all families share the
+            // buffer.
             raw = raw.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(&self.families);
         }
         if shared_as.is_empty() {
             return Ok(f(&raw));
         }
         self.check_shareable(shared_as)?;
-        self.check_shared_buffer(&raw, shared_as, Alone::Perhaps)?;
+        self.check_shared_buffer(&raw, shared_as, Dedication::ByRequirements)?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(shared_as);
         Ok(f(&raw.push_next(&mut external)))
     }
 
-    /// Asks whether a buffer can be shared as each of these types, and as all of them.
+    /// Queries whether a buffer can be shared as each of these types, and as all of them together.
     pub(super) fn check_shared_buffer(
         &self,
         raw: &vk::BufferCreateInfo<'_>,
         shared_as: vk::ExternalMemoryHandleTypeFlags,
-        alone: Alone,
+        dedication: Dedication,
     ) -> Result<(), DeviceError> {
         let bits =
             (0..u32::BITS).map(|bit| shared_as & vk::ExternalMemoryHandleTypeFlags::from_raw(1 << bit));
@@ -231,8 +238,8 @@ impl Shared {
                 .usage(raw.usage)
                 .handle_type(handle_type);
             let mut answer = vk::ExternalBufferProperties::default();
-            // SAFETY: the physical device is of this instance, the values are a buffer's, and the function is there:
-            // nothing is shared below Vulkan 1.1.
+            // SAFETY: the physical device is of this instance, the flags are a buffer's, and the function
+            // exists: nothing is shared below Vulkan 1.1.
             unsafe {
                 self.instance.get_physical_device_external_buffer_properties(
                     self.physical_device,
@@ -240,10 +247,10 @@ impl Shared {
                     &mut answer,
                 );
             }
-            let told = &answer.external_memory_properties;
-            let must_be_alone =
-                told.external_memory_features.contains(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY);
-            if !self.shares(told, shared_as) || must_be_alone && alone == Alone::No {
+            let properties = &answer.external_memory_properties;
+            let dedicated_only =
+                properties.external_memory_features.contains(vk::ExternalMemoryFeatureFlags::DEDICATED_ONLY);
+            if !self.shares(properties, shared_as) || dedicated_only && dedication == Dedication::No {
                 return Err(DeviceError::Unsupported);
             }
         }
@@ -254,38 +261,42 @@ impl Shared {
         self.with_buffer_info(info, |raw| {
             if let Some(functions) = &self.maintenance4 {
                 let wanted = vk::DeviceBufferMemoryRequirements::default().create_info(raw);
-                // SAFETY: the description is valid, as its maker promised.
-                return Ok(self.asked(|answer| unsafe { functions.buffer(&self.raw, &wanted, answer) }));
+                // SAFETY: the description is valid, as as promised to `from_raw`.
+                return Ok(self.query_requirements(ResourceKind::Buffer, |answer| unsafe {
+                    functions.buffer(&self.raw, &wanted, answer);
+                }));
             }
-            Ok(self.needs_of_temporary(self.bare_buffer(raw)?))
+            // Without maintenance4, only an existing object has requirements to query.
+            Ok(self.temporary_requirements(self.create_unbound_buffer(raw)?))
         })?
     }
 
-    fn bare_buffer(&self, raw: &vk::BufferCreateInfo<'_>) -> Result<vk::Buffer, DeviceError> {
-        // SAFETY: the description is valid, as its maker promised.
+    fn create_unbound_buffer(&self, raw: &vk::BufferCreateInfo<'_>) -> Result<vk::Buffer, DeviceError> {
+        // SAFETY: the description is valid, as promised to `from_raw`.
         unsafe { self.raw.create_buffer(raw, None) }.map_err(refused)
     }
 
-    /// A buffer that is bound once, as a whole.
+    /// Creates a buffer that can be bound to one range of memory.
     fn bindable_buffer(&self, info: &BufferInfo<'_>) -> Result<vk::Buffer, DeviceError> {
+        // A sparse buffer is bound page by page, which one offset cannot express.
         if info.raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING) {
             return Err(DeviceError::Unsupported);
         }
-        self.with_buffer_info(info, |raw| self.bare_buffer(raw))?
+        self.with_buffer_info(info, |raw| self.create_unbound_buffer(raw))?
     }
 
     /// # Safety
     ///
-    /// As for [`create_buffer`](crate::Device::create_buffer).
+    /// The conditions of [`create_buffer`](crate::Device::create_buffer) apply.
     pub(super) unsafe fn create_buffer(
         &self,
         info: &BufferInfo<'_>,
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Buffer, DeviceError> {
-        self.check_placed(memory, info.sharing())?;
-        // SAFETY: the buffer is new, the memory suits it by the caller's promise.
-        unsafe { self.bound(self.bindable_buffer(info)?, memory, offset) }
+        self.check_memory_sharing(memory, info.sharing())?;
+        // SAFETY: the buffer is new, and the memory satisfies its requirements by the caller's promise.
+        unsafe { self.bind(self.bindable_buffer(info)?, memory, offset) }
     }
 
     pub(super) fn create_dedicated_buffer(
@@ -294,6 +305,6 @@ impl Shared {
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Buffer), DeviceError> {
         self.check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
-        self.bound_alone(self.bindable_buffer(info)?, memory)
+        self.bind_dedicated(self.bindable_buffer(info)?, memory)
     }
 }

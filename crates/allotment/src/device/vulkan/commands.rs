@@ -1,14 +1,14 @@
-//! What commands are recorded into: a command pool and its buffers.
+//! Command pools and their command buffers.
 
 use core::fmt;
 
 use ash::vk;
 
 use super::{Device, refused};
-use crate::device::{CommandAllocator as CommandMemoryApi, DeviceError, QueueIndex};
+use crate::device::{CommandAllocator as CommandAllocatorApi, DeviceError, QueueIndex};
 
-/// A command pool and its primary command buffers, for commands of the application's own: see
-/// [`Device::command_memory`]. Destroyed when it is dropped.
+/// A command pool and its primary command buffers, for the application's own commands; see
+/// [`Device::command_memory`]. Destroyed when dropped.
 pub struct CommandAllocator {
     pool: Pool,
     /// Outlives the pool.
@@ -16,20 +16,20 @@ pub struct CommandAllocator {
 }
 
 impl CommandAllocator {
-    /// The next of the pool's command buffers, in the initial state: one that was reset, or a new one where
-    /// there are no more. It is the pool's, and stays usable until the next
-    /// [`reset`](CommandMemoryApi::reset).
+    /// Returns the next of the pool's command buffers, in the initial state: one that was reset, or a newly
+    /// allocated one. It belongs to the pool, and stays valid until the next
+    /// [`reset`](CommandAllocatorApi::reset).
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was taken then.
-    #[expect(clippy::should_implement_trait, reason = "it never ends, and may fail")]
+    /// [`DeviceError`]; no command buffer was taken in that case.
+    #[expect(clippy::should_implement_trait, reason = "not an iterator: it never ends, and may fail")]
     pub fn next(&mut self) -> Result<vk::CommandBuffer, DeviceError> {
         self.pool.next(self.device.raw())
     }
 }
 
-impl CommandMemoryApi for CommandAllocator {
+impl CommandAllocatorApi for CommandAllocator {
     fn reset(&mut self) -> Result<(), DeviceError> {
         self.pool.reset(self.device.raw())
     }
@@ -48,28 +48,28 @@ impl fmt::Debug for CommandAllocator {
 }
 
 impl Device {
-    /// What commands for a queue are recorded into.
+    /// Creates a command allocator for a queue.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where there is no such queue, else what the driver refuses with.
+    /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the driver's error.
     pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let family = self.shared.queues.family(queue)?;
         Ok(CommandAllocator { pool: Pool::new(self.raw(), family)?, device: self.clone() })
     }
 }
 
-/// A command pool and its buffers, without the device. Who owns it destroys it.
+/// A command pool and its buffers, without the device. The owner has to call [`destroy`](Self::destroy).
 #[derive(Debug)]
 pub(super) struct Pool {
     handle: vk::CommandPool,
     buffers: Vec<vk::CommandBuffer>,
-    /// Buffers that were handed out since the last reset: the first so many.
+    /// Number of buffers handed out since the last reset; they are the first ones.
     used: usize,
 }
 
 impl Pool {
-    /// A pool for queues of a family that the device has queues of.
+    /// Creates a pool for queues of a family that the device has queues of.
     pub(super) fn new(device: &ash::Device, family: u32) -> Result<Self, DeviceError> {
         let info = vk::CommandPoolCreateInfo::default()
             .flags(vk::CommandPoolCreateFlags::TRANSIENT)
@@ -85,7 +85,7 @@ impl Pool {
                 .command_pool(self.handle)
                 .level(vk::CommandBufferLevel::PRIMARY)
                 .command_buffer_count(1);
-            // SAFETY: the pool is live, and nobody else uses it now.
+            // SAFETY: the pool is live, and no other thread uses it now.
             let mut made = unsafe { device.allocate_command_buffers(&info) }.map_err(refused)?;
             self.buffers.append(&mut made);
         }
@@ -93,18 +93,19 @@ impl Pool {
         Ok(self.buffers[self.used - 1])
     }
 
-    /// The queue is done with all buffers, as those promised who submitted them.
+    /// Resets the pool. The queue uses none of its buffers any more, as the code that submitted them promised.
     pub(super) fn reset(&mut self, device: &ash::Device) -> Result<(), DeviceError> {
         let flags = vk::CommandPoolResetFlags::empty();
-        // SAFETY: the pool is live, and the queue is done with its buffers.
+        // Without `RELEASE_RESOURCES`: the pool keeps its memory, so that a steady frame allocates nothing.
+        // SAFETY: the pool is live, and the queue no longer uses its buffers.
         unsafe { device.reset_command_pool(self.handle, flags) }.map_err(refused)?;
         self.used = 0;
         Ok(())
     }
 
-    /// The queue is done with all buffers. Nothing is used of it afterwards.
+    /// Destroys the pool. The queue uses none of its buffers any more, and the pool is not used afterwards.
     pub(super) fn destroy(&mut self, device: &ash::Device) {
-        // SAFETY: the pool is live, and the queue is done with its buffers.
+        // SAFETY: the pool is live, and the queue no longer uses its buffers.
         unsafe { device.destroy_command_pool(self.handle, None) };
         self.buffers.clear();
     }

@@ -1,14 +1,14 @@
-//! What is recorded for a submission's copies.
+//! The commands that a submission's copies are recorded as.
 //!
 //! ```text
-//!   barrier    earlier copies are there; whole images, and those of the first wave: before → to copy
+//!   barrier    earlier writes become visible; whole images and images of the first wave: before → transfer
 //!   copies     between buffers; whole images; images of the first wave
-//!   barriers   images: to copy → after; images of the next wave: before → to copy; and so on, wave by wave
-//!   barrier    images of the last wave, and whole ones: to copy → after; the CPU sees what was written
+//!   barriers   images: transfer → after; images of the next wave: before → transfer; and so on, wave by wave
+//!   barrier    images of the last wave and whole images: transfer → after; the CPU sees what was written
 //! ```
 //!
-//! Copies wait for all commands before them and all after wait for copies, since nobody says what they do with
-//! buffers and images. On a queue that only copies this is no more than a wait for copies.
+//! Copies wait for all commands before them, and all commands after them wait for the copies, since it is not
+//! known how those commands use the buffers and images. On a transfer queue this waits for other copies only.
 
 use ash::vk;
 
@@ -18,7 +18,7 @@ use crate::device::{
     BufferCopy, CopyDirection, DeviceError, FullImageCopy, ImageCopy, QueueKind, Submission,
 };
 
-/// Lists that recording needs, kept so that a steady frame allocates nothing.
+/// Lists that are reused by every recording, so that a steady frame allocates nothing.
 #[derive(Default)]
 pub(super) struct Scratch {
     buffer_regions: Vec<vk::BufferCopy>,
@@ -31,24 +31,25 @@ pub(super) struct Scratch {
 pub(super) struct Recording<'a> {
     pub(super) device: &'a ash::Device,
     pub(super) commands: vk::CommandBuffer,
-    /// Of the queue that the commands are for.
+    /// The kind of the queue that the commands are for.
     pub(super) kind: QueueKind,
     pub(super) scratch: &'a mut Scratch,
 }
 
-/// The layouts that no image can be left in, and that none that holds something is in.
-pub(super) const NOWHERE: [vk::ImageLayout; 2] =
+/// The layouts to which no image can be transitioned, and in which no image has defined contents.
+pub(super) const UNUSABLE_LAYOUTS: [vk::ImageLayout; 2] =
     [vk::ImageLayout::UNDEFINED, vk::ImageLayout::PREINITIALIZED];
 
-/// Refuses what Vulkan has no words for: rows that are not whole blocks apart, and images that would be left
-/// in no layout. Depth and stencil cannot be told from colours here: that they are not copied is the caller's
-/// promise.
+/// Returns an error for copies that Vulkan cannot express: row pitches that are not whole blocks, and images
+/// that would be left in an unusable layout. Depth and stencil images cannot be recognised here: the caller
+/// promises not to copy them.
 pub(super) fn check(copies: &[ImageCopy<'_, Device>]) -> Result<(), DeviceError> {
-    let possible = |copy: &ImageCopy<'_, Device>| region(copy).is_some() && !NOWHERE.contains(&copy.after);
+    let possible =
+        |copy: &ImageCopy<'_, Device>| region(copy).is_some() && !UNUSABLE_LAYOUTS.contains(&copy.after);
     if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
 }
 
-/// A copy in Vulkan's words, which counts rows in texels.
+/// Converts a copy to Vulkan's structure, which counts rows in texels.
 fn region(copy: &ImageCopy<'_, Device>) -> Option<vk::BufferImageCopy> {
     let (pitch, bytes) = (copy.row_pitch, u64::from(copy.texel.bytes));
     if bytes == 0 || pitch % bytes != 0 {
@@ -71,7 +72,7 @@ fn region(copy: &ImageCopy<'_, Device>) -> Option<vk::BufferImageCopy> {
     })
 }
 
-/// The layout that an image is copied in, and how the copy touches it.
+/// Returns the layout in which an image is copied, and the copy's access.
 fn copied_in(direction: CopyDirection) -> (vk::ImageLayout, vk::AccessFlags) {
     match direction {
         CopyDirection::IntoImage => (vk::ImageLayout::TRANSFER_DST_OPTIMAL, vk::AccessFlags::TRANSFER_WRITE),
@@ -79,8 +80,8 @@ fn copied_in(direction: CopyDirection) -> (vk::ImageLayout, vk::AccessFlags) {
     }
 }
 
-/// How images are touched in a layout by a kind of queue, as far as anybody can know. A barrier may name no
-/// access that its queue does not have.
+/// Returns the accesses that a kind of queue may make to images in a layout, as far as the layout determines
+/// them. A barrier must not name an access that its queue does not support.
 pub(super) fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFlags {
     let attachment = vk::AccessFlags::INPUT_ATTACHMENT_READ
         | vk::AccessFlags::COLOR_ATTACHMENT_READ
@@ -99,12 +100,12 @@ pub(super) fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFl
         vk::ImageLayout::DEPTH_STENCIL_ATTACHMENT_OPTIMAL => {
             vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_READ | vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_WRITE
         }
-        // Input attachments too; but the validation layer wants to hear of no more than these, and the memory
-        // barrier beside the last image barriers is about all accesses.
+        // Input attachments too; but the validation layer accepts no more than these, and the memory barrier
+        // beside the last image barriers covers all accesses.
         vk::ImageLayout::DEPTH_STENCIL_READ_ONLY_OPTIMAL => {
             vk::AccessFlags::DEPTH_STENCIL_ATTACHMENT_READ | vk::AccessFlags::SHADER_READ
         }
-        // What the CPU wrote is there by the submission, and who presents waits for a semaphore.
+        // The submission makes host writes visible, and presentation waits for a semaphore.
         vk::ImageLayout::PREINITIALIZED | vk::ImageLayout::PRESENT_SRC_KHR => vk::AccessFlags::empty(),
         _ => vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE,
     };
@@ -115,7 +116,7 @@ pub(super) fn accesses(layout: vk::ImageLayout, kind: QueueKind) -> vk::AccessFl
     }
 }
 
-/// The accesses that write. Those that read have nothing to make available.
+/// The accesses that write. Reads have nothing to make available.
 pub(super) const WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
     vk::AccessFlags::TRANSFER_WRITE.as_raw()
         | vk::AccessFlags::COLOR_ATTACHMENT_WRITE.as_raw()
@@ -124,13 +125,14 @@ pub(super) const WRITES: vk::AccessFlags = vk::AccessFlags::from_raw(
 );
 
 impl Recording<'_> {
-    /// Records all copies, whose images were [checked](check), and [whole ones](full_images::check) too.
+    /// Records all copies, whose images were [checked](check), and whole images, which were
+    /// [checked](full_images::check) too.
     pub(super) fn record(&mut self, submission: &Submission<'_, Device>) {
         let whole = submission.full_images;
         let mut waves = waves(submission.image_copies);
         let mut wave = waves.next();
-        // What earlier commands wrote, on this queue or on those that were waited for, is there now; what
-        // they read is not overwritten too early.
+        // Makes the writes of earlier commands visible, on this queue and on those that were waited for, and
+        // keeps the copies from overwriting bytes that those commands still read.
         let before = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
             .dst_access_mask(vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE);
@@ -143,6 +145,7 @@ impl Recording<'_> {
             if wave.is_none() {
                 return self.leave(Some(&current), whole);
             }
+            // Two barriers between waves: a subresource may be in both, with different layouts.
             self.change(&current);
             self.enter(wave.as_ref(), &[], &[]);
         }
@@ -151,7 +154,7 @@ impl Recording<'_> {
 
     fn copy_buffers(&mut self, copies: &[BufferCopy<'_, Device>]) {
         let regions = &mut self.scratch.buffer_regions;
-        // Copies between the same two buffers go in one command.
+        // Copies between the same two buffers are batched into one command.
         for group in copies.chunk_by(|one, next| one.from == next.from && one.to == next.to) {
             regions.clear();
             regions.extend(group.iter().filter(|copy| copy.size > 0).map(|copy| vk::BufferCopy {
@@ -180,7 +183,7 @@ impl Recording<'_> {
             let (device, commands, buffer, image) = (self.device, self.commands, *first.buffer, *first.image);
             match first.direction {
                 // SAFETY: both are live and the regions lie in them, by the caller's promise; a barrier has
-                // brought the subresources into this layout.
+                // transitioned the subresources to this layout.
                 CopyDirection::IntoImage => unsafe {
                     device.cmd_copy_buffer_to_image(commands, buffer, image, layout, regions);
                 },
@@ -192,8 +195,8 @@ impl Recording<'_> {
         }
     }
 
-    /// Waits for what was before, and brings the subresources of a wave and whole images into the layout to copy
-    /// them in.
+    /// Waits for earlier commands, and transitions the subresources of a wave and whole images to the transfer
+    /// layouts.
     fn enter(
         &mut self,
         wave: Option<&Wave<'_, Device>>,
@@ -213,14 +216,15 @@ impl Recording<'_> {
         self.barrier(vk::PipelineStageFlags::ALL_COMMANDS, vk::PipelineStageFlags::TRANSFER, memory);
     }
 
-    /// Brings the subresources of a wave into the layouts that they shall be in after.
+    /// Transitions the subresources of a wave to their layouts after the copies.
     fn change(&mut self, wave: &Wave<'_, Device>) {
         self.collect_changes(wave);
         self.barrier(vk::PipelineStageFlags::TRANSFER, vk::PipelineStageFlags::ALL_COMMANDS, &[]);
     }
 
-    /// The same for the last wave, where there is one, and for whole images. What was copied is seen by all that the queue is given later,
-    /// and by the CPU after its wait. Other queues see it by waiting for the timeline.
+    /// Transitions the last wave, if there is one, and whole images. Makes what was copied visible to everything
+    /// that is submitted to the queue later, and to the CPU after its wait. Other queues see it by waiting for
+    /// the timeline.
     fn leave(&mut self, wave: Option<&Wave<'_, Device>>, whole: &[FullImageCopy<'_, Device>]) {
         let to = vk::PipelineStageFlags::HOST | vk::PipelineStageFlags::ALL_COMMANDS;
         self.scratch.barriers.clear();
@@ -254,13 +258,13 @@ impl Recording<'_> {
         memory: &[vk::MemoryBarrier<'_>],
     ) {
         let (none, images) = (vk::DependencyFlags::empty(), &self.scratch.barriers);
-        // SAFETY: the command buffer is being recorded, and the images are live and in the layouts that are
-        // said, by the caller's promise.
+        // SAFETY: the command buffer is being recorded, and the images are live and in the layouts that the
+        // barriers name, by the caller's promise.
         unsafe { self.device.cmd_pipeline_barrier(self.commands, from, to, none, memory, &[], images) };
     }
 }
 
-/// A barrier for the subresource of a copy, which stays with the queue's family.
+/// Returns a barrier for the subresource of a copy without an ownership transfer.
 fn barrier(copy: &ImageCopy<'_, Device>) -> vk::ImageMemoryBarrier<'static> {
     vk::ImageMemoryBarrier::default()
         .image(*copy.image)

@@ -1,4 +1,4 @@
-//! Memory that is shared with other devices and processes, as file descriptors.
+//! Memory shared with other devices and processes, as file descriptors.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
@@ -8,17 +8,17 @@ use super::{Device, refused};
 use crate::device::{DeviceError, MemoryTypeMask};
 
 impl Device {
-    /// A new file descriptor that names memory, for whoever shall share it.
+    /// Exports memory as a new file descriptor.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where `handle_type` is not one type, or where `VK_KHR_external_memory_fd`
-    /// is not enabled (or `VK_EXT_external_memory_dma_buf`, for that type), else what the driver refuses with.
+    /// [`DeviceError::Unsupported`] if `handle_type` is not exactly one type, or if `VK_KHR_external_memory_fd`
+    /// is not enabled (or `VK_EXT_external_memory_dma_buf`, for that type), otherwise the driver's error.
     ///
     /// # Safety
     ///
-    /// `memory` is live, from this device, and was made to be
-    /// [exported](super::MemoryOptions::exported_as) as the one type `handle_type`.
+    /// `memory` is live, from this device, and was allocated to be [exported](super::MemoryOptions::exported_as)
+    /// as the one type `handle_type`.
     pub unsafe fn export_memory_fd(
         &self,
         memory: vk::DeviceMemory,
@@ -28,16 +28,16 @@ impl Device {
         let info = vk::MemoryGetFdInfoKHR::default().memory(memory).handle_type(handle_type);
         // SAFETY: the caller's promise, and the extension is enabled.
         let fd = unsafe { functions.get_memory_fd(&info) }.map_err(refused)?;
-        // SAFETY: new, and ours to close.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// The memory types that memory which `fd` names may be imported as. Not for opaque descriptors, which
+    /// Returns the memory types as which the memory of `fd` can be imported. Not for opaque descriptors, which
     /// are imported as the type that they were exported from.
     ///
     /// # Errors
     ///
-    /// As for [`export_memory_fd`](Self::export_memory_fd), and [`DeviceError::Unsupported`] for opaque
+    /// The errors of [`export_memory_fd`](Self::export_memory_fd), and [`DeviceError::Unsupported`] for opaque
     /// descriptors and for anything but one type.
     pub fn memory_fd_types(
         &self,
@@ -49,7 +49,7 @@ impl Device {
         }
         let functions = self.external_functions(handle_type)?;
         let mut answer = vk::MemoryFdPropertiesKHR::default();
-        // SAFETY: the descriptor is open, its type one that may be asked about, the extension enabled.
+        // SAFETY: the descriptor is open, its type one that can be queried, the extension enabled.
         unsafe { functions.get_memory_fd_properties(handle_type, fd.as_raw_fd(), &mut answer) }
             .map_err(refused)?;
         Ok(MemoryTypeMask(answer.memory_type_bits & self.shared.usable_types))

@@ -1,16 +1,16 @@
-//! Copies of whole images, which stand among the [copies](super::copies) of a submission: their barriers in the
-//! first and in the last one there, and a command each between them.
+//! Copies of whole images, recorded together with the other [copies](super::copies) of a submission: their
+//! transitions are part of its first and last barrier, and each has one copy command between them.
 //!
 //! ```text
-//!   first barrier   from: before → to copy out of;  to: nothing → to copy into
-//!   copy            a region a mip level, each with all array layers and all aspects
-//!   last barrier    from: → before;  to: → after
+//!   first barrier   from: before → TRANSFER_SRC;  to: UNDEFINED → TRANSFER_DST
+//!   copy            a region per mip level, each with all array layers and all aspects
+//!   last barrier    from: TRANSFER_SRC → before;  to: TRANSFER_DST → after
 //! ```
 
 use ash::vk;
 
 use super::Device;
-use super::copies::{NOWHERE, Recording, WRITES, accesses};
+use super::copies::{Recording, UNUSABLE_LAYOUTS, WRITES, accesses};
 use crate::device::{DeviceError, FullImageCopy, QueueKind};
 
 type Copy<'a> = FullImageCopy<'a, Device>;
@@ -18,22 +18,23 @@ type Copy<'a> = FullImageCopy<'a, Device>;
 const READ: vk::ImageLayout = vk::ImageLayout::TRANSFER_SRC_OPTIMAL;
 const WRITTEN: vk::ImageLayout = vk::ImageLayout::TRANSFER_DST_OPTIMAL;
 
-/// Refuses images that cannot be copied so, that hold nothing, or that would be left in no layout; and on queues
-/// that are not for graphics those of depth, stencil or several samples, which few such queues copy.
+/// Returns an error for images that cannot be copied as a whole, whose contents are undefined, or that would be
+/// left in an unusable layout; and, on queues without graphics, for depth, stencil and multisampled images,
+/// which few such queues can copy.
 pub(super) fn check(copies: &[Copy<'_>], kind: QueueKind) -> Result<(), DeviceError> {
     let possible = |copy: &Copy<'_>| {
         let raw = copy.info.raw();
         let plain =
             aspects(raw.format) == vk::ImageAspectFlags::COLOR && raw.samples == vk::SampleCountFlags::TYPE_1;
         copy.info.is_copyable()
-            && !NOWHERE.contains(&copy.before)
-            && !NOWHERE.contains(&copy.after)
+            && !UNUSABLE_LAYOUTS.contains(&copy.before)
+            && !UNUSABLE_LAYOUTS.contains(&copy.after)
             && (plain || kind == QueueKind::Graphics)
     };
     if copies.iter().all(possible) { Ok(()) } else { Err(DeviceError::Unsupported) }
 }
 
-/// The aspects of a format of one plane: all of them are in each barrier and in each copy.
+/// Returns the aspects of a single-plane format: each barrier and each copy contains all of them.
 fn aspects(format: vk::Format) -> vk::ImageAspectFlags {
     match format {
         vk::Format::D16_UNORM | vk::Format::X8_D24_UNORM_PACK32 | vk::Format::D32_SFLOAT => {
@@ -47,7 +48,7 @@ fn aspects(format: vk::Format) -> vk::ImageAspectFlags {
     }
 }
 
-/// All texels of a mip level.
+/// Returns the region of all texels of a mip level.
 fn region(raw: &vk::ImageCreateInfo<'_>, mip_level: u32) -> vk::ImageCopy {
     let part = vk::ImageSubresourceLayers {
         aspect_mask: aspects(raw.format),
@@ -66,7 +67,7 @@ fn region(raw: &vk::ImageCreateInfo<'_>, mip_level: u32) -> vk::ImageCopy {
     }
 }
 
-/// What brings the images of a copy into the layouts to copy in.
+/// Returns the barriers that transition the images of a copy to the transfer layouts.
 pub(super) fn enter(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier<'static>; 2] {
     let from = barrier(*copy.from, copy)
         .old_layout(copy.before)
@@ -80,7 +81,7 @@ pub(super) fn enter(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier
     [from, to]
 }
 
-/// What brings them into the layouts that they shall be in after.
+/// Returns the barriers that transition the images to their layouts after the copy.
 pub(super) fn leave(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier<'static>; 2] {
     let from = barrier(*copy.from, copy)
         .old_layout(READ)
@@ -94,7 +95,7 @@ pub(super) fn leave(copy: &Copy<'_>, kind: QueueKind) -> [vk::ImageMemoryBarrier
     [from, to]
 }
 
-/// A barrier for all of an image of a copy, which stays with the queue's family.
+/// Returns a barrier for a whole image without an ownership transfer.
 fn barrier(image: vk::Image, copy: &Copy<'_>) -> vk::ImageMemoryBarrier<'static> {
     let raw = copy.info.raw();
     vk::ImageMemoryBarrier::default()
@@ -117,8 +118,8 @@ impl Recording<'_> {
             let (raw, from, to) = (copy.info.raw(), *copy.from, *copy.to);
             regions.clear();
             regions.extend((0..raw.mip_levels).map(|mip_level| region(raw, mip_level)));
-            // SAFETY: both are live and were made from the description, by the caller's promise; a barrier has
-            // brought them into these layouts.
+            // SAFETY: both images are live and were created from the description, by the caller's promise; a
+            // barrier has transitioned them to these layouts.
             unsafe { self.device.cmd_copy_image(self.commands, from, READ, to, WRITTEN, regions) };
         }
     }

@@ -1,4 +1,4 @@
-//! Images: their descriptions, what they need, and how they are made.
+//! Images: descriptions, memory requirements and creation.
 
 use ash::vk;
 
@@ -9,34 +9,34 @@ use crate::device::{
     Tiling,
 };
 
-/// An image that is wanted.
+/// An image to create.
 ///
-/// Images whose planes are bound one by one (`VK_IMAGE_CREATE_DISJOINT_BIT`) and sparse ones are refused:
-/// they have no single place. Make and bind them yourself, over allocations.
+/// Disjoint images (`VK_IMAGE_CREATE_DISJOINT_BIT`) and sparse ones are refused: they are not bound at a single
+/// offset. Create and bind them with Vulkan, over allocations.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,
-    /// Handle types of memory that it will stand in.
+    /// Handle types of the shared memory that it will be bound to.
     shared_as: vk::ExternalMemoryHandleTypeFlags,
-    /// Nobody promised that the device can make it: it is asked first.
+    /// The description was not promised to be valid: the driver is queried first.
     unchecked: bool,
 }
 
 impl<'a> ImageInfo<'a> {
-    /// An image as Vulkan describes it.
+    /// Wraps Vulkan's own description of an image.
     ///
     /// # Safety
     ///
-    /// `info` and what its chain and its lists point at are valid for the device that the image is made with, also with
-    /// the handle types that are [added](Self::shared_as). Nobody writes there while the description or a copy of it is
-    /// used, and it may be read from any thread.
+    /// `info` and everything that its chain and its lists point to are valid for the device that the image is
+    /// created with, also with the handle types that are [added](Self::shared_as). They are not written while
+    /// the description or a copy of it is used, and may be read from any thread.
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
         Self { raw: info, shared_as, unchecked: false }
     }
 
-    /// The same for memory that is shared as handles of these types, both when it is
+    /// Adds handle types as which the image's memory is shared, both when it is
     /// [exported](MemoryOptions::exported_as) and when it is imported.
     #[must_use]
     pub fn shared_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
@@ -44,9 +44,9 @@ impl<'a> ImageInfo<'a> {
         self
     }
 
-    /// What memory it may stand in that is shared.
+    /// Returns the handle types of shared memory that it may be bound to.
     fn sharing(&self) -> vk::ExternalMemoryHandleTypeFlags {
-        // SAFETY: each structure of the chain lives and begins so, as `from_raw` was promised.
+        // SAFETY: each structure of the chain is live and starts as a base structure, as promised to `from_raw`.
         self.shared_as | unsafe { shared_by_chain(self.raw.p_next) }
     }
 
@@ -54,17 +54,18 @@ impl<'a> ImageInfo<'a> {
         &self.raw
     }
 
-    /// True where all that the image holds is in another one of the same description after a copy. Of a chain nobody
-    /// knows what it says, and memory that is shared stays where it is.
+    /// Returns true if a copy of the image's contents in another image of the same description is equivalent.
+    /// Not so with a chain, whose meaning is not known here, and with shared memory, which other processes
+    /// access in place.
     pub(super) fn is_copyable(&self) -> bool {
         let ImageInfo { raw, shared_as, .. } = self;
         raw.usage.contains(COPIED)
             && !raw.usage.contains(TRANSIENT)
-            && MOVABLE.contains(raw.flags)
+            && RELOCATABLE_FLAGS.contains(raw.flags)
             && raw.p_next.is_null()
             && shared_as.is_empty()
             && is_format(raw.format, u32::MAX)
-            && !is_split(raw.format)
+            && !is_planar_or_subsampled(raw.format)
     }
 
     pub(super) fn kind(&self) -> ResourceKind {
@@ -76,24 +77,26 @@ impl<'a> ImageInfo<'a> {
     }
 }
 
-// SAFETY: what the pointers lead to is only read here, and its maker promised that any thread may.
+// SAFETY: the pointers are only read, and `from_raw` was promised that any thread may read them.
 unsafe impl Send for ImageInfo<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for ImageInfo<'_> {}
 
-/// An image that can be sampled and copied from and to, and what the description's flags
-/// (`VkImageUsageFlags`) add to that. With the flag for transient attachments it is what the flags say and no
-/// more: an attachment, which must be said too. Of the flags, those of Vulkan 1.0 count.
+/// An image that can be sampled and copied from and to, with the description's additional flags
+/// (`VkImageUsageFlags`). With the transient attachment flag, only the given flags are used, which must include
+/// an attachment usage. Only the flags of Vulkan 1.0 are used.
 ///
-/// The format is a `VkFormat` that is core in the device's version of Vulkan; one that extensions added
-/// is refused, since nothing says whether they are enabled. One queue family owns the image at a time.
+/// The format is a `VkFormat` that is core in the device's version of Vulkan; formats of extensions are refused,
+/// since the library cannot know whether they are enabled. One queue family owns the image at a time.
 ///
-/// A description that breaks a rule of Vulkan is refused with [`DeviceError::InvalidDescription`]; what the device cannot
-/// make, or cannot [share](ImageInfo::shared_as), with [`DeviceError::Unsupported`]. Other images are described [as Vulkan does](ImageInfo::from_raw).
+/// A description that breaks a rule of Vulkan is refused with [`DeviceError::InvalidDescription`]; one that the
+/// device does not support, or cannot [share](ImageInfo::shared_as), with [`DeviceError::Unsupported`]. Other
+/// images need [Vulkan's own description](ImageInfo::from_raw).
 impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {
-        // Flags beyond 32 bits are of another structure.
+        // The upper 32 bits have no meaning in `VkImageCreateInfo`.
         let flags = vk::ImageUsageFlags::from_raw(desc.usage as u32) & USAGES;
+        // A transient attachment allows no other usages, so none are added.
         let usage =
             if flags.contains(TRANSIENT) { flags } else { flags | COPIED | vk::ImageUsageFlags::SAMPLED };
         let [width, height, depth] = desc.extent;
@@ -120,9 +123,9 @@ const COPIED: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// What an image can be besides, and be copied as a whole: flags about its views. Of the others some forbid it, and
-/// the rest say that the application knows of the image's memory.
-const MOVABLE: vk::ImageCreateFlags = vk::ImageCreateFlags::from_raw(
+/// The creation flags with which an image can be copied as a whole: those about its views. Some others forbid
+/// it; the rest mean that the application depends on the image's memory.
+const RELOCATABLE_FLAGS: vk::ImageCreateFlags = vk::ImageCreateFlags::from_raw(
     vk::ImageCreateFlags::MUTABLE_FORMAT.as_raw()
         | vk::ImageCreateFlags::CUBE_COMPATIBLE.as_raw()
         | vk::ImageCreateFlags::TYPE_2D_ARRAY_COMPATIBLE.as_raw()
@@ -132,29 +135,29 @@ const MOVABLE: vk::ImageCreateFlags = vk::ImageCreateFlags::from_raw(
 
 const TRANSIENT: vk::ImageUsageFlags = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
 
-/// What a transient attachment is besides: one of these at least, and nothing else.
+/// A transient attachment needs at least one of these usages, and can have no other.
 const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::COLOR_ATTACHMENT.as_raw()
         | vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT.as_raw()
         | vk::ImageUsageFlags::INPUT_ATTACHMENT.as_raw(),
 );
 
-/// True for usages that go together on every device.
+/// Returns true for usages that every device supports together.
 fn is_usage(usage: vk::ImageUsageFlags) -> bool {
     !usage.contains(TRANSIENT) || (usage.intersects(ATTACHMENTS) && (ATTACHMENTS | TRANSIENT).contains(usage))
 }
 
-/// True for formats of several planes, or whose colours have fewer texels than their brightness.
-fn is_split(format: vk::Format) -> bool {
-    split_multiple(format).is_some()
+/// Returns true for multi-planar and chroma-subsampled formats.
+fn is_planar_or_subsampled(format: vk::Format) -> bool {
+    chroma_block(format).is_some()
 }
 
-/// What width and height are multiples of, for formats of several planes, or whose colours have fewer texels than their
-/// brightness: all that Vulkan samples with a conversion.
-fn split_multiple(format: vk::Format) -> Option<[u32; 2]> {
+/// Returns what width and height must be multiples of, for multi-planar and chroma-subsampled formats, that is
+/// all that Vulkan samples with a conversion; `None` for other formats.
+fn chroma_block(format: vk::Format) -> Option<[u32; 2]> {
     const WIDE: [u32; 2] = [2, 1];
     const BOTH: [u32; 2] = [2, 2];
-    // In the order of `VkFormat`: of 8, 10, 12 and 16 bits, each 422, 420 and 444.
+    // In the order of `VkFormat`: 8, 10, 12 and 16 bits, each with 422, 420 and 444.
     match format.as_raw() {
         1_000_156_000 | 1_000_156_001 | 1_000_156_004 | 1_000_156_005 => Some(WIDE),
         1_000_156_002 | 1_000_156_003 => Some(BOTH),
@@ -164,13 +167,13 @@ fn split_multiple(format: vk::Format) -> Option<[u32; 2]> {
         1_000_156_022 | 1_000_156_023 => Some(BOTH),
         1_000_156_027 | 1_000_156_028 | 1_000_156_031 | 1_000_156_032 => Some(WIDE),
         1_000_156_029 | 1_000_156_030 => Some(BOTH),
-        // Also the formats of 10 and 12 bits in 16 that have one plane, which drivers need not tell apart.
+        // Also the single-plane formats of 10 and 12 bits in 16, which drivers need not distinguish.
         1_000_156_000..=1_000_156_033 | 1_000_330_000..=1_000_330_003 => Some([1, 1]),
         _ => None,
     }
 }
 
-/// True for numbers that are formats of core Vulkan of a version.
+/// Returns true for numbers that are formats of core Vulkan of a version.
 fn is_format(format: vk::Format, version: u32) -> bool {
     match format.as_raw() {
         1..=184 => true,
@@ -182,8 +185,8 @@ fn is_format(format: vk::Format, version: u32) -> bool {
     }
 }
 
-/// Checks a description against the rules of Vulkan that hold on every device, those that a driver need not look at
-/// when it is asked about a format.
+/// Checks a description against the rules of Vulkan that hold on every device, which drivers need not check in a
+/// format query.
 fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), DescriptionError> {
     let vk::Extent3D { width, height, depth } = raw.extent;
     DescriptionError::check_texels([width, height, depth], raw.mip_levels, raw.array_layers)?;
@@ -206,12 +209,12 @@ fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), Descri
     if multisampled && (!flat || raw.tiling != vk::ImageTiling::OPTIMAL) {
         return Err(DescriptionError::Multisampled);
     }
-    // Whether the feature is on nobody said.
+    // Not known here whether `shaderStorageImageMultisample` is enabled.
     if multisampled && raw.usage.contains(vk::ImageUsageFlags::STORAGE) {
         return Err(DescriptionError::MultisampledStorage);
     }
-    if let Some(multiple) = split_multiple(raw.format) {
-        // Several layers are a matter of a feature (`ycbcrImageArrays`), of which nothing is known here.
+    if let Some(multiple) = chroma_block(raw.format) {
+        // Several layers need a feature (`ycbcrImageArrays`) that this crate does not track.
         if !flat || multisampled || raw.array_layers != 1 {
             return Err(DescriptionError::Planar);
         }
@@ -224,7 +227,7 @@ fn check_rules(raw: &vk::ImageCreateInfo<'_>, version: u32) -> Result<(), Descri
 }
 
 impl Shared {
-    /// Asks whether the device can make an image of which nobody promised it.
+    /// Checks with queries whether the device supports an image whose description was not promised to be valid.
     fn check_image(
         &self,
         raw: &vk::ImageCreateInfo<'_>,
@@ -239,7 +242,7 @@ impl Shared {
         if shared_as.is_empty() {
             return self.check_image_limits(raw, None);
         }
-        // The driver is asked about one handle type at a time.
+        // A query takes one handle type at a time.
         let bits =
             (0..u32::BITS).map(|bit| shared_as & vk::ExternalMemoryHandleTypeFlags::from_raw(1 << bit));
         for handle_type in bits.filter(|bit| !bit.is_empty()) {
@@ -248,8 +251,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Asks the driver how large an image may be whose description it may be asked about; and where memory
-    /// is shared, whether it can be shared as a type and as all others too.
+    /// Checks an image against the driver's limits for its format. With `sharing`, also checks that its memory
+    /// can be shared as one type together with all others.
     fn check_image_limits(
         &self,
         raw: &vk::ImageCreateInfo<'_>,
@@ -271,7 +274,8 @@ impl Shared {
         sharing: Option<(vk::ExternalMemoryHandleTypeFlags, vk::ExternalMemoryHandleTypeFlags)>,
     ) -> Result<vk::ImageFormatProperties, DeviceError> {
         let Some((handle_type, all)) = sharing else {
-            // SAFETY: the physical device is of this instance, and the values are ones that may be asked about.
+            // SAFETY: the physical device is of this instance, and the values were checked to be valid for a
+            // query.
             let most = unsafe {
                 self.instance.get_physical_device_image_format_properties(
                     self.physical_device,
@@ -294,15 +298,15 @@ impl Shared {
             .flags(raw.flags)
             .push_next(&mut external);
         let mut answer = vk::ImageFormatProperties2::default().push_next(&mut external_answer);
-        // SAFETY: as above, and the function is there: nothing is shared below Vulkan 1.1.
-        let asked = unsafe {
+        // SAFETY: as above, and the function exists: nothing is shared below Vulkan 1.1.
+        let result = unsafe {
             self.instance.get_physical_device_image_format_properties2(
                 self.physical_device,
                 &wanted,
                 &mut answer,
             )
         };
-        asked.map_err(refused)?;
+        result.map_err(refused)?;
         let most = answer.image_format_properties;
         if self.shares(&external_answer.external_memory_properties, all) {
             Ok(most)
@@ -311,15 +315,15 @@ impl Shared {
         }
     }
 
-    /// Calls `f` with the description that the driver gets.
+    /// Validates the description and calls `f` with the structure for the driver.
     fn with_image_info<R>(
         &self,
         info: &ImageInfo<'_>,
         f: impl FnOnce(&vk::ImageCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
         let ImageInfo { raw, shared_as, unchecked } = *info;
-        let apart = vk::ImageCreateFlags::DISJOINT | vk::ImageCreateFlags::SPARSE_BINDING;
-        if raw.flags.intersects(apart) {
+        let several_bindings = vk::ImageCreateFlags::DISJOINT | vk::ImageCreateFlags::SPARSE_BINDING;
+        if raw.flags.intersects(several_bindings) {
             return Err(DeviceError::Unsupported);
         }
         self.check_shareable(shared_as)?;
@@ -335,35 +339,37 @@ impl Shared {
 
     pub(super) fn image_requirements(&self, info: &ImageInfo<'_>) -> Result<Requirements, DeviceError> {
         self.with_image_info(info, |raw| {
-            // Only an image tells what follows from the modifier that it got.
+            // The driver chooses one of the modifiers at creation, so only an image has definite requirements.
             let described = raw.tiling != vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT;
             if let Some(functions) = self.maintenance4.as_ref().filter(|_| described) {
                 let wanted = vk::DeviceImageMemoryRequirements::default().create_info(raw);
-                // SAFETY: the description is valid: its maker promised it, or the device was asked.
-                return Ok(self.asked(|answer| unsafe { functions.image(&self.raw, &wanted, answer) }));
+                // SAFETY: the description is valid: as promised to `from_raw` it, or the device was asked.
+                return Ok(self.query_requirements(info.kind(), |answer| unsafe {
+                    functions.image(&self.raw, &wanted, answer);
+                }));
             }
-            Ok(self.needs_of_temporary(self.bare_image(raw)?))
+            Ok(self.temporary_requirements(self.create_unbound_image(raw)?).with_kind(info.kind()))
         })?
     }
 
-    fn bare_image(&self, raw: &vk::ImageCreateInfo<'_>) -> Result<vk::Image, DeviceError> {
-        // SAFETY: the description is valid: its maker promised it, or the device was asked.
+    fn create_unbound_image(&self, raw: &vk::ImageCreateInfo<'_>) -> Result<vk::Image, DeviceError> {
+        // SAFETY: the description is valid: promised to `from_raw`, or checked with queries.
         unsafe { self.raw.create_image(raw, None) }.map_err(refused)
     }
 
     /// # Safety
     ///
-    /// As for [`create_image`](crate::Device::create_image).
+    /// The conditions of [`create_image`](crate::Device::create_image) apply.
     pub(super) unsafe fn create_image(
         &self,
         info: &ImageInfo<'_>,
         memory: vk::DeviceMemory,
         offset: u64,
     ) -> Result<vk::Image, DeviceError> {
-        self.check_placed(memory, info.sharing())?;
-        let image = self.with_image_info(info, |raw| self.bare_image(raw))??;
-        // SAFETY: the image is new, the memory suits it by the caller's promise.
-        unsafe { self.bound(image, memory, offset) }
+        self.check_memory_sharing(memory, info.sharing())?;
+        let image = self.with_image_info(info, |raw| self.create_unbound_image(raw))??;
+        // SAFETY: the image is new, and the memory satisfies its requirements by the caller's promise.
+        unsafe { self.bind(image, memory, offset) }
     }
 
     pub(super) fn create_dedicated_image(
@@ -372,6 +378,6 @@ impl Shared {
         memory: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, vk::Image), DeviceError> {
         self.check_sharing(memory.options.map(MemoryOptions::sharing).unwrap_or_default(), info.sharing())?;
-        self.bound_alone(self.with_image_info(info, |raw| self.bare_image(raw))??, memory)
+        self.bind_dedicated(self.with_image_info(info, |raw| self.create_unbound_image(raw))??, memory)
     }
 }

@@ -1,4 +1,4 @@
-//! Memory from the driver: what is asked of it.
+//! Memory objects: allocation, import, sharing and mapping.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -8,7 +8,7 @@ use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
 
 use ash::vk::{self, Handle as _};
 
-use super::buffers::{self, Alone};
+use super::buffers::{self, Dedication};
 use super::options::Sharing;
 use super::{DedicatedTo, EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
@@ -26,111 +26,115 @@ impl MemoryHandle for vk::DeviceMemory {
 }
 
 impl Shared {
-    /// Gets memory. A resource that it is made for counts more than one that the options name.
+    /// Allocates memory. A `resource` that it is allocated for takes precedence over one in the options.
     pub(super) fn allocate(
         &self,
         desc: &MemoryDesc<'_, MemoryOptions>,
-        made_for: DedicatedTo,
+        resource: DedicatedTo,
     ) -> Result<vk::DeviceMemory, DeviceError> {
         let sharing = desc.options.map(MemoryOptions::sharing).unwrap_or_default();
         if sharing != Sharing::default() {
-            // Before anybody can know of the memory.
+            // Set before any code can have the handle, so that `check_memory_sharing` cannot miss it.
             self.shares_memory.store(true, Relaxed);
         }
-        let ask = || self.ask(desc, made_for).map(|memory| (memory, sharing, ()));
-        let made = self.ledger.allocate(&self.properties, MemoryTypeMask(self.usable_types), desc, ask);
-        made.map(|(memory, ())| memory)
+        let ask = || self.allocate_from_driver(desc, resource).map(|memory| (memory, sharing, ()));
+        let allocated = self.ledger.allocate(&self.properties, MemoryTypeMask(self.usable_types), desc, ask);
+        allocated.map(|(memory, ())| memory)
     }
 
-    fn ask(
+    fn allocate_from_driver(
         &self,
         desc: &MemoryDesc<'_, MemoryOptions>,
-        made_for: DedicatedTo,
+        resource: DedicatedTo,
     ) -> Result<vk::DeviceMemory, DeviceError> {
         let mut priority = vk::MemoryPriorityAllocateInfoEXT::default().priority(desc.priority.get());
         let mut flags = vk::MemoryAllocateFlagsInfo::default().flags(vk::MemoryAllocateFlags::DEVICE_ADDRESS);
-        let mut alone = vk::MemoryDedicatedAllocateInfo::default();
+        let mut dedicated = vk::MemoryDedicatedAllocateInfo::default();
         let mut export = vk::ExportMemoryAllocateInfo::default();
         let mut info = vk::MemoryAllocateInfo::default()
             .allocation_size(desc.size)
             .memory_type_index(desc.memory_type.0.into());
+        // Structures of extensions that are not enabled must not be in the chain.
         if self.enabled.contains(EnabledFeatures::MEMORY_PRIORITY) {
             info = info.push_next(&mut priority);
         }
         if self.enabled.contains(EnabledFeatures::BUFFER_DEVICE_ADDRESS) {
+            // Any buffer with a device address may be bound later, and the flag has to be set when memory is
+            // allocated.
             info = info.push_next(&mut flags);
         }
-        let named = desc.options.map_or(DedicatedTo::Nothing, |options| options.dedicated_to);
-        let alone_in_it = if made_for == DedicatedTo::Nothing { named } else { made_for };
-        match alone_in_it {
-            // Below Vulkan 1.1 without the extension, there is no telling.
+        let requested = desc.options.map_or(DedicatedTo::Nothing, |options| options.dedicated_to);
+        let dedicated_to = if resource == DedicatedTo::Nothing { requested } else { resource };
+        match dedicated_to {
+            // Below Vulkan 1.1 without the extension, the structure does not exist.
             _ if !self.requirements.has_dedicated() => {}
             DedicatedTo::Nothing => {}
             DedicatedTo::Buffer(buffer) => {
-                alone = alone.buffer(buffer);
-                info = info.push_next(&mut alone);
+                dedicated = dedicated.buffer(buffer);
+                info = info.push_next(&mut dedicated);
             }
             DedicatedTo::Image(image) => {
-                alone = alone.image(image);
-                info = info.push_next(&mut alone);
+                dedicated = dedicated.image(image);
+                info = info.push_next(&mut dedicated);
             }
         }
         let exported = desc.options.map(MemoryOptions::export).unwrap_or_default();
         if !exported.is_empty() {
             self.check_shareable(exported)?;
-            if alone_in_it == DedicatedTo::Nothing {
-                // Any resource may stand there, so the types must be ones for which none has to be alone.
-                self.check_shared_buffer(&buffers::PLAIN, exported, Alone::No)?;
+            if dedicated_to == DedicatedTo::Nothing {
+                // Any resource may be bound, so the types must not require dedicated memory.
+                self.check_shared_buffer(&buffers::PLAIN, exported, Dedication::No)?;
             }
             export = export.handle_types(exported);
             info = info.push_next(&mut export);
         }
-        self.ask_or_import(info, desc.options)
+        self.allocate_or_import(info, desc.options)
     }
 
     #[cfg(not(unix))]
-    fn ask_or_import(
+    fn allocate_or_import(
         &self,
         info: vk::MemoryAllocateInfo<'_>,
         _: Option<&MemoryOptions>,
     ) -> Result<vk::DeviceMemory, DeviceError> {
-        // SAFETY: type, size and chain are valid, as the ledger and `ask` saw to.
+        // SAFETY: type, size and chain are valid: checked by the ledger and `allocate_from_driver`.
         unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused)
     }
 
     #[cfg(unix)]
-    fn ask_or_import(
+    fn allocate_or_import(
         &self,
         info: vk::MemoryAllocateInfo<'_>,
         options: Option<&MemoryOptions>,
     ) -> Result<vk::DeviceMemory, DeviceError> {
         let Some(import) = options.and_then(|options| options.import.as_ref()) else {
-            // SAFETY: type, size and chain are valid, as the ledger and `ask` saw to.
+            // SAFETY: type, size and chain are valid: checked by the ledger and `allocate_from_driver`.
             return unsafe { self.raw.allocate_memory(&info, None) }.map_err(refused);
         };
         self.check_shareable(import.handle_type)?;
         if !self.is_one_shareable(import.handle_type) {
             return Err(DeviceError::Unsupported);
         }
+        // A successful import takes ownership of the descriptor, and the options may serve several allocations.
         let fd = import.fd.try_clone().map_err(|_| DeviceError::OutOfHostMemory)?.into_raw_fd();
         let mut from = vk::ImportMemoryFdInfoKHR::default().handle_type(import.handle_type).fd(fd);
         let info = info.push_next(&mut from);
-        // SAFETY: as above; that the descriptor fits is what `imported_from` was promised.
+        // SAFETY: as above; that the descriptor is valid was promised to `imported_from`.
         let memory = unsafe { self.raw.allocate_memory(&info, None) };
         memory.map_err(|error| {
-            // SAFETY: duplicated above, and a driver that refuses leaves it to the caller.
+            // SAFETY: duplicated above, and a failed import leaves it to the caller.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
             refused(error)
         })
     }
 
-    /// True for exactly one handle type, as which memory may be shared.
+    /// Returns true for exactly one handle type, as which memory may be shared.
     #[cfg(unix)]
     pub(super) fn is_one_shareable(&self, handle_type: vk::ExternalMemoryHandleTypeFlags) -> bool {
         handle_type.as_raw().is_power_of_two() && self.shareable().contains(handle_type)
     }
 
-    /// Refuses handle types as which memory may not be shared.
+    /// Returns an error for handle types as which memory may not be shared.
     pub(super) fn check_shareable(
         &self,
         handle_types: vk::ExternalMemoryHandleTypeFlags,
@@ -141,17 +145,19 @@ impl Shared {
         Err(DeviceError::NotEnabled(MissingFeature::ExternalMemory))
     }
 
-    /// True where the driver shares resources of these properties as all of the handle types.
+    /// Returns true if the driver can share resources with these properties as all of the handle types.
     pub(super) fn shares(
         &self,
-        told: &vk::ExternalMemoryProperties,
+        properties: &vk::ExternalMemoryProperties,
         all: vk::ExternalMemoryHandleTypeFlags,
     ) -> bool {
         let both = vk::ExternalMemoryFeatureFlags::EXPORTABLE | vk::ExternalMemoryFeatureFlags::IMPORTABLE;
-        told.external_memory_features.intersects(both) && told.compatible_handle_types.contains(all)
+        properties.external_memory_features.intersects(both)
+            && properties.compatible_handle_types.contains(all)
     }
 
-    /// Refuses a resource for memory that is shared as handle types which the resource was not described for.
+    /// Returns an error for a resource that was not described for the handle types as which its memory is
+    /// shared.
     pub(super) fn check_sharing(
         &self,
         sharing: Sharing,
@@ -165,13 +171,14 @@ impl Shared {
         Err(DescriptionError::NotShared { memory, resource }.into())
     }
 
-    /// The same for memory that is there already.
-    pub(super) fn check_placed(
+    /// Calls [`check_sharing`](Self::check_sharing) for existing memory.
+    pub(super) fn check_memory_sharing(
         &self,
         memory: vk::DeviceMemory,
         resource: vk::ExternalMemoryHandleTypeFlags,
     ) -> Result<(), DeviceError> {
-        // Most programs share nothing, and need not ask. Who knows of memory that is shared sees this as well.
+        // Most programs share no memory, and skip the ledger's lock. A thread that has a handle of shared memory
+        // also sees this flag.
         if !self.shares_memory.load(Relaxed) {
             return Ok(());
         }
@@ -179,7 +186,7 @@ impl Shared {
         self.check_sharing(sharing, resource)
     }
 
-    /// Handle types that memory may be shared as. Below Vulkan 1.1 nothing tells what can be.
+    /// Returns the handle types as which memory may be shared. Below Vulkan 1.1 there is no query for them.
     pub(super) fn shareable(&self) -> vk::ExternalMemoryHandleTypeFlags {
         let mut types = vk::ExternalMemoryHandleTypeFlags::empty();
         if self.version < vk::API_VERSION_1_1 {
@@ -199,7 +206,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// As for [`free_memory`](crate::Device::free_memory).
+    /// The conditions of [`free_memory`](crate::Device::free_memory) apply.
     pub(super) unsafe fn free(&self, memory: vk::DeviceMemory) {
         // SAFETY: the caller's promise.
         self.ledger.free(memory, |_| unsafe { self.raw.free_memory(memory, None) });
@@ -207,7 +214,7 @@ impl Shared {
 
     /// # Safety
     ///
-    /// As for [`map_memory`](crate::Device::map_memory).
+    /// The conditions of [`map_memory`](crate::Device::map_memory) apply.
     pub(super) unsafe fn map(&self, memory: vk::DeviceMemory) -> Result<NonNull<u8>, DeviceError> {
         let flags = vk::MemoryMapFlags::empty();
         // SAFETY: the caller's promise.
@@ -216,7 +223,7 @@ impl Shared {
     }
 }
 
-/// A range of mapped memory, for a flush or an invalidate.
+/// Returns a range of mapped memory, for a flush or an invalidate.
 pub(super) fn mapped_range(memory: vk::DeviceMemory, range: &Range<u64>) -> vk::MappedMemoryRange<'static> {
     let size = range.end.saturating_sub(range.start);
     vk::MappedMemoryRange::default().memory(memory).offset(range.start).size(size)

@@ -1,35 +1,36 @@
-//! Vulkan 1.0 and up, over the application's own instance and device.
+//! Vulkan 1.0 and later, over the application's own instance and device.
 //!
-//! [`Device`] is made of handles that the application has (`ash`'s tables of functions, a physical device, a
-//! device, its queues) and of what it says is [enabled](EnabledFeatures). Nothing else is used: an extension that was
-//! not named is never called, whatever the driver offers. [`EnabledFeatures::supported`] asks what there is, and creates
-//! the list of extensions and the chain of features by which a device has all of it. What became core is used where
-//! `ash` found its functions, which loaders and drivers give to an application that asked for the version.
+//! A [`Device`] is created from handles that the application owns (`ash`'s function tables, a physical device, a
+//! device, its queues) and from a list of what it has [enabled](EnabledFeatures). Nothing else is used: an
+//! extension that is not listed is never called, whatever the driver supports. [`EnabledFeatures::supported`]
+//! queries what the physical device supports, and returns the extensions and the chain of features to create a
+//! device with. Functions that became core are used where `ash` found them, which loaders and drivers return to an
+//! application that requested the version.
 //!
 //! | what | with | without |
 //! |---|---|---|
 //! | budgets | Vulkan 1.1, `VK_EXT_memory_budget`: at most 1 ms old | own bytes, and 80 % of the heap |
-//! | requirements | Vulkan 1.3 or `VK_KHR_maintenance4`: asked of a description | asked of a temporary object |
-//! | dedicated memory | Vulkan 1.1 or `VK_KHR_dedicated_allocation`: as the driver wants it | no resource needs it |
-//! | largest memory object | Vulkan 1.1: as the driver says | as large as the largest heap |
+//! | requirements | Vulkan 1.3 or `VK_KHR_maintenance4`: queried from a description | queried from a temporary object |
+//! | dedicated memory | Vulkan 1.1 or `VK_KHR_dedicated_allocation`: as the driver requires or prefers | never required |
+//! | largest memory object | Vulkan 1.1: the driver's limit | as large as the largest heap |
 //! | shared memory | Vulkan 1.1, `VK_KHR_external_memory_fd` | none |
-//! | priorities | `VK_EXT_memory_priority` | not passed on |
-//! | queues | timeline semaphores, core since 1.2 | the device has none here; memory works all the same |
-//! | descriptors | Vulkan 1.1, `VK_EXT_descriptor_buffer`, else descriptor indexing | staging heaps only |
+//! | priorities | `VK_EXT_memory_priority` | ignored |
+//! | queues | timeline semaphores, core since 1.2 | no queues; memory works all the same |
+//! | descriptors | Vulkan 1.1, `VK_EXT_descriptor_buffer`, else descriptor indexing | CPU descriptor heaps only |
 //!
-//! Memory of protected and of device-coherent types exists only for who says that the feature is on: other
-//! requests are refused before the driver sees them, and no resource's requirements name such a type.
+//! Memory of protected and device-coherent types is available only if the application lists the feature as
+//! enabled: other requests are refused before the driver is called, and no resource's requirements name such a type.
 //!
 //! ```no_run
 //! use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
-//! use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+//! use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 //! # fn engine() -> (ash::Instance, ash::vk::PhysicalDevice, ash::Device, ash::vk::Queue) { todo!() }
 //!
 //! let (instance, physical_device, device, queue) = engine();
 //! let desc = DeviceDesc::new(instance, physical_device, device)
 //!     .with_enabled(EnabledFeatures::MEMORY_BUDGET | EnabledFeatures::TIMELINE_SEMAPHORE)
 //!     .with_queue(queue, 0);
-//! // SAFETY: the handles belong together, outlive the device, and what is said to be enabled is.
+//! // SAFETY: the handles belong together, outlive the device, and everything listed as enabled is.
 //! let device = unsafe { Device::new(desc) }?;
 //! let allocator = Allocator::new(device, AllocatorDesc::default())?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -92,7 +93,8 @@ use requirements::{Maintenance4, RequirementsOf};
 use resources::Bindable as _;
 
 bitflags! {
-    /// What the application enabled when it made its device, beside what its version makes core.
+    /// The features and extensions that the application enabled when it created its device, besides those that
+    /// are core in its version.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct EnabledFeatures: u32 {
         /// `VK_EXT_memory_budget`. Not used below Vulkan 1.1.
@@ -100,11 +102,11 @@ bitflags! {
         /// `VK_EXT_memory_priority` and its feature.
         const MEMORY_PRIORITY = 1 << 1;
         /// The feature `bufferDeviceAddress`, core (1.2) or of `VK_KHR_buffer_device_address`. All memory is
-        /// then made so that buffers with addresses may stand in it.
+        /// then allocated so that buffers with device addresses can be bound to it.
         const BUFFER_DEVICE_ADDRESS = 1 << 2;
         /// The feature `deviceCoherentMemory` of `VK_AMD_device_coherent_memory`.
         const DEVICE_COHERENT_MEMORY = 1 << 3;
-        /// The feature `timelineSemaphore`, core (1.2) or of `VK_KHR_timeline_semaphore`. Needed for queues.
+        /// The feature `timelineSemaphore`, core (1.2) or of `VK_KHR_timeline_semaphore`. Required for queues.
         const TIMELINE_SEMAPHORE = 1 << 4;
         /// `VK_KHR_maintenance4` and its feature. Not needed from Vulkan 1.3 on.
         const MAINTENANCE4 = 1 << 5;
@@ -114,7 +116,7 @@ bitflags! {
         const EXTERNAL_MEMORY_DMA_BUF = 1 << 7;
         /// The feature `protectedMemory`.
         const PROTECTED_MEMORY = 1 << 8;
-        /// `VK_EXT_debug_utils` of the instance: what has a name is named to it.
+        /// `VK_EXT_debug_utils` of the instance: debug names are passed to it.
         const DEBUG_UTILS = 1 << 9;
         /// `VK_EXT_pageable_device_local_memory` and its feature.
         const PAGEABLE_DEVICE_LOCAL_MEMORY = 1 << 10;
@@ -134,22 +136,22 @@ bitflags! {
         const NULL_DESCRIPTOR = 1 << 14;
         /// The feature `samplerAnisotropy`.
         const SAMPLER_ANISOTROPY = 1 << 15;
-        /// The feature `robustBufferAccess`, which makes descriptors in descriptor buffers larger. To be said exactly
-        /// where it is on.
+        /// The feature `robustBufferAccess`, which makes descriptors in descriptor buffers larger. Must be
+        /// listed if and only if it is enabled.
         const ROBUST_BUFFER_ACCESS = 1 << 16;
         /// `VK_KHR_dedicated_allocation`, and `VK_KHR_get_memory_requirements2` with it. Not needed from Vulkan 1.1 on.
         const DEDICATED_ALLOCATION = 1 << 17;
     }
 }
 
-/// What is of no use without the functions of Vulkan 1.1 that ask about it.
-const ASKED_ABOUT: EnabledFeatures = EnabledFeatures::MEMORY_BUDGET
+/// Features that need the query functions of Vulkan 1.1.
+const NEEDS_VULKAN_1_1: EnabledFeatures = EnabledFeatures::MEMORY_BUDGET
     .union(EnabledFeatures::MAINTENANCE4)
     .union(EnabledFeatures::DESCRIPTOR_BUFFER)
     .union(EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE)
     .union(EnabledFeatures::DESCRIPTOR_INDEXING);
 
-/// What a [`Device`] is made of.
+/// The handles and settings that a [`Device`] is created from.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct DeviceDesc {
@@ -159,25 +161,28 @@ pub struct DeviceDesc {
     pub physical_device: vk::PhysicalDevice,
     /// The functions of the application's device.
     pub device: ash::Device,
-    /// No newer version of Vulkan is used than this; see [`with_api_version`](Self::with_api_version).
+    /// The highest version of Vulkan to use; see [`with_api_version`](Self::with_api_version).
     pub api_version: u32,
-    /// What else was enabled.
+    /// The features and extensions that were enabled.
     pub enabled: EnabledFeatures,
-    /// Queues that may be submitted to, each with its family.
+    /// Queues to submit to, each with its family.
     pub queues: Vec<(vk::Queue, u32)>,
-    /// What shader-visible heaps of descriptors shall be; where it is not said, buffers if they are enabled, else sets.
+    /// The kind of shader-visible descriptor heaps. By default, descriptor buffers if they are enabled,
+    /// otherwise descriptor sets.
     pub descriptor_model: Option<DescriptorModel>,
-    /// What descriptors of resources may be; see [`with_descriptor_types`](Self::with_descriptor_types).
+    /// The types of resource descriptors; see [`with_descriptor_types`](Self::with_descriptor_types).
     pub descriptor_types: Vec<vk::DescriptorType>,
-    /// Which stages see shader-visible heaps; see [`with_descriptor_stages`](Self::with_descriptor_stages).
+    /// The stages that access shader-visible heaps; see
+    /// [`with_descriptor_stages`](Self::with_descriptor_stages).
     pub descriptor_stages: vk::ShaderStageFlags,
-    /// Dropped after the last clone of the device: what destroys the application's device, say.
+    /// Dropped after the last clone of the device: an object that destroys the application's device, for
+    /// example.
     pub owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl DeviceDesc {
-    /// A device of which nothing is enabled beside what is core in the version that the application asked for, with no
-    /// queues.
+    /// Describes a device with nothing enabled besides the core of the version that the application requested,
+    /// and without queues.
     #[must_use]
     pub fn new(instance: ash::Instance, physical_device: vk::PhysicalDevice, device: ash::Device) -> Self {
         Self {
@@ -194,49 +199,50 @@ impl DeviceDesc {
         }
     }
 
-    /// The same, and no newer version of Vulkan is used than this. It need not be said: used is what the physical device
-    /// supports and `ash` found the functions of, up to 1.3. Where the application asked for less
-    /// (`VkApplicationInfo::apiVersion`), loaders and drivers that keep to the specification give it no more functions;
-    /// for others it says so here.
+    /// Sets the highest version of Vulkan to use. Rarely needed: by default, the device uses what the physical
+    /// device supports and `ash` found functions of, up to 1.3. If the application requested a lower version
+    /// (`VkApplicationInfo::apiVersion`), loaders and drivers that follow the specification return no further
+    /// functions; this is for those that do.
     #[must_use]
     pub fn with_api_version(mut self, api_version: u32) -> Self {
         self.api_version = api_version;
         self
     }
 
-    /// The same, and what was enabled.
+    /// Adds features and extensions that were enabled.
     #[must_use]
     pub fn with_enabled(mut self, enabled: EnabledFeatures) -> Self {
         self.enabled |= enabled;
         self
     }
 
-    /// The same with one more queue, of a family. It gets the next [`QueueIndex`]. Needs
-    /// [`EnabledFeatures::TIMELINE_SEMAPHORE`]; [`Device::new`] refuses queues without it.
+    /// Adds a queue of a family, which gets the next [`QueueIndex`]. Requires
+    /// [`EnabledFeatures::TIMELINE_SEMAPHORE`]; without it, [`Device::new`] returns an error.
     #[must_use]
     pub fn with_queue(mut self, queue: vk::Queue, family: u32) -> Self {
         self.queues.push((queue, family));
         self
     }
 
-    /// The same with shader-visible heaps of descriptors of this model, which must be enabled.
+    /// Sets the kind of shader-visible descriptor heaps, which must be enabled.
     #[must_use]
     pub fn with_descriptor_model(mut self, model: DescriptorModel) -> Self {
         self.descriptor_model = Some(model);
         self
     }
 
-    /// The same with these types of descriptors for resources, in place of all that Vulkan 1.0 has: storage and uniform
-    /// buffers, sampled and storage images, uniform and storage texel buffers. Each costs room in every slot: with sets
-    /// a descriptor, with descriptor buffers only where it is larger than the others. Null descriptors are of the first.
+    /// Sets the types of resource descriptors, in place of all types of Vulkan 1.0: storage and uniform buffers,
+    /// sampled and storage images, uniform and storage texel buffers. Each type makes slots larger: with
+    /// descriptor sets by one descriptor, with descriptor buffers only if it is larger than the others. Null
+    /// descriptors are of the first type.
     #[must_use]
     pub fn with_descriptor_types(mut self, types: impl Into<Vec<vk::DescriptorType>>) -> Self {
         self.descriptor_types = types.into();
         self
     }
 
-    /// The same with shader-visible heaps that these stages see: by default those for graphics that Vulkan 1.0 has, and
-    /// compute. Who has enabled mesh shaders or ray tracing adds their stages.
+    /// Sets the stages that access shader-visible heaps: by default the graphics stages of Vulkan 1.0, and
+    /// compute. Applications with mesh shaders or ray tracing add those stages.
     ///
     /// (Not `VK_SHADER_STAGE_ALL`: with descriptor buffers, lavapipe 25.0 crashes with it.)
     #[must_use]
@@ -245,7 +251,7 @@ impl DeviceDesc {
         self
     }
 
-    /// The same, keeping `owner` until the last clone of the device is gone.
+    /// Keeps `owner` alive until the last clone of the device is dropped.
     #[must_use]
     pub fn with_keep_alive(mut self, owner: Arc<dyn Any + Send + Sync>) -> Self {
         self.owner = Some(owner);
@@ -267,7 +273,7 @@ impl fmt::Debug for DeviceDesc {
     }
 }
 
-/// A Vulkan device. A clone is the same device.
+/// A Vulkan device. A clone refers to the same device.
 #[derive(Clone)]
 pub struct Device {
     shared: Arc<Shared>,
@@ -278,16 +284,16 @@ struct Shared {
     physical_device: vk::PhysicalDevice,
     raw: ash::Device,
     enabled: EnabledFeatures,
-    /// The version of Vulkan whose core may be used.
+    /// The version of Vulkan whose core functions may be used.
     version: u32,
     properties: DeviceProperties,
-    /// Memory types that may be allocated: not those of features that are off.
+    /// Memory types that may be allocated: all except those of features that are not enabled.
     usable_types: u32,
-    /// The most bytes of a buffer, where the driver says so.
+    /// The driver's maximum size of a buffer in bytes; `u64::MAX` if unknown.
     max_buffer_size: u64,
-    /// Width and height that an attachment can have at most.
+    /// Maximum width and height of an attachment.
     max_framebuffer: [u32; 2],
-    /// Memory was made that is shared with others, now or earlier. Written before such memory is known to anybody.
+    /// Whether shared memory was ever allocated. Set before any other code can have such memory's handle.
     shares_memory: AtomicBool,
     /// The families of all queues, each once, in ascending order.
     families: Vec<u32>,
@@ -302,40 +308,40 @@ struct Shared {
     budgets: Budgets,
     descriptors: Descriptors,
     queues: Queues,
-    /// Last, so that it goes after all else.
+    /// The last field, so that it is dropped after all others.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Device {
-    /// Makes a device of the application's own. A driver object a queue is made now: its
-    /// semaphore.
+    /// Creates a device over the application's own. Creates one driver object per queue: its timeline semaphore.
     ///
     /// # Errors
     ///
     /// [`DeviceError::NotEnabled`] for queues without [`EnabledFeatures::TIMELINE_SEMAPHORE`].
-    /// [`DeviceError::Unsupported`] for more than 256 queues, for a queue that cannot copy, for
-    /// a [model](DeviceDesc::with_descriptor_model) of descriptors that is not enabled, or for types of them that are
-    /// not Vulkan 1.0's or named twice, else what the driver refuses with.
+    /// [`DeviceError::Unsupported`] for more than 256 queues, for a queue that cannot copy, for a [descriptor
+    /// model](DeviceDesc::with_descriptor_model) that is not enabled, or for descriptor types that are not in
+    /// Vulkan 1.0 or are listed twice; otherwise the driver's error.
     ///
     /// # Safety
     ///
     /// - The handles of `desc` belong together, and outlive all clones of the device, which an
-    ///   [owner](DeviceDesc::owner) can see to.
-    /// - What `desc` says is enabled is enabled. The instance was created for the version whose functions the loader
-    ///   gave it, or `desc` [says](DeviceDesc::with_api_version) for which.
-    /// - Each queue was got from the device, of the family that is named with it, without flags; it is
-    ///   named once, and whoever else uses it does so while holding [`lock_queue`](Self::lock_queue).
+    ///   [owner](DeviceDesc::owner) can ensure.
+    /// - Everything that `desc` lists as enabled is enabled. The instance was created for the version whose
+    ///   functions the loader returned, or `desc` [names](DeviceDesc::with_api_version) its version.
+    /// - Each queue was retrieved from the device, of the family that is named with it, without flags; it is
+    ///   listed once, and all other code uses it only while holding [`lock_queue`](Self::lock_queue).
     pub unsafe fn new(mut desc: DeviceDesc) -> Result<Self, DeviceError> {
         // SAFETY: the physical device is of this instance.
         let supported = unsafe { desc.instance.get_physical_device_properties(desc.physical_device) };
         let version = version::found(&desc.instance, &desc.device);
         let version = version.min(desc.api_version).min(supported.api_version);
+        // A queue index has 8 bits.
         if desc.queues.len() > 256 {
             return Err(DeviceError::Unsupported);
         }
         if version < vk::API_VERSION_1_1 {
-            // There are no functions by which they are asked about.
-            desc.enabled -= ASKED_ABOUT;
+            // The functions that query them are missing.
+            desc.enabled -= NEEDS_VULKAN_1_1;
         }
         let DeviceDesc { instance, physical_device, device: raw, enabled, queues, owner, .. } = desc.clone();
         let maintenance4 = Maintenance4::of(&instance, &raw, version, enabled);
@@ -351,6 +357,7 @@ impl Device {
         let kinds = unsafe { properties::queue_kinds(&instance, physical_device) };
         properties.queues = properties::queue_infos(&queues, &kinds)?;
         let mut families: Vec<u32> = queues.iter().map(|&(_, family)| family).collect();
+        // Vulkan requires the families of concurrent sharing to be unique.
         families.sort_unstable();
         families.dedup();
         let debug_utils = enabled
@@ -397,51 +404,52 @@ impl Device {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The functions of the application's device.
+    /// Returns the functions of the application's device.
     #[must_use]
     pub fn raw(&self) -> &ash::Device {
         &self.shared.raw
     }
 
-    /// The physical device.
+    /// Returns the physical device.
     #[must_use]
     pub fn physical_device(&self) -> vk::PhysicalDevice {
         self.shared.physical_device
     }
 
-    /// The version of Vulkan whose core is used: at most 1.3, and what the application asked for.
+    /// Returns the version of Vulkan whose core is used: at most 1.3, and at most what the application
+    /// requested.
     #[must_use]
     pub fn api_version(&self) -> u32 {
         self.shared.version
     }
 
-    /// What the application said is enabled, less what the version has no use for.
+    /// Returns what the application listed as enabled, without what the version cannot use.
     #[must_use]
     pub fn enabled(&self) -> EnabledFeatures {
         self.shared.enabled
     }
 
-    /// Bytes of a heap that were got through this device and not given back: what is left behind, once all
-    /// who use it have gone. 0 where there is no such heap.
+    /// Returns the bytes of a heap that were allocated through this device and not freed: after all its users
+    /// are dropped, the bytes that were leaked. 0 if the heap does not exist.
     #[must_use]
     pub fn allocated_bytes(&self, heap: MemoryHeapIndex) -> u64 {
         self.shared.ledger.bytes(heap)
     }
 
-    /// Takes a queue for the application's own use, as Vulkan wants it of who submits to it. Nobody submits
-    /// through this device meanwhile: who holds the guard and submits through the device waits for itself. `None`
-    /// where there is no such queue.
+    /// Locks a queue for the application's own use, since Vulkan requires external synchronisation of
+    /// submissions. Submissions through this device block meanwhile: a thread that holds the guard and submits
+    /// through the device deadlocks. Returns `None` if the queue does not exist.
     #[must_use]
     pub fn lock_queue(&self, queue: QueueIndex) -> Option<QueueGuard<'_>> {
         self.shared.queues.lock(queue)
     }
 
-    /// Submits commands of the application's own. Once the waits are over they run, and the queue's timeline
-    /// reaches the value that is returned when all of them are done, as with [`submit`](DeviceApi::submit). Waits
-    /// are over before the first stage of any command. Without commands, only the value is reached.
+    /// Submits the application's own command buffers. They execute once the waits are satisfied, and the queue's
+    /// timeline reaches the returned value when all of them are complete, as with [`submit`](DeviceApi::submit).
+    /// The waits apply to all stages of all commands. Without commands, only the value is signalled.
     ///
-    /// What needs more (semaphores of a swapchain, say) is submitted under [`lock_queue`](Self::lock_queue),
-    /// and counted by [`QueueGuard::submitted`].
+    /// Submissions that need more (swapchain semaphores, for example) are made under
+    /// [`lock_queue`](Self::lock_queue), and recorded with [`QueueGuard::submitted`].
     ///
     /// ```no_run
     /// use allotment::device::vulkan::Device;
@@ -463,13 +471,13 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`]; nothing was submitted then.
+    /// [`DeviceError`]; nothing was submitted in that case.
     ///
     /// # Safety
     ///
-    /// The command buffers are primary ones of this device and of the queue's family, recorded and closed, and
-    /// valid to submit. They, what they were recorded [into](CommandAllocator) and all that they use stay alive and
-    /// are not reset until the returned value is reached.
+    /// The command buffers are primary ones of this device and of the queue's family, recorded and ended, and
+    /// valid to submit. They, the [allocators](CommandAllocator) that they were recorded into, and everything
+    /// that they use stay alive and are not reset until the returned value is reached.
     pub unsafe fn submit_commands(
         &self,
         queue: QueueIndex,
@@ -480,44 +488,45 @@ impl Device {
         unsafe { self.shared.queues.submit_commands(&self.shared.raw, queue, waits, commands) }
     }
 
-    /// The semaphore whose timeline is the queue's, for work of the application's own that shall wait for
-    /// copies: a submission to this device orders itself with other such submissions, and with nothing
-    /// else. It belongs to the device: wait for it, never destroy it, and signal it only as
-    /// [`QueueGuard::submitted`] says.
+    /// Returns the timeline semaphore of a queue, for the application's own submissions that wait for copies:
+    /// submissions through this device are ordered with other such submissions only. The semaphore belongs to
+    /// the device: wait for it, never destroy it, and signal it only as [`QueueGuard::submitted`] describes.
     #[must_use]
     pub fn timeline(&self, queue: QueueIndex) -> Option<vk::Semaphore> {
         self.shared.queues.semaphore(queue)
     }
 
-    /// Where a buffer is to shaders; `None` without [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`].
+    /// Returns a buffer's device address; `None` without [`EnabledFeatures::BUFFER_DEVICE_ADDRESS`].
     ///
     /// # Safety
     ///
-    /// `buffer` is live, of this device, bound, and was made with `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`.
+    /// `buffer` is live, of this device, bound, and was created with
+    /// `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`.
     #[must_use]
     pub unsafe fn buffer_address(&self, buffer: vk::Buffer) -> Option<vk::DeviceAddress> {
         // SAFETY: the caller's promise.
         unsafe { self.shared.buffer_address(buffer) }
     }
 
-    /// What memory a buffer needs that was made without memory.
+    /// Returns the memory requirements of a buffer that the application created.
     ///
     /// # Safety
     ///
     /// `buffer` is live and of this device.
     #[must_use]
     pub unsafe fn requirements_of_buffer(&self, buffer: vk::Buffer) -> Requirements {
-        buffer.needs(&self.shared)
+        buffer.memory_requirements(&self.shared)
     }
 
-    /// What memory an image needs that was made without memory.
+    /// Returns the memory requirements of an image that the application created. The kind is
+    /// [`Unknown`](crate::device::ResourceKind::Unknown), since an image does not tell how it is tiled.
     ///
     /// # Safety
     ///
     /// `image` is live, of this device, and not disjoint.
     #[must_use]
     pub unsafe fn requirements_of_image(&self, image: vk::Image) -> Requirements {
-        image.needs(&self.shared)
+        image.memory_requirements(&self.shared)
     }
 }
 
@@ -535,12 +544,13 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.queues.destroy(&self.raw);
         self.descriptors.destroy(&self.raw);
-        // What destroys the application's device must find nothing of ours, whatever the order of fields.
+        // The owner may destroy the application's device, so all objects of this crate are destroyed before,
+        // independent of the field order.
         drop(self.owner.take());
     }
 }
 
-/// What a result of the driver means.
+/// Converts a result of the driver to an error.
 pub(crate) fn refused(result: vk::Result) -> DeviceError {
     match result {
         vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => DeviceError::OutOfDeviceMemory,
@@ -561,8 +571,8 @@ impl From<vk::Result> for DeviceError {
     }
 }
 
-// SAFETY: the driver keeps memory valid until it is freed and handles unique meanwhile, all of the memory
-// is mapped, and the properties are never written.
+// SAFETY: the driver keeps memory valid until it is freed and handles unique meanwhile, all of the memory is
+// mapped, and the properties are never written.
 unsafe impl DeviceApi for Device {
     type Memory = vk::DeviceMemory;
     type Buffer = vk::Buffer;
@@ -570,7 +580,8 @@ unsafe impl DeviceApi for Device {
     type BufferInfo<'a> = BufferInfo<'a>;
     type ImageInfo<'a> = ImageInfo<'a>;
     type MemoryOptions = MemoryOptions;
-    /// In no layout what the image holds may be lost, so none is what images begin with.
+    /// The default is `UNDEFINED`, the initial layout of images, from which a transition may discard the
+    /// contents.
     type ImageState = vk::ImageLayout;
 
     fn properties(&self) -> &DeviceProperties {
@@ -608,6 +619,7 @@ unsafe impl DeviceApi for Device {
         let ranges = [memory::mapped_range(memory, &range)];
         if range.is_empty() {
             return Ok(());
+            // Vulkan forbids a range of size 0.
         }
         // SAFETY: the caller's promise: live, mapped, whole atoms.
         unsafe { self.shared.raw.flush_mapped_memory_ranges(&ranges) }.map_err(refused)
@@ -621,6 +633,7 @@ unsafe impl DeviceApi for Device {
         let ranges = [memory::mapped_range(memory, &range)];
         if range.is_empty() {
             return Ok(());
+            // Vulkan forbids a range of size 0.
         }
         // SAFETY: the caller's promise: live, mapped, whole atoms.
         unsafe { self.shared.raw.invalidate_mapped_memory_ranges(&ranges) }.map_err(refused)

@@ -1,4 +1,4 @@
-//! Names for people, passed on to `VK_EXT_debug_utils`.
+//! Debug names, passed on to `VK_EXT_debug_utils`.
 
 use core::ffi::CStr;
 use std::ffi::CString;
@@ -7,12 +7,12 @@ use ash::vk;
 
 use super::Shared;
 
-/// A name of so many bytes is a long one; shorter ones are not put on the heap.
+/// Names from this length in bytes on are copied to the heap; shorter ones to the stack.
 const LONG: usize = 128;
 
 impl Shared {
-    /// Tells debuggers and validation layers what an object is called. A name ends where it has a NUL. A
-    /// name that cannot be kept is no reason to fail.
+    /// Sets the debug name of an object. The name ends at its first NUL. Errors are ignored: a missing debug
+    /// name is no reason to fail.
     pub(super) fn name(&self, object: impl vk::Handle + Copy, name: &str) {
         let Some(debug_utils) = self.debug_utils.as_ref().filter(|_| !object.is_null()) else { return };
         let end = name.bytes().position(|byte| byte == 0).unwrap_or(name.len());

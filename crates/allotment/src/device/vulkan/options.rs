@@ -1,4 +1,4 @@
-//! What a driver can be told about memory beside its type, size and priority.
+//! Options of a memory object besides its type, size and priority.
 
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
-/// Who else may use memory, where it comes from, and what alone will stand in it.
+/// Options of a memory object: export, import, and dedication to one resource.
 ///
 /// ```
 /// use allotment::device::vulkan::MemoryOptions;
@@ -24,12 +24,12 @@ pub struct MemoryOptions {
     pub(super) dedicated_to: DedicatedTo,
 }
 
-/// Memory that another allocation, device or process has.
+/// Memory of another allocation, device or process.
 #[cfg(unix)]
 #[derive(Clone, Debug)]
 pub(super) struct Import {
     pub(super) handle_type: vk::ExternalMemoryHandleTypeFlags,
-    /// Duplicated for each allocation, since the driver takes what it is given.
+    /// Duplicated for each allocation, since an import takes ownership of the descriptor.
     pub(super) fd: Arc<OwnedFd>,
 }
 
@@ -40,10 +40,10 @@ pub(super) struct Sharing {
     pub(super) imported: vk::ExternalMemoryHandleTypeFlags,
 }
 
-/// A resource that shall be alone in its memory (`VkMemoryDedicatedAllocateInfo`).
+/// The only resource that will be bound to a memory object (`VkMemoryDedicatedAllocateInfo`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DedicatedTo {
-    /// None: any may stand there.
+    /// None: any resource may be bound.
     #[default]
     Nothing,
     /// This buffer.
@@ -53,31 +53,31 @@ pub enum DedicatedTo {
 }
 
 impl MemoryOptions {
-    /// Nothing beside type, size and priority.
+    /// Creates options without export, import or dedication.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, with memory that can be exported (on Unix, `Device::export_memory_fd`) as handles of these
-    /// types. Resources that stand there must have been described for it
+    /// Makes the memory exportable (on Unix, with `Device::export_memory_fd`) as handles of these types.
+    /// Resources that are bound to it must have been described for that
     /// ([`BufferInfo::shared_as`](super::BufferInfo::shared_as),
     /// [`ImageInfo::shared_as`](super::ImageInfo::shared_as)); others are refused with
-    /// [`DescriptionError::NotShared`](crate::device::DescriptionError::NotShared). The allocation is refused where the
-    /// extension for a type is not enabled.
+    /// [`DescriptionError::NotShared`](crate::device::DescriptionError::NotShared). The allocation is refused if
+    /// the extension for a type is not enabled.
     #[must_use]
     pub fn exported_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
         self.export |= handle_types;
         self
     }
 
-    /// What the memory can be exported as.
+    /// Returns the handle types that the memory can be exported as.
     #[must_use]
     pub fn export(&self) -> vk::ExternalMemoryHandleTypeFlags {
         self.export
     }
 
-    /// As what memory is shared that is allocated so.
+    /// Returns the handle types as which memory with these options is shared.
     pub(super) fn sharing(&self) -> Sharing {
         #[cfg(unix)]
         let imported = self.import.as_ref().map(|import| import.handle_type).unwrap_or_default();
@@ -86,13 +86,13 @@ impl MemoryOptions {
         Sharing { exported: self.export, imported }
     }
 
-    /// The same, with memory that `fd` names rather than new memory. The descriptor is duplicated; the
-    /// caller's own stays open as long as these options live.
+    /// Imports the memory of `fd` instead of allocating new memory. The descriptor is duplicated for each
+    /// allocation; `fd` itself stays open as long as these options live.
     ///
     /// # Safety
     ///
-    /// `fd` is a handle of the one type `handle_type` that a driver of the same kind of device exported;
-    /// memory that is allocated with these options has the size and type that Vulkan demands of an import.
+    /// `fd` is a handle of the one type `handle_type` that a driver of the same kind of device exported; memory
+    /// that is allocated with these options has the size and type that Vulkan requires of an import.
     #[cfg(unix)]
     #[must_use]
     pub unsafe fn imported_from(
@@ -104,13 +104,13 @@ impl MemoryOptions {
         self
     }
 
-    /// The same for one resource alone. Says nothing where the memory is made together with its resource,
-    /// which then is the one.
+    /// Dedicates the memory to one resource. Ignored if the memory is allocated together with its resource, to
+    /// which it is dedicated then.
     ///
     /// # Safety
     ///
-    /// The resource is live, of the device, not bound yet, and as large as the memory that is allocated
-    /// with these options; nothing else is bound to that memory.
+    /// The resource is live, of the device, not bound yet, and as large as the memory that is allocated with
+    /// these options; nothing else is bound to that memory.
     #[must_use]
     pub unsafe fn dedicated_to(mut self, resource: DedicatedTo) -> Self {
         self.dedicated_to = resource;

@@ -1,4 +1,4 @@
-//! What a physical device is and has, in this crate's words.
+//! Properties of a physical device, converted to this crate's types.
 
 use ash::vk;
 
@@ -9,12 +9,12 @@ use crate::device::{
     QueueInfo, QueueKind,
 };
 
-/// What the physical device says of itself, with no queues yet; and the most bytes that a buffer can have.
+/// Returns the properties of a physical device, without queues, and the maximum size of a buffer.
 ///
 /// # Safety
 ///
-/// `physical_device` is of `instance`, both of this version of Vulkan at least, and of a device with maintenance4 where
-/// that is said.
+/// `physical_device` is of `instance`, both support this version of Vulkan, and a device with maintenance4 if
+/// `maintenance4` is true.
 pub(super) unsafe fn describe(
     instance: &ash::Instance,
     physical_device: vk::PhysicalDevice,
@@ -61,10 +61,10 @@ pub(super) unsafe fn describe(
             max_allocation_size: if version >= vk::API_VERSION_1_1 {
                 third.max_memory_allocation_size
             } else {
-                // Vulkan 1.0 names no other limit.
+                // Vulkan 1.0 has no other limit.
                 largest_heap.unwrap_or(0)
             },
-            // 4 is what queues for copies alone want.
+            // 4 is the requirement of transfer-only queues.
             image_copy_offset_alignment: alignment(own.limits.optimal_buffer_copy_offset_alignment.max(4)),
             image_copy_row_alignment: alignment(own.limits.optimal_buffer_copy_row_pitch_alignment),
         },
@@ -74,7 +74,8 @@ pub(super) unsafe fn describe(
     (properties, max_buffer_size)
 }
 
-/// Drivers say powers of two, as the specification wants; one that said 0 would mean "no constraint".
+/// Converts an alignment. Drivers report powers of two, as the specification requires; a 0 would mean no
+/// constraint.
 pub(super) fn alignment(bytes: u64) -> Alignment {
     Alignment::new(bytes.checked_next_power_of_two().unwrap_or(1)).unwrap_or(Alignment::ONE)
 }
@@ -87,7 +88,7 @@ fn properties_of(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
         (vk::MemoryPropertyFlags::HOST_CACHED, MemoryProperties::HOST_CACHED),
         (vk::MemoryPropertyFlags::LAZILY_ALLOCATED, MemoryProperties::LAZILY_ALLOCATED),
         (vk::MemoryPropertyFlags::PROTECTED, MemoryProperties::PROTECTED),
-        // Both come with the same extension, and are as slow.
+        // Both belong to the same extension and are equally slow.
         (vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD, MemoryProperties::DEVICE_COHERENT),
         (vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD, MemoryProperties::DEVICE_COHERENT),
     ];
@@ -95,7 +96,8 @@ fn properties_of(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
     has.map(|(_, property)| property).collect()
 }
 
-/// The memory types that may be allocated, a bit each: all but those of features that are off.
+/// Returns the mask of the memory types that may be allocated: all except those of features that are not
+/// enabled.
 pub(super) fn usable_types(properties: &DeviceProperties, enabled: EnabledFeatures) -> u32 {
     let mut off = MemoryProperties::empty();
     if !enabled.contains(EnabledFeatures::PROTECTED_MEMORY) {
@@ -108,8 +110,8 @@ pub(super) fn usable_types(properties: &DeviceProperties, enabled: EnabledFeatur
     usable.fold(0, |mask, (index, _)| mask | 1 << index.0)
 }
 
-/// What the queues of each family are best at. Nothing, for families that cannot copy: those for video
-/// alone, say.
+/// Returns the kind of the queues of each family. `None` for families that cannot copy: video-only ones, for
+/// example.
 ///
 /// # Safety
 ///
@@ -123,7 +125,7 @@ pub(super) unsafe fn queue_kinds(
     families.into_iter().map(|family| queue_kind(family.queue_flags)).collect()
 }
 
-/// What queues are best at. Those for graphics and for computing copy without saying so.
+/// Returns the kind of a queue. Graphics and compute queues can copy without the transfer flag.
 fn queue_kind(flags: vk::QueueFlags) -> Option<QueueKind> {
     let kinds = [
         (vk::QueueFlags::GRAPHICS, QueueKind::Graphics),
@@ -133,7 +135,7 @@ fn queue_kind(flags: vk::QueueFlags) -> Option<QueueKind> {
     kinds.into_iter().find(|&(flag, _)| flags.contains(flag)).map(|(_, kind)| kind)
 }
 
-/// What is told of the queues that the application named.
+/// Returns the properties of the queues that the application listed.
 pub(super) fn queue_infos(
     queues: &[(vk::Queue, u32)],
     kinds: &[Option<QueueKind>],

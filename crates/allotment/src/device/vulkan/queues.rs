@@ -19,7 +19,8 @@ use crate::device::{
 };
 use crate::sync::locked;
 
-/// How long the end of a device waits for its queues. Whoever submitted work has waited for it already.
+/// How long a device that is dropped waits for its queues. Applications have normally waited for their
+/// submissions before.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) struct Queues {
@@ -27,7 +28,7 @@ pub(super) struct Queues {
     queues: Vec<Queue>,
 }
 
-/// The functions of timeline semaphores: core in 1.2, else of an extension.
+/// The functions of timeline semaphores: core in 1.2, from an extension before.
 enum Timelines {
     Core,
     Extension(ash::khr::timeline_semaphore::Device),
@@ -48,7 +49,7 @@ struct State {
     scratch: Scratch,
 }
 
-/// Lists that a submission needs, kept so that a steady frame allocates nothing.
+/// Lists that are reused by every submission, so that a steady frame allocates nothing.
 #[derive(Default)]
 struct Scratch {
     semaphores: Vec<vk::Semaphore>,
@@ -57,35 +58,36 @@ struct Scratch {
     recording: copies::Scratch,
 }
 
-/// What makes and resets the pools of a queue.
+/// Creates, resets and destroys the command pools of a queue.
 struct Maker<'a> {
     queues: &'a Queues,
     queue: &'a Queue,
     device: &'a ash::Device,
 }
 
-/// A queue that is the application's own for a while; see [`Device::lock_queue`].
-#[must_use = "the queue is given back when this is dropped"]
+/// A queue that is locked for the application's own use; see [`Device::lock_queue`].
+#[must_use = "the queue is unlocked when the guard is dropped"]
 pub struct QueueGuard<'a> {
     queue: &'a Queue,
     state: MutexGuard<'a, State>,
 }
 
 impl QueueGuard<'_> {
-    /// The value that the queue's next submission is told by: what the application's own one signals the
-    /// [timeline](Device::timeline) with, to be counted by [`submitted`](Self::submitted).
+    /// Returns the timeline value of the queue's next submission. The application's own submission signals the
+    /// [timeline](Device::timeline) with it, and is then recorded with [`submitted`](Self::submitted).
     #[must_use]
     pub fn next_value(&self) -> TimelineValue {
         TimelineValue(self.queue.submitted().0 + 1)
     }
 
-    /// Counts what the application submitted while it held the queue: [`Device::submit_commands`] for
-    /// submissions that do more than it, such as to wait for an image of a swapchain.
+    /// Records a submission that the application made while it held the queue: the alternative to
+    /// [`Device::submit_commands`] for submissions that do more, such as waiting for a swapchain image.
     ///
     /// # Safety
     ///
-    /// The application submitted to this queue, while it held it, work that signals the queue's
-    /// [timeline](Device::timeline) with [`next_value`](Self::next_value), once, when all of that work is done.
+    /// The application submitted to this queue, while it held the guard, work that signals the queue's
+    /// [timeline](Device::timeline) with [`next_value`](Self::next_value), once, when all of that work is
+    /// complete.
     pub unsafe fn submitted(self) -> TimelineValue {
         let value = self.next_value();
         self.queue.submitted.store(value.0, Release);
@@ -120,39 +122,39 @@ impl Queues {
         } else {
             Timelines::Extension(ash::khr::timeline_semaphore::Device::new(instance, device))
         };
-        let mut made = Self { timelines, queues: Vec::with_capacity(queues.len()) };
+        let mut created = Self { timelines, queues: Vec::with_capacity(queues.len()) };
         for (&(handle, family), &QueueInfo { kind }) in queues.iter().zip(infos) {
             let mut timeline =
                 vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
             let info = vk::SemaphoreCreateInfo::default().push_next(&mut timeline);
-            // SAFETY: timeline semaphores are enabled, or there would be no queues here.
+            // SAFETY: timeline semaphores are enabled, since a device without them has no queues.
             match unsafe { device.create_semaphore(&info, None) } {
                 Ok(semaphore) => {
                     let (pools, scratch) = (CommandPools::default(), Scratch::default());
                     let state = Mutex::new(State { handle, pools, scratch });
                     let submitted = AtomicU64::new(0);
-                    made.queues.push(Queue { family, kind, semaphore, submitted, state });
+                    created.queues.push(Queue { family, kind, semaphore, submitted, state });
                 }
                 Err(error) => {
-                    made.destroy(device);
+                    created.destroy(device);
                     return Err(refused(error));
                 }
             }
         }
-        Ok(made)
+        Ok(created)
     }
 
-    /// Gives all driver objects back. Called once, at the end.
+    /// Destroys all driver objects. Called once, when the device is dropped.
     pub(super) fn destroy(&mut self, device: &ash::Device) {
         for (index, queue) in (0..).zip(&self.queues) {
             let point = TimelinePoint { queue: QueueIndex(index), value: queue.submitted() };
             match self.wait(device, point, LAST_WAIT) {
                 Ok(()) | Err(DeviceError::Lost) => {}
-                // Leaked rather than pulled from under a queue that waits for what never comes.
+                // Leaked rather than destroyed while a queue may still wait for a point that is never reached.
                 Err(_) => continue,
             }
             locked(&queue.state).pools.destroy(&Maker { queues: self, queue, device });
-            // SAFETY: the queue has passed all that waits for it or signals it, or is lost.
+            // SAFETY: the queue has executed all work that waits for it or signals it, or is lost.
             unsafe { device.destroy_semaphore(queue.semaphore, None) };
         }
         self.queues.clear();
@@ -189,7 +191,7 @@ impl Queues {
 
     fn reached(&self, device: &ash::Device, queue: &Queue) -> Result<u64, DeviceError> {
         let value = match &self.timelines {
-            // SAFETY: the semaphore is live and has a timeline.
+            // SAFETY: the semaphore is live and a timeline semaphore.
             Timelines::Core => unsafe { device.get_semaphore_counter_value(queue.semaphore) },
             // SAFETY: as above.
             Timelines::Extension(functions) => unsafe {
@@ -197,7 +199,7 @@ impl Queues {
             },
         };
         match value.map_err(refused)? {
-            // What some drivers say of a device that is lost.
+            // Some drivers report this value for a lost device.
             u64::MAX => Err(DeviceError::Lost),
             value => Ok(value),
         }
@@ -211,13 +213,14 @@ impl Queues {
     ) -> Result<(), DeviceError> {
         let queue = self.get(point.queue)?;
         if point.value.0 == 0 {
+            // A timeline starts at 0: no driver call needed.
             return Ok(());
         }
         let (semaphores, values) = ([queue.semaphore], [point.value.0]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         let nanoseconds = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let waited = match &self.timelines {
-            // SAFETY: the semaphore is live and has a timeline.
+            // SAFETY: the semaphore is live and a timeline semaphore.
             Timelines::Core => unsafe { device.wait_semaphores(&info, nanoseconds) },
             // SAFETY: as above.
             Timelines::Extension(functions) => unsafe { functions.wait_semaphores(&info, nanoseconds) },
@@ -231,7 +234,7 @@ impl Queues {
 
     /// # Safety
     ///
-    /// As for [`submit`](crate::Device::submit).
+    /// The conditions of [`submit`](crate::Device::submit) apply.
     pub(super) unsafe fn submit(
         &self,
         device: &ash::Device,
@@ -240,17 +243,19 @@ impl Queues {
     ) -> Result<TimelineValue, DeviceError> {
         let queue = self.get(index)?;
         let mut state = locked(&queue.state);
+        // Checked under the lock: the value that this submission signals must not change in between.
         check_waits(submission.waits, index, queue.submitted().0 + 1, self.queues.len())?;
         let commands = self.record(device, queue, &mut state, submission)?;
-        // Without commands there is no transfer to hold back, only the signal: that comes after all stages.
+        // Without commands there is no transfer stage to block; the signal follows all stages.
         let waiting = if commands.is_some() {
             vk::PipelineStageFlags::TRANSFER
         } else {
             vk::PipelineStageFlags::ALL_COMMANDS
         };
-        // SAFETY: the commands are recorded for this queue, and what they use lives, by the caller's promise.
+        // SAFETY: the commands are recorded for this queue, and what they use stays alive, by the caller's
+        // promise.
         let value = unsafe {
-            self.hand_in(device, queue, &mut state, submission.waits, waiting, commands.as_slice())
+            self.queue_submit(device, queue, &mut state, submission.waits, waiting, commands.as_slice())
         }?;
         if commands.is_some() {
             state.pools.submitted(value.0);
@@ -260,7 +265,7 @@ impl Queues {
 
     /// # Safety
     ///
-    /// As for [`Device::submit_commands`].
+    /// The conditions of [`Device::submit_commands`] apply.
     pub(super) unsafe fn submit_commands(
         &self,
         device: &ash::Device,
@@ -273,16 +278,23 @@ impl Queues {
         check_waits(waits, index, queue.submitted().0 + 1, self.queues.len())?;
         // SAFETY: the caller's promise.
         unsafe {
-            self.hand_in(device, queue, &mut state, waits, vk::PipelineStageFlags::ALL_COMMANDS, commands)
+            self.queue_submit(
+                device,
+                queue,
+                &mut state,
+                waits,
+                vk::PipelineStageFlags::ALL_COMMANDS,
+                commands,
+            )
         }
     }
 
-    /// Gives commands to the driver, whose stages `waiting` wait for the points, which were checked.
+    /// Calls `vkQueueSubmit`. The stages `waiting` of the commands wait for the points, which were checked.
     ///
     /// # Safety
     ///
-    /// As for [`Device::submit_commands`]; `state` is the queue's.
-    unsafe fn hand_in(
+    /// The conditions of [`Device::submit_commands`] apply; `state` is the queue's.
+    unsafe fn queue_submit(
         &self,
         device: &ash::Device,
         queue: &Queue,
@@ -294,6 +306,7 @@ impl Queues {
         let State { handle, scratch, .. } = state;
         scratch.semaphores.clear();
         scratch.values.clear();
+        // Value 0 is reached before the first submission.
         for point in waits.iter().filter(|point| point.value.0 > 0) {
             scratch.semaphores.push(self.get(point.queue)?.semaphore);
             scratch.values.push(point.value.0);
@@ -312,15 +325,15 @@ impl Queues {
         if !scratch.semaphores.is_empty() {
             info = info.wait_semaphores(&scratch.semaphores).wait_dst_stage_mask(&scratch.stages);
         }
-        // SAFETY: all handles are live and of this device, the lock serialises the queue, and the value is
-        // above all that the timeline was told before.
+        // SAFETY: all handles are live and of this device, the lock serialises the queue, and the value is above
+        // all values that the timeline was signalled with before.
         unsafe { device.queue_submit(*handle, &[info], vk::Fence::null()) }.map_err(refused)?;
         queue.submitted.store(value, Release);
+        // Stored after the driver call: a failed submission must not count.
         Ok(TimelineValue(value))
     }
 
-    /// Records copies into the next command buffer, which counts as used only once it is submitted. `None`
-    /// where there is nothing to copy.
+    /// Records copies into the next command buffer of the pool. Returns `None` if there is nothing to copy.
     fn record(
         &self,
         device: &ash::Device,
@@ -335,7 +348,7 @@ impl Queues {
         full_images::check(submission.full_images, queue.kind)?;
         let commands = state.pools.next(&Maker { queues: self, queue, device })?.next(device)?;
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: the buffer's pool was reset since it was last submitted.
+        // SAFETY: the buffer's pool was reset since the buffer was last submitted.
         unsafe { device.begin_command_buffer(commands, &begin) }.map_err(refused)?;
         let scratch = &mut state.scratch.recording;
         copies::Recording { device, commands, kind: queue.kind, scratch }.record(submission);
@@ -363,6 +376,7 @@ impl PoolMaker<Pool> for Maker<'_> {
     fn reset(&self, mut pool: Pool) -> Option<Pool> {
         if pool.reset(self.device).is_err() {
             pool.destroy(self.device);
+            // A pool that cannot be reset keeps the memory of its commands, so it is destroyed and replaced.
             return None;
         }
         Some(pool)

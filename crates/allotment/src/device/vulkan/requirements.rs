@@ -1,13 +1,14 @@
-//! What memory a resource needs: asked of its description where that can be done, else of a temporary
-//! object.
+//! Memory requirements of resources, queried from the description if the version allows, otherwise from a
+//! temporary object.
 
 use ash::vk;
 
 use super::properties::alignment;
 use super::{EnabledFeatures, Shared};
-use crate::device::{DedicatedNeed, MemoryTypeMask, Requirements};
+use crate::device::{DedicatedNeed, MemoryTypeMask, Requirements, ResourceKind};
 
-/// The functions that tell requirements without an object: core in 1.3, else of `VK_KHR_maintenance4`.
+/// The functions that return memory requirements without an object: core in 1.3, from `VK_KHR_maintenance4`
+/// before.
 pub(super) enum Maintenance4 {
     Core,
     Extension(ash::khr::maintenance4::Device),
@@ -31,7 +32,7 @@ impl Maintenance4 {
 
     /// # Safety
     ///
-    /// The description is one that a buffer of `device` may be made with.
+    /// The description is valid for creating a buffer with `device`.
     pub(super) unsafe fn buffer(
         &self,
         device: &ash::Device,
@@ -50,7 +51,7 @@ impl Maintenance4 {
 
     /// # Safety
     ///
-    /// The description is one that an image of `device` may be made with.
+    /// The description is valid for creating an image with `device`.
     pub(super) unsafe fn image(
         &self,
         device: &ash::Device,
@@ -68,8 +69,8 @@ impl Maintenance4 {
     }
 }
 
-/// The functions that tell what an object needs: core in 1.1, else of `VK_KHR_get_memory_requirements2`, else those of
-/// 1.0, which say nothing of dedicated memory.
+/// The functions that return an object's memory requirements: core in 1.1, from
+/// `VK_KHR_get_memory_requirements2` before; else those of 1.0, which do not report dedicated memory.
 pub(super) enum RequirementsOf {
     Core,
     Extension(ash::khr::get_memory_requirements2::Device),
@@ -92,7 +93,7 @@ impl RequirementsOf {
         }
     }
 
-    /// Whether memory can be told of the resource that it is for.
+    /// Returns whether dedicated memory can be allocated for a resource.
     pub(super) fn has_dedicated(&self) -> bool {
         !matches!(self, Self::First)
     }
@@ -147,16 +148,20 @@ impl RequirementsOf {
 }
 
 impl Shared {
-    /// Has the driver fill in what a resource needs, and says it in this crate's words.
-    pub(super) fn asked(&self, ask: impl FnOnce(&mut vk::MemoryRequirements2<'_>)) -> Requirements {
+    /// Calls a query of memory requirements of a resource of this kind, and converts its result.
+    pub(super) fn query_requirements(
+        &self,
+        kind: ResourceKind,
+        ask: impl FnOnce(&mut vk::MemoryRequirements2<'_>),
+    ) -> Requirements {
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
         let mut answer = vk::MemoryRequirements2::default().push_next(&mut dedicated);
         ask(&mut answer);
-        let needs = answer.memory_requirements;
+        let requirements = answer.memory_requirements;
         Requirements {
-            size: needs.size,
-            alignment: alignment(needs.alignment),
-            memory_types: MemoryTypeMask(needs.memory_type_bits & self.usable_types),
+            size: requirements.size,
+            alignment: alignment(requirements.alignment),
+            memory_types: MemoryTypeMask(requirements.memory_type_bits & self.usable_types),
             dedicated: if dedicated.requires_dedicated_allocation == vk::TRUE {
                 DedicatedNeed::Required
             } else if dedicated.prefers_dedicated_allocation == vk::TRUE {
@@ -164,6 +169,7 @@ impl Shared {
             } else {
                 DedicatedNeed::None
             },
+            kind,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What goes last where there is too little memory: `VK_EXT_pageable_device_local_memory`.
+//! Residency priorities: `VK_EXT_pageable_device_local_memory`.
 
 use ash::vk;
 
@@ -6,15 +6,17 @@ use super::{Device, EnabledFeatures};
 use crate::device::{DeviceError, Priority};
 
 impl Device {
-    /// Says how early memory goes when there is too little, whatever was said when it was made. Advice.
+    /// Sets the residency priority of memory, in place of the one from its allocation. The driver treats it as a
+    /// hint.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where `VK_EXT_pageable_device_local_memory` is not enabled.
+    /// [`DeviceError::Unsupported`] if `VK_EXT_pageable_device_local_memory` is not enabled.
     ///
     /// # Safety
     ///
-    /// `memory` is live and from this device, and nobody else sets its priority or frees it meanwhile.
+    /// `memory` is live and from this device, and no other thread sets its priority or frees it during this
+    /// call.
     pub unsafe fn set_priority(
         &self,
         memory: vk::DeviceMemory,
@@ -28,7 +30,7 @@ impl Device {
     }
 }
 
-/// The functions of the extension, where it is enabled.
+/// Returns the functions of the extension if it is enabled.
 pub(super) fn functions(
     instance: &ash::Instance,
     device: &ash::Device,

@@ -1,4 +1,4 @@
-//! What buffers and images have in common: made without memory, they are bound once, and destroyed where that
+//! The common parts of buffers and images: they are created unbound, bound to memory once, and destroyed if that
 //! fails.
 
 use core::ffi::c_void;
@@ -6,19 +6,19 @@ use core::ffi::c_void;
 use ash::vk;
 
 use super::{DedicatedTo, MemoryOptions, Shared, refused};
-use crate::device::{DeviceError, MemoryDesc, Requirements};
+use crate::device::{DeviceError, MemoryDesc, Requirements, ResourceKind};
 
 /// A driver object that memory is bound to.
 pub(super) trait Bindable: Copy {
-    /// How memory is told that it is the object's alone.
-    fn alone(self) -> DedicatedTo;
+    /// Returns the dedication of memory to this object.
+    fn dedication(self) -> DedicatedTo;
 
-    /// What memory the object needs. It is live, of the device, and no disjoint image.
-    fn needs(self, device: &Shared) -> Requirements;
+    /// Returns the object's memory requirements. It is live, of the device, and no disjoint image.
+    fn memory_requirements(self, device: &Shared) -> Requirements;
 
     /// # Safety
     ///
-    /// The object is live, of the device and not bound; its needs hold at `offset`.
+    /// The object is live, of the device and not bound; its memory requirements hold at `offset`.
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result>;
 
     /// # Safety
@@ -28,13 +28,15 @@ pub(super) trait Bindable: Copy {
 }
 
 impl Bindable for vk::Buffer {
-    fn alone(self) -> DedicatedTo {
+    fn dedication(self) -> DedicatedTo {
         DedicatedTo::Buffer(self)
     }
 
-    fn needs(self, device: &Shared) -> Requirements {
+    fn memory_requirements(self, device: &Shared) -> Requirements {
         // SAFETY: the buffer is live.
-        device.asked(|answer| unsafe { device.requirements.buffer(&device.raw, self, answer) })
+        device.query_requirements(ResourceKind::Buffer, |answer| unsafe {
+            device.requirements.buffer(&device.raw, self, answer);
+        })
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
@@ -49,13 +51,15 @@ impl Bindable for vk::Buffer {
 }
 
 impl Bindable for vk::Image {
-    fn alone(self) -> DedicatedTo {
+    fn dedication(self) -> DedicatedTo {
         DedicatedTo::Image(self)
     }
 
-    fn needs(self, device: &Shared) -> Requirements {
+    fn memory_requirements(self, device: &Shared) -> Requirements {
         // SAFETY: the image is live, and not disjoint.
-        device.asked(|answer| unsafe { device.requirements.image(&device.raw, self, answer) })
+        device.query_requirements(ResourceKind::Unknown, |answer| unsafe {
+            device.requirements.image(&device.raw, self, answer);
+        })
     }
 
     unsafe fn bind(self, device: &Shared, memory: vk::DeviceMemory, offset: u64) -> Result<(), vk::Result> {
@@ -70,20 +74,20 @@ impl Bindable for vk::Image {
 }
 
 impl Shared {
-    /// What memory an object needs that was made to be asked, and that goes again.
-    pub(super) fn needs_of_temporary(&self, object: impl Bindable) -> Requirements {
-        let needs = object.needs(self);
-        // SAFETY: made by the caller, and never used.
+    /// Returns the memory requirements of an object that was created for this query only, and destroys it.
+    pub(super) fn temporary_requirements(&self, object: impl Bindable) -> Requirements {
+        let requirements = object.memory_requirements(self);
+        // SAFETY: the caller created it, and it was never used.
         unsafe { object.destroy(self) };
-        needs
+        requirements
     }
 
-    /// Binds a new object to existing memory, or destroys it.
+    /// Binds a new object to existing memory; destroys it if that fails.
     ///
     /// # Safety
     ///
-    /// The object is new, the memory is live and suits it at `offset`.
-    pub(super) unsafe fn bound<R: Bindable>(
+    /// The object is new, the memory is live and satisfies its requirements at `offset`.
+    pub(super) unsafe fn bind<R: Bindable>(
         &self,
         object: R,
         memory: vk::DeviceMemory,
@@ -97,27 +101,28 @@ impl Shared {
         })
     }
 
-    /// Binds a new object to new memory that is its alone, or destroys both.
-    pub(super) fn bound_alone<R: Bindable>(
+    /// Allocates dedicated memory for a new object and binds it; destroys both if that fails.
+    pub(super) fn bind_dedicated<R: Bindable>(
         &self,
         object: R,
         desc: &MemoryDesc<'_, MemoryOptions>,
     ) -> Result<(vk::DeviceMemory, R), DeviceError> {
-        let needs = object.needs(self);
-        let made = if needs.memory_types.contains(desc.memory_type) {
-            self.allocate(&MemoryDesc { size: needs.size, ..*desc }, object.alone())
+        let requirements = object.memory_requirements(self);
+        // Drivers need not check the memory type: a wrong one would be undefined behaviour.
+        let allocated = if requirements.memory_types.contains(desc.memory_type) {
+            self.allocate(&MemoryDesc { size: requirements.size, ..*desc }, object.dedication())
         } else {
             Err(DeviceError::Unsupported)
         };
-        let memory = made.inspect_err(|_| {
+        let memory = allocated.inspect_err(|_| {
             // SAFETY: the object is new, and was never used.
             unsafe { object.destroy(self) };
         })?;
-        // SAFETY: both are new, and the memory was made for the object.
-        match unsafe { self.bound(object, memory, 0) } {
+        // SAFETY: both are new, and the memory was allocated for the object.
+        match unsafe { self.bind(object, memory, 0) } {
             Ok(object) => Ok((memory, object)),
             Err(error) => {
-                // SAFETY: made above, and known to nobody else; the object went first.
+                // SAFETY: allocated above, and no other code has its handle; the object is destroyed already.
                 unsafe { self.free(memory) };
                 Err(error)
             }
@@ -125,11 +130,11 @@ impl Shared {
     }
 }
 
-/// The handle types that a chain says a resource is shared as.
+/// Returns the handle types as which a `pNext` chain says a resource is shared.
 ///
 /// # Safety
 ///
-/// Each structure of the chain lives, and begins as all of Vulkan's do.
+/// Each structure of the chain is live, and starts as a base structure.
 pub(super) unsafe fn shared_by_chain(chain: *const c_void) -> vk::ExternalMemoryHandleTypeFlags {
     let mut next = chain.cast::<vk::BaseInStructure<'_>>();
     let mut shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
@@ -137,7 +142,7 @@ pub(super) unsafe fn shared_by_chain(chain: *const c_void) -> vk::ExternalMemory
     while let Some(structure) = unsafe { next.as_ref() } {
         if structure.s_type == vk::StructureType::EXTERNAL_MEMORY_BUFFER_CREATE_INFO {
             let info = next.cast::<vk::ExternalMemoryBufferCreateInfo<'_>>();
-            // SAFETY: it is of the type that it names.
+            // SAFETY: `s_type` names its type.
             shared_as |= unsafe { (*info).handle_types };
         } else if structure.s_type == vk::StructureType::EXTERNAL_MEMORY_IMAGE_CREATE_INFO {
             let info = next.cast::<vk::ExternalMemoryImageCreateInfo<'_>>();

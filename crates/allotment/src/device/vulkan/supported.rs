@@ -1,4 +1,4 @@
-//! What a physical device supports of all that this library can use, and how a device is created with it.
+//! Features and extensions that a physical device supports, and how to create a device with them.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -9,8 +9,8 @@ use super::descriptors::ALL_TYPES;
 use super::{DeviceDesc, EnabledFeatures, refused};
 use crate::device::DeviceError;
 
-/// What a physical device supports of all that the library can use: which extensions to name, and which features to
-/// turn on, when a device is created.
+/// The features and extensions that a physical device supports, of all that the library can use: the extensions
+/// and features to create a device with.
 ///
 /// ```no_run
 /// use allotment::device::vulkan::{Device, DeviceDesc, EnabledFeatures};
@@ -20,8 +20,7 @@ use crate::device::DeviceError;
 /// let (instance, physical_device) = engine();
 /// // SAFETY: the physical device is of the instance, which was created for this version.
 /// let mut supported = unsafe { EnabledFeatures::supported(&instance, physical_device, vk::API_VERSION_1_3) }?;
-/// // Features of the application's own.
-/// supported.core_features().fill_mode_non_solid = vk::TRUE;
+/// // The application's own extensions.
 /// let mut extensions: Vec<_> = supported.extension_names().iter().map(|name| name.as_ptr()).collect();
 /// extensions.push(ash::khr::swapchain::NAME.as_ptr());
 ///
@@ -32,7 +31,7 @@ use crate::device::DeviceError;
 /// let info = supported.push_features(info);
 /// // SAFETY: extensions and features are ones that the physical device supports.
 /// let raw = unsafe { instance.create_device(physical_device, &info, None) }?;
-/// // SAFETY: one queue of the family was asked for.
+/// // SAFETY: the device was created with one queue of the family.
 /// let queue = unsafe { raw.get_device_queue(0, 0) };
 ///
 /// let desc = DeviceDesc::new(instance, physical_device, raw).with_supported(&supported).with_queue(queue, 0);
@@ -45,12 +44,12 @@ pub struct Supported {
     version: u32,
     /// Features of Vulkan 1.0.
     core: vk::PhysicalDeviceFeatures,
-    /// Those of descriptor indexing that are used.
+    /// The descriptor indexing features that are used.
     indexing: vk::PhysicalDeviceDescriptorIndexingFeatures<'static>,
     chain: Chain,
 }
 
-/// The structures of features. Their chain is made anew each time that it is used.
+/// The feature structures. They are chained anew for each use.
 #[derive(Default)]
 struct Chain {
     all: vk::PhysicalDeviceFeatures2<'static>,
@@ -65,11 +64,11 @@ struct Chain {
     robustness: vk::PhysicalDeviceRobustness2FeaturesEXT<'static>,
 }
 
-/// Adds those structures to a chain whose extensions are `on`.
+/// Adds the structures whose features are in `on` to a chain.
 macro_rules! push_all {
     ($head:expr, $chain:ident, $on:expr) => {{
         let (mut head, on) = ($head, $on);
-        // Descriptor buffers want the extension of descriptor indexing, but none of its features.
+        // Descriptor buffers require the descriptor indexing extension, but none of its features.
         let indexing = on.contains(EnabledFeatures::DESCRIPTOR_INDEXING);
         if on.contains(EnabledFeatures::TIMELINE_SEMAPHORE) {
             head = head.push_next(&mut $chain.timelines);
@@ -102,13 +101,13 @@ macro_rules! push_all {
     }};
 }
 
-/// An extension that something needs, and the version that made it core.
+/// A feature, an extension that it needs, and the version in which the extension became core.
 type Needed = (EnabledFeatures, &'static CStr, u32);
 
-/// No version made it core.
+/// Extensions that are not core in any version.
 const NEVER: u32 = u32::MAX;
 
-/// In the order in which they depend on each other.
+/// In the order of their dependencies.
 const EXTENSIONS: [Needed; 16] = [
     (EnabledFeatures::DEDICATED_ALLOCATION, ash::khr::get_memory_requirements2::NAME, vk::API_VERSION_1_1),
     (EnabledFeatures::DEDICATED_ALLOCATION, ash::khr::dedicated_allocation::NAME, vk::API_VERSION_1_1),
@@ -128,7 +127,7 @@ const EXTENSIONS: [Needed; 16] = [
     (EnabledFeatures::NULL_DESCRIPTOR, ash::ext::robustness2::NAME, NEVER),
 ];
 
-/// What cannot be on, or is of no use, without something else.
+/// Features that cannot be enabled, or are useless, without another one.
 const DEPENDENT: [(EnabledFeatures, EnabledFeatures); 4] = [
     (EnabledFeatures::PAGEABLE_DEVICE_LOCAL_MEMORY, EnabledFeatures::MEMORY_PRIORITY),
     (EnabledFeatures::EXTERNAL_MEMORY_DMA_BUF, EnabledFeatures::EXTERNAL_MEMORY_FD),
@@ -137,20 +136,21 @@ const DEPENDENT: [(EnabledFeatures, EnabledFeatures); 4] = [
 ];
 
 impl EnabledFeatures {
-    /// Asks what a physical device supports of all that the library can use, so that a device is created with it. The
-    /// instance was created for the version of Vulkan that is named (`VkApplicationInfo::apiVersion`, which cannot be
-    /// asked for, and is 1.0 unless the application says more).
+    /// Queries what a physical device supports of all that the library can use, so that a device can be created
+    /// with it. `api_version` is the version of Vulkan that the instance was created for
+    /// (`VkApplicationInfo::apiVersion`, which cannot be queried, and is 1.0 unless the application sets it).
     ///
-    /// Four are left to the application, which adds them where it turns them on itself:
-    /// [`DEBUG_UTILS`](Self::DEBUG_UTILS) is the instance's, [`ROBUST_BUFFER_ACCESS`](Self::ROBUST_BUFFER_ACCESS) and
-    /// [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY) change what its own shaders and queues do,
-    /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow. On an instance of Vulkan 1.0 features can be
-    /// asked for by an extension only, so that just [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION) and
-    /// [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY) are found.
+    /// Four features are left to the application, which adds them if it enables them:
+    /// [`DEBUG_UTILS`](Self::DEBUG_UTILS) belongs to the instance,
+    /// [`ROBUST_BUFFER_ACCESS`](Self::ROBUST_BUFFER_ACCESS) and [`PROTECTED_MEMORY`](Self::PROTECTED_MEMORY)
+    /// change the behaviour of the application's shaders and queues,
+    /// [`DEVICE_COHERENT_MEMORY`](Self::DEVICE_COHERENT_MEMORY) is slow. On an instance of Vulkan 1.0 features
+    /// can be queried with an extension only, so that just [`DEDICATED_ALLOCATION`](Self::DEDICATED_ALLOCATION)
+    /// and [`SAMPLER_ANISOTROPY`](Self::SAMPLER_ANISOTROPY) are found.
     ///
     /// # Errors
     ///
-    /// What the driver refuses with.
+    /// The driver's error.
     ///
     /// # Safety
     ///
@@ -167,50 +167,52 @@ impl EnabledFeatures {
         let offered = unsafe { instance.enumerate_device_extension_properties(physical_device) };
         let offered = offered.map_err(refused)?;
         let has = |name| offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name));
-        let mut there = Self::all() - NOT_ASKED;
+        let mut available = Self::all() - LEFT_TO_APPLICATION;
         for (needing, name, core_since) in EXTENSIONS {
+            // A feature may need several extensions: without one of them, it is not available.
             if version < core_since && !has(name) {
-                there -= needing;
+                available -= needing;
             }
         }
         if version < vk::API_VERSION_1_1 {
-            there &= Self::DEDICATED_ALLOCATION | Self::SAMPLER_ANISOTROPY;
+            available &= Self::DEDICATED_ALLOCATION | Self::SAMPLER_ANISOTROPY;
         }
         let mut supported = Supported {
-            enabled: there,
+            enabled: available,
             version,
             core: vk::PhysicalDeviceFeatures::default(),
             indexing: vk::PhysicalDeviceDescriptorIndexingFeatures::default(),
             chain: Chain::default(),
         };
         // SAFETY: as above.
-        unsafe { supported.ask(instance, physical_device) };
+        unsafe { supported.query_features(instance, physical_device) };
         Ok(supported)
     }
 }
 
-/// What is the application's own to turn on.
-const NOT_ASKED: EnabledFeatures = EnabledFeatures::DEBUG_UTILS
+/// Features that only the application can decide to enable.
+const LEFT_TO_APPLICATION: EnabledFeatures = EnabledFeatures::DEBUG_UTILS
     .union(EnabledFeatures::ROBUST_BUFFER_ACCESS)
     .union(EnabledFeatures::PROTECTED_MEMORY)
     .union(EnabledFeatures::DEVICE_COHERENT_MEMORY);
 
 impl Supported {
-    /// Keeps of what the extensions allow what has its features, too.
+    /// Removes the features that the device does not support, although their extensions exist.
     ///
     /// # Safety
     ///
-    /// As for [`EnabledFeatures::supported`].
-    unsafe fn ask(&mut self, instance: &ash::Instance, physical_device: vk::PhysicalDevice) {
+    /// The conditions of [`EnabledFeatures::supported`] apply.
+    unsafe fn query_features(&mut self, instance: &ash::Instance, physical_device: vk::PhysicalDevice) {
         if self.version < vk::API_VERSION_1_1 {
             // SAFETY: the caller's promise.
             let has = unsafe { instance.get_physical_device_features(physical_device) };
             self.enabled.set(EnabledFeatures::SAMPLER_ANISOTROPY, has.sampler_anisotropy == vk::TRUE);
         } else {
-            let there = self.enabled;
+            let available = self.enabled;
             let chain = &mut Chain::default();
-            let mut features = push_all!(vk::PhysicalDeviceFeatures2::default(), chain, there);
-            // SAFETY: the caller's promise; the chain is of structures whose extensions are there or core.
+            let mut features = push_all!(vk::PhysicalDeviceFeatures2::default(), chain, available);
+            // SAFETY: the caller's promise; the chain contains only structures whose extensions are supported or
+            // core.
             unsafe { instance.get_physical_device_features2(physical_device, &mut features) };
             let core = features.features;
             let is_on = [
@@ -225,7 +227,7 @@ impl Supported {
                 (EnabledFeatures::NULL_DESCRIPTOR, chain.robustness.null_descriptor),
             ];
             for (flag, on) in is_on {
-                self.enabled.set(flag, there.contains(flag) && on == vk::TRUE);
+                self.enabled.set(flag, available.contains(flag) && on == vk::TRUE);
             }
             self.indexing = used(&chain.indexing);
             let types = ALL_TYPES.iter().any(|&ty| updates(&self.indexing, ty));
@@ -233,18 +235,18 @@ impl Supported {
                 self.indexing.runtime_descriptor_array,
                 self.indexing.descriptor_binding_partially_bound,
                 self.indexing.descriptor_binding_update_unused_while_pending,
-                // With it samplers may be, too.
+                // With this feature, samplers may be updated too.
                 self.indexing.descriptor_binding_sampled_image_update_after_bind,
             ];
             if !types || needed.contains(&vk::FALSE) {
                 self.enabled -= EnabledFeatures::DESCRIPTOR_INDEXING;
             }
         }
-        self.settle();
+        self.remove_unmet_dependencies();
     }
 
-    /// Takes out what depends on something that is not there.
-    fn settle(&mut self) {
+    /// Removes features whose dependencies are not enabled.
+    fn remove_unmet_dependencies(&mut self) {
         for (dependent, on) in DEPENDENT {
             if !self.enabled.contains(on) {
                 self.enabled -= dependent;
@@ -253,23 +255,23 @@ impl Supported {
         self.core.sampler_anisotropy = self.enabled.contains(EnabledFeatures::SAMPLER_ANISOTROPY).into();
     }
 
-    /// The same with nothing beside what `wanted` names.
+    /// Removes everything that is not in `wanted`.
     #[must_use]
     pub fn only(mut self, wanted: EnabledFeatures) -> Self {
         self.enabled &= wanted;
-        self.settle();
+        self.remove_unmet_dependencies();
         self
     }
 
-    /// What is supported: what a device has that is created with [these extensions](Self::extension_names) and [these
-    /// features](Self::push_features).
+    /// Returns the features of a device that is created with [these extensions](Self::extension_names) and
+    /// [these features](Self::push_features).
     #[must_use]
     pub fn enabled(&self) -> EnabledFeatures {
         self.enabled
     }
 
-    /// The device extensions to name (`VkDeviceCreateInfo::ppEnabledExtensionNames`), each once. What is core in the
-    /// instance's version needs none.
+    /// Returns the device extensions to enable (`VkDeviceCreateInfo::ppEnabledExtensionNames`), each once.
+    /// Extensions that are core in the instance's version are not listed.
     #[must_use]
     pub fn extension_names(&self) -> Vec<&'static CStr> {
         let mut names = Vec::new();
@@ -281,14 +283,14 @@ impl Supported {
         names
     }
 
-    /// Features of Vulkan 1.0, to which the application adds its own.
+    /// Returns the features of Vulkan 1.0, to which the application adds its own.
     pub fn core_features(&mut self) -> &mut vk::PhysicalDeviceFeatures {
         &mut self.core
     }
 
-    /// Adds the features to what a device is created with. The application's own chain has none of these structures,
-    /// and no `VkPhysicalDeviceFeatures2`, `VkPhysicalDeviceVulkan11Features` and so on; those of Vulkan 1.0 are set by
-    /// [`core_features`](Self::core_features).
+    /// Adds the features to the creation parameters of a device. The application's own chain must contain none
+    /// of these structures, and no `VkPhysicalDeviceFeatures2`, `VkPhysicalDeviceVulkan11Features` and so on;
+    /// features of Vulkan 1.0 are set with [`core_features`](Self::core_features).
     pub fn push_features<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
         if self.version < vk::API_VERSION_1_1 {
             return info.enabled_features(&self.core);
@@ -312,8 +314,8 @@ impl Supported {
         push_all!(info.push_next(&mut chain.all), chain, on)
     }
 
-    /// The types of descriptors that shader-visible heaps can have: all, or those that may be updated in a set that is
-    /// bound, at least one. [`DeviceDesc::with_supported`] says so.
+    /// Returns the types of resource descriptors that shader-visible heaps can have: all, or those that may be
+    /// updated after the set is bound, at least one. [`DeviceDesc::with_supported`] sets them.
     #[must_use]
     pub fn descriptor_types(&self) -> Vec<vk::DescriptorType> {
         let buffers = EnabledFeatures::DESCRIPTOR_BUFFER | EnabledFeatures::MUTABLE_DESCRIPTOR_TYPE;
@@ -333,14 +335,15 @@ impl fmt::Debug for Supported {
 }
 
 impl DeviceDesc {
-    /// The same, and what is [supported](EnabledFeatures::supported): for a device that was created with all of it.
+    /// Enables everything that is [supported](EnabledFeatures::supported), for a device that was created with
+    /// it.
     #[must_use]
     pub fn with_supported(self, supported: &Supported) -> Self {
         self.with_enabled(supported.enabled()).with_descriptor_types(supported.descriptor_types())
     }
 }
 
-/// The features that are used: others cost something, or want more to be enabled.
+/// Returns the features that are used: others have a cost, or require further features.
 fn used(
     all: &vk::PhysicalDeviceDescriptorIndexingFeatures<'_>,
 ) -> vk::PhysicalDeviceDescriptorIndexingFeatures<'static> {
@@ -377,7 +380,7 @@ fn used(
         ))
 }
 
-/// Whether resources of a type may be updated in a set that is bound.
+/// Returns whether descriptors of a type may be updated after the set is bound.
 fn updates(indexing: &vk::PhysicalDeviceDescriptorIndexingFeatures<'_>, ty: vk::DescriptorType) -> bool {
     let feature = match ty {
         vk::DescriptorType::SAMPLED_IMAGE => indexing.descriptor_binding_sampled_image_update_after_bind,

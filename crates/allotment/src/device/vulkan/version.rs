@@ -1,23 +1,24 @@
-//! Which version of Vulkan may be used. Nobody has to say so: `ash` has looked for all functions, and loaders and
-//! drivers give those of a version only to an application that asked for it. (`VkApplicationInfo::apiVersion` itself
-//! cannot be asked for.)
+//! Detection of the usable version of Vulkan. The application need not name it: `ash` has loaded all functions,
+//! and loaders and drivers return those of a version only to an application that requested it.
+//! (`VkApplicationInfo::apiVersion` itself cannot be queried.)
 
 use core::ptr::null;
 
 use ash::vk;
 
-/// True where the loader had the function. Where it had not, `ash` puts a function in its place that panics: the one
-/// that is in a table for which nothing was found.
+/// Returns true if the loader returned the function. If it did not, `ash` stores a function that panics, the
+/// same as in a table for which nothing was found.
 macro_rules! is_there {
     ($table:expr, $kind:ty, $function:ident) => {
         $table.$function as usize != <$kind>::load(|_| null()).$function as usize
     };
 }
 
-/// The version, up to 1.3, all of whose functions that are used here were found.
+/// Returns the highest version, up to 1.3, all of whose functions that this crate calls were found.
 pub(super) fn found(instance: &ash::Instance, device: &ash::Device) -> u32 {
     let (first, second, third) = (device.fp_v1_1(), device.fp_v1_2(), device.fp_v1_3());
-    // Layers may have those of the instance for older versions, too, and those of the device only where it has them.
+    // Layers may return instance functions for older versions too, but device functions only if the device has
+    // them.
     if !is_there!(instance.fp_v1_1(), ash::InstanceFnV1_1, get_physical_device_properties2)
         || !is_there!(first, ash::DeviceFnV1_1, get_buffer_memory_requirements2)
         || !is_there!(first, ash::DeviceFnV1_1, get_image_memory_requirements2)

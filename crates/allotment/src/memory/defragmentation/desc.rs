@@ -1,29 +1,29 @@
-//! What a defragmentation is asked for.
+//! Description of a defragmentation: strategy and limits.
 
 use core::time::Duration;
 
 use crate::memory::EmptiedBlocks;
 
-/// What a defragmentation is worth.
+/// Which blocks are worth emptying.
 ///
-/// Whole blocks are emptied or left alone, those first that cost least for what they give back: the price of a block is
-/// the bytes that must be copied for a byte of it. A block that cannot be emptied as a whole, since something in it is
-/// pinned or finds no other place, costs nothing.
+/// A block is emptied completely or not at all. The price of a block is the number of bytes to copy per byte that it
+/// frees; cheaper blocks come first. No byte is copied for a block that cannot be emptied completely, since an allocation
+/// in it is pinned or finds no other place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DefragmentationStrategy {
-    /// Blocks that give back at least two bytes for one that is copied. The last quarter of what could be given back
-    /// takes a third to a half of all copying, and this leaves it.
+    /// Empties blocks that free at least two bytes for each byte copied. The last quarter of the bytes that could be
+    /// freed takes a third to a half of all copying; this strategy leaves it.
     #[default]
     Fast,
-    /// All blocks that can be emptied, by price: where they are of one size, the fewest are left that hold what is
-    /// there. Memory of its own, too, that fits a block.
+    /// Empties all blocks that can be emptied, by price. Where blocks are of one size, the fewest that hold the
+    /// allocations remain. Also empties dedicated memory whose allocation fits a block.
     Full,
-    /// The blocks that give back most for so many bytes copied in all.
+    /// Empties the blocks that free most for this number of copied bytes in total.
     WithinBytes(u64),
 }
 
 impl DefragmentationStrategy {
-    /// True where a block of `size` bytes is worth copying `cost` of them.
+    /// Returns true when copying `cost` bytes is worth freeing a block of `size` bytes.
     pub(super) const fn is_worth(self, cost: u64, size: u64) -> bool {
         match self {
             Self::Fast => cost <= size / 2,
@@ -31,7 +31,7 @@ impl DefragmentationStrategy {
         }
     }
 
-    /// The same, where of its bytes so many are left.
+    /// Returns the strategy with `left` as the remaining bytes to copy.
     pub(super) const fn with_bytes_left(self, left: u64) -> Self {
         match self {
             Self::WithinBytes(_) => Self::WithinBytes(left),
@@ -39,7 +39,7 @@ impl DefragmentationStrategy {
         }
     }
 
-    /// Bytes that may be copied in all.
+    /// Returns the bytes that may be copied in total.
     pub(super) const fn bytes(self) -> u64 {
         match self {
             Self::WithinBytes(bytes) => bytes,
@@ -48,17 +48,16 @@ impl DefragmentationStrategy {
     }
 }
 
-/// What one pass may do at most.
+/// Limits of one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassLimits {
-    /// Bytes that are moved, whether they are copied or recreated. An allocation that is larger stays where it is, and
-    /// the blocks of such are not emptied.
+    /// Bytes that are moved, whether copied or recreated. A larger allocation is not moved, and its block is not emptied.
     pub bytes: u64,
-    /// Allocations that are moved; at least one.
+    /// Allocations that are moved. At least one is moved even if this is 0.
     pub moves: u32,
-    /// For how long a pass is looked for, copying and ending it not included. Time passes on every thread, so on a
-    /// machine that is busy with something else less is done in it. What is not finished goes on in the next pass.
+    /// Time to find the moves of a pass, without the time to copy and to end it. It is wall-clock time, so on a busy
+    /// machine a pass does less. The next pass continues the unfinished work.
     pub time: Duration,
 }
 
@@ -75,21 +74,21 @@ impl Default for PassLimits {
 }
 
 impl PassLimits {
-    /// The same with another limit of bytes.
+    /// Sets the limit of bytes.
     #[must_use]
     pub const fn with_bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// The same with another limit of allocations.
+    /// Sets the limit of allocations.
     #[must_use]
     pub const fn with_moves(mut self, moves: u32) -> Self {
         self.moves = moves;
         self
     }
 
-    /// The same with another limit of time.
+    /// Sets the limit of time.
     #[must_use]
     pub const fn with_time(mut self, time: Duration) -> Self {
         self.time = time;
@@ -97,7 +96,7 @@ impl PassLimits {
     }
 }
 
-/// A defragmentation that is wanted.
+/// Description of a defragmentation.
 ///
 /// ```
 /// use allotment::memory::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
@@ -109,29 +108,29 @@ impl PassLimits {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct DefragmentationDesc {
-    /// Which blocks are emptied.
+    /// Which blocks are worth emptying.
     pub strategy: DefragmentationStrategy,
-    /// What a pass does at most.
+    /// Limits of each pass.
     pub limits: PassLimits,
-    /// What becomes of the blocks that are emptied.
+    /// Use of the emptied blocks: freed to the driver, or left to the policy of their pool.
     pub emptied_blocks: EmptiedBlocks,
 }
 
 impl DefragmentationDesc {
-    /// By a strategy, with the defaults for everything else.
+    /// Describes a defragmentation by its strategy, with the defaults for everything else.
     #[must_use]
     pub fn new(strategy: DefragmentationStrategy) -> Self {
         Self { strategy, ..Self::default() }
     }
 
-    /// The same with other limits.
+    /// Sets the limits of each pass.
     #[must_use]
     pub const fn with_limits(mut self, limits: PassLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same with another fate of emptied blocks.
+    /// Sets what happens to emptied blocks.
     #[must_use]
     pub const fn with_emptied_blocks(mut self, emptied_blocks: EmptiedBlocks) -> Self {
         self.emptied_blocks = emptied_blocks;

@@ -1,26 +1,28 @@
-//! Why there is no defragmentation.
+//! The error of a defragmentation that cannot begin.
 
 use core::error::Error;
 use core::fmt;
 
-/// Why a defragmentation was not begun. Nothing has changed.
+/// Why a defragmentation did not begin. The pools are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DefragmentationError {
-    /// The blocks of the pool, or of the default pools, are linear: what comes and goes in order leaves no holes that
-    /// are worth filling, and finds its place by the order. Empty them, or use another algorithm.
+    /// The blocks of the pool, or of the default pools, use the linear algorithm. It places allocations by the order in
+    /// which they come, and leaves no holes that are worth filling. Free the allocations, or use another algorithm.
     LinearPool,
-    /// The pool is from another allocator.
-    ForeignPool,
-    /// The pool, or the default pools, are being defragmented already. End that one first: drop it.
+    /// The pool belongs to another allocator.
+    WrongPool,
+    /// Another defragmentation of the pool, or of the default pools, is running. Drop it first.
     AlreadyRunning,
 }
 
 impl fmt::Display for DefragmentationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::LinearPool => "linear blocks are not defragmented, empty them instead",
-            Self::ForeignPool => "the pool belongs to another allocator",
+            Self::LinearPool => {
+                "pools with the linear algorithm cannot be defragmented, free their allocations instead"
+            }
+            Self::WrongPool => "the pool belongs to another allocator",
             Self::AlreadyRunning => "a defragmentation of these pools is running, drop it first",
         })
     }

@@ -1,7 +1,7 @@
-//! Free ranges of blocks by size, for a plan of what goes where.
+//! The free ranges of blocks, ordered by size, from which a plan takes the places of moved allocations.
 //!
-//! The plan takes the smallest range of all that holds an allocation. A range is known by its size, its block and its
-//! offset, in a tree in that order: O(log n) to find, to cut and to give back.
+//! The plan takes the smallest range that holds an allocation (best fit). A tree holds the ranges by size, block and
+//! offset: O(log n) to find a range, to cut a place out of it and to undo the cut.
 
 use std::collections::BTreeSet;
 
@@ -22,21 +22,23 @@ pub(super) struct Cut {
     pub(super) block: u32,
     pub(super) offset: u64,
     size: u64,
-    /// The free range that it was cut out of.
+    /// Offset and size of the free range that it was cut out of.
     hole: (u64, u64),
 }
 
-/// Ranges that are looked at before one is taken that is sure to fit, however it is aligned.
-const LOOK: usize = 32;
+/// Ranges tried before the search takes one that is large enough for any alignment. Bounds the search where many ranges
+/// of the right size have the wrong offset.
+const MAX_CANDIDATES: usize = 32;
 
 impl Holes {
+    /// Adds a free range, unless it is empty.
     pub(super) fn add(&mut self, block: u32, offset: u64, size: u64) {
         if size != 0 {
             self.by_size.insert((size, block, offset));
         }
     }
 
-    /// Takes all ranges out, as far as there is time. True once there are none.
+    /// Removes ranges until none is left or the time is over. Returns true when none is left.
     pub(super) fn clear(&mut self, time: &mut Stopwatch) -> bool {
         while self.by_size.pop_first().is_some() {
             if time.is_over() {
@@ -54,17 +56,19 @@ impl Holes {
     pub(super) fn cut(&mut self, size: u64, alignment: Alignment) -> Option<Cut> {
         let fits =
             |&&(hole, _, offset): &&(u64, u32, u64)| alignment.align_up(offset) + size <= offset + hole;
-        let close = self.by_size.range((size, 0, 0)..).take(LOOK).find(fits);
+        let close = self.by_size.range((size, 0, 0)..).take(MAX_CANDIDATES).find(fits);
+        // Any range of this size holds the request wherever it begins.
         let sure = || self.by_size.range((size + alignment.get() - 1, 0, 0)..).next();
         let &(hole, block, start) = close.or_else(sure)?;
         let offset = alignment.align_up(start);
+        // The remainders on both sides stay available for smaller allocations.
         self.remove(block, start, hole);
         self.add(block, start, offset - start);
         self.add(block, offset + size, start + hole - (offset + size));
         Some(Cut { block, offset, size, hole: (start, hole) })
     }
 
-    /// Gives a place back that was cut out later than all that are not given back yet.
+    /// Undoes a cut. Cuts are undone in the opposite order, so the remainders on both sides are still whole.
     pub(super) fn undo(&mut self, cut: &Cut) {
         let (start, hole) = cut.hole;
         let end = cut.offset + cut.size;

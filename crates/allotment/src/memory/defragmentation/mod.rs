@@ -1,22 +1,26 @@
-//! Allocations get other places, so that whole blocks become empty and go back to the driver.
+//! Defragmentation: moves allocations so that whole blocks become empty and are freed to the driver.
 //!
 //! ```text
 //!   before   [▓▓░▓▓▓░▓] [▓░░▓▓░▓▓] [░░▓░░░▓░] [░▓░░░░░░]
-//!   after    [▓▓▓▓▓▓▓▓] [▓▓▓▓▓░▓▓]                           three allocations moved, two blocks given back
+//!   after    [▓▓▓▓▓▓▓▓] [▓▓▓▓▓░▓▓]                           three allocations moved, two blocks freed
 //! ```
 //!
-//! # How
+//! # How it works
 //!
-//! `survey` looks at the pools, `selection` says which blocks are worth emptying, `plan` where everything in them goes
-//! (`holes`: the free ranges that there are), `run` reserves the places and hands out the moves, `pass` ends them.
-//! The pools do nothing for this but to reserve places and to exchange them (`moves.rs`, beside this folder).
+//! `survey` reads the layout of the pools. `selection` picks the blocks that are worth emptying. `plan` finds a place for
+//! each allocation in them, in the free ranges of the other blocks (`holes`). `run` executes the plan, one
+//! `evacuation` of a block after the other: it reserves the places and hands out the moves. `pass` ends them. The pools only reserve places and exchange them (`moves.rs`, beside this folder).
 //!
-//! The protocol is that of D3D12MA and VMA, which plan move by move: what they copied out of a block that does not
-//! become empty in the end was copied for nothing. Here whole blocks are planned, as in DXVK 2.5: no byte is copied for
+//! A worked example, with sizes, is at the top of `run.rs`.
+//!
+//! The protocol is that of D3D12MA and VMA. These plan move by move; when a block does not become empty in the end, the
+//! bytes copied out of it were copied for nothing. Here whole blocks are planned, as in DXVK 2.5: no byte is copied for
 //! a block that stays, and none twice.
 
 mod desc;
+mod emptied_blocks;
 mod error;
+mod evacuation;
 mod holes;
 mod pass;
 mod plan;
@@ -29,11 +33,12 @@ use core::fmt;
 use core::sync::atomic::Ordering;
 
 pub use desc::{DefragmentationDesc, DefragmentationStrategy, PassLimits};
+pub use emptied_blocks::EmptiedBlocks;
 pub use error::DefragmentationError;
 pub use pass::{Move, NextPass, Pass};
 pub use plan::{DefragmentationPlan, PlannedBlock};
 
-pub(super) use self::pass::Left;
+pub(super) use self::pass::Released;
 pub(super) use self::run::{Found, Run};
 pub(super) use self::survey::Scope;
 use super::allocator::{Allocation, AllocationId, Allocator};
@@ -42,7 +47,7 @@ use crate::Algorithm;
 use crate::device::Device;
 use crate::sync::locked;
 
-/// What a defragmentation did so far.
+/// Sums of a defragmentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefragmentationStatistics {
@@ -50,18 +55,18 @@ pub struct DefragmentationStatistics {
     pub passes: u32,
     /// Allocations that were moved.
     pub moves: u32,
-    /// Bytes that were copied for it, as allocations were asked for.
+    /// Bytes that were copied for these moves, counted by the requested sizes.
     pub bytes_moved: u64,
     /// Moves that were ignored or cancelled.
     pub ignored: u32,
     /// Allocations that their owners freed while they were being moved.
     pub freed: u32,
-    /// Memory objects that everything has left. Each goes as its [`EmptiedBlocks`](super::EmptiedBlocks) says, when the last old
-    /// place in it is free.
+    /// Memory objects from which all allocations were moved. Each is freed or kept, as
+    /// [`EmptiedBlocks`](super::EmptiedBlocks) says, once the last old place in it is free.
     pub blocks_emptied: u32,
-    /// Bytes of these.
+    /// Bytes of these memory objects.
     pub bytes_emptied: u64,
-    /// Blocks that stayed though they were to be emptied, because of what changed meanwhile.
+    /// Blocks that the plan would have emptied, but that were kept because the pool changed meanwhile.
     pub blocks_kept: u32,
 }
 
@@ -85,7 +90,7 @@ impl core::ops::Add for DefragmentationStatistics {
 impl core::ops::Sub for DefragmentationStatistics {
     type Output = Self;
 
-    /// What was done since `earlier`; 0 where `earlier` is not.
+    /// Returns the difference since `earlier`; a sum that is smaller than in `earlier` gives 0.
     fn sub(self, earlier: Self) -> Self {
         Self {
             passes: self.passes.saturating_sub(earlier.passes),
@@ -100,38 +105,39 @@ impl core::ops::Sub for DefragmentationStatistics {
     }
 }
 
-/// A defragmentation, from the first look to the last pass. Dropped, it is over: what is in a new place by then stays
-/// there, all else stays where it was.
+/// A defragmentation, from the survey to the last pass. Dropping it ends it: allocations that were moved stay in their
+/// new places, all others in their old ones.
 ///
 /// # The protocol
 ///
-/// 1. [`Allocator::defragmentation`] for all default pools, or [`defragmentation_in`](Allocator::defragmentation_in) for
-///    one custom pool. What it would gain can be [asked](Defragmentation::plan) before anything is done.
-/// 2. [`next_pass`](Defragmentation::next_pass): some allocations, each with a place that is reserved for it. How many,
-///    how many bytes, and how long it takes to find them is [limited](PassLimits).
-/// 3. Whoever owns the resources makes each again in the new place and copies its bytes, or [lets it
-///    stay](Pass::ignore), or frees it.
-/// 4. [`end`](Pass::end): the tokens tell the new places, the old ones are free.
+/// 1. [`Allocator::defragmentation`] begins one of all default pools, [`defragmentation_in`](Allocator::defragmentation_in)
+///    one of a custom pool. [`plan`](Defragmentation::plan) returns the expected gain before anything is moved.
+/// 2. [`next_pass`](Defragmentation::next_pass) returns some allocations, each with a place reserved for it.
+///    [`PassLimits`] bounds their number, their bytes, and the time to find them.
+/// 3. The owner of each resource recreates it in the new place and copies its bytes, or [ignores](Pass::ignore) the move,
+///    or frees the allocation.
+/// 4. [`end`](Pass::end): the handles name the new places from then on, and the old places are free.
 ///
-/// A defragmentation that is forgotten (`mem::forget`) never ends, and no other begins in its pools.
+/// A defragmentation that is forgotten (`mem::forget`) never ends, and no other can begin in its pools.
 ///
-/// Steps 2 to 4 are repeated until there is nothing more to gain. Only what was allocated as
-/// [movable](super::AllocationDesc::movable) moves, within its pool and memory type. What is dropped is cancelled, and
-/// every allocation is then in one place or in the other. [`MovableSet`](super::MovableSet) does all of this for buffers
-/// and images, with copies by a queue.
+/// Repeat steps 2 to 4 until there is nothing more to gain. Only allocations that were requested as
+/// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is dropped is
+/// cancelled; each allocation is always in one place or in the other. [`MovableSet`](super::MovableSet) does all of this
+/// for buffers and images, with copies by a queue.
 ///
 /// # Cost
 ///
-/// Looking at n allocations and planning takes some 0.5 µs for each, in as many passes as the limit of time wants;
-/// reserving a place 0.3 µs, ending a move 0.2 µs. The allocator's locks are held for a batch at a time, some tens of
-/// microseconds. Whoever reads or writes a movable allocation by its token keeps the pool's moves waiting as long. 150 bytes of host memory an allocation while it is planned, and 100 for each that is to be moved.
+/// Surveying and planning n allocations takes some 0.5 µs for each, spread over as many passes as the time limit needs;
+/// reserving a place takes 0.3 µs, ending a move 0.2 µs. The allocator's locks are held for one batch at a time, some tens
+/// of microseconds. A thread that reads or writes a movable allocation by its handle delays the pool's moves as long. Host
+/// memory: 150 bytes an allocation while it is planned, and 100 for each that is to be moved.
 ///
 /// # Example
 ///
 /// ```
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, Movability, NextPass};
-/// use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
 ///
 /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
 /// let mut desc = AllocatorDesc::default();
@@ -139,10 +145,11 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// let allocator = Allocator::new(device, desc)?;
 ///
 /// // Twelve meshes in three blocks; then all but one of each block are freed.
-/// let mesh = AllocationDesc::new(Requirements::new(256 << 10), MemoryUsage::Upload).movable(Movability::Copied);
+/// let mesh = Requirements::new(256 << 10);
+/// let options = MemoryUsage::Upload.with_name("mesh").with_movability(Movability::Copied);
 /// let mut meshes = Vec::new();
 /// for _ in 0..12 {
-///     meshes.push(allocator.allocate(&mesh)?);
+///     meshes.push(allocator.allocate(&mesh, &options)?);
 /// }
 /// let mut kept = Vec::new();
 /// for (i, mesh) in meshes.into_iter().enumerate() {
@@ -157,8 +164,8 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///     match defragmentation.next_pass() {
 ///         NextPass::Moves(pass) => {
 ///             for moved in pass.moves() {
-///                 let (from, to) = (moved.from().address.unwrap(), moved.to().address.unwrap());
-///                 // SAFETY: both places are mapped, and nobody else uses them.
+///                 let (from, to) = (moved.from().mapped_ptr.unwrap(), moved.to().mapped_ptr.unwrap());
+///                 // SAFETY: both places are mapped, and nothing else uses them.
 ///                 unsafe { to.copy_from_nonoverlapping(from, moved.size() as usize) };
 ///             }
 ///             pass.end();
@@ -177,17 +184,17 @@ impl core::ops::Sub for DefragmentationStatistics {
 /// # for mesh in kept { allocator.free(mesh)?; }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a defragmentation does something when it is asked for passes"]
+#[must_use = "a defragmentation moves nothing unless `next_pass` is called"]
 pub struct Defragmentation<'a, D: Device> {
     allocator: &'a Allocator<D>,
     run: Run,
-    /// Of the open pass.
+    /// The moves of the open pass.
     moves: Vec<Move<D>>,
 }
 
 impl<D: Device> Allocator<D> {
     /// Begins to defragment all default pools, each memory type by itself. Resources of a
-    /// [`MovableSet`](super::MovableSet) stay: only their set knows them.
+    /// [`MovableSet`](super::MovableSet) are not moved: only their set can recreate them.
     ///
     /// # Errors
     ///
@@ -200,8 +207,7 @@ impl<D: Device> Allocator<D> {
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 
-    /// Begins to defragment a custom pool, each of its memory types by itself. While that lasts the pool cannot be
-    /// destroyed.
+    /// Begins to defragment a custom pool, each of its memory types by itself. The pool cannot be destroyed meanwhile.
     ///
     /// # Errors
     ///
@@ -211,8 +217,9 @@ impl<D: Device> Allocator<D> {
         pool: &'a Pool,
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'a, D>, DefragmentationError> {
+        // The index of a pool of another allocator would name a wrong pool here.
         if pool.allocator != self.id {
-            return Err(DefragmentationError::ForeignPool);
+            return Err(DefragmentationError::WrongPool);
         }
         let run = self.begin_run(desc, Scope::Pool(pool.index), false)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
@@ -229,14 +236,15 @@ impl<D: Device> Allocator<D> {
                 if self.desc.algorithm == Algorithm::Linear {
                     return Err(DefragmentationError::LinearPool);
                 }
+                // One run at a time: two would plan places in blocks that the other one empties.
                 if self.defragmented.swap(true, Ordering::Acquire) {
                     return Err(DefragmentationError::AlreadyRunning);
                 }
             }
             Scope::Pool(index) => {
-                let slot = self.pools.get(index).ok_or(DefragmentationError::ForeignPool)?;
+                let slot = self.pools.get(index).ok_or(DefragmentationError::WrongPool)?;
                 let mut guard = locked(&slot.state);
-                let state = guard.as_mut().ok_or(DefragmentationError::ForeignPool)?;
+                let state = guard.as_mut().ok_or(DefragmentationError::WrongPool)?;
                 if state.rules.algorithm == Algorithm::Linear {
                     return Err(DefragmentationError::LinearPool);
                 }
@@ -249,6 +257,7 @@ impl<D: Device> Allocator<D> {
     }
 
     pub(super) fn end_run(&self, run: &mut Run) {
+        // Before the flag is cleared: the next run must find no reserved places of this one.
         run.cancel(self);
         match run.scope() {
             Scope::DefaultPools => self.defragmented.store(false, Ordering::Release),
@@ -260,32 +269,33 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Notes that the bytes of an allocation are where it is.
+    /// Records that the copy of an allocation's bytes has completed, so that it may be accessed and moved again.
     pub(super) fn note_arrived(&self, id: AllocationId) {
         let Some(slot) = self.pools.get(id.pool) else { return };
         let mut guard = locked(&slot.state);
+        // The record may belong to another allocation by now.
         let same = slot.records.get(id.record).is_some_and(|record| record.generation() == id.generation);
         guard.iter_mut().filter(|_| same).for_each(|state| state.note_moving(slot, id.record, false));
     }
 
-    /// Frees what is known not to be foreign.
+    /// Frees an allocation that is known to belong to this allocator.
     pub(super) fn free_own(&self, allocation: Allocation) {
         let freed = self.free(allocation);
-        debug_assert!(freed.is_ok(), "it is this allocator's");
+        debug_assert!(freed.is_ok(), "the allocation belongs to this allocator");
     }
 }
 
 impl<D: Device> Defragmentation<'_, D> {
-    /// What it would gain, as far as that can be seen now: the more the pools change until it is done, the less of it
-    /// comes true. Takes as long as it takes, whatever the limits, and the plan is kept for the passes.
+    /// Returns the plan with its expected gain. It is an estimate: changes of the pools until the last pass invalidate
+    /// parts of it. Ignores the time limit. The passes use the same plan.
     ///
-    /// The pools are looked at and planned for when this or a pass is asked for first.
+    /// The first call of this or of [`next_pass`](Self::next_pass) surveys the pools.
     pub fn plan(&mut self) -> &DefragmentationPlan {
         self.run.plan(self.allocator)
     }
 
-    /// Looks for the next allocations to be moved, within the limits. A pass that was forgotten is cancelled, as if it
-    /// had been dropped.
+    /// Finds the next allocations to be moved, within the limits. Cancels a previous pass that was forgotten, as if it had
+    /// been dropped.
     pub fn next_pass(&mut self) -> NextPass<'_, D> {
         self.cancel_forgotten();
         match self.run.find(self.allocator, &mut self.moves) {
@@ -298,12 +308,13 @@ impl<D: Device> Defragmentation<'_, D> {
         }
     }
 
-    /// Ends a pass that was forgotten rather than dropped.
+    /// Cancels a pass that was forgotten rather than dropped.
     fn cancel_forgotten(&mut self) {
+        // A forgotten pass leaves its moves in the list. The drop of another pass over the same list cancels them.
         drop(Pass::new(self.allocator, &mut self.run, &mut self.moves));
     }
 
-    /// What it did so far.
+    /// Returns the sums so far.
     #[must_use]
     pub fn statistics(&self) -> DefragmentationStatistics {
         self.run.statistics

@@ -5,22 +5,22 @@ use std::sync::PoisonError;
 
 use super::run::{Ended, Outcome, Run};
 use crate::device::{Device, Mapped, MemoryHandle, MemoryTypeIndex, ResourceKind};
-use crate::memory::access::Place;
+use crate::memory::access::MemoryLocation;
 use crate::memory::allocator::{Allocation, AllocationId, Allocator};
 use crate::memory::pool::{PoolSlot, PoolState};
 use crate::memory::record::RawPlace;
-use crate::memory::{Foreign, Movability};
+use crate::memory::{Movability, WrongAllocator};
 use crate::sync::locked;
 
-/// Moves that end under the lock at once: 20 microseconds.
+/// Moves that are ended per lock: 20 microseconds.
 const AT_ONCE: usize = 64;
 
-/// An allocation, and another place that is reserved for it. Copy the bytes from one to the other.
+/// An allocation, and a new place that is reserved for it. Copy the bytes from one to the other.
 pub struct Move<D: Device> {
-    /// The block that is being emptied, as the run counts.
-    departure: usize,
+    /// Index of the run's evacuation that empties the block.
+    evacuation: usize,
     id: AllocationId,
-    /// Taken when the pass ends.
+    /// The allocation that holds the new place. Taken when the pass ends.
     reserved: Option<Allocation>,
     from: At,
     to: At,
@@ -50,7 +50,7 @@ impl<D: Device> Move<D> {
     pub(super) fn new(
         state: &PoolState<D>,
         slot: &PoolSlot<D>,
-        departure: usize,
+        evacuation: usize,
         id: AllocationId,
         reserved: Allocation,
     ) -> Self {
@@ -61,7 +61,7 @@ impl<D: Device> Move<D> {
         let (from, to) = (place(id.record), place(reserved.record));
         let detail = state.detail(id.record);
         Self {
-            departure,
+            evacuation,
             id,
             reserved: Some(reserved),
             from: At::of(&from),
@@ -76,76 +76,76 @@ impl<D: Device> Move<D> {
         }
     }
 
-    /// The allocation.
+    /// Returns the id of the allocation.
     #[must_use]
     pub fn id(&self) -> AllocationId {
         self.id
     }
 
-    /// Its owner's own number.
+    /// Returns the user data of the allocation.
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data
     }
 
-    /// Its bytes, as asked for.
+    /// Returns the size in bytes, as requested.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// What stands there.
+    /// Returns the kind of resource that the allocation was made for.
     #[must_use]
     pub fn kind(&self) -> ResourceKind {
         self.kind
     }
 
-    /// Whether its bytes are to be copied: [`Copied`](Movability::Copied), or [`Recreated`](Movability::Recreated).
+    /// Returns whether the bytes must be copied: [`Copied`](Movability::Copied) or [`Recreated`](Movability::Recreated).
     #[must_use]
     pub fn contents(&self) -> Movability {
         self.contents
     }
 
-    /// Where it is.
+    /// Returns the old place.
     #[must_use]
-    pub fn from(&self) -> Place<D> {
+    pub fn from(&self) -> MemoryLocation<D> {
         self.place(self.from)
     }
 
-    /// Where it will be. Nobody else has this place, until the pass ends.
+    /// Returns the new place. No other allocation can get it until the pass ends.
     #[must_use]
-    pub fn to(&self) -> Place<D> {
+    pub fn to(&self) -> MemoryLocation<D> {
         self.place(self.to)
     }
 
-    /// Whether it leaves the same block as another one: all of that block goes, or none of it is worth copying.
+    /// Returns true when both moves empty the same block: if one of them is not possible, the other is not worth copying.
     pub(in crate::memory) fn leaves_with(&self, other: &Self) -> bool {
-        self.departure == other.departure
+        self.evacuation == other.evacuation
     }
 
-    /// Whether it was [told to stay](Pass::ignore).
+    /// Returns true when the move was [ignored](Pass::ignore).
     #[must_use]
     pub fn is_ignored(&self) -> bool {
         self.stays
     }
 
-    fn place(&self, at: At) -> Place<D> {
-        Place {
+    fn place(&self, at: At) -> MemoryLocation<D> {
+        MemoryLocation {
             memory: D::Memory::from_raw(at.memory),
             offset: at.offset,
             size: self.size,
             memory_type: self.memory_type,
-            address: at.address.map(|mapped| mapped.0),
+            mapped_ptr: at.address.map(|mapped| mapped.0),
         }
     }
 }
 
-/// What [`Defragmentation::next_pass`](super::Defragmentation::next_pass) found.
+/// Result of [`Defragmentation::next_pass`](super::Defragmentation::next_pass).
 #[must_use = "a pass that is dropped is cancelled"]
 pub enum NextPass<'d, D: Device> {
-    /// Allocations to be moved.
+    /// A pass with at least one move.
     Moves(Pass<'d, D>),
-    /// Time was up before the first was found. The next call goes on from here.
+    /// The time was up before the first move was found. The next call continues from here.
     LimitReached,
     /// There is nothing more to gain.
     Done,
@@ -161,29 +161,29 @@ impl<D: Device> fmt::Debug for NextPass<'_, D> {
     }
 }
 
-/// Moves whose places are reserved, until they [end](Self::end) together. Dropped, it is cancelled: everything stays
-/// where it was. What is copied into the new places must be over by then, either way.
+/// Moves with reserved places, which [end](Self::end) together. Dropping the pass cancels it: all allocations stay in
+/// their old places. In both cases the copies into the new places must have completed before.
 ///
-/// While it is open, other threads allocate, free and ask as always. An allocation of the pass may be freed as well:
-/// its place and the one reserved for it are free when the pass ends, so that whoever copies the one to the other need
-/// not know. What is written to one by its token meanwhile is refused
-/// ([`AccessError::Moving`](crate::memory::AccessError::Moving)), as it would be lost.
+/// Other threads can use the allocator while the pass is open. They may also free an allocation of the pass: its old
+/// place and the reserved one become free only when the pass ends, so a copy between them stays valid. Writing to an
+/// allocation of the pass by its handle is refused
+/// ([`AccessError::Moving`](crate::memory::AccessError::Moving)), since the bytes would be lost.
 #[must_use = "a pass that is dropped is cancelled"]
 pub struct Pass<'d, D: Device> {
     allocator: &'d Allocator<D>,
     run: &'d mut Run,
-    /// Emptied when it ends.
+    /// Cleared when the pass ends.
     moves: &'d mut Vec<Move<D>>,
 }
 
-/// What becomes of a place that a move leaves behind.
-pub(in crate::memory) enum Left {
-    /// The old place of what was moved.
-    Old,
-    /// The new place of what stayed or was freed.
-    New,
-    /// The old place of what was freed. Comes after its new one.
-    Freed,
+/// A place that is no longer used after a move.
+pub(in crate::memory) enum Released {
+    /// The old place of an allocation that was moved.
+    Source,
+    /// The new place of an allocation that was not moved, or was freed.
+    Destination,
+    /// The old place of an allocation that was freed. Follows its new place.
+    FreedSource,
 }
 
 impl<'d, D: Device> Pass<'d, D> {
@@ -195,68 +195,71 @@ impl<'d, D: Device> Pass<'d, D> {
         Self { allocator, run, moves }
     }
 
-    /// What is to be moved.
+    /// Returns the moves.
     #[must_use]
     pub fn moves(&self) -> &[Move<D>] {
         self.moves
     }
 
-    /// Bytes that are to be copied: not those of what is [recreated](Movability::Recreated), which the limit counts.
+    /// Returns the bytes that must be copied. [Recreated](Movability::Recreated) allocations count towards the limit, but
+    /// not here.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let copied = self.moves.iter().filter(|one| one.contents == Movability::Copied && !one.stays);
         copied.map(Move::size).sum()
     }
 
-    /// Leaves the move at this index undone; if it is being copied, that is over when the pass ends. The allocation stays where it is for the rest of the defragmentation, and
-    /// so does its block, whatever else has left it. Does nothing where there is no move at this index.
+    /// Ignores the move at `index`. If its bytes are being copied, the copy must have completed when the pass ends. The
+    /// allocation stays in its old place for the rest of the defragmentation, and so does its block, even if all other
+    /// allocations have left it. Does nothing when there is no move at `index`.
     pub fn ignore(&mut self, index: usize) {
         self.moves.get_mut(index).into_iter().for_each(|one| one.stays = true);
     }
 
-    /// Frees the allocation of the move at this index rather than moving it.
+    /// Frees the allocation of the move at `index` instead of moving it.
     ///
     /// # Errors
     ///
-    /// [`Foreign`] where the token is not that allocation's, or there is no move at this index; it comes back with the
-    /// error.
-    pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), Foreign> {
+    /// [`WrongAllocator`] when the handle is not that allocation's, or there is no move at `index`; the error contains the
+    /// handle.
+    pub fn destroy(&mut self, index: usize, allocation: Allocation) -> Result<(), WrongAllocator> {
         if self.moves.get(index).is_some_and(|one| one.id == allocation.id()) {
             self.allocator.free(allocation)
         } else {
-            Err(Foreign(allocation))
+            Err(WrongAllocator(allocation))
         }
     }
 
-    /// Ends the pass: the allocations are in their new places, and their tokens say so. The old places are free.
+    /// Ends the pass: the allocations are in their new places, which their handles name from now on. Frees the old places.
     ///
-    /// All copies must be over, and nothing uses the old places any more.
+    /// All copies must have completed, and nothing may use the old places any more.
     pub fn end(self) {
         let allocator = self.allocator;
         self.end_with(|left| allocator.free_own(left));
     }
 
-    /// Ends the pass as [`end`](Self::end) does, and gives the places that are left to `retire`, as allocations to be
-    /// freed when nothing uses them any more: the old places of what was moved, the new ones of what stays, and both of
-    /// what was freed meanwhile.
+    /// Ends the pass like [`end`](Self::end), but passes the released places to `retire`, as allocations to be freed once
+    /// nothing uses them: the old places of moved allocations, the new places of those that were not moved, and both
+    /// places of those that were freed meanwhile.
     ///
-    /// The copies may still be on their way, as long as everything that uses the new places comes after them, and what
-    /// `retire` does waits for them. Should it panic, the places that it was not given yet are never freed.
+    /// The copies may still be in flight, as long as all uses of the new places come after them and `retire` waits for
+    /// them. If `retire` panics, the places that it has not got yet are never freed.
     pub fn end_with(mut self, mut retire: impl FnMut(Allocation)) {
         self.finish(|_| false, |_, place| retire(place));
     }
 
-    /// Ends all moves that do not stay. `arriving` says whether the bytes of the one at this index are on their way.
+    /// Ends all moves that are not ignored. `arriving` returns whether the copy of the move at an index is in flight.
     pub(in crate::memory) fn finish(
         &mut self,
         arriving: impl Fn(usize) -> bool,
-        leave: impl FnMut(Left, Allocation),
+        leave: impl FnMut(Released, Allocation),
     ) {
         finish(self.allocator, self.run, self.moves, arriving, leave);
     }
 
-    /// Leaves all moves undone.
-    pub(in crate::memory) fn cancel(&mut self, leave: impl FnMut(Left, Allocation)) {
+    /// Cancels all moves.
+    pub(in crate::memory) fn cancel(&mut self, leave: impl FnMut(Released, Allocation)) {
+        // Ended as ignored, so that cancelling takes the same path as ending.
         self.moves.iter_mut().for_each(|one| one.stays = true);
         self.finish(|_| false, leave);
     }
@@ -267,14 +270,16 @@ fn finish<D: Device>(
     run: &mut Run,
     moves: &mut Vec<Move<D>>,
     arriving: impl Fn(usize) -> bool,
-    mut leave: impl FnMut(Left, Allocation),
+    mut leave: impl FnMut(Released, Allocation),
 ) {
     let mut first = 0;
     let mut ended = Vec::with_capacity(moves.len().min(AT_ONCE));
     while !moves.is_empty() {
         let pool = moves[0].id.pool;
+        // A batch has one pool, so that one lock is enough.
         let same = moves.iter().take(AT_ONCE).take_while(|one| one.id.pool == pool).count();
         let Some(slot) = allocator.pools.get(pool) else { return };
+        // Threads that access an allocation by its handle hold `changes` for reading: none is in the middle of it now.
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
         for (index, one) in (first..).zip(&moves[..same]) {
@@ -283,22 +288,24 @@ fn finish<D: Device>(
         first += same;
         drop(guard);
         drop(alone);
+        // With no lock held: `leave` may run the caller's code.
         run.ended(allocator, ended.iter().copied());
         for (mut one, ended) in moves.drain(..same).zip(ended.drain(..)) {
+            // After the locks: freeing the place takes the pool's lock again.
             let Some(place) = one.reserved.take() else { continue };
             match ended.outcome {
-                Outcome::Moved => leave(Left::Old, place),
-                Outcome::Freed { .. } | Outcome::Stays => leave(Left::New, place),
+                Outcome::Moved => leave(Released::Source, place),
+                Outcome::Freed { .. } | Outcome::Stays => leave(Released::Destination, place),
             }
             if ended.outcome == (Outcome::Freed { holds_its_place: true }) {
-                leave(Left::Freed, one.source_left());
+                leave(Released::FreedSource, one.source_left());
             }
         }
     }
 }
 
 impl<D: Device> Move<D> {
-    /// What stands for the old place of an allocation that was freed while it was being moved.
+    /// Returns a handle of the old place of an allocation that was freed while it was being moved.
     fn source_left(&self) -> Allocation {
         let AllocationId { allocator, pool, record, generation } = self.id;
         Allocation { allocator, pool, record, generation: generation.wrapping_add(1) }
@@ -308,10 +315,11 @@ impl<D: Device> Move<D> {
         let live = |record: u32, generation| {
             slot.records.get(record).is_some_and(|record| record.generation() == generation)
         };
+        // The generation tells whether the owner freed the allocation while the pass was open.
         let source = live(self.id.record, self.id.generation);
-        // A reset of the pool takes both.
+        // A reset of the pool frees both allocations.
         let reserved = self.reserved.as_ref().filter(|it| live(it.record, it.generation));
-        // Its owner may have pinned it while it was being moved.
+        // The owner may have pinned the allocation while it was being moved.
         let pinned = |state: &PoolState<D>| {
             state.detail(self.id.record).is_none_or(|detail| detail.movability == Movability::Pinned)
         };
@@ -325,14 +333,15 @@ impl<D: Device> Move<D> {
                 Outcome::Stays
             }
             (Some(state), _) => {
-                // After a reset of the pool the record may be somebody else's.
+                // After a reset of the pool the record may belong to another allocation.
                 let stands = live(self.id.record, self.source_left().generation);
                 Outcome::Freed { holds_its_place: stands && state.is_left(slot, self.id.record) }
             }
             (None, _) => Outcome::Freed { holds_its_place: false },
         };
+        // Recreated allocations cost no copy, so they do not count towards `WithinBytes`.
         let copied = if self.contents == Movability::Copied { self.size } else { 0 };
-        Ended { departure: self.departure, id: self.id, copied, outcome }
+        Ended { evacuation: self.evacuation, id: self.id, copied, outcome }
     }
 }
 

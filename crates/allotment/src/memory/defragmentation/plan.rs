@@ -1,20 +1,20 @@
-//! What goes where: from a survey to a list of blocks to be emptied, and a place for everything in them.
+//! The plan: which blocks to empty, in which order, and a place for each allocation in them.
 //!
 //! ```text
 //!   blocks by price   [▓░░░] [▓▓░░] [░▓▓░] [▓▓▓░] [▓▓░▓]
 //!                      └── emptied ─┘   └─── stay ────┘
-//!   free ranges of those that stay, by size      ░ ░ ░░ …
+//!   free ranges of the blocks that stay, by size      ░ ░ ░░ …
 //! ```
 //!
-//! The blocks that are to be emptied are gone through by price, and in each the allocations by size, the largest
-//! first: each gets the smallest free range of all blocks that stay which holds it. Where one finds none, its block
-//! stays too, and its free ranges are there for those that come after it. So no allocation is ever moved into a block
-//! that is emptied later, each is moved at most once, and no byte is copied for a block that is not emptied.
+//! The selected blocks are planned by price, and the allocations of each by size, the largest first. Each allocation
+//! gets the smallest free range that holds it, among the blocks that stay. If one finds none, its block stays, too, and
+//! its free ranges serve the blocks planned after it. So no allocation is moved into a block that is emptied later, each
+//! is moved at most once, and no byte is copied for a block that is not emptied.
 //!
 //! # Cost
 //!
-//! A survey of n allocations and the plan take O(n log n), some 0.5 µs an allocation, 150 bytes an allocation while it
-//! is made. All of it can be interrupted, but for what is done once for all blocks: sorting and choosing among them.
+//! Surveying n allocations and planning take O(n log n), some 0.5 µs and 150 bytes an allocation. All of it can be
+//! interrupted, except the sorting and the selection of blocks.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -24,72 +24,72 @@ use super::holes::{Cut, Holes};
 use super::selection::{Candidate, candidates, select};
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Survey, SurveyedArena, SurveyedBlock};
-use crate::memory::moves::Standing;
+use crate::memory::moves::SurveyedAllocation;
 
-/// What a defragmentation would gain, as far as could be seen when it was planned.
+/// The expected gain of a defragmentation, as of its planning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DefragmentationPlan {
-    /// Memory objects with something in them: blocks, and memory of its own.
+    /// Memory objects that hold allocations: blocks and dedicated memory.
     pub blocks: u32,
-    /// Bytes of these.
+    /// Bytes of these memory objects.
     pub block_bytes: u64,
-    /// Bytes of allocations in them, rounding and padding included.
+    /// Bytes of the allocations in them, including rounding and padding.
     pub occupied_bytes: u64,
-    /// The least number of them that would hold as many bytes, could everything be moved and were nothing lost between.
+    /// The least number of them that could hold these bytes, if all allocations could be moved and packed without loss.
     pub ideal_blocks: u32,
-    /// The least number of bytes in so many blocks that without them those that are left are the ideal number, as far
-    /// as blocks can be emptied: what the best of all planners would have to copy for it.
+    /// The least bytes that any plan must copy to reach [`ideal_blocks`](Self::ideal_blocks), as far as blocks can be
+    /// emptied: the sum over the cheapest blocks.
     pub lower_bound_bytes: u64,
-    /// What is emptied, block by block in the order in which that is done: by price. Where blocks are of one size, any
-    /// first part of the list is the best for as many bytes as it copies.
+    /// The blocks to empty, in order of price. Where blocks are of one size, each prefix of the list is the best plan for
+    /// the bytes that it copies.
     pub steps: Vec<PlannedBlock>,
 }
 
-/// A block that is to be emptied.
+/// A block that the plan empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedBlock {
-    /// Bytes that it gives back.
+    /// Bytes that it frees.
     pub size: u64,
-    /// Bytes that are copied for it.
+    /// Bytes that are copied out of it.
     pub bytes_moved: u64,
-    /// Allocations that are moved.
+    /// Allocations that are moved out of it.
     pub moves: u32,
 }
 
 impl DefragmentationPlan {
-    /// Blocks that are emptied.
+    /// Returns the number of blocks that the plan empties.
     #[must_use]
     pub fn blocks_freed(&self) -> u32 {
         self.steps.len() as u32
     }
 
-    /// Bytes of these.
+    /// Returns the bytes of these blocks.
     #[must_use]
     pub fn bytes_freed(&self) -> u64 {
         self.steps.iter().map(|step| step.size).sum()
     }
 
-    /// Bytes that are copied.
+    /// Returns the bytes to copy.
     #[must_use]
     pub fn bytes_moved(&self) -> u64 {
         self.steps.iter().map(|step| step.bytes_moved).sum()
     }
 
-    /// Allocations that are moved.
+    /// Returns the number of allocations to move.
     #[must_use]
     pub fn moves(&self) -> u32 {
         self.steps.iter().map(|step| step.moves).sum()
     }
 
-    /// Adds what a survey saw.
-    fn see(&mut self, arena: &SurveyedArena) {
+    /// Adds the sums of a survey.
+    fn add_survey(&mut self, arena: &SurveyedArena) {
         let mut blocks: Vec<_> = arena.blocks.iter().filter(|block| !block.is_empty()).collect();
         let occupied: u64 = blocks.iter().map(|block| block.occupied).sum();
         self.blocks += blocks.len() as u32;
         self.block_bytes += blocks.iter().map(|block| block.size).sum::<u64>();
         self.occupied_bytes += occupied;
-        // The fewest are the largest.
+        // The fewest blocks that hold the bytes are the largest ones.
         blocks.sort_by_key(|block| Reverse(block.size));
         let mut held = 0;
         let ideal = blocks.iter().take_while(|block| {
@@ -100,6 +100,7 @@ impl DefragmentationPlan {
         let ideal = ideal.count();
         self.ideal_blocks += ideal as u32;
         let too_many = blocks.len() - ideal;
+        // Not a plan, only a bound: it ignores whether the allocations fit, so no real plan copies less.
         blocks.retain(|block| !block.pinned);
         blocks.sort_by_key(|block| block.cost);
         let cheapest = blocks.iter().take(too_many);
@@ -107,7 +108,7 @@ impl DefragmentationPlan {
     }
 }
 
-/// An allocation and the block in which a place for it was found.
+/// An allocation, and the block in which the plan found a place for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedMove {
     pub(super) record: u32,
@@ -115,31 +116,31 @@ pub(super) struct PlannedMove {
     pub(super) to: u32,
 }
 
-/// A block that is to be emptied, and how.
+/// A block that the plan empties, with its moves.
 #[derive(Debug)]
-pub(super) struct Evacuation {
+pub(super) struct PlannedEvacuation {
     pub(super) arena: Arena,
     pub(super) block: u32,
     pub(super) size: u64,
-    /// Bytes that are copied for it.
+    /// Bytes that are copied out of it.
     pub(super) cost: u64,
-    /// The largest first.
+    /// The largest allocation first.
     pub(super) moves: Vec<PlannedMove>,
 }
 
-/// Makes a plan, step by step.
+/// Makes a plan, in steps.
 #[derive(Debug)]
 pub(super) struct Planner {
     strategy: DefragmentationStrategy,
     stage: Stage,
     plan: DefragmentationPlan,
-    evacuations: Vec<Evacuation>,
+    evacuations: Vec<PlannedEvacuation>,
 }
 
 #[derive(Debug)]
 enum Stage {
     Selecting(Survey),
-    /// Finding the free ranges of an arena's blocks: which arena, which of its blocks.
+    /// Collecting the free ranges of the blocks that stay; `at` is the arena and its next block.
     Measuring {
         survey: Survey,
         selected: Vec<Candidate>,
@@ -148,7 +149,7 @@ enum Stage {
         holes: Vec<Holes>,
         end: u64,
     },
-    /// Finding places for what is in a block: which of those that were selected.
+    /// Finding places for the allocations of the selected blocks; `at` is the next block.
     Packing {
         survey: Survey,
         selected: Vec<Candidate>,
@@ -156,40 +157,44 @@ enum Stage {
         at: usize,
         block: Packing,
     },
-    /// Taking down what was needed, which takes its time as well.
+    /// Dropping the free ranges, in steps, since freeing large trees takes time as well.
     Clearing(Vec<Holes>),
     Done,
 }
 
-/// The allocations of one block on their way to places.
+/// The allocations of one block, and the places found for them.
 #[derive(Debug, Default)]
 struct Packing {
-    /// How many of the block's allocations are in the heap or were.
+    /// Number of the block's allocations that were pushed to the heap.
     sorted: usize,
     /// By size, the largest on top.
     rest: BinaryHeap<(u64, u32)>,
     placed: Vec<(u32, Cut)>,
-    /// One of them found no place.
+    /// An allocation found no place.
     stays: bool,
-    /// Where the next free range of the block begins at the least, when it stays.
+    /// For a block that stays: the end of the ranges measured so far.
     end: u64,
 }
 
 impl Planner {
     pub(super) fn new(strategy: DefragmentationStrategy, survey: Survey) -> Self {
         let mut plan = DefragmentationPlan::default();
-        survey.arenas.iter().for_each(|arena| plan.see(arena));
+        survey.arenas.iter().for_each(|arena| plan.add_survey(arena));
         Self { strategy, stage: Stage::Selecting(survey), plan, evacuations: Vec::new() }
     }
 
-    /// Plans on. The plan, once it is made.
-    pub(super) fn step(&mut self, time: &mut Stopwatch) -> Option<(DefragmentationPlan, Vec<Evacuation>)> {
+    /// Continues planning until the time is over. Returns the plan once it is complete.
+    pub(super) fn step(
+        &mut self,
+        time: &mut Stopwatch,
+    ) -> Option<(DefragmentationPlan, Vec<PlannedEvacuation>)> {
         loop {
             match core::mem::replace(&mut self.stage, Stage::Done) {
                 Stage::Selecting(survey) => {
                     let found = candidates(&survey.arenas);
                     let selected = select(self.strategy, &survey.arenas, &found);
                     let holes = survey.arenas.iter().map(|_| Holes::default()).collect();
+                    // Without a block to empty, the free ranges would be collected for nothing.
                     self.stage = if selected.is_empty() {
                         Stage::Done
                     } else {
@@ -227,7 +232,7 @@ impl Planner {
         }
     }
 
-    /// Finds places for what is in the selected blocks. True once all were gone through.
+    /// Finds places for the allocations of the selected blocks. Returns true once all blocks were tried.
     fn pack(
         &mut self,
         survey: &mut Survey,
@@ -240,11 +245,12 @@ impl Planner {
         while let Some(candidate) = selected.get(*at) {
             let arena = &mut survey.arenas[candidate.arena];
             match packing.step(arena, candidate, &mut holes[candidate.arena], time) {
+                // `packing` keeps what was placed so far; the next step goes on from there.
                 Packed::Interrupted => return false,
                 Packed::Whole => {
                     let placed = core::mem::take(packing).placed;
                     let planned = |(item, cut): (u32, Cut)| {
-                        let Standing { record, generation, .. } = arena.standings[item as usize];
+                        let SurveyedAllocation { record, generation, .. } = arena.allocations[item as usize];
                         PlannedMove { record, generation, to: cut.block }
                     };
                     let moves: Vec<_> = placed.into_iter().map(planned).collect();
@@ -253,7 +259,7 @@ impl Planner {
                         PlannedBlock { size, bytes_moved: candidate.cost, moves: moves.len() as u32 };
                     self.plan.steps.push(planned);
                     let (arena, cost) = (arena.arena, candidate.cost);
-                    self.evacuations.push(Evacuation { arena, block, size, cost, moves });
+                    self.evacuations.push(PlannedEvacuation { arena, block, size, cost, moves });
                 }
                 Packed::Not => *packing = Packing::default(),
             }
@@ -281,20 +287,23 @@ impl Packing {
             return self.leave(arena, candidate, holes, time);
         }
         let block = &arena.blocks[candidate.block];
-        for &item in &block.standing[self.sorted..] {
+        // A heap sorts while the allocations are popped, so the sort can be interrupted, too.
+        for &item in &block.allocations[self.sorted..] {
             if time.is_over() {
                 return Packed::Interrupted;
             }
-            self.rest.push((arena.standings[item as usize].needed, item));
+            self.rest.push((arena.allocations[item as usize].needed, item));
             self.sorted += 1;
         }
+        // Large allocations first: they fit few ranges, while small ones fit into what is left.
         while let Some((_, item)) = self.rest.pop() {
-            let Standing { needed, needed_alignment, .. } = arena.standings[item as usize];
+            let SurveyedAllocation { needed, needed_alignment, .. } = arena.allocations[item as usize];
             let Some(cut) = holes.cut(needed, needed_alignment) else {
                 self.stays = true;
                 return self.leave(arena, candidate, holes, time);
             };
             self.placed.push((item, cut));
+            // A block whose last allocation was just placed is done, whatever the time.
             if time.is_over() && !self.rest.is_empty() {
                 return Packed::Interrupted;
             }
@@ -302,7 +311,7 @@ impl Packing {
         Packed::Whole
     }
 
-    /// The block stays: its allocations need no places, and others can use what is free in it.
+    /// Leaves the block as it is: returns the places found for its allocations, and adds its own free ranges.
     fn leave(
         &mut self,
         arena: &mut SurveyedArena,
@@ -310,6 +319,7 @@ impl Packing {
         holes: &mut Holes,
         time: &mut Stopwatch,
     ) -> Packed {
+        // In the opposite order of the cuts, as `Holes::undo` requires.
         while let Some((_, cut)) = self.placed.pop() {
             holes.undo(&cut);
             if time.is_over() {
@@ -317,6 +327,7 @@ impl Packing {
             }
         }
         let block = &mut arena.blocks[candidate.block];
+        // Room for the blocks after it, which cost more per byte freed.
         if block.may_take() && !measure(block, holes, &mut self.end, time) {
             return Packed::Interrupted;
         }
@@ -324,7 +335,7 @@ impl Packing {
     }
 }
 
-/// Finds the free ranges of the blocks that stay. True once all were gone through.
+/// Collects the free ranges of the blocks that stay. Returns true once all blocks were measured.
 fn measure_all(
     survey: &mut Survey,
     going: &HashSet<(usize, usize)>,
@@ -334,13 +345,15 @@ fn measure_all(
     time: &mut Stopwatch,
 ) -> bool {
     while let Some(surveyed) = survey.arenas.get_mut(*arena) {
+        // An arena of which no block is emptied needs no places.
         let concerned = going.iter().any(|(going, _)| going == arena);
         while let Some(found) = surveyed.blocks.get_mut(*block).filter(|_| concerned) {
-            // Of what goes the ranges are needed only if it stays after all.
+            // The free ranges of a selected block are added only if it turns out to stay.
             let stays = found.may_take() && !going.contains(&(*arena, *block));
             if stays && !measure(found, &mut holes[*arena], end, time) {
                 return false;
             }
+            // Blocks are measured one by one; the next one begins at its offset 0.
             *end = 0;
             *block += 1;
             if time.is_over() {
@@ -352,7 +365,7 @@ fn measure_all(
     true
 }
 
-/// Adds the free ranges of a block from `end` on. True once all were.
+/// Adds the free ranges of a block, from `end` on. Returns true once all were added.
 fn measure(found: &mut SurveyedBlock, holes: &mut Holes, end: &mut u64, time: &mut Stopwatch) -> bool {
     while let Some(Reverse((offset, size))) = found.ranges.pop() {
         holes.add(found.index, *end, offset.saturating_sub(*end));

@@ -1,71 +1,88 @@
-//! A defragmentation on its way, pass by pass.
+//! A run: executes a plan pass by pass.
 //!
 //! ```text
-//!   survey ──► plan ──► block by block: close, reserve places for all of it, hand out moves ──► over
+//!   survey ──► plan ──► block by block: close, reserve places for all of it, hand out moves ──► finished
 //!     ▲                                              │
 //!     └────────── the pools changed meanwhile ◄──────┘
 //! ```
 //!
-//! Each arrow and each box can be interrupted, and goes on in the next pass from where it was. Nothing is locked for
-//! longer than some tens of microseconds: a batch of records is read, or of places reserved.
+//! Each arrow and each box can be interrupted, and continues in the next pass. No lock is held for longer than some tens
+//! of microseconds: for a batch of records that is read, or of places that are reserved.
 //!
-//! A block is emptied as a whole or not at all. It is closed first, so that nothing new comes into it; then places are
-//! reserved for everything in it; only then the first byte is copied. Whoever needs room meanwhile and finds none opens
-//! it again, before the driver is asked for more: then what is reserved is given back, and the block stays.
+//! A block is emptied completely or not at all. It is closed first, so that no new allocation is placed in it. Then places
+//! are reserved for all its allocations. Only then the first byte is copied. A request that finds no room meanwhile
+//! reopens the block before the driver is asked for another one; then the reserved places are freed, and the block stays.
+//!
+//! # A worked example
+//!
+//! (`tests/defragmentation/worked_example.rs` checks its numbers.)
+//!
+//! The state: one memory type with three blocks of 1024 KiB, sizes and offsets in KiB. The request: the strategy
+//! [`Fast`](super::DefragmentationStrategy::Fast), and at most 128 KiB a pass.
+//!
+//! ```text
+//!   block 0   a 512 at 0, b 256 at 512     free  256 at 768
+//!   block 1   c 256 at 0, d 128 at 512     free  256 at 256, 384 at 640
+//!   block 2   e 128 at 0, f 128 at 512     free  384 at 128, 384 at 640
+//! ```
+//!
+//! 1. *Survey*: copies of 768, 384 and 256 KiB would empty the blocks. All that is larger than a pass counts as pinned, so
+//!    with 128 KiB a pass `a`, `b` and `c` pin blocks 0 and 1.
+//! 2. *Selection*: block 2 costs 256 KiB, less than half of its 1024, so `Fast` takes it. The others have 256 + 640 = 896
+//!    KiB free, enough for its 256. (With larger passes block 1 would be the next candidate, at 384 KiB. But
+//!    block 0 alone has 256 KiB free, too few for the 256 + 384 KiB of both, so block 1 would stay.)
+//! 3. *Plan*: the smallest free range that holds `f` is 256 at 768 in block 0, of which 128 at 896 remain; the smallest that
+//!    holds `e` is that remainder. Both move to block 0.
+//! 4. *First pass*: block 2 is closed. Both places are reserved in block 0, as live allocations. `f` is handed out; `e`
+//!    would make it 256 KiB and waits. The caller copies `f`. At the end of the pass the two allocations exchange their
+//!    ranges: the handle of `f` names block 0 now, and the reserved one, which names 512 in block 2, is freed.
+//! 5. *Second pass*: `e` is handed out, and copied likewise. At its end nothing is left in block 2: it counts as emptied,
+//!    and is freed to the driver with the old place of `e`.
+//! 6. *Third pass*: no block is left, and none was kept because of a change. The run is finished.
+//!
+//! If a request for 512 KiB comes between the two passes, it fits neither block 0 nor block 1. The pool reopens block 2,
+//! where 896 KiB are free by then, instead of allocating a fourth block. The second pass finds block 2 open, frees the place
+//! reserved for `e`, and counts block 2 as kept. `f` stays where it is now. The run then surveys the pools again.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::PoisonError;
 
-use super::desc::{DefragmentationDesc, DefragmentationStrategy};
+use super::desc::DefragmentationDesc;
+use super::evacuation::{Current, Evacuation, EvacuationState, HandedOut, Phase, Step, Worth};
 use super::pass::Move;
-use super::plan::{DefragmentationPlan, Evacuation, PlannedMove, Planner};
+use super::plan::{DefragmentationPlan, PlannedEvacuation, Planner};
 use super::stopwatch::Stopwatch;
 use super::survey::{Arena, Scope, Survey};
 use super::{DefragmentationStatistics, PassLimits};
 use crate::device::Device;
-use crate::memory::Movability;
-use crate::memory::allocator::{Allocation, AllocationId, Allocator};
-use crate::memory::pool::{PoolSlot, PoolState};
+use crate::memory::allocator::{AllocationId, Allocator};
+use crate::memory::pool::PoolSlot;
 use crate::sync::locked;
 
-/// Places that are reserved, or given back, under the lock at once: 20 to 40 microseconds.
-const AT_ONCE: usize = 16;
+/// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
+const MAX_ROUNDS: u32 = 4;
 
-/// How often it is tried to close a block while others give its pool more to join: as often as it takes when nobody
-/// does. Then it is done at once.
-const MOST_LOOKS: u32 = 256;
-
-/// Places after which the clock is looked at: two microseconds or so.
-const PLACES_A_LOOK: usize = 4;
-
-/// Records that are looked at under the lock at once.
-const RECORDS_AT_ONCE: u32 = 256;
-
-/// How often the pools are surveyed again because they changed.
-const ROUNDS: u32 = 4;
-
-/// What a defragmentation knows between its passes. It holds no lock and borrows nothing, so whoever has an allocator
-/// in another way than by reference can keep it.
+/// The state of a defragmentation between its passes. It holds no lock and borrows nothing, so a `MovableSet`, which owns
+/// its allocator by an `Arc`, can keep it as well.
 #[derive(Debug)]
 pub(in crate::memory) struct Run {
     desc: DefragmentationDesc,
     scope: Scope,
-    /// It moves what is of a set, or else all other allocations.
+    /// Moves the resources of a `MovableSet`, or else all other allocations.
     of_a_set: bool,
     stage: Stage,
-    /// The latest.
+    /// The latest plan.
     plan: DefragmentationPlan,
-    /// Allocations that stay, since whoever moves said so.
+    /// Allocations whose moves were ignored: they stay for the rest of the run.
     ignored: HashSet<AllocationId>,
-    /// Blocks that are being emptied or were.
-    departures: Vec<Departure>,
-    /// Which of them stays, and gives back what was reserved for it.
-    giving_up: Option<usize>,
-    /// All blocks of the plan: nothing is moved into them.
+    /// Blocks that are being emptied, or were.
+    evacuations: Vec<Evacuation>,
+    /// The index of the evacuation that was cancelled and is freeing its reserved places.
+    cancelling: Option<usize>,
+    /// All blocks of the plan. No allocation is moved into them.
     planned: HashSet<(Arena, u32)>,
-    /// Surveys so far.
+    /// Number of surveys so far.
     rounds: u32,
-    /// A block could not be emptied because of what changed since the survey.
+    /// A block could not be emptied because its pool changed since the survey.
     changed: bool,
     /// Bytes that may still be copied.
     bytes_left: u64,
@@ -76,77 +93,22 @@ pub(in crate::memory) struct Run {
 enum Stage {
     Surveying(Survey),
     Planning(Planner),
-    /// The plan is there, and the blocks in it wait to be emptied.
+    /// The plan is complete; `waiting` are the blocks that are emptied next.
     Moving {
-        waiting: VecDeque<Evacuation>,
+        waiting: VecDeque<PlannedEvacuation>,
         current: Option<Current>,
     },
-    Over,
+    Finished,
 }
 
-/// The block that is being emptied.
-#[derive(Debug)]
-struct Current {
-    /// Which of the departures it is.
-    departure: usize,
-    moves: VecDeque<PlannedMove>,
-    /// By its record, what was planned, while the block is looked through for more.
-    known: HashMap<u32, PlannedMove>,
-    phase: Phase,
-    /// How often it was tried to close it.
-    looks: u32,
-}
-
-#[derive(Debug)]
-enum Phase {
-    Closing,
-    /// Noting what was planned, before what came into the block after the survey is looked for.
-    Noting,
-    /// Looking for it, from this record on.
-    Listing(u32),
-    Reserving,
-    HandingOut,
-}
-
-/// A block on its way out.
-#[derive(Debug)]
-struct Departure {
-    arena: Arena,
-    block: u32,
-    size: u64,
-    /// Reserved and not handed out.
-    reserved: VecDeque<Reserved>,
-    /// Handed out and not ended.
-    out: u32,
-    /// Bytes that are to be copied for it, as far as that has not ended.
-    uncopied: u64,
-    state: DepartureState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DepartureState {
-    Going,
-    /// All that is left was handed out.
-    Leaving,
-    /// It stays.
-    Stays,
-    Gone,
-}
-
-#[derive(Debug)]
-struct Reserved {
-    from: AllocationId,
-    to: Allocation,
-}
-
-/// What came of looking for moves.
+/// Result of a search for moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) enum Found {
-    /// There are some.
+    /// There are moves.
     Moves,
-    /// Time was up.
+    /// The time was up before one was found.
     LimitReached,
-    /// There are none.
+    /// There are no more moves.
     Done,
 }
 
@@ -164,8 +126,8 @@ impl Run {
             stage: Stage::Surveying(Survey::new(scope.arenas(allocator), desc.limits.bytes)),
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
-            departures: Vec::new(),
-            giving_up: None,
+            evacuations: Vec::new(),
+            cancelling: None,
             planned: HashSet::new(),
             rounds: 1,
             changed: false,
@@ -178,32 +140,34 @@ impl Run {
         self.scope
     }
 
-    /// What the passes from now on do at most. Allocations that are larger than its bytes stay from the next survey on.
+    /// Sets the limits of the next passes. Allocations larger than its bytes count as pinned from the next survey on.
     pub(in crate::memory) fn limit(&mut self, limits: PassLimits) {
         self.desc.limits = limits;
     }
 
-    /// Looks around and plans until the plan is there.
+    /// Surveys and plans until the plan is complete.
     pub(super) fn plan<D: Device>(&mut self, allocator: &Allocator<D>) -> &DefragmentationPlan {
+        // A plan in part says nothing about the gain, so the limits do not apply here.
         let mut time = Stopwatch::new(core::time::Duration::MAX);
-        while !matches!(self.stage, Stage::Moving { .. } | Stage::Over) {
+        while !matches!(self.stage, Stage::Moving { .. } | Stage::Finished) {
             self.prepare(allocator, &mut time);
         }
         &self.plan
     }
 
-    /// Surveys or plans on.
+    /// Continues the survey or the planning.
     fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
         match &mut self.stage {
             Stage::Surveying(survey) => {
                 let (ignored, of_a_set) = (&self.ignored, self.of_a_set);
-                let stays = |pool, standing: &crate::memory::moves::Standing| {
-                    let (record, generation) = (standing.record, standing.generation);
+                let stays = |pool, allocation: &crate::memory::moves::SurveyedAllocation| {
+                    let (record, generation) = (allocation.record, allocation.generation);
                     let id = AllocationId { allocator: allocator.id, pool, record, generation };
-                    standing.of_a_set != of_a_set || (!ignored.is_empty() && ignored.contains(&id))
+                    allocation.of_a_set != of_a_set || (!ignored.is_empty() && ignored.contains(&id))
                 };
                 if survey.step(allocator, stays, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
+                    // A later survey may spend only the bytes that the passes before it left.
                     let strategy = self.desc.strategy.with_bytes_left(self.bytes_left);
                     self.stage = Stage::Planning(Planner::new(strategy, survey));
                 }
@@ -211,41 +175,45 @@ impl Run {
             Stage::Planning(planner) => {
                 if let Some((plan, evacuations)) = planner.step(time) {
                     self.plan = plan;
+                    // Known before the first reservation: an allocation must not go where it is moved again.
                     self.planned = evacuations.iter().map(|one| (one.arena, one.block)).collect();
                     self.stage = Stage::Moving { waiting: evacuations.into(), current: None };
                 }
             }
-            Stage::Moving { .. } | Stage::Over => {}
+            Stage::Moving { .. } | Stage::Finished => {}
         }
     }
 
-    /// Looks for the next moves, within the limits of a pass.
+    /// Finds the next moves, within the limits of a pass.
     pub(in crate::memory) fn find<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         found: &mut Vec<Move<D>>,
     ) -> Found {
         let limits = self.desc.limits;
+        // One stopwatch for the whole pass: the survey, the plan and the reservations share its time.
         let mut time = Stopwatch::new(limits.time);
         let mut bytes = 0;
         loop {
-            if !matches!(self.stage, Stage::Moving { .. } | Stage::Over) {
+            if !matches!(self.stage, Stage::Moving { .. } | Stage::Finished) {
                 self.prepare(allocator, &mut time);
             } else if !self.advance(allocator, found, &mut bytes, &mut time) {
                 break;
             }
+            // Asked after the step, so that each pass makes at least one step, however short its time.
             if time.is_over_now() {
                 break;
             }
         }
         match self.stage {
+            // Moves found before the time was up are handed out rather than kept for the next pass: their places are reserved.
             _ if !found.is_empty() => Found::Moves,
-            Stage::Over => Found::Done,
+            Stage::Finished => Found::Done,
             _ => Found::LimitReached,
         }
     }
 
-    /// Takes the next small step in emptying blocks. False where there is nothing to do, or a limit is reached.
+    /// Executes the next small step. Returns false when there is nothing to do, or a limit is reached.
     fn advance<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
@@ -253,37 +221,49 @@ impl Run {
         bytes: &mut u64,
         time: &mut Stopwatch,
     ) -> bool {
-        if let Some(index) = self.giving_up {
-            let departure = &mut self.departures[index];
-            let slot = allocator.pools.get(departure.arena.pool);
-            if slot.is_none_or(|slot| departure.give_up_some(allocator, slot)) {
-                self.giving_up = None;
+        // First of all: reserved places of a cancelled evacuation are room that requests may need.
+        if let Some(index) = self.cancelling {
+            let evacuation = &mut self.evacuations[index];
+            let slot = allocator.pools.get(evacuation.arena.pool);
+            if slot.is_none_or(|slot| evacuation.cancel_batch(allocator, slot)) {
+                self.cancelling = None;
             }
             return true;
         }
         let Stage::Moving { waiting, current, .. } = &mut self.stage else { return false };
         let Some(now) = current else {
             match waiting.pop_front() {
-                Some(Evacuation { arena, block, size, cost, moves }) => {
-                    let (reserved, state) = (VecDeque::new(), DepartureState::Going);
+                Some(PlannedEvacuation { arena, block, size, cost, moves }) => {
+                    let (reserved, state) = (VecDeque::new(), EvacuationState::InProgress);
                     let uncopied = cost;
-                    self.departures.push(Departure { arena, block, size, reserved, out: 0, uncopied, state });
-                    let departure = self.departures.len() - 1;
+                    self.evacuations.push(Evacuation {
+                        arena,
+                        block,
+                        size,
+                        reserved,
+                        in_flight: 0,
+                        uncopied,
+                        state,
+                    });
+                    let evacuation = self.evacuations.len() - 1;
                     let (moves, known) = (moves.into(), HashMap::new());
-                    *current = Some(Current { departure, moves, known, phase: Phase::Closing, looks: 0 });
+                    *current =
+                        Some(Current { evacuation, moves, known, phase: Phase::Closing, close_attempts: 0 });
                 }
+                // The last block of the plan was handed out.
                 None => return self.begin_another_round(allocator, !found.is_empty()),
             }
             return true;
         };
-        let others = self.departures.iter().enumerate().filter(|&(at, _)| at != now.departure);
+        // Bytes of other blocks whose moves are in flight are spent as well, though not copied yet.
+        let others = self.evacuations.iter().enumerate().filter(|&(at, _)| at != now.evacuation);
         let promised = others.map(|(_, other)| other.uncopied).sum();
-        let departure = &mut self.departures[now.departure];
-        let Some(slot) = allocator.pools.get(departure.arena.pool) else { return false };
+        let evacuation = &mut self.evacuations[now.evacuation];
+        let Some(slot) = allocator.pools.get(evacuation.arena.pool) else { return false };
         let done = match &mut now.phase {
-            Phase::Closing => departure.close(slot, &self.desc, now),
-            Phase::Noting => now.note(time),
-            Phase::Listing(first) => {
+            Phase::Closing => evacuation.close(slot, &self.desc, now),
+            Phase::Indexing => now.index_planned(time),
+            Phase::Searching(first) => {
                 let first = *first;
                 let worth = Worth {
                     strategy: self.desc.strategy.with_bytes_left(self.bytes_left.saturating_sub(promised)),
@@ -291,40 +271,43 @@ impl Run {
                     ignored: &self.ignored,
                     of_a_set: self.of_a_set,
                 };
-                departure.list(allocator, slot, now, first, &worth)
+                evacuation.search(allocator, slot, now, first, &worth)
             }
             Phase::Reserving => {
-                let arena = departure.arena;
+                let arena = evacuation.arena;
                 let planned = &self.planned;
+                // Not into any block of the plan, even one that is not closed yet.
                 let stays = |block| !planned.contains(&(arena, block));
-                departure.reserve(allocator, slot, now, stays, time)
+                evacuation.reserve(allocator, slot, now, stays, time)
             }
             Phase::HandingOut => {
                 let limits = &self.desc.limits;
-                match departure.hand_out(allocator, slot, now.departure, found, limits, bytes) {
-                    HandedOut::All => Step::Over,
-                    HandedOut::Some => Step::On,
+                match evacuation.hand_out(allocator, slot, now.evacuation, found, limits, bytes) {
+                    HandedOut::All => Step::HandedOut,
+                    HandedOut::Some => Step::Continue,
                     HandedOut::Limit => return false,
-                    HandedOut::Refused => Step::Stays,
+                    HandedOut::Refused => Step::KeepBlock,
                 }
             }
         };
         match done {
-            Step::On => {}
-            Step::Over => {
-                departure.state = DepartureState::Leaving;
-                let index = now.departure;
+            Step::Continue => {}
+            Step::HandedOut => {
+                evacuation.state = EvacuationState::HandedOut;
+                let index = now.evacuation;
                 *current = None;
-                self.settle(allocator, index);
+                self.count_emptied(allocator, index);
             }
-            Step::Gone => {
-                departure.give_up(allocator, slot);
+            Step::BlockFreed => {
+                // Its allocations are gone, so the places reserved for them are not needed.
+                evacuation.cancel(allocator, slot);
                 *current = None;
             }
-            Step::Stays => {
-                self.giving_up = Some(now.departure);
-                departure.state = DepartureState::Stays;
-                self.planned.remove(&(departure.arena, departure.block));
+            Step::KeepBlock => {
+                self.cancelling = Some(now.evacuation);
+                evacuation.state = EvacuationState::Cancelled;
+                self.planned.remove(&(evacuation.arena, evacuation.block));
+                // The plan no longer holds for this block, so another survey follows the last block.
                 self.changed = true;
                 self.statistics.blocks_kept += 1;
                 *current = None;
@@ -333,54 +316,59 @@ impl Run {
         true
     }
 
-    /// After the last block of a plan. True where the pools are to be surveyed once more.
-    fn begin_another_round<D: Device>(&mut self, allocator: &Allocator<D>, moves_are_out: bool) -> bool {
-        if moves_are_out || self.departures.iter().any(|departure| departure.out > 0) {
+    /// Begins another survey after the last block of a plan, where a change makes that worthwhile. Returns true if so.
+    fn begin_another_round<D: Device>(&mut self, allocator: &Allocator<D>, moves_in_flight: bool) -> bool {
+        // The moves in flight end before: their old places would look like allocations to a survey.
+        if moves_in_flight || self.evacuations.iter().any(|evacuation| evacuation.in_flight > 0) {
             return false;
         }
-        if self.changed && self.rounds < ROUNDS {
+        if self.changed && self.rounds < MAX_ROUNDS {
             self.changed = false;
             self.rounds += 1;
-            self.departures.clear();
+            // No move is in flight, so no index into the list is left.
+            self.evacuations.clear();
             self.stage = Stage::Surveying(Survey::new(self.scope.arenas(allocator), self.desc.limits.bytes));
             return true;
         }
-        self.stage = Stage::Over;
+        self.stage = Stage::Finished;
         false
     }
 
-    /// A block that everything has left counts, unless somebody needed it at last.
-    fn settle<D: Device>(&mut self, allocator: &Allocator<D>, departure: usize) {
-        let departure = &mut self.departures[departure];
-        if departure.state != DepartureState::Leaving || departure.out != 0 {
+    /// Counts a block from which all allocations were moved, unless a request reopened it meanwhile.
+    fn count_emptied<D: Device>(&mut self, allocator: &Allocator<D>, evacuation: usize) {
+        let evacuation = &mut self.evacuations[evacuation];
+        if evacuation.state != EvacuationState::HandedOut || evacuation.in_flight != 0 {
             return;
         }
-        departure.uncopied = 0;
+        evacuation.uncopied = 0;
+        // A request may have reopened the block after its last move was handed out, and placed something in it.
         let left = |slot: &PoolSlot<D>| {
             let guard = locked(&slot.state);
-            guard.as_ref().is_none_or(|state| departure.is_closed(state) || departure.is_gone(state))
+            guard
+                .as_ref()
+                .is_none_or(|state| evacuation.is_closed(state) || evacuation.is_empty_or_freed(state))
         };
-        if allocator.pools.get(departure.arena.pool).is_none_or(left) {
-            departure.state = DepartureState::Gone;
+        if allocator.pools.get(evacuation.arena.pool).is_none_or(left) {
+            evacuation.state = EvacuationState::Emptied;
             self.statistics.blocks_emptied += 1;
-            self.statistics.bytes_emptied += departure.size;
+            self.statistics.bytes_emptied += evacuation.size;
         } else {
-            departure.state = DepartureState::Stays;
+            evacuation.state = EvacuationState::Cancelled;
             self.statistics.blocks_kept += 1;
         }
     }
 
-    /// Notes how moves ended: what was moved is in its new place, `stays` is not. Their places are given back already.
+    /// Records how moves ended. Their places are released already.
     pub(super) fn ended<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
         moves: impl IntoIterator<Item = Ended>,
     ) {
-        for Ended { departure, id, copied, outcome } in moves {
-            let index = departure;
-            let Some(departure) = self.departures.get_mut(index) else { continue };
-            departure.out -= 1;
-            departure.uncopied = departure.uncopied.saturating_sub(copied);
+        for Ended { evacuation, id, copied, outcome } in moves {
+            let index = evacuation;
+            let Some(evacuation) = self.evacuations.get_mut(index) else { continue };
+            evacuation.in_flight -= 1;
+            evacuation.uncopied = evacuation.uncopied.saturating_sub(copied);
             match outcome {
                 Outcome::Moved => {
                     self.statistics.moves += 1;
@@ -390,47 +378,49 @@ impl Run {
                 Outcome::Freed { .. } => self.statistics.freed += 1,
                 Outcome::Stays => {
                     self.statistics.ignored += 1;
+                    // Remembered, so that the next survey does not plan the same move again.
                     self.ignored.insert(id);
-                    if departure.state != DepartureState::Stays {
+                    // Several moves of one block may be ignored; the block counts once.
+                    if evacuation.state != EvacuationState::Cancelled {
                         self.statistics.blocks_kept += 1;
                     }
-                    if let Some(slot) = allocator.pools.get(departure.arena.pool) {
-                        departure.give_up(allocator, slot);
+                    if let Some(slot) = allocator.pools.get(evacuation.arena.pool) {
+                        evacuation.cancel(allocator, slot);
                     }
-                    self.forget_current(index);
+                    self.stop_current(index);
                 }
             }
-            self.settle(allocator, index);
+            self.count_emptied(allocator, index);
         }
     }
 
-    /// The block that is being emptied stays.
-    fn forget_current(&mut self, departure: usize) {
+    /// Stops emptying the current block.
+    fn stop_current(&mut self, evacuation: usize) {
         if let Stage::Moving { current, .. } = &mut self.stage {
-            current.take_if(|current| current.departure == departure);
+            current.take_if(|current| current.evacuation == evacuation);
         }
     }
 
-    /// Gives back all that is reserved, and opens what is not empty yet.
+    /// Frees all reserved places, and reopens the blocks that are not emptied yet.
     pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>) {
-        let giving_up = self.giving_up.take();
-        for (index, departure) in self.departures.iter_mut().enumerate() {
-            if departure.state == DepartureState::Going || giving_up == Some(index) {
-                if let Some(slot) = allocator.pools.get(departure.arena.pool) {
-                    departure.give_up(allocator, slot);
+        let cancelling = self.cancelling.take();
+        for (index, evacuation) in self.evacuations.iter_mut().enumerate() {
+            if evacuation.state == EvacuationState::InProgress || cancelling == Some(index) {
+                if let Some(slot) = allocator.pools.get(evacuation.arena.pool) {
+                    evacuation.cancel(allocator, slot);
                 }
             }
         }
-        self.stage = Stage::Over;
+        self.stage = Stage::Finished;
     }
 }
 
-/// How a move ended.
+/// The end of a move.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
-    pub(super) departure: usize,
+    pub(super) evacuation: usize,
     pub(super) id: AllocationId,
-    /// Bytes that were to be copied for it.
+    /// Bytes that the move copies.
     pub(super) copied: u64,
     pub(super) outcome: Outcome,
 }
@@ -438,272 +428,9 @@ pub(super) struct Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Moved,
-    /// Its owner freed it meanwhile. Where it holds its place, that is to be freed now.
+    /// The owner freed the allocation meanwhile. `holds_its_place`: its old place must be freed now.
     Freed {
         holds_its_place: bool,
     },
     Stays,
-}
-
-/// How emptying a block goes on.
-enum Step {
-    On,
-    /// All that was in it has another place, or is about to.
-    Over,
-    /// It is no longer there, or was emptied by others.
-    Gone,
-    /// It stays, because of what changed since the survey.
-    Stays,
-}
-
-/// What a block may cost, and what in it stays.
-struct Worth<'a> {
-    strategy: DefragmentationStrategy,
-    largest: u64,
-    ignored: &'a HashSet<AllocationId>,
-    of_a_set: bool,
-}
-
-enum HandedOut {
-    All,
-    Some,
-    Limit,
-    /// The block stays: somebody needed it, or mapped what is in it.
-    Refused,
-}
-
-impl Current {
-    /// Notes what was planned: it goes where that says, whatever came into the block since.
-    fn note(&mut self, time: &mut Stopwatch) -> Step {
-        self.known.reserve(self.moves.len());
-        while let Some(planned) = self.moves.pop_front() {
-            self.known.insert(planned.record, planned);
-            if time.is_over() {
-                return Step::On;
-            }
-        }
-        self.phase = Phase::Listing(0);
-        Step::On
-    }
-}
-
-impl Departure {
-    fn set(&self) -> usize {
-        usize::from(self.arena.set)
-    }
-
-    /// Places nothing new in the block any more.
-    fn close<D: Device>(
-        &mut self,
-        slot: &PoolSlot<D>,
-        desc: &DefragmentationDesc,
-        now: &mut Current,
-    ) -> Step {
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Step::Stays };
-        now.looks += 1;
-        let closed = state.close(self.set(), self.block, desc.emptied_blocks, now.looks > MOST_LOOKS);
-        state.store_counters(slot);
-        match closed {
-            None => return Step::On,
-            Some(false) => return Step::Gone,
-            Some(true) => {}
-        }
-        drop(guard);
-        let known = |planned: &PlannedMove| is_live(slot, planned);
-        now.moves.retain(known);
-        let live = self.live(slot);
-        let all_known = live == Some(now.moves.len() as u32);
-        now.phase = if all_known { Phase::Reserving } else { Phase::Noting };
-        Step::On
-    }
-
-    /// Allocations in the block.
-    fn live<D: Device>(&self, slot: &PoolSlot<D>) -> Option<u32> {
-        let guard = locked(&slot.state);
-        Some(guard.as_ref()?.sets[self.set()].block(self.block)?.live())
-    }
-
-    /// Looks for what is in the block, planned or not. Nothing comes in any more, so one look at each record is enough.
-    fn list<D: Device>(
-        &mut self,
-        allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
-        now: &mut Current,
-        first: u32,
-        worth: &Worth<'_>,
-    ) -> Step {
-        if first == 0 {
-            self.uncopied = 0;
-        }
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return Step::Stays };
-        let (mut stays, mut cost) = (false, 0);
-        let (pool, allocator) = (self.arena.pool, allocator.id);
-        state.standings(slot, first, RECORDS_AT_ONCE, |standing| {
-            if (usize::from(standing.set), standing.block) == (self.set(), self.block) {
-                let (record, generation) = (standing.record, standing.generation);
-                stays |= standing.movability == Movability::Pinned || standing.size > worth.largest;
-                stays |= standing.of_a_set != worth.of_a_set;
-                stays |= worth.ignored.contains(&AllocationId { allocator, pool, record, generation });
-                cost += if standing.movability == Movability::Copied { standing.size } else { 0 };
-                let known = now.known.get(&record).filter(|known| known.generation == generation);
-                // Where the others go is seen when a place is reserved.
-                let to = known.map_or(u32::MAX, |known| known.to);
-                now.moves.push_back(PlannedMove { record, generation, to });
-            }
-        });
-        let next = first.saturating_add(RECORDS_AT_ONCE);
-        now.phase = if next < state.records() { Phase::Listing(next) } else { Phase::Reserving };
-        self.uncopied += cost;
-        // It was worth emptying with what was in it when it was planned.
-        let dear =
-            !worth.strategy.is_worth(self.uncopied, self.size) || self.uncopied > worth.strategy.bytes();
-        if stays || dear { Step::Stays } else { Step::On }
-    }
-
-    /// Reserves places for the next allocations.
-    fn reserve<D: Device>(
-        &mut self,
-        allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
-        now: &mut Current,
-        stays: impl Fn(u32) -> bool,
-        time: &mut Stopwatch,
-    ) -> Step {
-        self.reserved.reserve(AT_ONCE);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return Step::Stays };
-        if !self.is_closed(state) {
-            // Somebody needed it.
-            return if self.is_gone(state) { Step::Gone } else { Step::Stays };
-        }
-        for at in 0..AT_ONCE {
-            let Some(planned) = now.moves.pop_front() else { break };
-            if is_live(slot, &planned) {
-                let to = Some(planned.to).filter(|&to| to != u32::MAX);
-                let Some(to_record) = state.reserve_place(slot, planned.record, to, &stays) else {
-                    return Step::Stays;
-                };
-                let PlannedMove { record, generation, .. } = planned;
-                let pool = self.arena.pool;
-                let from = AllocationId { allocator: allocator.id, pool, record, generation };
-                self.reserved.push_back(Reserved { from, to: allocator.token(pool, to_record, slot) });
-                // All blocks may have been searched for it, which takes as long as all else here.
-                let found = state.detail(to_record).map(|detail| detail.spot.block);
-                if found != Some(planned.to) {
-                    break;
-                }
-            }
-            if at % PLACES_A_LOOK == PLACES_A_LOOK - 1 && time.is_over_now() {
-                break;
-            }
-        }
-        state.store_counters(slot);
-        if now.moves.is_empty() {
-            now.phase = Phase::HandingOut;
-        }
-        Step::On
-    }
-
-    fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
-        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_closed())
-    }
-
-    /// True where its allocations were all freed, and it with them.
-    fn is_gone<D: Device>(&self, state: &PoolState<D>) -> bool {
-        state.sets[self.set()].block(self.block).is_none_or(|block| block.is_empty())
-    }
-
-    /// Hands out what is reserved, as much as a pass may have.
-    fn hand_out<D: Device>(
-        &mut self,
-        allocator: &Allocator<D>,
-        slot: &PoolSlot<D>,
-        departure: usize,
-        found: &mut Vec<Move<D>>,
-        limits: &PassLimits,
-        bytes: &mut u64,
-    ) -> HandedOut {
-        found.reserve(AT_ONCE);
-        // Whoever writes to one of these by its place has ended before, and finds it moving afterwards.
-        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
-        let guard = locked(&slot.state);
-        let Some(state) = guard.as_ref() else { return HandedOut::All };
-        let is_live = |from: AllocationId| {
-            slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation)
-        };
-        if !self.is_closed(state) && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
-            return HandedOut::Refused;
-        }
-        let mut unneeded = Vec::new();
-        let (mut limit, mut refused) = (false, false);
-        for _ in 0..AT_ONCE {
-            let Some(Reserved { from, to }) = self.reserved.pop_front() else { break };
-            let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
-            else {
-                // Its owner freed it.
-                unneeded.push(to);
-                continue;
-            };
-            let size = record.read().size;
-            let many = found.len() as u64 >= u64::from(limits.moves.max(1));
-            limit = many || (!found.is_empty() && *bytes + size > limits.bytes);
-            // Nobody maps it from here on until the pass ends; before, it had a place reserved and nobody knew, so that
-            // it may have been mapped or pinned.
-            refused = record.maps() != 0 || !record.read().movable;
-            if limit || refused {
-                self.reserved.push_front(Reserved { from, to });
-                break;
-            }
-            record.set_moving(true);
-            *bytes += size;
-            self.out += 1;
-            found.push(Move::new(state, slot, departure, from, to));
-        }
-        drop(guard);
-        drop(alone);
-        unneeded.into_iter().for_each(|to| allocator.free_own(to));
-        match (self.reserved.is_empty(), limit) {
-            _ if refused => HandedOut::Refused,
-            (true, _) => HandedOut::All,
-            (false, true) => HandedOut::Limit,
-            (false, false) => HandedOut::Some,
-        }
-    }
-
-    /// The block stays: what is reserved is given back.
-    fn give_up<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
-        while !self.give_up_some(allocator, slot) {}
-    }
-
-    /// The same, as much as is done at once. True once it is all.
-    fn give_up_some<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
-        self.state = DepartureState::Stays;
-        if self.out == 0 {
-            self.uncopied = 0;
-        }
-        let some = self.reserved.len().min(AT_ONCE);
-        let mut given = Vec::with_capacity(some);
-        let mut guard = locked(&slot.state);
-        let Some(state) = guard.as_mut() else { return true };
-        given.extend(self.reserved.drain(..some));
-        for Reserved { from, .. } in &given {
-            if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation) {
-                state.note_moving(slot, from.record, false);
-            }
-        }
-        let all = self.reserved.is_empty();
-        if all {
-            state.reopen(self.set(), self.block);
-        }
-        drop(guard);
-        given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
-        all
-    }
-}
-
-/// True where the allocation is the one that was seen.
-fn is_live<D: Device>(slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
-    slot.records.get(planned.record).is_some_and(|record| record.generation() == planned.generation)
 }

@@ -1,30 +1,30 @@
-//! Which blocks are emptied.
+//! Selects the blocks to empty.
 //!
-//! Blocks are taken by price, the cheapest first, as long as the strategy finds them worth it, what is in them fits
-//! into the free bytes of those that stay, and the pool keeps the blocks that it must keep. Where only so many bytes
-//! may be copied in all, it is a knapsack, and solved as one. Whether each allocation finds a range of its size is
-//! not asked here.
+//! Blocks are selected by price, the cheapest first, while the strategy finds them worth their cost, their allocations fit
+//! into the free bytes of the blocks that stay, and the pool keeps its minimum of blocks. With a limit on the copied
+//! bytes this is a knapsack problem, and solved as one. Whether each allocation finds a free range of its size is
+//! decided later, by the plan.
 
 use super::desc::DefragmentationStrategy;
 use super::survey::{SurveyedArena, SurveyedBlock};
 
-/// A block that can be emptied, as far as is known here.
+/// A block that could be emptied, as far as sums tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Which arena, and which of its blocks, as indices.
+    /// Index of the arena, and of the block in it.
     pub(super) arena: usize,
     pub(super) block: usize,
     pub(super) size: u64,
-    /// Bytes that its allocations need elsewhere.
+    /// Bytes that its allocations need in other blocks.
     needed: u64,
-    /// Bytes that are copied for that.
+    /// Bytes to copy.
     pub(super) cost: u64,
     shared: bool,
-    /// Bytes that the others can no longer count on, once it is emptied.
+    /// Free bytes of the block, which the other blocks lose when it is emptied.
     free: u64,
 }
 
-/// What is left of an arena while blocks of it are taken.
+/// The free bytes and blocks of an arena while blocks of it are selected.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     free: u64,
@@ -34,16 +34,19 @@ struct Room {
 impl Room {
     fn of(arena: &SurveyedArena) -> Self {
         let free = |block: &SurveyedBlock| block.size.saturating_sub(block.occupied);
+        // Empty blocks are not counted: to fill one would free nothing.
         let open = arena.blocks.iter().filter(|block| block.may_take());
         let shared = arena.blocks.iter().filter(|block| block.shared).count() as u32;
         Self {
+            // Room for coming requests is not filled with moves.
             free: open.map(free).sum::<u64>().saturating_sub(arena.ahead),
             blocks: shared.saturating_sub(arena.least_blocks),
         }
     }
 
-    /// What is left when a block is emptied into the others; `None` where they cannot take it.
+    /// Returns the room that remains when a block is emptied into the others; `None` when they cannot hold it.
     fn without(self, candidate: &Candidate) -> Option<Self> {
+        // The block's own free bytes are lost first, then the others take in its allocations.
         Some(Self {
             free: self.free.checked_sub(candidate.free)?.checked_sub(candidate.needed)?,
             blocks: self.blocks.checked_sub(u32::from(candidate.shared))?,
@@ -51,7 +54,7 @@ impl Room {
     }
 }
 
-/// All blocks that could be emptied, the cheapest first.
+/// Returns all blocks that could be emptied, the cheapest first.
 pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
     let mut found: Vec<_> = arenas
         .iter()
@@ -74,15 +77,16 @@ pub(super) fn candidates(arenas: &[SurveyedArena]) -> Vec<Candidate> {
     found
 }
 
-/// By cost / size, without dividing; of equals those that give back most.
+/// Sorts by cost / size, without dividing; of equal blocks, the larger one first.
 fn sort_by_price(candidates: &mut [Candidate]) {
     candidates.sort_by(|one, other| {
+        // The products of two sizes can exceed 64 bits.
         let price = |a: &Candidate, b: &Candidate| u128::from(a.cost) * u128::from(b.size);
         price(one, other).cmp(&price(other, one)).then(other.size.cmp(&one.size))
     });
 }
 
-/// Those of the candidates that are emptied, in the same order.
+/// Returns the selected candidates, in the same order.
 pub(super) fn select(
     strategy: DefragmentationStrategy,
     arenas: &[SurveyedArena],
@@ -98,7 +102,7 @@ pub(super) fn select(
     worth.into_iter().zip(taken).filter_map(|(block, taken)| taken.then_some(block)).collect()
 }
 
-/// Takes each that fits beside those before it, and that can be afforded.
+/// Selects each candidate that fits beside those before it and is affordable.
 fn greedily(
     candidates: &[Candidate],
     mut rooms: Vec<Room>,
@@ -114,21 +118,21 @@ fn greedily(
     candidates.iter().map(take).collect()
 }
 
-/// The candidates that give back most within a number of bytes.
+/// Selects the candidates that free the most bytes within a number of copied bytes.
 ///
-/// A branch and bound over the candidates by price: what is taken so far, and the rest as if blocks could be emptied
-/// in part, bounds what can be reached. Begins with what is taken greedily, which for equal blocks, the usual case, is
-/// the best there is. After [`WORK`] the best of what was seen is taken.
+/// A branch and bound over the candidates by price. The bound is the bytes freed so far, plus those that the rest could
+/// free if blocks could be emptied in part. It begins with the greedy selection, which for equal blocks, the usual case,
+/// is the best possible. After [`WORK`] steps it takes the best selection seen.
 struct Knapsack<'a> {
     candidates: &'a [Candidate],
     rooms: Vec<Room>,
-    /// Candidates that may still be looked at.
+    /// Steps that remain.
     work: usize,
     taken: Vec<bool>,
     best: (u64, Vec<bool>),
 }
 
-/// Looks at candidates: a tenth of a millisecond.
+/// Steps of the search: a tenth of a millisecond.
 const WORK: usize = 50_000;
 
 impl<'a> Knapsack<'a> {
@@ -143,6 +147,7 @@ impl<'a> Knapsack<'a> {
         };
         let greedy = greedily(candidates, rooms.clone(), affordable);
         let sizes = candidates.iter().zip(&greedy).filter(|(_, taken)| **taken);
+        // A good first selection lets the search cut branches from the beginning.
         let best = (sizes.map(|(candidate, _)| candidate.size).sum(), greedy);
         let taken = vec![false; candidates.len()];
         let mut knapsack = Self { candidates, rooms, work: WORK, taken, best };
@@ -150,33 +155,37 @@ impl<'a> Knapsack<'a> {
         knapsack.best.1
     }
 
-    /// Decides on the candidates from `at` on, with `left` bytes to copy, where `size` bytes are given back already.
+    /// Decides on the candidates from `at` on, with `left` bytes to copy, when `size` bytes are freed already.
     fn branch(&mut self, at: usize, left: u64, size: u64) {
         if size > self.best.0 {
             self.best = (size, self.taken.clone());
         }
         let Some(&candidate) = self.candidates.get(at) else { return };
+        // The bound is an upper one, so a branch that cannot beat the best selection is not worth following.
         if self.work == 0 || size + self.bound(at, left) <= self.best.0 {
             return;
         }
         let room = self.rooms[candidate.arena];
+        // With the block first: the cheapest blocks are in most good selections, so good bounds are found early.
         if let (Some(left), Some(without)) = (left.checked_sub(candidate.cost), room.without(&candidate)) {
             self.rooms[candidate.arena] = without;
             self.taken[at] = true;
             self.branch(at + 1, left, size + candidate.size);
             self.taken[at] = false;
+            // Back to the state without the block, for the other branch.
             self.rooms[candidate.arena] = room;
         }
         self.branch(at + 1, left, size);
     }
 
-    /// Bytes that the candidates from `at` on give back at most.
+    /// Returns an upper bound of the bytes that the candidates from `at` on can free.
     fn bound(&mut self, at: usize, mut left: u64) -> u64 {
         let mut size = 0;
         for candidate in &self.candidates[at..] {
             self.work = self.work.saturating_sub(1);
             match left.checked_sub(candidate.cost) {
                 Some(rest) => (left, size) = (rest, size + candidate.size),
+                // The fractional knapsack: the first block that is too expensive counts in part.
                 None => {
                     let part = u128::from(candidate.size) * u128::from(left) / u128::from(candidate.cost);
                     return size + part as u64;
@@ -200,7 +209,7 @@ mod tests {
         blocks
     }
 
-    /// What every set of blocks that can be emptied gives back at most.
+    /// Returns the most bytes that any set of blocks can free, by trying all sets.
     fn by_trying_all(candidates: &[Candidate], room: Room, bytes: u64) -> u64 {
         let sets = 0..1u32 << candidates.len();
         let worth = |set: u32| {

@@ -1,40 +1,42 @@
-//! How long something may take.
+//! The time limit of a pass.
 
 use core::time::Duration;
 use std::time::Instant;
 
-/// Tells when time is up. Looking at it is cheap: it looks at the clock now and then.
+/// Measures whether the time of a pass is over. Cheap to ask: only some of the calls read the clock.
 #[derive(Debug)]
 pub(super) struct Stopwatch {
-    /// `None` where there is all the time in the world.
+    /// `None` for no limit.
     end: Option<Instant>,
-    looks: u32,
+    calls: u32,
     over: bool,
 }
 
-/// How many looks a look at the clock is: a look costs 25 ns, and what is done between two of them a tenth of a
-/// microsecond or so.
-const LOOKS: u32 = 16;
+/// Calls per reading of the clock: a reading costs 25 ns, and the work between two calls takes about a tenth of a
+/// microsecond.
+const CALLS_PER_READING: u32 = 16;
 
-/// What is done between two looks at the clock hardly takes longer: a batch of records or of places.
-const EARLY: Duration = Duration::from_micros(60);
+/// The work between two readings hardly takes longer: a batch of records or of places.
+const MARGIN: Duration = Duration::from_micros(60);
 
 impl Stopwatch {
-    /// Time is up a little early, since what is being done then takes some time as well.
+    /// Starts a stopwatch that ends a little early, since the work in progress at the end takes time as well.
     pub(super) fn new(time: Duration) -> Self {
-        let early = (time / 4).min(EARLY);
-        Self { end: Instant::now().checked_add(time - early), looks: 0, over: false }
+        let early = (time / 4).min(MARGIN);
+        // `Duration::MAX` exceeds what an `Instant` can hold, and means no limit.
+        Self { end: Instant::now().checked_add(time - early), calls: 0, over: false }
     }
 
-    /// True once time is up. For who did a small thing since the last call.
+    /// Returns true once the time is over. Call it after each small piece of work.
     #[inline]
     pub(super) fn is_over(&mut self) -> bool {
-        self.looks += 1;
-        if self.looks % LOOKS == 0 { self.is_over_now() } else { self.over }
+        self.calls += 1;
+        if self.calls % CALLS_PER_READING == 0 { self.is_over_now() } else { self.over }
     }
 
-    /// The same for who did more.
+    /// Returns true once the time is over. Always reads the clock: call it after a larger piece of work.
     pub(super) fn is_over_now(&mut self) -> bool {
+        // Once over, it stays over: a pass never resumes work after a cheap call said that its time was up.
         self.over |= self.end.is_some_and(|end| Instant::now() >= end);
         self.over
     }

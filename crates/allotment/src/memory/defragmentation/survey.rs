@@ -1,8 +1,8 @@
-//! What stands where in the pools that are defragmented, from many short looks.
+//! The layout of the pools that are defragmented, read in many short steps.
 //!
-//! Each look copies some records out of a pool under its lock, for some microseconds; between two of them the pool
-//! changes. So what a survey says is never wholly true, and all that follows from it is checked once more before it is
-//! done: a survey decides what is tried, never what is right.
+//! Each step copies some records out of a pool under its lock, for some microseconds; between two steps the pool
+//! changes. So a survey is never wholly accurate, and each fact is checked again under the lock before it is acted on: a
+//! survey decides what is tried, never whether it is correct.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,32 +12,32 @@ use crate::device::Device;
 use crate::memory::Movability;
 use crate::memory::allocator::Allocator;
 use crate::memory::block_set::Role;
-use crate::memory::moves::Standing;
+use crate::memory::moves::SurveyedAllocation;
 use crate::memory::pool::PoolSlot;
 use crate::memory::statistics::Counters;
 use crate::sync::locked;
 
-/// Records that are copied under the lock at once: 64 bytes each, some five microseconds.
+/// Records that are copied per lock: 64 bytes each, some five microseconds.
 const AT_ONCE: u32 = 256;
 
-/// One memory type of one pool: within it, allocations move.
+/// One memory type of one pool. Allocations are moved within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Arena {
     pub(super) pool: u32,
     pub(super) set: u8,
 }
 
-/// Which pools are defragmented.
+/// The pools that are defragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memory) enum Scope {
-    /// All default ones.
+    /// All default pools.
     DefaultPools,
-    /// A custom one, by its index.
+    /// A custom pool, by its index.
     Pool(u32),
 }
 
 impl Scope {
-    /// The arenas that there are now.
+    /// Returns the arenas that exist now.
     pub(super) fn arenas<D: Device>(self, allocator: &Allocator<D>) -> Vec<Arena> {
         let sets = |(pool, slot): (u32, &PoolSlot<D>)| {
             let count = locked(&slot.state).as_ref().map_or(0, |state| state.sets.len());
@@ -58,59 +58,59 @@ impl Scope {
     }
 }
 
-/// A block as it was seen.
+/// A block as the survey saw it.
 #[derive(Debug)]
 pub(super) struct SurveyedBlock {
     pub(super) index: u32,
     pub(super) size: u64,
     pub(super) shared: bool,
-    /// Something in it stays, so that it cannot be emptied.
+    /// An allocation in it cannot be moved, so the block cannot be emptied.
     pub(super) pinned: bool,
-    /// It is closed already.
+    /// The block was closed already, by an earlier run whose emptied blocks are not free yet.
     pub(super) closed: bool,
-    /// Bytes of ranges in it.
+    /// Bytes of the allocated ranges.
     pub(super) occupied: u64,
-    /// Bytes that its allocations need elsewhere.
+    /// Bytes that its allocations need in other blocks.
     pub(super) needed: u64,
-    /// Bytes that would be copied.
+    /// Bytes to copy when it is emptied.
     pub(super) cost: u64,
     /// Its allocations, as indices into those of the arena.
-    pub(super) standing: Vec<u32>,
-    /// Their ranges by offset; taken out in order when the gaps between them are looked for.
+    pub(super) allocations: Vec<u32>,
+    /// The allocated ranges by offset; popped in order to find the free ranges between them.
     pub(super) ranges: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
-/// An arena as it was seen.
+/// An arena as the survey saw it.
 #[derive(Debug)]
 pub(super) struct SurveyedArena {
     pub(super) arena: Arena,
     pub(super) blocks: Vec<SurveyedBlock>,
-    pub(super) standings: Vec<Standing>,
-    /// Shared blocks that the pool keeps, whether or not they are empty.
+    pub(super) allocations: Vec<SurveyedAllocation>,
+    /// The least number of shared blocks that the pool keeps, empty or not.
     pub(super) least_blocks: u32,
-    /// Bytes that stay free for who comes next.
+    /// Bytes that must stay free for coming requests.
     pub(super) ahead: u64,
-    /// Where a block's index leads in `blocks`.
+    /// The position in `blocks` of each block index.
     place_of: Vec<u32>,
 }
 
-/// What is looked at, and how far.
+/// The survey so far.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) arenas: Vec<SurveyedArena>,
-    /// The arena that is looked at, and the record in it that comes next; `None` before its blocks were.
+    /// The current arena, and its next record; `None` before its blocks were read.
     at: (usize, Option<u32>),
-    /// Allocations that are larger stay.
+    /// Larger allocations are not moved.
     largest: u64,
 }
 
 impl Survey {
-    /// A survey in which allocations stay that are larger than `largest` bytes.
+    /// Begins a survey in which allocations larger than `largest` bytes count as pinned.
     pub(super) fn new(arenas: Vec<Arena>, largest: u64) -> Self {
         let arenas = arenas.into_iter().map(|arena| SurveyedArena {
             arena,
             blocks: Vec::new(),
-            standings: Vec::new(),
+            allocations: Vec::new(),
             least_blocks: 0,
             ahead: 0,
             place_of: Vec::new(),
@@ -118,13 +118,14 @@ impl Survey {
         Self { arenas: arenas.collect(), at: (0, None), largest }
     }
 
-    /// Looks on. True once everything was looked at.
+    /// Continues the survey until the time is over. Returns true once all arenas were read.
     pub(super) fn step<D: Device>(
         &mut self,
         allocator: &Allocator<D>,
-        stays: impl Fn(u32, &Standing) -> bool,
+        stays: impl Fn(u32, &SurveyedAllocation) -> bool,
         time: &mut Stopwatch,
     ) -> bool {
+        // Allocated before the lock is taken: the heap is not used under it.
         let mut seen = Vec::with_capacity(AT_ONCE as usize);
         while let Some(surveyed) = self.arenas.get_mut(self.at.0) {
             match self.at.1 {
@@ -135,8 +136,8 @@ impl Survey {
                 Some(first) => {
                     let more = surveyed.look_at_records(allocator, first, &mut seen);
                     let pool = surveyed.arena.pool;
-                    for standing in seen.drain(..) {
-                        surveyed.add(standing, standing.size > self.largest || stays(pool, &standing));
+                    for allocation in seen.drain(..) {
+                        surveyed.add(allocation, allocation.size > self.largest || stays(pool, &allocation));
                     }
                     self.at = if more { (self.at.0, Some(first + AT_ONCE)) } else { (self.at.0 + 1, None) };
                 }
@@ -153,10 +154,12 @@ impl SurveyedArena {
     fn look_at_blocks<D: Device>(&mut self, allocator: &Allocator<D>) {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return };
         let there = slot.counters.get(usize::from(self.arena.set)).map(Counters::load).unwrap_or_default();
+        // The counters are read without the lock. They may be a little old; then the vectors grow under it.
         self.blocks.reserve((there.blocks + there.dedicated) as usize);
-        self.standings.reserve(there.allocations as usize);
+        self.allocations.reserve(there.allocations as usize);
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return };
+        // The pool's minimum and its watermark concern its first memory type only.
         let first = self.arena.set == 0;
         self.least_blocks = if first { state.rules.min_blocks } else { 0 };
         self.ahead = if first { state.room_to_keep() } else { 0 };
@@ -170,56 +173,59 @@ impl SurveyedArena {
                 occupied: 0,
                 needed: 0,
                 cost: 0,
-                standing: Vec::new(),
+                allocations: Vec::new(),
                 ranges: BinaryHeap::new(),
             }
         }));
+        // The index is built from the copy, outside the lock.
         drop(guard);
         let count = self.blocks.iter().map(|block| block.index as usize + 1).max().unwrap_or(0);
+        // An array: block indices are small, and each record looks its block up.
         self.place_of.resize(count, u32::MAX);
         for (at, block) in self.blocks.iter().enumerate() {
             self.place_of[block.index as usize] = at as u32;
         }
     }
 
-    /// True where there are more records.
+    /// Copies a batch of records. Returns true when there are more.
     fn look_at_records<D: Device>(
         &self,
         allocator: &Allocator<D>,
         first: u32,
-        seen: &mut Vec<Standing>,
+        seen: &mut Vec<SurveyedAllocation>,
     ) -> bool {
         let Some(slot) = allocator.pools.get(self.arena.pool) else { return false };
         let guard = locked(&slot.state);
         let Some(state) = guard.as_ref() else { return false };
-        state.standings(slot, first, AT_ONCE, |standing| {
-            if standing.set == self.arena.set {
-                seen.push(standing);
+        state.survey_allocations(slot, first, AT_ONCE, |allocation| {
+            // The records of a pool are shared by its memory types.
+            if allocation.set == self.arena.set {
+                seen.push(allocation);
             }
         });
         first.saturating_add(AT_ONCE) < state.records()
     }
 
-    fn add(&mut self, standing: Standing, stays: bool) {
-        // A block that came after they were looked at is none of this survey's.
-        let Some(&at) = self.place_of.get(standing.block as usize) else { return };
+    fn add(&mut self, allocation: SurveyedAllocation, stays: bool) {
+        // A block that was added after the blocks were read is not part of this survey.
+        let Some(&at) = self.place_of.get(allocation.block as usize) else { return };
         let Some(block) = self.blocks.get_mut(at as usize) else { return };
-        block.pinned |= stays || standing.movability == Movability::Pinned;
-        block.occupied += standing.taken;
-        block.needed += standing.needed;
-        block.cost += if standing.movability == Movability::Copied { standing.size } else { 0 };
-        block.ranges.push(Reverse((standing.offset, standing.taken)));
-        block.standing.push(self.standings.len() as u32);
-        self.standings.push(standing);
+        block.pinned |= stays || allocation.movability == Movability::Pinned;
+        block.occupied += allocation.taken;
+        block.needed += allocation.needed;
+        block.cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
+        block.ranges.push(Reverse((allocation.offset, allocation.taken)));
+        block.allocations.push(self.allocations.len() as u32);
+        self.allocations.push(allocation);
     }
 }
 
 impl SurveyedBlock {
     pub(super) fn is_empty(&self) -> bool {
-        self.standing.is_empty()
+        self.allocations.is_empty()
     }
 
-    /// True where what is moved may go there.
+    /// Returns true when moved allocations may be placed in this block.
     pub(super) fn may_take(&self) -> bool {
         self.shared && !self.closed && !self.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Why a resource is not movable, and why none was moved.
+//! Errors of relocatable resources and of their moves.
 
 use core::error::Error;
 use core::fmt;
@@ -6,21 +6,23 @@ use core::fmt;
 use crate::device::DeviceError;
 use crate::memory::{DefragmentationError, ResourceError};
 
-/// Why a movable resource was not made. Nothing is left behind.
+/// Why a relocatable resource was not created. Nothing remains allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MovableError {
-    /// A resource made so cannot be copied: it lacks the usages for that, or is described by more than can be said
-    /// twice. Add the usages, or make it by the allocator itself, where it stays.
+    /// A resource of this description cannot be copied: it lacks the copy usages, or its description cannot be used for
+    /// a second resource. Add the usages, or create the resource by the allocator itself, where it does not move.
     NotCopyable,
-    /// There is no resource or no memory.
+    /// The resource or its memory could not be created.
     Resource(ResourceError),
 }
 
 impl fmt::Display for MovableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotCopyable => write!(f, "a resource made so cannot be copied, so it cannot be moved"),
+            Self::NotCopyable => {
+                write!(f, "the resource cannot be relocatable: copies of it are not possible")
+            }
             Self::Resource(error) => error.fmt(f),
         }
     }
@@ -41,16 +43,16 @@ impl From<ResourceError> for MovableError {
     }
 }
 
-/// Why a step moved nothing. Everything stays where it was.
+/// Why a step moved nothing. All resources stay in their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// Somebody else defragments these pools, or they cannot be.
+    /// Another defragmentation of these pools is running, or their algorithm does not allow any.
     Defragmentation(DefragmentationError),
     /// The device has no such queue.
     NoSuchQueue,
-    /// The set is not over the device that the tracker watches.
-    Foreign,
+    /// The allocator and the tracker belong to different devices.
+    WrongDevice,
     /// The device refused the copies.
     Device(DeviceError),
 }
@@ -60,7 +62,7 @@ impl fmt::Display for MoveError {
         match self {
             Self::Defragmentation(error) => error.fmt(f),
             Self::NoSuchQueue => write!(f, "the device has no such queue"),
-            Self::Foreign => write!(f, "the tracker is not over the allocator's device"),
+            Self::WrongDevice => write!(f, "the tracker belongs to another device than the allocator"),
             Self::Device(error) => write!(f, "the device refused to copy: {error}"),
         }
     }
@@ -71,7 +73,7 @@ impl Error for MoveError {
         match self {
             Self::Defragmentation(error) => Some(error),
             Self::Device(error) => Some(error),
-            Self::NoSuchQueue | Self::Foreign => None,
+            Self::NoSuchQueue | Self::WrongDevice => None,
         }
     }
 }

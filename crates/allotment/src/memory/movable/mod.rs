@@ -1,12 +1,16 @@
-//! Buffers and images that are moved for their owner: made again in the new place, copied by a queue, and handed over.
+//! Relocatable buffers and images: recreated in a new place, copied by a queue, and exchanged.
 //!
-//! `resource` is what an owner holds: a handle that is another after a move. `set` finds the moves
-//! (`defragmentation`), makes the resources again, submits the copies and hands over.
+//! `resource` is the owner's object: its handle changes when the resource is moved. `set` finds the moves
+//! (`defragmentation`). `step` creates the new resources (`new_resource`), submits the copies and replaces old by new.
 
 mod error;
+mod new_resource;
 mod resource;
 mod set;
+mod set_desc;
+mod step;
 
 pub use error::{MovableError, MoveError};
 pub use resource::{Movable, MovableBuffer, MovableImage};
-pub use set::{DefragmentationStep, MovableSet, MovableSetDesc, StepOutcome};
+pub use set::MovableSet;
+pub use set_desc::{DefragmentationStep, MovableSetDesc, StepOutcome};

@@ -1,4 +1,4 @@
-//! A resource whose handle changes when it is moved.
+//! A relocatable resource, whose handle changes when it is moved.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -9,32 +9,32 @@ use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
 use crate::memory::owners::{Kind, Unique};
-use crate::memory::resource::{Buffers, Class, Images, Resource};
-use crate::memory::{AccessError, OwningAllocator, Place};
+use crate::memory::resource::{Buffers, Class, Images, RawResource};
+use crate::memory::{AccessError, MemoryLocation, OwningAllocator};
 use crate::sync::locked;
 
-/// A buffer or an image that a [`MovableSet`](super::MovableSet) may move. A clone is another name for it; when the
-/// last one is dropped, it is retired.
+/// A buffer or an image that a [`MovableSet`](super::MovableSet) may move. Clones share the resource; it is retired when
+/// the last one is dropped.
 ///
-/// Its handle is another after each move, so ask for it for each recording, and look at [`moves`](Self::moves) where it
-/// was written down somewhere: in a descriptor, in a table of addresses.
+/// The handle changes with each move. Get it anew for each recording, and compare [`moves`](Self::moves) where it is
+/// stored: in a descriptor, or its address in a table.
 pub struct Movable<D: Device, C: MovableClass<D>> {
     cell: Arc<Cell<D, C>>,
 }
 
-/// A buffer that may be moved.
+/// A buffer that a [`MovableSet`](super::MovableSet) may move.
 pub type MovableBuffer<D> = Movable<D, Buffers>;
-/// An image that may be moved.
+/// An image that a [`MovableSet`](super::MovableSet) may move.
 pub type MovableImage<D> = Movable<D, Images>;
 
-/// What can be moved.
+/// A kind of resource that can be moved: buffers or images.
 pub trait MovableClass<D: Device>:
-    Class<D, Handle: 'static> + Kind<D, Token = Resource<<Self as Class<D>>::Handle>> + 'static
+    Class<D, Handle: 'static> + Kind<D, Token = RawResource<<Self as Class<D>>::Handle>> + 'static
 {
-    /// What must be known to copy it, beside its description: an image's state.
+    /// Data that a copy needs beside the description: the state of an image.
     type State: Copy + fmt::Debug + Send + Sync;
 
-    /// How a set knows it.
+    /// Wraps a resource for the list of its set.
     fn member(cell: Weak<Cell<D, Self>>) -> Member<D>
     where
         Self: Sized;
@@ -56,7 +56,7 @@ impl<D: Device> MovableClass<D> for Images {
     }
 }
 
-/// One of a set.
+/// A resource of a set.
 pub enum Member<D: Device> {
     /// A buffer.
     Buffer(Weak<Cell<D, Buffers>>),
@@ -64,24 +64,24 @@ pub enum Member<D: Device> {
     Image(Weak<Cell<D, Images>>),
 }
 
-/// All of a set, by their allocations, which stay the same.
+/// The resources of a set by their allocations, whose ids never change.
 pub(super) type Members<D> = Mutex<HashMap<AllocationId, Member<D>>>;
 
-/// The resource as it is now, and how it is made again.
+/// The shared part of a [`Movable`]: the resource as it is now, and the description to recreate it.
 pub struct Cell<D: Device, C: MovableClass<D>> {
     pub(super) info: C::Info<'static>,
-    pub(super) now: Mutex<Now<D, C>>,
+    pub(super) current: Mutex<CurrentResource<D, C>>,
     id: AllocationId,
     moves: AtomicU32,
     members: Weak<Members<D>>,
 }
 
-pub(super) struct Now<D: Device, C: MovableClass<D>> {
+pub(super) struct CurrentResource<D: Device, C: MovableClass<D>> {
     pub(super) resource: Owned<Unique<D, C>>,
-    /// `None` of an image that nobody has said anything about since it was made.
+    /// `None` for an image whose state was not set since it was created.
     pub(super) state: Option<C::State>,
-    /// Where its bytes have arrived, while the CPU may come too early.
-    pub(super) arrives: Option<TimelinePoint>,
+    /// The point at which the copy to the current place completes, until the CPU has been allowed to access it.
+    pub(super) copied_at: Option<TimelinePoint>,
 }
 
 impl<D: Device, C: MovableClass<D>> Movable<D, C> {
@@ -92,50 +92,52 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
         state: Option<C::State>,
     ) -> Self {
         let id = resource.allocation().id();
-        let (now, moves) = (Mutex::new(Now { resource, state, arrives: None }), AtomicU32::new(0));
-        let cell = Arc::new(Cell { info, now, id, moves, members: Arc::downgrade(members) });
+        let (current, moves) =
+            (Mutex::new(CurrentResource { resource, state, copied_at: None }), AtomicU32::new(0));
+        // The list holds weak references, so that a set does not keep its resources alive.
+        let cell = Arc::new(Cell { info, current, id, moves, members: Arc::downgrade(members) });
         locked(members).insert(id, C::member(Arc::downgrade(&cell)));
         Self { cell }
     }
 
-    /// The API's own handle as it is now: good for recordings that were open when this was called, and until the next
-    /// [step](super::MovableSet::defragment_step) for others.
+    /// Returns the API's current handle. Valid for recordings that are open now, and for others until the next
+    /// [step](super::MovableSet::defragment_step).
     #[must_use]
     pub fn handle(&self) -> C::Handle {
         self.with(|resource| resource.handle().clone())
     }
 
-    /// Does something with the resource, which is not moved meanwhile: writes to it by its allocation, gives it to an
-    /// [`Uploader`](crate::upload::Uploader). It holds the resource's own lock: a step waits for it, and asking this
-    /// resource for anything else meanwhile never ends.
+    /// Calls `work` with the resource, which is not moved meanwhile: to write through its allocation, or to pass it to an
+    /// [`Uploader`](crate::upload::Uploader). Holds the resource's lock: a step waits for it, and any other call on this
+    /// resource inside `work` deadlocks.
     pub fn with<T>(&self, work: impl FnOnce(&Owned<Unique<D, C>>) -> T) -> T {
-        let mut now = locked(&self.cell.now);
-        now.settle();
-        work(&now.resource)
+        let mut current = locked(&self.cell.current);
+        current.finish_copy();
+        work(&current.resource)
     }
 
-    /// Names its allocation, whose place changes.
+    /// Returns the id of the allocation. It stays the same when the allocation is moved.
     #[must_use]
     pub fn id(&self) -> AllocationId {
         self.cell.id
     }
 
-    /// Bytes: of a buffer, as it was described; of an image, of its memory.
+    /// Returns the size in bytes: of a buffer, as described; of an image, of its memory.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.with(|resource| resource.size())
     }
 
-    /// Where it is now.
+    /// Returns the current place.
     ///
     /// # Errors
     ///
-    /// As for [`Allocator::place`](crate::Allocator::place).
-    pub fn place(&self) -> Result<Place<D>, AccessError> {
-        self.with(|resource| resource.allocator().place(resource.allocation()))
+    /// The errors of [`Allocator::location`](crate::Allocator::location).
+    pub fn location(&self) -> Result<MemoryLocation<D>, AccessError> {
+        self.with(|resource| resource.allocator().location(resource.allocation()))
     }
 
-    /// How often it was moved: where that is what it was, the handle is the same.
+    /// Returns how often the resource was moved. While this number is unchanged, so is the handle.
     #[must_use]
     pub fn moves(&self) -> u32 {
         self.cell.moves.load(Ordering::Acquire)
@@ -143,54 +145,54 @@ impl<D: Device, C: MovableClass<D>> Movable<D, C> {
 }
 
 impl<D: Device> MovableImage<D> {
-    /// What state all of the image is in between recordings, as its set was told last.
+    /// Returns the state of the whole image between recordings, as set last.
     #[must_use]
     pub fn state(&self) -> D::ImageState {
-        locked(&self.cell.now).state.unwrap_or_default()
+        locked(&self.cell.current).state.unwrap_or_default()
     }
 
-    /// Says what state all of the image is in from now on, until a step.
+    /// Sets the state that the whole image has from now on, until a step.
     ///
     /// # Safety
     ///
-    /// It is in this state when all that was submitted by the next step is done, and until that step nothing is
-    /// recorded that leaves it in another.
+    /// The image is in this state when all work submitted before the next step has completed, and until that step no
+    /// recording leaves it in another state.
     pub unsafe fn set_state(&self, state: D::ImageState) {
-        locked(&self.cell.now).state = Some(state);
+        locked(&self.cell.current).state = Some(state);
     }
 }
 
 impl<D: Device, C: MovableClass<D>> Cell<D, C> {
-    /// Hands over the new resource. What it was is retired, with `old`, the place that it leaves.
-    pub(super) fn arrive(
+    /// Replaces the resource by the new one. Retires the old one together with `old`, its place.
+    pub(super) fn replace(
         &self,
         memory: &OwningAllocator<D>,
         handle: C::Handle,
         old: Allocation,
-        arrives: Option<TimelinePoint>,
+        copied_at: Option<TimelinePoint>,
         copied: bool,
     ) {
-        let mut now = locked(&self.now);
-        now.arrives = arrives;
+        let mut current = locked(&self.current);
+        current.copied_at = copied_at;
         if !copied {
-            // It is as it was made.
-            now.state = None;
+            // A new image without a copy has the state in which images are created.
+            current.state = None;
         }
-        let left = now.resource.value_mut().replace_handle(handle, old);
+        let left = current.resource.value_mut().replace_handle(handle, old);
         self.moves.fetch_add(1, Ordering::Release);
-        drop(now);
+        drop(current);
         memory.retire::<C>(left);
     }
 }
 
-impl<D: Device, C: MovableClass<D>> Now<D, C> {
-    /// Lets the CPU at its bytes, if they have arrived. False where they have not.
-    pub(super) fn settle(&mut self) -> bool {
-        let Some(point) = self.arrives else { return true };
+impl<D: Device, C: MovableClass<D>> CurrentResource<D, C> {
+    /// Allows CPU access once the copy has completed. Returns false while it has not.
+    pub(super) fn finish_copy(&mut self) -> bool {
+        let Some(point) = self.copied_at else { return true };
         if !self.resource.tracker().is_reached(point) {
             return false;
         }
-        self.arrives = None;
+        self.copied_at = None;
         self.resource.allocator().note_arrived(self.resource.allocation().id());
         true
     }
@@ -198,6 +200,7 @@ impl<D: Device, C: MovableClass<D>> Now<D, C> {
 
 impl<D: Device, C: MovableClass<D>> Drop for Cell<D, C> {
     fn drop(&mut self) {
+        // The set may have been dropped before its resources.
         if let Some(members) = self.members.upgrade() {
             locked(&members).remove(&self.id);
         }

@@ -1,4 +1,4 @@
-//! The ring on cases written by hand, and against a map of its bytes.
+//! The ring in handwritten cases, and against a model that maps each byte.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn bytes(ring: &Ring) -> (u64, u64) {
     (used, padding)
 }
 
-/// The wait of a request that is refused for now.
+/// Returns what a refused request waits for.
 fn wait(ring: &mut Ring, size: u64) -> WaitFor {
     match ring.allocate(size, ONE) {
         Err(RingError::FullForNow { wait, .. }) => wait,
@@ -209,15 +209,15 @@ fn a_ring_is_whole_where_the_question_whether_a_point_is_reached_panics() {
     assert_eq!(ring.allocate(60, ONE), Ok(0));
 }
 
-/// A ring as a map: whose each byte is. It knows neither a tail nor whether it has wrapped.
+/// A model of a ring: the owner of each byte. It has neither a tail nor a wrap flag.
 #[derive(Clone)]
 struct Model {
-    /// Whose; `None` is free.
+    /// The owner of each byte; `None` if it is free.
     owners: Vec<Option<Owner>>,
     head: usize,
-    /// Where the head was when the open frame began.
+    /// The head at the start of the open frame.
     start: usize,
-    /// Closed frames that have not come back, oldest first.
+    /// Closed frames, oldest first.
     frames: Vec<(u64, TimelinePoint)>,
     open: u64,
 }
@@ -242,7 +242,7 @@ impl Model {
         self.owners[range].fill(Some(Owner { frame: self.open, padding }));
     }
 
-    /// Where the request goes, with what it costs; `None` where there is no room.
+    /// Returns the offset of a request, and records its cost; `None` if there is no room.
     fn allocate(&mut self, size: usize, alignment: usize) -> Option<usize> {
         let (head, capacity) = (self.head, self.owners.len());
         let offset = head.next_multiple_of(alignment);
@@ -310,7 +310,7 @@ enum Step {
         queue: u8,
     },
     Discard,
-    /// The queue reaches so many of its values more.
+    /// Completes `more` further values of the queue.
     Reach {
         queue: u8,
         values: u64,
@@ -330,7 +330,7 @@ fn steps(queues: u8) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// The ring, its model, and how far the queues are.
+/// The ring, its model, and the progress of the queues.
 struct Pair {
     ring: Ring,
     model: Model,
@@ -400,16 +400,16 @@ impl Pair {
         }
     }
 
-    /// Whether a request succeeds when these values are reached.
+    /// Returns whether a request succeeds when these values are reached.
     fn would_fit(&self, reached: [u64; 3], size: u64, alignment: Alignment) -> bool {
         let mut model = self.model.clone();
         model.reclaim(is_reached(reached));
         model.allocate(size as usize, alignment.get() as usize).is_some()
     }
 
-    /// The point that is named is needed, and with those named after it enough.
+    /// Checks that the named point is necessary, and together with those named afterwards sufficient.
     fn check_wait(&self, first: WaitFor, size: u64, alignment: Alignment) {
-        // What was not reclaimed is not known to be reached, so all begins at 0.
+        // Progress since the last reclaim is unknown, so the check starts at 0.
         let (mut ring, mut reached, mut wait) = (self.ring.clone(), [0; 3], first);
         let mut waits = 0;
         while let WaitFor::Point(TimelinePoint { queue, value }) = wait {

@@ -1,4 +1,4 @@
-//! Pages, and the arenas that use them.
+//! Upload pages, and the arenas that use them.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn pool(rig: &Rig, kept_pages: u64) -> UploadPool<SimulatedGpu> {
     UploadPool::new(&rig.allocator, &rig.tracker, desc)
 }
 
-/// Bytes of all buffers, bytes of free ones, and how many were made.
+/// Returns the bytes of all buffers, the bytes of free ones, and the number created.
 fn sums(pool: &UploadPool<SimulatedGpu>) -> (u64, u64, u64) {
     pool.check_invariants();
     let UploadPoolStatistics { bytes, free_bytes, made, .. } = pool.statistics();
@@ -74,7 +74,7 @@ fn an_arena_may_go_before_its_recording_is_submitted() {
 fn the_pages_of_a_discarded_recording_can_be_had_at_once() {
     let rig = Rig::new("discrete-large-bar");
     let pool = pool(&rig, 10);
-    // Something in flight that nobody should have to wait for.
+    // Work in flight that no call should wait for.
     rig.device.pause_queues();
     rig.submit(rig.tracker.record("something else"));
     for _ in 0..5 {
@@ -102,7 +102,7 @@ fn the_pool_returns_to_what_it_keeps_when_a_load_is_over() {
     let done = rig.submit(load);
     rig.wait(done);
     assert_eq!(sums(&pool), (50 * PAGE, 0, 50));
-    // Nobody has to ask for it: whoever needs a page next does.
+    // No explicit reclaim is needed: the next request for a page does it.
     let recording = rig.tracker.record("a frame");
     pool.arena(recording.id()).allocate(1, ONE).unwrap();
     assert_eq!(sums(&pool), (4 * PAGE, 3 * PAGE, 50));
@@ -247,7 +247,7 @@ fn threads_that_record_at_once_do_not_see_each_others_bytes() {
     assert!(bytes == free && bytes <= 8 * PAGE, "{bytes} bytes, {free} of them free");
 }
 
-/// An arena as maps: which bytes of its pages are taken.
+/// A model of an arena: which bytes of its pages are allocated.
 struct Model {
     pages: Vec<Vec<bool>>,
     current: Option<usize>,
@@ -255,7 +255,7 @@ struct Model {
 }
 
 impl Model {
-    /// One past the last byte that is taken.
+    /// Returns the end of the last allocated range.
     fn head(&self, page: usize) -> usize {
         self.pages[page].iter().rposition(|taken| *taken).map_or(0, |last| last + 1)
     }

@@ -1,4 +1,4 @@
-//! Arguments at the ends of their ranges: each is served or refused with an error, and nothing panics or overflows.
+//! Extreme arguments: each call succeeds or returns an error, and none panics or overflows.
 
 use core::time::Duration;
 
@@ -81,7 +81,7 @@ fn pools_of_any_page_size_serve_or_refuse_requests_of_any_size() {
 fn an_uploader_with_any_amount_of_staging_writes_or_refuses_any_number_of_bytes() {
     let rig = Rig::new("discrete-no-bar");
     let memory = OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker));
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+    let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
     for staging in SIZES {
         for when_full in [
             WhenFull::Refuse,

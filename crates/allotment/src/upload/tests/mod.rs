@@ -1,4 +1,4 @@
-//! Uploads on the simulated device, whose queues really copy bytes, later than they were told to.
+//! Uploads on the simulated GPU, whose queues really copy bytes, some time after the submission.
 
 mod arenas;
 mod extremes;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use super::*;
 use crate::device::simulated::{Profile, SimulatedBuffer, SimulatedGpu};
 use crate::device::{
-    BufferCopy, BufferDesc, Device as _, QueueIndex, Requirements, Submission, TimelinePoint, TimelineValue,
+    BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{Recording, SubmissionTracker};
 use crate::memory::{Allocator, AllocatorDesc, LeakHandler, MappedBuffer};
-use crate::{Alignment, AllocationDesc, MemoryUsage};
+use crate::{Alignment, AllocationOptions, MemoryUsage};
 
 const QUEUE: QueueIndex = QueueIndex(0);
 const ONE: Alignment = Alignment::ONE;
@@ -30,8 +30,8 @@ fn point(value: u64) -> TimelinePoint {
     TimelinePoint { queue: QUEUE, value: TimelineValue(value) }
 }
 
-/// A device whose allocator and tracker are given back when it goes: all must be free, and the device must
-/// have had nothing to complain about.
+/// A device with an allocator and a tracker. When dropped, checks that all memory is free and that the device has
+/// no validation errors.
 struct Rig {
     device: SimulatedGpu,
     allocator: Arc<Allocator<SimulatedGpu>>,
@@ -47,13 +47,13 @@ impl Rig {
         Self { device, allocator, tracker }
     }
 
-    /// A buffer that queues write and the CPU reads, or the other way round.
+    /// Creates a buffer that queues write and the CPU reads, or the reverse.
     fn buffer(&self, size: u64, memory_usage: MemoryUsage) -> MappedBuffer<SimulatedGpu> {
-        let desc = AllocationDesc::new(Requirements::new(0), memory_usage);
+        let desc = AllocationOptions::new(memory_usage);
         MappedBuffer::new(&self.allocator, &BufferDesc::new(size), &desc).unwrap()
     }
 
-    /// Copies one range. It has to be alive until the point is reached.
+    /// Copies one range. The buffers must live until the point is reached.
     fn copy(
         &self,
         recording: Recording,
@@ -63,13 +63,13 @@ impl Rig {
     ) -> TimelinePoint {
         let copy = BufferCopy { from: from.0, from_offset: from.1, to: to.0, to_offset: to.1, size };
         let work = Submission { copies: &[copy], ..Submission::default() };
-        // SAFETY: the ranges lie in the buffers, and the tests are about how long they live.
+        // SAFETY: the ranges lie within the buffers, whose lifetime is what the tests check.
         recording.submit(QUEUE, |queue| unsafe { self.device.submit(queue, &work) }).unwrap()
     }
 
-    /// A submission of nothing.
+    /// Submits empty work.
     fn submit(&self, recording: Recording) -> TimelinePoint {
-        // SAFETY: there is nothing in it.
+        // SAFETY: the submission is empty.
         recording.submit(QUEUE, |queue| unsafe { self.device.submit(queue, &Submission::default()) }).unwrap()
     }
 
@@ -94,7 +94,7 @@ impl Drop for Rig {
     }
 }
 
-/// Bytes that tell where they are from.
+/// Returns bytes that identify their seed and offset.
 fn pattern(seed: u64, size: u64) -> Vec<u8> {
     (0..size).map(|i| (i * 7 + seed * 31 + 1) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! What the device writes and the CPU reads.
+//! Readback rings on the simulated GPU.
 
 use proptest::prelude::*;
 
@@ -148,7 +148,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// Where a ticket is from: closed as this value, open in this try, or discarded.
+/// The origin of a ticket: a frame closed with this value, the open frame, or a discarded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
     Open,
@@ -166,7 +166,7 @@ proptest! {
         let tracker = SubmissionTracker::new(timelines.clone()).unwrap();
         let mut ring = ReadbackRing::new(&rig.allocator, &tracker, &RingDesc::readback(200)).unwrap();
         let mut tickets: Vec<(ReadbackTicket, From)> = Vec::new();
-        // Points of closed frames, and how many tickets each has.
+        // Points of closed frames, and the number of tickets of each.
         let mut frames: Vec<u64> = Vec::new();
         let (mut reached, mut open) = (0, 0);
         for step in steps {

@@ -1,4 +1,4 @@
-//! The ring over a buffer.
+//! The upload ring.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn the_ring_takes_back_by_itself_what_queues_are_done_with() {
     rig.device.resume_queues();
     rig.wait(done);
     assert_eq!(ring.allocate(400, ONE).unwrap().offset(), 0);
-    assert_eq!(ring.statistics().failures, 1, "the one that was told");
+    assert_eq!(ring.statistics().failures, 1, "the reported failure");
     ring.discard();
     assert_eq!(ring.statistics().used, 0);
 }
@@ -58,7 +58,7 @@ fn a_ring_remembers_no_more_frames_than_are_in_flight_once_its_list_is_full() {
     let mut ring = UploadRing::new(&rig.allocator, &rig.tracker, &RingDesc::upload(1 << 20)).unwrap();
     let mut most = 0;
     for _ in 0..1000 {
-        // So small that all thousand fit into the ring.
+        // Small enough that all thousand fit into the ring.
         ring.allocate(16, ONE).unwrap();
         let done = rig.submit(rig.tracker.record("a frame"));
         ring.close(done);
@@ -123,7 +123,7 @@ fn a_ring_may_go_before_the_recording_that_uses_it() {
         let mut slice = ring.allocate(4096, ONE).unwrap();
         slice.write(0, &pattern(1, 4096)).unwrap();
         let from = slice.buffer().clone();
-        // Its frame is open still.
+        // Its frame is still open.
         drop(ring);
         assert_eq!(rig.allocator.statistics().allocations, 2, "the buffer is in use");
         let point = rig.copy(recording, (&from, 0), (target.handle(), 0), 4096);

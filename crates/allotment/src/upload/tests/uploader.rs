@@ -1,4 +1,4 @@
-//! What an uploader does where the device fails.
+//! The uploader on a failing device.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -6,19 +6,19 @@ use std::panic::catch_unwind;
 use super::*;
 use crate::device::DeviceError;
 use crate::lifetime::DeletionQueue;
-use crate::memory::{OwnedBuffer, OwningAllocator};
+use crate::memory::{Buffer, OwningAllocator};
 use crate::upload::lane::Lane;
 
 fn memory(rig: &Rig) -> OwningAllocator<SimulatedGpu> {
     OwningAllocator::new(&rig.allocator, &DeletionQueue::new(&rig.tracker))
 }
 
-fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> OwnedBuffer<SimulatedGpu> {
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> Buffer<SimulatedGpu> {
+    let desc = AllocationOptions::new(MemoryUsage::GpuOnly);
     memory.create_buffer(&BufferDesc::new(size), &desc).unwrap()
 }
 
-fn read(memory: &OwningAllocator<SimulatedGpu>, buffer: &OwnedBuffer<SimulatedGpu>) -> Vec<u8> {
+fn read(memory: &OwningAllocator<SimulatedGpu>, buffer: &Buffer<SimulatedGpu>) -> Vec<u8> {
     let mut bytes = vec![0; buffer.size() as usize];
     memory.allocator().read(buffer.allocation(), 0, &mut bytes).unwrap();
     bytes
@@ -31,13 +31,13 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         let memory = memory(&rig);
         let (first, second) = (target(&memory, 400), target(&memory, 400));
         let mut lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
-        let id = |buffer: &OwnedBuffer<_>| buffer.allocation().id();
+        let id = |buffer: &Buffer<_>| buffer.allocation().id();
         lane.stage(&memory, (id(&first), first.handle(), 0), &pattern(1, 400)).unwrap();
         rig.device.pause_queues();
         let panics = || {
             lane.flush_by(&memory, |device, queue, work| {
                 if given {
-                    // SAFETY: all that is in it lives until the end of the test.
+                    // SAFETY: all resources live until the end of the test.
                     unsafe { device.submit(queue, work) }.unwrap();
                 }
                 panic!("of the test");
@@ -45,8 +45,8 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         };
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert_eq!(lane.open_bytes(), 0);
-        assert_eq!(lane.writes_to(&rig.tracker, id(&first)), given, "as far as anybody knows");
-        // It is not submitted again, and not pulled from under the queue.
+        assert_eq!(lane.writes_to(&rig.tracker, id(&first)), given, "as far as the tracker knows");
+        // It is not submitted again, and its memory is not reused while the queue reads it.
         lane.flush(&memory).unwrap();
         assert_eq!(rig.device.submitted(QUEUE), TimelineValue(u64::from(given)));
         lane.discard();

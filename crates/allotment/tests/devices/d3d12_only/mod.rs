@@ -11,7 +11,7 @@ use allotment::device::{
     QueueIndex, TimelineValue,
 };
 use allotment::memory::{AccessError, Dedicated, LeakHandler, ResourceError, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 use windows::core::Interface as _;
@@ -60,8 +60,8 @@ fn allocator(gpu: &D3d12) -> Allocator<Device> {
     Allocator::new(gpu.device().clone(), desc).unwrap()
 }
 
-fn wanted(memory_usage: MemoryUsage) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), memory_usage)
+fn wanted(memory_usage: MemoryUsage) -> AllocationOptions {
+    AllocationOptions::new(memory_usage)
 }
 
 fn texture(width: u32, height: u32, flags: D3D12_RESOURCE_FLAGS) -> D3D12_RESOURCE_DESC {
@@ -114,7 +114,7 @@ fn memory_of_its_own_is_a_committed_resource(gpu: &D3d12) {
         for (dedicated, committed) in [(Dedicated::Always, true), (Dedicated::Never, false)] {
             let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let resource = allocator.create_resource(&info, &desc).unwrap();
-            let memory = allocator.place(resource.allocation()).unwrap().memory;
+            let memory = allocator.location(resource.allocation()).unwrap().memory;
             // SAFETY: live as long as the resource.
             let object = unsafe { gpu.device().pageable(memory) };
             assert_eq!(object.cast::<ID3D12Resource>().is_ok(), committed, "{info:?}");
@@ -129,8 +129,8 @@ fn resources_alias_where_they_fit_and_nowhere_else(gpu: &D3d12) {
     let allocator = allocator(gpu);
     let info = buffer(65536, D3D12_RESOURCE_FLAG_NONE);
     let needs = gpu.device().buffer_requirements(&info).unwrap();
-    let desc = AllocationDesc::new(Requirements { size: 4 * needs.size, ..needs }, MemoryUsage::GpuOnly);
-    let memory = allocator.allocate(&desc).unwrap();
+    let four = Requirements { size: 4 * needs.size, ..needs };
+    let memory = allocator.allocate(&four, &MemoryUsage::GpuOnly.into()).unwrap();
     let here = |offset| allocator.create_aliasing_resource(&memory, offset, &info);
     let both = [here(0).unwrap(), here(0).unwrap(), here(3 * needs.size).unwrap()];
     assert!(matches!(here(4 * needs.size), Err(ResourceError::Access(AccessError::OutOfRange { .. }))));
@@ -181,7 +181,7 @@ fn a_buffer_that_shaders_write_to_never_lands_in_an_upload_heap(gpu: &D3d12) {
     let possible = gpu.visible_types().into_iter().any(|t| allowed.contains(t));
     match allocator.create_resource(&storage, &wanted(MemoryUsage::Upload)) {
         Ok(resource) => {
-            let place = allocator.place(resource.allocation()).unwrap();
+            let place = allocator.location(resource.allocation()).unwrap();
             assert!(possible && allowed.contains(place.memory_type));
             allocator.destroy_resource(resource).unwrap();
         }
@@ -212,7 +212,7 @@ fn a_small_texture_stands_at_4_kib_and_a_large_one_does_not(gpu: &D3d12) {
         })
         .collect();
     let mut places: Vec<_> =
-        textures.iter().map(|texture| allocator.place(texture.allocation()).unwrap()).collect();
+        textures.iter().map(|texture| allocator.location(texture.allocation()).unwrap()).collect();
     places.sort_by_key(|place| place.offset);
     for pair in places.windows(2) {
         assert!(pair[0].offset + small.size <= pair[1].offset);

@@ -64,7 +64,7 @@ fn whole_images_of_different_descriptions_are_refused(gpu: &HostGpu) {
     texels.format = 8;
     for other in [wide, high, levels, layers, samples, texels] {
         let image = gpu.image(other);
-        let why = "made differently";
+        let why = "different descriptions";
         assert_refused(gpu, &[whole(&from, &image, &desc())], why);
         assert_refused(gpu, &[whole(&image, &to, &desc())], why);
         assert_refused(gpu, &[whole(&from, &to, &other)], why);
@@ -144,7 +144,7 @@ fn a_whole_image_that_was_destroyed_is_refused(gpu: &HostGpu) {
     unsafe { gpu.device().destroy_image(from.disown()) };
     let of = desc();
     let copy = WholeCopy::<HostFixture> { from: &gone, to: to.raw(), info: &of, before: (), after: () };
-    assert_refused(gpu, &[copy], "uses what was destroyed");
+    assert_refused(gpu, &[copy], "uses a destroyed resource");
     drop(kept);
 }
 
@@ -152,7 +152,7 @@ fn a_whole_images_memory_that_was_freed_is_refused(gpu: &HostGpu) {
     let (from, to) = (gpu.image(desc()), gpu.image(desc()));
     // SAFETY: live, and not used by a queue.
     unsafe { gpu.device().free_memory(to.memory().disown()) };
-    assert_refused(gpu, &[whole(&from, &to, &desc())], "memory that was freed");
+    assert_refused(gpu, &[whole(&from, &to, &desc())], "uses freed memory");
 }
 
 fn all_samples_of_a_whole_image_are_copied(gpu: &HostGpu) {

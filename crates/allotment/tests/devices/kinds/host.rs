@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment_headless::HostReader;
+use allotment_headless::SimulatedReader;
 
 use crate::fixture::{DescriptorFixture, Fixture};
 use crate::host_only;
@@ -87,5 +87,5 @@ impl Fixture for HostFixture {
 }
 
 impl DescriptorFixture for HostFixture {
-    type Reader = HostReader;
+    type Reader = SimulatedReader;
 }

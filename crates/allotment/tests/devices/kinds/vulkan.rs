@@ -90,10 +90,10 @@ pub(super) fn kind() -> Kind {
     let mut kind = Kind::new("vulkan");
     kind.conformance("", || VulkanFixture::new(&desc()));
     // What is core there comes from extensions here.
-    let older = || desc().of_version(ash::vk::API_VERSION_1_1);
+    let older = || desc().with_api_version(ash::vk::API_VERSION_1_1);
     kind.conformance("1.1", move || VulkanFixture::new(&older()));
     // And as it is for an application that enables nothing.
-    kind.conformance("bare 1.1", move || VulkanFixture::new(&older().bare()));
+    kind.conformance("bare 1.1", move || VulkanFixture::new(&older().without_optional_extensions()));
     // Not every driver has both ways to descriptors, or any.
     let sets = || or_without(desc().with_descriptors(SETS));
     let buffer = || or_without(desc().with_descriptors(BUFFER));
@@ -108,9 +108,9 @@ pub(super) fn kind() -> Kind {
         kind.add("", test, || VulkanFixture::new(&desc()));
     }
     for test in vulkan_only::of_versions() {
-        kind.add("1.0", test, || VulkanFixture::new(&desc().of_version(ash::vk::API_VERSION_1_0)));
+        kind.add("1.0", test, || VulkanFixture::new(&desc().with_api_version(ash::vk::API_VERSION_1_0)));
         kind.add("1.1", test, move || VulkanFixture::new(&older()));
-        kind.add("1.2", test, || VulkanFixture::new(&desc().of_version(ash::vk::API_VERSION_1_2)));
+        kind.add("1.2", test, || VulkanFixture::new(&desc().with_api_version(ash::vk::API_VERSION_1_2)));
         kind.add("1.3", test, || VulkanFixture::new(&desc()));
     }
     kind

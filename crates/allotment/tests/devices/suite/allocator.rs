@@ -1,14 +1,19 @@
 //! What the suites of the allocator share: an allocator over the device of the test, which must be
 //! consistent and empty in the end.
 
+#[path = "../../common/wanted.rs"]
+mod requests;
+
 use core::ops::Deref;
 
 use allotment::device::{Device as _, MemoryTypeIndex, QueueIndex};
 use allotment::memory::{BlockSize, LeakHandler, Transfer};
-use allotment::{Algorithm, Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
+use allotment::{Algorithm, Allocation, Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
 
 use crate::fixture::Fixture;
 use crate::gpu::{Gpu, assert_same};
+
+pub(super) use requests::{AllocateWanted, Wanted};
 
 pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;
@@ -49,8 +54,8 @@ impl<'g, F: Fixture> Rig<'g, F> {
     }
 
     /// `size` bytes for a buffer.
-    pub(super) fn wanted(&self, size: u64, memory_usage: MemoryUsage) -> AllocationDesc {
-        AllocationDesc::new(self.gpu.requirements(size), memory_usage)
+    pub(super) fn wanted(&self, size: u64, memory_usage: MemoryUsage) -> Wanted {
+        Wanted::new(self.gpu.requirements(size), memory_usage)
     }
 
     pub(super) fn transfer(&self) -> Transfer<'_, F::Device> {

@@ -7,9 +7,9 @@ use allotment::device::{
     TimelinePoint,
 };
 use allotment::memory::{Dedicated, ResourceError};
-use allotment::{AllocationDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, MemoryUsage};
 
-use super::allocator::{KIB, MIB, Rig};
+use super::allocator::{AllocateWanted as _, KIB, MIB, Rig};
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Gpu, PATIENCE, assert_same, pattern};
 
@@ -32,7 +32,7 @@ fn an_allocation_for_every_intent_keeps_its_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let mut live = Vec::new();
     for (seed, memory_usage) in (0..).zip(MemoryUsage::ALL) {
         for size in [1, 100, 5003, 300 * KIB] {
-            let allocation = rig.allocate(&rig.wanted(size, memory_usage)).unwrap();
+            let allocation = rig.allocate_wanted(&rig.wanted(size, memory_usage)).unwrap();
             let bytes = pattern(seed + size, size);
             transfer.upload(&allocation, 0, &bytes).unwrap();
             live.push((allocation, bytes, memory_usage));
@@ -51,9 +51,7 @@ fn a_buffer_of_the_allocator_keeps_its_bytes_alone_and_among_others<F: Fixture>(
     let mut live = Vec::new();
     for memory_usage in MemoryUsage::ALL {
         for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
-            let desc = AllocationDesc::new(Requirements::new(0), memory_usage)
-                .with_dedicated(dedicated)
-                .with_name("mesh");
+            let desc = AllocationOptions::new(memory_usage).with_dedicated(dedicated).with_name("mesh");
             let buffer = rig.create_buffer(&BufferDesc::new(70_001).into(), &desc).unwrap();
             let bytes = pattern(live.len() as u64, 70_001);
             transfer.upload_to(&buffer, 0, &bytes).unwrap();
@@ -74,7 +72,7 @@ fn an_upload_in_parts_arrives_whole<F: Fixture>(gpu: &Gpu<F>) {
     let mut transfer = rig.transfer();
     for memory_usage in MemoryUsage::ALL {
         // More than a chunk of the transfer, at offsets that are multiples of nothing.
-        let allocation = rig.allocate(&rig.wanted(200_003, memory_usage)).unwrap();
+        let allocation = rig.allocate_wanted(&rig.wanted(200_003, memory_usage)).unwrap();
         let mut expected = pattern(1, 200_003);
         transfer.upload(&allocation, 0, &expected).unwrap();
         for (offset, size) in [(199_999, 4), (1, 66_000), (65_535, 2), (77_777, 100_001)] {
@@ -107,7 +105,7 @@ fn copy<F: Fixture>(
 
 fn what_the_cpu_writes_to_a_mapped_allocation_the_device_sees<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::new(gpu);
-    let wanted = |memory_usage| AllocationDesc::new(Requirements::new(0), memory_usage);
+    let wanted = |memory_usage| AllocationOptions::new(memory_usage);
     let desc = BufferDesc::new(5003).into();
     let from = rig.create_buffer(&desc, &wanted(MemoryUsage::Upload)).unwrap();
     let to = rig.create_buffer(&desc, &wanted(MemoryUsage::Readback)).unwrap();
@@ -134,10 +132,10 @@ fn resources_over_one_allocation_share_its_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let small = gpu.requirements(4096);
     let shift = small.alignment.align_up(4096);
     let whole = rig.wanted(shift + small.size, MemoryUsage::Upload);
-    let allocation = rig.allocate(&whole).unwrap();
+    let allocation = rig.allocate_wanted(&whole).unwrap();
     let bytes = pattern(3, shift + 4096);
     rig.write(&allocation, 0, &bytes).unwrap();
-    let readback = AllocationDesc::new(Requirements::new(0), MemoryUsage::Readback);
+    let readback = AllocationOptions::new(MemoryUsage::Readback);
     let to = rig.create_buffer(&BufferDesc::new(4096).into(), &readback).unwrap();
     for offset in [0, shift, 0] {
         let part = rig.create_aliasing_buffer(&allocation, offset, &BufferDesc::new(4096).into()).unwrap();
@@ -169,11 +167,11 @@ fn images_beside_buffers_do_not_touch_their_bytes<F: Fixture>(gpu: &Gpu<F>) {
     let mut made = Vec::new();
     for round in 0..20 {
         let size = 100 + 977 * round;
-        let buffer = rig.allocate(&rig.wanted(size, MemoryUsage::GpuOnly)).unwrap();
+        let buffer = rig.allocate_wanted(&rig.wanted(size, MemoryUsage::GpuOnly)).unwrap();
         transfer.upload(&buffer, 0, &pattern(round, size)).unwrap();
         buffers.push((buffer, pattern(round, size)));
         for desc in images(gpu) {
-            let wish = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("image");
+            let wish = MemoryUsage::GpuOnly.with_name("image");
             made.push(rig.create_image(&desc.into(), &wish).unwrap());
         }
     }
@@ -193,14 +191,13 @@ fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
     for desc in images(gpu) {
         let needs = gpu.device().image_requirements(&desc.into()).unwrap();
         for dedicated in [Dedicated::Automatic, Dedicated::Always, Dedicated::Never] {
-            let wish =
-                AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_dedicated(dedicated);
+            let wish = AllocationOptions::new(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let image = rig.create_image(&desc.into(), &wish).unwrap();
-            let place = rig.place(image.allocation()).unwrap();
+            let place = rig.location(image.allocation()).unwrap();
             assert_eq!(place.size, needs.size);
             assert!(needs.alignment.is_aligned(place.offset), "{}", place.offset);
             assert!(needs.memory_types.contains(place.memory_type), "{desc:?}");
-            let info = rig.info(image.allocation().id()).unwrap();
+            let info = rig.info(image.allocation()).unwrap();
             assert_eq!(info.kind, gpu.device().image_kind(&desc.into()));
             assert!(info.dedicated || dedicated != Dedicated::Always);
             rig.destroy_image(image).unwrap();
@@ -213,7 +210,7 @@ fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
         return;
     }
     let either = gpu.device().image_requirements(&image.into()).unwrap().or(gpu.requirements(4096));
-    let Ok(allocation) = rig.allocate(&AllocationDesc::new(either, MemoryUsage::GpuOnly)) else {
+    let Ok(allocation) = rig.allocate(&either, &MemoryUsage::GpuOnly.into()) else {
         assert_eq!(either.memory_types.0, 0, "only where no memory takes both");
         return;
     };
@@ -231,7 +228,7 @@ fn images_of_the_allocator_are_made_and_destroyed<F: Fixture>(gpu: &Gpu<F>) {
 fn a_refused_resource_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     let rig = Rig::new(gpu);
     gpu.fixture().expect_complaints("allocate: ");
-    let wish = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+    let wish = AllocationOptions::new(MemoryUsage::GpuOnly);
     for size in [0, u64::MAX] {
         let refused = rig.create_buffer(&BufferDesc::new(size).into(), &wish);
         assert!(

@@ -4,7 +4,7 @@ use allotment::device::{BufferDesc, Device as _, MemoryHeapIndex};
 use allotment::memory::{Dedicated, Lifetime};
 use allotment::{Algorithm, AllocationError, MemoryUsage, PoolDesc};
 
-use super::allocator::{KIB, MIB, Rig};
+use super::allocator::{AllocateWanted as _, KIB, MIB, Rig};
 use crate::fixture::{Fixture, Outcome, Test, tests};
 use crate::gpu::{Gpu, Random, assert_same, pattern};
 
@@ -32,7 +32,7 @@ fn a_heap_limit_refuses_and_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let rig = Rig::with(gpu, |desc| desc.heap_limits = all_limited(&free, 4 * MIB));
     for memory_usage in MemoryUsage::ALL {
         for dedicated in [Dedicated::Automatic, Dedicated::Always] {
-            let refused = rig.allocate(&rig.wanted(5 * MIB, memory_usage).with_dedicated(dedicated));
+            let refused = rig.allocate_wanted(&rig.wanted(5 * MIB, memory_usage).with_dedicated(dedicated));
             assert!(
                 matches!(refused, Err(AllocationError::HeapLimit { limit, .. }) if limit == 4 * MIB),
                 "{memory_usage}, {dedicated:?}: {refused:?}"
@@ -40,7 +40,7 @@ fn a_heap_limit_refuses_and_leaves_nothing<F: Fixture>(gpu: &Gpu<F>) {
         }
     }
     assert_eq!(rig.statistics().block_bytes, 0);
-    let fits = rig.allocate(&rig.wanted(3 * MIB, MemoryUsage::GpuOnly)).unwrap();
+    let fits = rig.allocate_wanted(&rig.wanted(3 * MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(fits).unwrap();
 }
 
@@ -58,7 +58,7 @@ fn nothing_is_had_beyond_the_budget_by_who_minds_it<F: Fixture>(gpu: &Gpu<F>) ->
     // Not what a buffer of that size needs: there may be no such buffer.
     let mut wish = rig.wanted(1, MemoryUsage::GpuOnly).within_budget();
     wish.requirements.size = beyond;
-    let refused = rig.allocate(&wish);
+    let refused = rig.allocate_wanted(&wish);
     assert!(matches!(refused, Err(AllocationError::OverBudget { .. })), "{refused:?}");
     assert_eq!(rig.statistics().block_bytes, 0);
     Outcome::Ran
@@ -71,7 +71,8 @@ fn a_frame_that_repeats_calls_no_driver<F: Fixture>(gpu: &Gpu<F>) {
         let frame: Vec<_> = (0..6)
             .map(|i| {
                 let memory_usage = [MemoryUsage::GpuOnly, MemoryUsage::Upload][i % 2];
-                rig.allocate(&rig.wanted(512 * KIB, memory_usage).with_lifetime(Lifetime::Short)).unwrap()
+                rig.allocate_wanted(&rig.wanted(512 * KIB, memory_usage).with_lifetime(Lifetime::Short))
+                    .unwrap()
             })
             .collect();
         for allocation in frame {
@@ -90,10 +91,10 @@ fn a_fixed_pool_is_full_when_its_blocks_are<F: Fixture>(gpu: &Gpu<F>) {
         desc.max_blocks = 2;
         let pool = rig.create_pool(desc).unwrap();
         let half = rig.wanted(600 * KIB, MemoryUsage::GpuOnly);
-        let live = [(); 2].map(|()| rig.allocate_in(&pool, &half).unwrap());
-        let refused = rig.allocate_in(&pool, &half);
+        let live = [(); 2].map(|()| rig.allocate_wanted_in(&pool, &half).unwrap());
+        let refused = rig.allocate_wanted_in(&pool, &half);
         assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 2, .. })), "{refused:?}");
-        assert!(live.iter().all(|a| rig.place(a).unwrap().memory_type == memory_type));
+        assert!(live.iter().all(|a| rig.location(a).unwrap().memory_type == memory_type));
         assert!(rig.free_many(live).is_empty());
         rig.destroy_pool(pool).unwrap();
     }
@@ -108,9 +109,9 @@ fn buffers_in_a_pool_hold_their_bytes_in_blocks_and_alone<F: Fixture>(gpu: &Gpu<
         for (seed, dedicated) in (0..).zip([Dedicated::Automatic, Dedicated::Always, Dedicated::Never]) {
             let desc = rig.wanted(1, MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let buffer = rig.create_buffer_in_pool(&pool, &BufferDesc::new(64 * KIB).into(), &desc).unwrap();
-            let alone = rig.info(buffer.allocation().id()).unwrap().exclusive;
+            let alone = rig.info(buffer.allocation()).unwrap().exclusive;
             assert!(alone || dedicated != Dedicated::Always);
-            assert_eq!(rig.place(buffer.allocation()).unwrap().memory_type, memory_type);
+            assert_eq!(rig.location(buffer.allocation()).unwrap().memory_type, memory_type);
             transfer.upload_to(&buffer, 0, &pattern(seed, 64 * KIB)).unwrap();
             live.push((buffer, pattern(seed, 64 * KIB)));
         }
@@ -135,7 +136,8 @@ fn every_algorithm_keeps_bytes_apart_in_a_pool<F: Fixture>(gpu: &Gpu<F>) {
             let mut live = Vec::new();
             for seed in 0..24 {
                 let size = 1 + seed * 3001;
-                let allocation = rig.allocate_in(&pool, &rig.wanted(size, MemoryUsage::GpuOnly)).unwrap();
+                let allocation =
+                    rig.allocate_wanted_in(&pool, &rig.wanted(size, MemoryUsage::GpuOnly)).unwrap();
                 transfer.upload(&allocation, 0, &pattern(seed, size)).unwrap();
                 live.push((allocation, pattern(seed, size)));
             }
@@ -154,10 +156,10 @@ fn a_linear_pool_is_emptied_at_once<F: Fixture>(gpu: &Gpu<F>) {
     let pool = rig.create_pool(rig.pool(gpu.buffer_types()[0], Algorithm::Linear)).unwrap();
     for _ in 0..3 {
         let live: Vec<_> = (0..8)
-            .map(|_| rig.allocate_in(&pool, &rig.wanted(100 * KIB, MemoryUsage::GpuOnly)).unwrap())
+            .map(|_| rig.allocate_wanted_in(&pool, &rig.wanted(100 * KIB, MemoryUsage::GpuOnly)).unwrap())
             .collect();
         rig.reset_pool(&pool).unwrap();
-        assert!(live.iter().all(|allocation| rig.place(allocation).is_err()));
+        assert!(live.iter().all(|allocation| rig.location(allocation).is_err()));
     }
     rig.destroy_pool(pool).unwrap();
 }
@@ -166,11 +168,11 @@ fn pages_are_had_all_or_none<F: Fixture>(gpu: &Gpu<F>) {
     let free = Rig::new(gpu);
     let rig = Rig::with(gpu, |desc| desc.heap_limits = all_limited(&free, 8 * MIB));
     let page = rig.wanted(64 * KIB, MemoryUsage::GpuOnly).with_name("page");
-    let pages = rig.allocate_many(&page, 32).unwrap();
+    let pages = rig.allocate_wanted_many(&page, 32).unwrap();
     let mut places: Vec<_> = pages
         .iter()
         .map(|page| {
-            let place = rig.place(page).unwrap();
+            let place = rig.location(page).unwrap();
             (format!("{:?}", place.memory), place.offset)
         })
         .collect();
@@ -181,7 +183,7 @@ fn pages_are_had_all_or_none<F: Fixture>(gpu: &Gpu<F>) {
     let before = rig.statistics().allocation_bytes;
     // More than all heaps may give together.
     let too_many = 128 * usize::from(rig.heap_count()) + 1;
-    let refused = rig.allocate_many(&page, too_many);
+    let refused = rig.allocate_wanted_many(&page, too_many);
     assert!(refused.is_err(), "{} pages", refused.map_or(0, |pages| pages.len()));
     assert_eq!(rig.statistics().allocation_bytes, before, "none of them is left");
     assert!(rig.free_many(pages).is_empty());
@@ -201,7 +203,7 @@ fn churn_in_all_memory_keeps_every_byte<F: Fixture>(gpu: &Gpu<F>) {
             if random.below(3) == 0 {
                 desc = desc.with_lifetime(Lifetime::Short);
             }
-            let allocation = rig.allocate(&desc).unwrap();
+            let allocation = rig.allocate_wanted(&desc).unwrap();
             let bytes = pattern(round, size);
             transfer.upload(&allocation, 0, &bytes).unwrap();
             live.push((allocation, bytes, round));
@@ -234,7 +236,7 @@ fn threads_share_an_allocator<F: Fixture>(gpu: &Gpu<F>) {
                 for round in 0..300 {
                     let size = 1 + random.below(20_000);
                     let desc = rig.wanted(size, memory_usages[random.below(2) as usize]);
-                    let allocation = rig.allocate(&desc).unwrap();
+                    let allocation = rig.allocate_wanted(&desc).unwrap();
                     let bytes = pattern(thread << 32 | round, size);
                     rig.write(&allocation, 0, &bytes).unwrap();
                     live.push((allocation, bytes));

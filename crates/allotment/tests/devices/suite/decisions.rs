@@ -10,8 +10,8 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{
     BufferDesc, DedicatedNeed, Device, ImageDesc, MemoryHeapIndex, MemoryTypeIndex, Requirements,
 };
-use allotment::memory::{Buffer, Image, LeakHandler, ManualTime, TimeSource};
-use allotment::{Allocation, AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, ResourceKind};
+use allotment::memory::{LeakHandler, ManualTime, RawBuffer, RawImage, TimeSource};
+use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_trace::{Op, Resource, ResourceKind as Recorded, Trace};
 
 use crate::fixture::{Fixture, Outcome, Test, tests};
@@ -60,8 +60,8 @@ fn an_inference_is_decided_as_on_the_simulated_device<F: Fixture>(gpu: &Gpu<F>) 
 
 /// A recorded resource on the device of the test.
 enum Made<D: Device> {
-    Buffer(Buffer<D>),
-    Image(Image<D>),
+    Buffer(RawBuffer<D>),
+    Image(RawImage<D>),
 }
 
 impl<D: Device> Made<D> {
@@ -86,8 +86,8 @@ struct Decision {
 
 impl Decision {
     fn of<D: Device>(allocator: &Allocator<D>, allocation: &Allocation) -> Self {
-        let place = allocator.place(allocation).unwrap();
-        let info = allocator.info(allocation.id()).unwrap();
+        let place = allocator.location(allocation).unwrap();
+        let info = allocator.info(allocation).unwrap();
         Self {
             memory_type: place.memory_type,
             block: info.block,
@@ -154,22 +154,19 @@ fn decided_alike<F: Fixture>(gpu: &Gpu<F>, name: &str) -> Outcome {
         match event.op {
             Op::Allocate(index) => {
                 let resource = trace.resource(index);
-                let wanted = |requirements, kind| {
-                    AllocationDesc::new(requirements, memory_usage(resource)).with_kind(kind)
-                };
-                let (made, wanted) = match image(gpu, resource) {
+                let options = memory_usage(resource).into();
+                let (made, requirements) = match image(gpu, resource) {
                     Some((desc, requirements)) => {
-                        let wanted = wanted(requirements, gpu.device().image_kind(&desc.into()));
-                        (real.create_image(&desc.into(), &wanted).map(Made::Image), wanted)
+                        (real.create_image(&desc.into(), &options).map(Made::Image), requirements)
                     }
                     None => {
                         let desc = BufferDesc::new(resource.size());
-                        let wanted = wanted(gpu.requirements(resource.size()), ResourceKind::Buffer);
-                        (real.create_buffer(&desc.into(), &wanted).map(Made::Buffer), wanted)
+                        let requirements = gpu.requirements(resource.size());
+                        (real.create_buffer(&desc.into(), &options).map(Made::Buffer), requirements)
                     }
                 };
                 let made = made.unwrap();
-                let memory = simulated.allocate(&wanted).unwrap();
+                let memory = simulated.allocate(&requirements, &options).unwrap();
                 let decisions = (Decision::of(&real, made.allocation()), Decision::of(&simulated, &memory));
                 assert_eq!(decisions.0, decisions.1, "{name}, line {}", event.line);
                 live[index.as_usize()] = Some((made, memory));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use allotment::descriptor::{
     Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError,
-    DescriptorRange, Keep, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
+    DescriptorRange, KeepAlive, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
 };
 use allotment::device::{DescriptorDevice as _, DescriptorHeapType, SamplerDesc, TimelinePoint};
 use allotment::lifetime::{Recording, SubmissionTracker};
@@ -186,7 +186,7 @@ pub(crate) fn a_draw_reads_what_its_set_had_bound<F: DescriptorFixture>(rig: &Ri
     let layout = BindingLayout::new(&heap, &staging, &bindings).unwrap();
     layout.bind_static(1, 0, &cells.descriptor(199), None).unwrap();
     let mut set = BindingSet::new(&layout).unwrap();
-    let keep: Keep = Arc::new(());
+    let keep: KeepAlive = Arc::new(());
     for frame in 0..4 {
         let recording = tracker.record("a frame");
         let mut view = heap.begin(&recording).unwrap();

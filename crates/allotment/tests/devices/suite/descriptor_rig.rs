@@ -8,8 +8,8 @@ use allotment::device::{
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, ShaderVisibleHeapType,
     TimelinePoint,
 };
-use allotment::memory::{Buffer, LeakHandler, MappedBuffer, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::memory::{LeakHandler, MappedBuffer, RawBuffer, Transfer};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::{DescriptorReader, Read};
 
 use crate::fixture::{DescriptorFixture, Fixture, Outcome};
@@ -82,7 +82,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
         let memory = match self.device().descriptor_heap_buffer(&desc) {
             None => None,
             Some(info) => {
-                let mut wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload);
+                let mut wanted = AllocationOptions::new(MemoryUsage::DeviceUpload);
                 wanted.required = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
                 // A heap that cannot be made may be too large for a buffer as well.
                 let made = MappedBuffer::new(&self.allocator, &info, &wanted);
@@ -115,7 +115,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
 
     /// A buffer that the CPU has written and work reads.
     pub(crate) fn written(&self, bytes: &[u8]) -> MappedBuffer<F::Device> {
-        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::Upload);
+        let wanted = AllocationOptions::new(MemoryUsage::Upload);
         let info = self.reader.buffer_info(bytes.len() as u64, false);
         let buffer = MappedBuffer::new(&self.allocator, &info, &wanted).unwrap();
         buffer.write(0, bytes).unwrap();
@@ -147,7 +147,7 @@ impl<'g, F: DescriptorFixture> Rig<'g, F> {
             indices.extend(list.iter().flat_map(|index| index.to_ne_bytes()));
         }
         let (size, indices) = (indices.len() as u64, self.written(&indices));
-        let wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly);
+        let wanted = AllocationOptions::new(MemoryUsage::GpuOnly);
         let results = self.allocator.create_buffer(&self.reader.buffer_info(size, true), &wanted).unwrap();
         let submitted: Vec<_> = parts
             .iter()
@@ -268,7 +268,7 @@ impl<F: DescriptorFixture> Drop for Cells<'_, '_, F> {
 /// Work on its way, and what it reads.
 pub(crate) struct Reading<'r, 'g, F: DescriptorFixture> {
     rig: &'r Rig<'g, F>,
-    results: Option<Buffer<F::Device>>,
+    results: Option<RawBuffer<F::Device>>,
     size: u64,
     _indices: MappedBuffer<F::Device>,
     /// Where each list begins, in bytes, and how long it is.

@@ -21,7 +21,7 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         what_several_queues_use_stays_until_all_are_done,
         recordings_that_are_submitted_together_are_done_together,
         a_recording_that_is_kept_open_holds_what_it_uses_over_all_its_submissions,
-        an_owning_recording_holds_what_it_keeps_and_nothing_else,
+        an_explicit_recording_holds_what_it_keeps_and_nothing_else,
     ]
 }
 
@@ -250,7 +250,7 @@ fn a_recording_that_is_kept_open_holds_what_it_uses_over_all_its_submissions<F: 
     assert_eq!(stage.deletion_queue.reclaim().count, 1);
 }
 
-fn an_owning_recording_holds_what_it_keeps_and_nothing_else<F: Fixture>(gpu: &Gpu<F>) {
+fn an_explicit_recording_holds_what_it_keeps_and_nothing_else<F: Fixture>(gpu: &Gpu<F>) {
     let stage = Stage::new(gpu);
     let bytes = pattern(1, SIZE);
     let kept = std::sync::Arc::new(stage.source(&bytes));

@@ -9,6 +9,7 @@ mod decisions;
 pub(crate) mod descriptor_heaps;
 pub(crate) mod descriptor_rig;
 pub(crate) mod descriptors;
+mod frames;
 mod full_images;
 mod image_copies;
 mod images;
@@ -37,6 +38,7 @@ pub(crate) fn all<F: Fixture>() -> Vec<Test<F>> {
         timelines::all(),
         lifetimes::all(),
         uploads::all(),
+        frames::all(),
         moves::all(),
         allocator_bytes::all(),
         allocator_limits::all(),

@@ -2,15 +2,15 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use allotment::AllocationOptions;
 use allotment::MemoryUsage;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
 use allotment::memory::{
-    AccessError, BlockSizes, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
+    AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
     EmptyBlockPolicy, Movability, MovableBuffer, MovableImage, MovableSet, MovableSetDesc, MoveError,
-    NextPass, OwnedBuffer, PassLimits, StepOutcome,
+    NextPass, PassLimits, StepOutcome,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
-use allotment::{AllocationDesc, Requirements};
 
 use super::allocator::{KIB, MIB};
 use super::image_copies::{TEXEL, desc, state};
@@ -44,8 +44,8 @@ fn stage<F: Fixture>(gpu: &Gpu<F>) -> Stage<'_, F> {
     })
 }
 
-fn wanted() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("of the set")
+fn wanted() -> AllocationOptions {
+    MemoryUsage::GpuOnly.with_name("of the set")
 }
 
 fn set<F: Fixture>(stage: &Stage<'_, F>) -> MovableSet<F::Device> {
@@ -57,7 +57,7 @@ fn set<F: Fixture>(stage: &Stage<'_, F>) -> MovableSet<F::Device> {
 fn scattered<F: Fixture>(
     stage: &Stage<'_, F>,
     set: &MovableSet<F::Device>,
-    desc: &AllocationDesc,
+    desc: &AllocationOptions,
     count: u64,
 ) -> Vec<(MovableBuffer<F::Device>, Vec<u8>)> {
     let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
@@ -307,7 +307,7 @@ fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &
     let stage = stage(gpu);
     let set = set(&stage);
     // One of the application's own among those of each block.
-    let desc = wanted().movable(Movability::Copied);
+    let desc = wanted().with_movability(Movability::Copied);
     let mut own = Vec::new();
     let mut buffers = Vec::new();
     for i in 0..64u64 {
@@ -319,8 +319,8 @@ fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &
     let mut index = 0;
     buffers.retain(|_| (index % 4 == 0, index += 1).0);
     stage.deletion_queue.reclaim();
-    let places = |own: &[OwnedBuffer<F::Device>]| -> Vec<u64> {
-        own.iter().map(|it| stage.memory.allocator().place(it.allocation()).unwrap().offset).collect()
+    let places = |own: &[Buffer<F::Device>]| -> Vec<u64> {
+        own.iter().map(|it| stage.memory.allocator().location(it.allocation()).unwrap().offset).collect()
     };
     let before = places(&own);
     assert_eq!((run(&stage, &set), set.statistics().bytes_moved), (0, 0), "each block has one that stays");
@@ -372,7 +372,7 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
 fn what_need_not_be_copied_is_made_again_without_a_copy<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
     let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted().movable(Movability::Recreated), 64);
+    let buffers = scattered(&stage, &set, &wanted().with_movability(Movability::Recreated), 64);
     let before = blocks(&stage);
     assert!(run(&stage, &set) > 0 && blocks(&stage) < before);
     assert_eq!(set.statistics().bytes_moved, 0);

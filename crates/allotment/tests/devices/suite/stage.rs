@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission, TimelinePoint};
 use allotment::lifetime::{DeletionQueue, Recording, SubmissionTracker};
-use allotment::memory::{LeakHandler, OwnedBuffer, OwningAllocator, Transfer};
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::memory::{Buffer, LeakHandler, OwningAllocator, Transfer};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 
 use super::allocator::KIB;
 use crate::fixture::Fixture;
@@ -40,13 +40,13 @@ impl<'g, F: Fixture> Stage<'g, F> {
         Self { gpu, tracker, deletion_queue, memory }
     }
 
-    pub(super) fn buffer(&self, size: u64, memory_usage: MemoryUsage) -> OwnedBuffer<F::Device> {
-        let desc = AllocationDesc::new(Requirements::new(0), memory_usage).with_name("of the test");
+    pub(super) fn buffer(&self, size: u64, memory_usage: MemoryUsage) -> Buffer<F::Device> {
+        let desc = AllocationOptions::new(memory_usage).with_name("of the test");
         self.memory.create_buffer(&BufferDesc::new(size).into(), &desc).unwrap()
     }
 
     /// A buffer that the CPU has written, to be copied from.
-    pub(super) fn source(&self, bytes: &[u8]) -> OwnedBuffer<F::Device> {
+    pub(super) fn source(&self, bytes: &[u8]) -> Buffer<F::Device> {
         let buffer = self.buffer(bytes.len() as u64, MemoryUsage::Upload);
         self.memory.allocator().write(buffer.allocation(), 0, bytes).unwrap();
         buffer
@@ -91,7 +91,7 @@ impl<'g, F: Fixture> Stage<'g, F> {
     /// Reads a buffer back, by a queue where the CPU does not reach it, and compares.
     pub(super) fn assert_holds(
         &self,
-        buffer: &OwnedBuffer<F::Device>,
+        buffer: &Buffer<F::Device>,
         expected: &[u8],
         what: impl core::fmt::Debug,
     ) {

@@ -5,12 +5,12 @@ use allotment::device::{
     TexelBlock, TimelinePoint, TimelineValue,
 };
 use allotment::lifetime::{DeletionQueue, ManualTimelines, SubmissionTracker};
-use allotment::memory::{AccessError, OwnedBuffer, OwningAllocator};
+use allotment::memory::{AccessError, Buffer, OwningAllocator};
 use allotment::upload::{
     ImageWrite, ReadbackRing, RingDesc, RingError, UploadError, UploadPool, UploadPoolDesc, UploadRing,
     Uploader, UploaderDesc, WaitFor, WhenFull,
 };
-use allotment::{Alignment, AllocationDesc, MemoryUsage, Requirements};
+use allotment::{Alignment, MemoryUsage};
 
 use super::allocator::KIB;
 use super::stage::{FIRST, Stage};
@@ -54,8 +54,8 @@ fn submit<F: Fixture>(stage: &Stage<'_, F>, uploader: &mut Uploader<F::Device>) 
     assert!(stage.tracker.are_reached(&there));
 }
 
-fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &OwnedBuffer<F::Device>) -> bool {
-    let place = stage.memory.allocator().place(buffer.allocation()).unwrap();
+fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &Buffer<F::Device>) -> bool {
+    let place = stage.memory.allocator().location(buffer.allocation()).unwrap();
     stage.gpu.has(place.memory_type, MemoryProperties::DEVICE_READ_ONLY)
 }
 
@@ -217,7 +217,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let stage = Stage::new(gpu);
     let mut uploader = waiting(&stage, staging);
     let info = ImageDesc::new(width, height, gpu.fixture().image_format());
-    let desc = AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly).with_name("image");
+    let desc = MemoryUsage::GpuOnly.with_name("image");
     let image = stage.memory.create_image(&info.into(), &desc).unwrap();
     let state = gpu.fixture().image_states()[0];
     let row = TEXEL.row_bytes(width) as usize;
@@ -298,7 +298,7 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
         assert_eq!(uploader.initialize(&buffer, offset, &bytes), refused);
     }
     let foreign = other.buffer(1000, MemoryUsage::GpuOnly);
-    let refused = Err(UploadError::Access(AccessError::Foreign));
+    let refused = Err(UploadError::WrongTracker);
     assert_eq!(uploader.update(&foreign, 0, &[1]), refused);
     assert_eq!(uploader.initialize(&foreign, 0, &[1]), refused);
     assert_eq!(uploader.statistics(), Default::default());
@@ -311,7 +311,7 @@ fn bad_targets_and_ranges_are_refused_and_change_nothing<F: Fixture>(gpu: &Gpu<F
     let others = SubmissionTracker::new(ManualTimelines::new(1)).unwrap();
     let elsewhere = OwningAllocator::new(stage.memory.allocator(), &DeletionQueue::new(&others));
     let foreign = Uploader::new(&elsewhere, UploaderDesc::default());
-    assert!(matches!(foreign, Err(UploadError::Access(AccessError::Foreign))), "{foreign:?}");
+    assert!(matches!(foreign, Err(UploadError::WrongDevice)), "{foreign:?}");
 }
 
 fn bytes_come_after_those_of_the_same_buffer_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {

@@ -9,7 +9,7 @@ use allotment::device::{
     ShaderVisibleHeapType,
 };
 use allotment::memory::LeakHandler;
-use allotment::{AllocationDesc, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
 use ash::vk;
 
 use super::Vulkan;
@@ -58,8 +58,8 @@ fn again(gpu: &Vulkan, change: impl FnOnce(DeviceDesc) -> DeviceDesc) -> Result<
     unsafe { Device::new(change(desc)) }
 }
 
-fn wanted() -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), MemoryUsage::GpuOnly)
+fn wanted() -> AllocationOptions {
+    AllocationOptions::new(MemoryUsage::GpuOnly)
 }
 
 fn view(gpu: &Vulkan, image: vk::Image, format: vk::Format) -> vk::ImageView {

@@ -17,7 +17,7 @@ use allotment::device::{
 };
 use allotment::memory::{Dedicated, LeakHandler, ResourceError, ShortName};
 use allotment::{
-    Alignment, AllocationDesc, AllocationError, Allocator, AllocatorDesc, MemoryUsage, Requirements,
+    Alignment, AllocationError, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements,
     ResourceKind,
 };
 use ash::vk;
@@ -76,8 +76,8 @@ fn allocator(gpu: &Vulkan) -> Allocator<Device> {
     Allocator::new(gpu.device().clone(), desc).unwrap()
 }
 
-fn wanted(memory_usage: MemoryUsage) -> AllocationDesc {
-    AllocationDesc::new(Requirements::new(0), memory_usage)
+fn wanted(memory_usage: MemoryUsage) -> AllocationOptions {
+    AllocationOptions::new(memory_usage)
 }
 
 fn a_buffer_anywhere_in_a_block_has_an_address(gpu: &Vulkan) -> Outcome {
@@ -185,8 +185,8 @@ fn linear_and_optimal_images_of_the_application_stand_side_by_side(gpu: &Vulkan)
         }
     }
     let places = images.iter().map(|image| {
-        let place = allocator.place(image.allocation()).unwrap();
-        let kind = allocator.info(image.allocation().id()).unwrap().kind;
+        let place = allocator.location(image.allocation()).unwrap();
+        let kind = allocator.info(image.allocation()).unwrap().kind;
         (place.memory, place.offset, place.offset + place.size, kind)
     });
     let places: Vec<_> = places.collect();
@@ -210,12 +210,12 @@ fn an_image_of_the_application_gets_memory_of_its_own(gpu: &Vulkan) {
         for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
             // SAFETY: every device has such images.
             let image = unsafe { gpu.device().raw().create_image(&image_info(tiling), None) }.unwrap();
-            let desc = wanted(MemoryUsage::GpuOnly).with_kind(kind).with_dedicated(dedicated);
+            let desc = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
             // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
-            let allocation = unsafe { allocator.allocate_for_image(image, &desc) }.unwrap();
+            let allocation = unsafe { allocator.allocate_for_image(image, kind, &desc) }.unwrap();
             // SAFETY: as above; it goes before its memory.
             unsafe { allocator.bind_image(&allocation, 0, image) }.unwrap();
-            let info = allocator.info(allocation.id()).unwrap();
+            let info = allocator.info(&allocation).unwrap();
             assert!(info.dedicated || dedicated != Dedicated::Always);
             assert_eq!(info.kind, kind);
             // SAFETY: live, and never used.
@@ -232,30 +232,30 @@ fn memory_for_a_resource_of_the_application_keeps_to_the_request_as_well(gpu: &V
     let image =
         unsafe { gpu.device().raw().create_image(&image_info(vk::ImageTiling::OPTIMAL), None) }.unwrap();
     for dedicated in [Dedicated::Always, Dedicated::Automatic, Dedicated::Never] {
-        let mut desc =
-            wanted(MemoryUsage::GpuOnly).with_kind(ResourceKind::OptimalImage).with_dedicated(dedicated);
-        desc.requirements.memory_types = MemoryTypeMask(0);
+        let mut desc = wanted(MemoryUsage::GpuOnly).with_dedicated(dedicated);
+        desc.memory_types = MemoryTypeMask(0);
         let (allowed, memory_usage, name) = (MemoryTypeMask(0), MemoryUsage::GpuOnly, ShortName::NONE);
         let none = AllocationError::NoMemoryType { allowed, memory_usage, name };
         // SAFETY: live, not bound, tiled as the kind says, and not used with anything else.
         let refused = unsafe { allocator.allocate_for_buffer(buffer, &desc) };
         assert_eq!(refused, Err(none));
         // SAFETY: as above.
-        let refused = unsafe { allocator.allocate_for_image(image, &desc) };
+        let refused = unsafe { allocator.allocate_for_image(image, ResourceKind::OptimalImage, &desc) };
         assert_eq!(refused, Err(none));
 
-        desc.requirements = Requirements::new(1).aligned(Alignment::new(1 << 16).unwrap());
+        desc.memory_types = MemoryTypeMask::ALL;
+        desc.min_alignment = Alignment::new(1 << 16).unwrap();
         // So that the next place is not aligned by chance.
-        let odd = AllocationDesc::new(Requirements::new(100), MemoryUsage::GpuOnly);
-        let filler = allocator.allocate(&odd).unwrap();
+        let filler = allocator.allocate(&Requirements::new(100), &MemoryUsage::GpuOnly.into()).unwrap();
         for _ in 0..2 {
             // SAFETY: as above; what was allocated before is free again and was not bound.
             let allocation = unsafe { allocator.allocate_for_buffer(buffer, &desc) }.unwrap();
-            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            assert_eq!(allocator.location(&allocation).unwrap().offset % (1 << 16), 0);
             allocator.free(allocation).unwrap();
             // SAFETY: as above.
-            let allocation = unsafe { allocator.allocate_for_image(image, &desc) }.unwrap();
-            assert_eq!(allocator.place(&allocation).unwrap().offset % (1 << 16), 0);
+            let allocation =
+                unsafe { allocator.allocate_for_image(image, ResourceKind::OptimalImage, &desc) }.unwrap();
+            assert_eq!(allocator.location(&allocation).unwrap().offset % (1 << 16), 0);
             allocator.free(allocation).unwrap();
         }
         allocator.free(filler).unwrap();
@@ -273,7 +273,7 @@ fn a_buffer_of_the_application_is_bound_within_an_allocation(gpu: &Vulkan) {
     let needs = unsafe { gpu.device().requirements_of_buffer(buffers[0]) };
     let shift = needs.alignment.align_up(needs.size);
     let whole = Requirements { size: 2 * shift, ..needs };
-    let allocation = allocator.allocate(&AllocationDesc::new(whole, MemoryUsage::GpuOnly)).unwrap();
+    let allocation = allocator.allocate(&whole, &MemoryUsage::GpuOnly.into()).unwrap();
     // SAFETY: live and not bound; they go before their memory.
     unsafe { allocator.bind_buffer(&allocation, 0, buffers[0]) }.unwrap();
     // SAFETY: as above.

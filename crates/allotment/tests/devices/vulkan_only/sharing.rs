@@ -7,7 +7,7 @@ use allotment::device::{
     BufferCopy, BufferDesc, DescriptionError, Device as _, DeviceError, ImageDesc, MemoryDesc, QueueIndex,
 };
 use allotment::memory::{ResourceError, Transfer};
-use allotment::{AllocationDesc, AllocationError, MemoryUsage, PoolDesc, Requirements, ResourceKind};
+use allotment::{Alignment, AllocationError, MemoryUsage, PoolDesc, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
@@ -67,7 +67,7 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
     let one = allocator.create_buffer_with(&info, &desc, &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
-    let memory = allocator.place(one.allocation()).unwrap().memory;
+    let memory = allocator.location(one.allocation()).unwrap().memory;
     // SAFETY: live, and made to be exported so.
     let fd = unsafe { gpu.device().export_memory_fd(memory, OPAQUE) }.unwrap();
     // SAFETY: exported by this very device, from memory of the same size and type.
@@ -98,7 +98,7 @@ fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> O
     let one = allocator.create_buffer_with(&info, &wanted(MemoryUsage::GpuOnly), &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
-    let memory = allocator.place(one.allocation()).unwrap().memory;
+    let memory = allocator.location(one.allocation()).unwrap().memory;
     // SAFETY: live, and made to be exported so.
     let fd = unsafe { gpu.device().export_memory_fd(memory, DMA_BUF) }.unwrap();
     let types = gpu.device().memory_fd_types(DMA_BUF, fd.as_fd()).unwrap();
@@ -147,12 +147,10 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let rule = DescriptionError::NotShared { memory: OPAQUE.as_raw(), resource: 0 };
     let refused = DeviceError::InvalidDescription(rule);
 
-    let mut desc = AllocationDesc::new(Requirements::new(1 << 16), MemoryUsage::GpuOnly);
-    desc.kind = ResourceKind::Unknown;
     let needs = gpu.device().buffer_requirements(&plain).unwrap();
     let image_needs = gpu.device().image_requirements(&image).unwrap();
-    desc.requirements.memory_types.0 = needs.memory_types.0 & image_needs.memory_types.0;
-    let allocation = allocator.allocate_with(&desc, &exported).unwrap();
+    let either = Requirements { size: 1 << 16, alignment: Alignment::ONE, ..needs.or(image_needs) };
+    let allocation = allocator.allocate_with(&either, &MemoryUsage::GpuOnly.into(), &exported).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)));
     let made = allocator.create_aliasing_image(&allocation, 0, &image);
@@ -179,9 +177,8 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
 
     let memory_type = gpu.buffer_types()[0];
     let pool = allocator.create_pool_with(PoolDesc::new([memory_type]), exported).unwrap();
-    let mut desc = AllocationDesc::new(needs, MemoryUsage::GpuOnly);
-    desc.requirements.size = 4096;
-    let allocation = allocator.allocate_in(&pool, &desc).unwrap();
+    let needs = Requirements { size: 4096, ..needs };
+    let allocation = allocator.allocate_in(&pool, &needs, &MemoryUsage::GpuOnly.into()).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)), "a pool's memory is shared as well");
     allocator.free(allocation).unwrap();
@@ -204,8 +201,8 @@ fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
     }
     let allocator = allocator(gpu);
     let options = MemoryOptions::new().exported_as(DMA_BUF);
-    let desc = AllocationDesc::new(Requirements::new(4096), MemoryUsage::GpuOnly);
-    assert!(allocator.allocate_with(&desc, &options).is_err());
+    let wanted_options = MemoryUsage::GpuOnly.into();
+    assert!(allocator.allocate_with(&Requirements::new(4096), &wanted_options, &options).is_err());
     let info = BufferInfo::from(BufferDesc::new(64)).shared_as(DMA_BUF);
     assert!(matches!(
         allocator.create_buffer(&info, &wanted(MemoryUsage::GpuOnly)),

@@ -3,7 +3,7 @@
 use allotment::device::vulkan::BufferInfo;
 use allotment::device::{BufferCopy, Device as _, DeviceError, MemoryDesc, QueueIndex};
 use allotment::memory::Dedicated;
-use allotment::{AllocationDesc, MemoryUsage, Requirements};
+use allotment::{MemoryUsage, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator};
@@ -65,9 +65,8 @@ fn pages_of_a_sparse_buffer_are_allocations(gpu: &Vulkan) -> Outcome {
     assert_eq!(whole.alignment.get(), page_size);
     let page = Requirements { size: page_size, ..whole };
     let count = usize::try_from(whole.size.div_ceil(page_size)).unwrap();
-    let desc =
-        AllocationDesc::new(page, MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never).with_name("page");
-    let pages = allocator.allocate_many(&desc, count).unwrap();
+    let options = MemoryUsage::GpuOnly.with_name("page").with_dedicated(Dedicated::Never);
+    let pages = allocator.allocate_many(&page, &options, count).unwrap();
 
     // SAFETY: as above.
     let buffer = unsafe { gpu.device().raw().create_buffer(&info(size), None) }.unwrap();
@@ -76,7 +75,7 @@ fn pages_of_a_sparse_buffer_are_allocations(gpu: &Vulkan) -> Outcome {
     let bound: Vec<_> = (0..)
         .zip(&pages)
         .map(|(i, page)| {
-            let place = allocator.place(page).unwrap();
+            let place = allocator.location(page).unwrap();
             vk::SparseMemoryBind::default()
                 .resource_offset(i * page_size)
                 .size(page_size)

@@ -5,7 +5,7 @@ use allotment::device::{
     BufferDesc, Device as _, DeviceError, ImageDesc, MemoryDesc, MissingFeature, Tiling,
 };
 use allotment::memory::Dedicated;
-use allotment::{AllocationDesc, MemoryUsage, Requirements};
+use allotment::{MemoryUsage, Requirements};
 use ash::vk;
 
 use super::{Vulkan, allocator, wanted};
@@ -61,8 +61,7 @@ fn buffers_and_images_are_created_and_destroyed(gpu: &Vulkan) {
 
 fn what_is_written_is_read_back(gpu: &Vulkan) {
     let allocator = allocator(gpu);
-    let desc = AllocationDesc::new(Requirements::new(10_000), MemoryUsage::Upload);
-    let allocation = allocator.allocate(&desc).unwrap();
+    let allocation = allocator.allocate(&Requirements::new(10_000), &MemoryUsage::Upload.into()).unwrap();
     let bytes = pattern(3, 10_000);
     allocator.write(&allocation, 0, &bytes).unwrap();
     let mut found = vec![0; 10_000];

@@ -1,4 +1,4 @@
-//! Heaps of descriptors.
+//! Descriptor heaps.
 
 use windows::Win32::Graphics::Direct3D12::*;
 
@@ -8,7 +8,7 @@ use crate::device::{
     DescriptorHeapAddress, DescriptorHeapDesc, DescriptorHeapType, DescriptorHeapVisibility, DeviceError,
 };
 
-/// A heap of descriptors; what command lists are told with `SetDescriptorHeaps`.
+/// A descriptor heap, for `SetDescriptorHeaps`.
 #[derive(Debug)]
 pub struct DescriptorHeap {
     raw: ID3D12DescriptorHeap,
@@ -16,12 +16,12 @@ pub struct DescriptorHeap {
     capacity: u32,
     /// Bytes from one descriptor to the next.
     stride: u32,
-    /// Of the first descriptor; 0 to the GPU where shaders do not see the heap.
+    /// Address of the first descriptor; the GPU address is 0 if the heap is not shader-visible.
     address: DescriptorHeapAddress,
 }
 
 impl DescriptorHeap {
-    /// A heap within the limits.
+    /// Creates a heap within the limits.
     pub(super) fn new(
         device: &ID3D12Device,
         desc: &DescriptorHeapDesc,
@@ -45,7 +45,7 @@ impl DescriptorHeap {
         // SAFETY: the heap is live.
         let cpu = unsafe { raw.GetCPUDescriptorHandleForHeapStart() }.ptr as u64;
         let gpu = if visible {
-            // SAFETY: the heap is live, and shaders see it.
+            // SAFETY: the heap is live and shader-visible.
             unsafe { raw.GetGPUDescriptorHandleForHeapStart() }.ptr
         } else {
             0
@@ -53,27 +53,27 @@ impl DescriptorHeap {
         Ok(Self { raw, kind, capacity: desc.capacity, stride, address: DescriptorHeapAddress { cpu, gpu } })
     }
 
-    /// The runtime's heap.
+    /// Returns the runtime's heap.
     #[must_use]
     pub fn raw(&self) -> &ID3D12DescriptorHeap {
         &self.raw
     }
 
-    /// What the descriptors are of.
+    /// Returns the type of the descriptors.
     #[must_use]
     pub fn kind(&self) -> DescriptorHeapType {
         self.kind
     }
 
-    /// A descriptor as the CPU writes and copies it, and as command lists are told of render targets. `None` beyond the
-    /// heap's end.
+    /// Returns a descriptor's CPU handle, for writes and copies, and for binding render targets. `None` if out
+    /// of bounds.
     #[must_use]
     pub fn cpu_handle(&self, at: u32) -> Option<D3D12_CPU_DESCRIPTOR_HANDLE> {
         (at < self.capacity).then(|| self.slot(at))
     }
 
-    /// A descriptor as command lists are told of tables. `None` beyond the heap's end, and where shaders do not see the
-    /// heap.
+    /// Returns a descriptor's GPU handle, for binding tables. `None` if out of bounds, and if the heap is not
+    /// shader-visible.
     #[must_use]
     pub fn gpu_handle(&self, at: u32) -> Option<D3D12_GPU_DESCRIPTOR_HANDLE> {
         let ptr = self.address.gpu + self.bytes_before(at);
@@ -84,9 +84,9 @@ impl DescriptorHeap {
         self.address
     }
 
-    /// A descriptor whose index is known to be below the capacity.
+    /// Returns the CPU handle of a descriptor whose index is known to be below the capacity.
     pub(super) fn slot(&self, at: u32) -> D3D12_CPU_DESCRIPTOR_HANDLE {
-        debug_assert!(at < self.capacity, "descriptor {at} of {}", self.capacity);
+        debug_assert!(at < self.capacity, "descriptor {at} is out of bounds for a heap of {}", self.capacity);
         D3D12_CPU_DESCRIPTOR_HANDLE { ptr: (self.address.cpu + self.bytes_before(at)) as usize }
     }
 

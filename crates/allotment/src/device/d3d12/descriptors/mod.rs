@@ -1,10 +1,10 @@
-//! Descriptors: heaps of the runtime's own, which it also stands in memory.
+//! Descriptor heaps of the runtime, which also provides their memory.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `heap.rs` | a heap, and where its descriptors are |
-//! | `view.rs` | what is written into a descriptor |
-//! | `sampler.rs` | samplers, in Direct3D's words |
+//! | `heap.rs` | a heap, and the handles of its descriptors |
+//! | `view.rs` | descriptor values |
+//! | `sampler.rs` | samplers, converted to Direct3D's structures |
 
 mod heap;
 mod sampler;
@@ -26,11 +26,12 @@ pub use heap::DescriptorHeap;
 pub use sampler::Sampler;
 pub use view::Descriptor;
 
-/// Samplers that a shader-visible heap is said to hold at most. Software devices say that they hold millions; nobody
-/// has so many different ones, and who makes a heap as large as heaps can be shall not pay for that.
+/// The maximum number of samplers that is reported for a shader-visible heap. Software devices report millions;
+/// no application uses that many different ones, and one that creates a heap of the maximum size should not pay
+/// for them.
 const MOST_SAMPLERS: u32 = 1 << 16;
 
-/// A kind of descriptor in Direct3D's words.
+/// Converts a descriptor heap type.
 fn heap_type(kind: DescriptorHeapType) -> D3D12_DESCRIPTOR_HEAP_TYPE {
     match kind {
         DescriptorHeapType::Resource => D3D12_DESCRIPTOR_HEAP_TYPE_CBV_SRV_UAV,
@@ -40,41 +41,41 @@ fn heap_type(kind: DescriptorHeapType) -> D3D12_DESCRIPTOR_HEAP_TYPE {
     }
 }
 
-/// What the device can do with descriptors. A runtime that does not say how large heaps can be has what was always
-/// there.
+/// Returns the descriptor limits. If the runtime does not report the size of heaps, the limits of all Direct3D
+/// 12 devices apply.
 pub(super) fn limits(device: &ID3D12Device, features: &Features) -> DescriptorLimits {
     let stride = |kind| {
         // SAFETY: the device is live.
         let stride = unsafe { device.GetDescriptorHandleIncrementSize(heap_type(kind)) };
         stride.max(1)
     };
-    // A heap with more samplers than these cannot be set together with a root signature that has static ones, and
-    // most have some.
+    // The limit for heaps with static samplers: a larger heap cannot be set together with a root signature that
+    // has static samplers, as most do.
     limits_of(features.max_views, features.max_samplers, DescriptorHeapType::ALL.map(stride))
 }
 
-/// The limits of heaps of which the runtime says how many views and samplers they can have.
+/// Returns the limits for the reported heap sizes for views and samplers.
 fn limits_of(views: u32, samplers: u32, strides: [u32; 4]) -> DescriptorLimits {
     let heaps = |max_capacity| ShaderVisibleHeapLimits { max_capacity, reserved: 0, table_alignment: 1 };
     let samplers = samplers.clamp(D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE, MOST_SAMPLERS);
     DescriptorLimits {
-        // On all resource binding tiers.
+        // Guaranteed on all resource binding tiers.
         resources: heaps(views.max(D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1)),
         samplers: heaps(samplers),
         strides,
-        // They are no objects, but what heaps hold.
+        // Samplers are no objects, only descriptors in heaps.
         max_samplers: u32::MAX,
         raw_buffer_alignment: alignment(D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT),
         constants_alignment: alignment(D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT),
-        // A raw view counts words of 4 bytes in 32 bits, which is more than drivers promise to reach.
+        // A raw view counts 4-byte words in 32 bits, which is more than drivers guarantee to address.
         max_raw_range: 1 << 31,
         // 4096 vectors of 16 bytes.
         max_constants_range: view::MOST_CONSTANTS,
     }
 }
 
-// SAFETY: the runtime makes heaps of as many descriptors as were asked for, each of the increment that it says; the
-// limits are asked once.
+// SAFETY: the runtime creates heaps with the requested number of descriptors, at its increment; the limits are
+// queried once.
 unsafe impl DescriptorDevice for Device {
     type DescriptorHeap = DescriptorHeap;
     type Descriptor<'a> = Descriptor<'a>;
@@ -88,7 +89,7 @@ unsafe impl DescriptorDevice for Device {
         descriptor.kind()
     }
 
-    /// There is none: the runtime has the memory of heaps.
+    /// Returns `None`: the runtime provides the memory of heaps.
     fn descriptor_heap_buffer(&self, _: &DescriptorHeapDesc) -> Option<ResourceInfo<'static>> {
         None
     }
@@ -118,22 +119,22 @@ unsafe impl DescriptorDevice for Device {
     }
 
     unsafe fn write_descriptor(&self, heap: &DescriptorHeap, at: u32, descriptor: &Descriptor<'_>) {
-        // SAFETY: the slot is the caller's, and of the descriptor's kind, by its promise.
+        // SAFETY: the caller owns the slot, which is of the descriptor's type, by its promise.
         unsafe { descriptor.write(self.raw(), heap.slot(at)) };
     }
 
-    /// A null descriptor of a resource is one of a raw buffer, a null descriptor of a target one of a texture with one
-    /// sample: shaders read zeros there, and what is drawn there is gone.
+    /// A null resource descriptor is one of a raw buffer, a null render target or depth-stencil descriptor one
+    /// of a texture with one sample: shaders read zeros, and draws are discarded.
     unsafe fn write_null_descriptors(&self, heap: &DescriptorHeap, at: Range<u32>) {
         let null = Descriptor::null(heap.kind());
         for at in at {
-            // SAFETY: the caller's promise, and the descriptor is of the heap's kind.
+            // SAFETY: the caller's promise, and the descriptor is of the heap's type.
             unsafe { null.write(self.raw(), heap.slot(at)) };
         }
     }
 
-    /// As with [`write_null_descriptors`](Self::write_null_descriptors): there is no descriptor whose use the runtime
-    /// notices without the device being lost for it.
+    /// Writes [null descriptors](Self::write_null_descriptors): any invalid descriptor whose use the runtime
+    /// detects also removes the device.
     unsafe fn poison_descriptors(&self, heap: &DescriptorHeap, at: Range<u32>) {
         // SAFETY: the caller's promise.
         unsafe { self.write_null_descriptors(heap, at) };
@@ -148,19 +149,21 @@ unsafe impl DescriptorDevice for Device {
         count: u32,
     ) {
         let (from_slot, to_slot) = (from.slot(from_at), to.slot(to_at));
-        // SAFETY: the ranges lie in live heaps of one kind, of which the first is the CPU's, by the caller's promise.
+        // SAFETY: the ranges lie in live heaps of one type, of which the first is a CPU descriptor heap, by the
+        // caller's promise.
         unsafe { self.raw().CopyDescriptorsSimple(count, to_slot, from_slot, heap_type(to.kind())) };
     }
 
-    /// Filters are what Direct3D 12 has: with more than one sample of anisotropy, an image is filtered linearly
-    /// whatever else was said. Between mip levels it is then filtered linearly too, or
-    /// [refused](DeviceError::Unsupported) otherwise where the device has no anisotropic filter that takes the nearest.
+    /// Filters are limited to those of Direct3D 12: with anisotropy above 1, minification and magnification are
+    /// linear regardless of the description. The mip filter must then be linear too, unless the device supports
+    /// anisotropic filters with the nearest mip level; otherwise the sampler is
+    /// [refused](DeviceError::Unsupported).
     fn create_sampler(&self, desc: &SamplerDesc) -> Result<Sampler, DeviceError> {
         Sampler::new(desc, self.shared.features.nearest_mip_with_anisotropy)
     }
 
     unsafe fn destroy_sampler(&self, _: Sampler) {
-        // It is only a description.
+        // A sampler is only a description.
     }
 
     unsafe fn sampler_descriptor<'a>(&self, sampler: &'a Sampler) -> Descriptor<'a> {

@@ -1,19 +1,19 @@
-//! Samplers, in Direct3D's words.
+//! Samplers, converted to Direct3D's structures.
 
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::Descriptor;
 use crate::device::{AddressMode, BorderColor, Compare, DeviceError, Filter, SamplerDesc};
 
-/// A sampler: no object of the runtime, but what is written into descriptors.
+/// A sampler: not an object of the runtime, but a description for descriptors.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampler {
-    /// One that `CreateSampler` allows.
+    /// A description that `CreateSampler` accepts.
     raw: D3D12_SAMPLER_DESC,
 }
 
 impl Sampler {
-    /// `nearest_mip`: whether an anisotropic filter can take the nearest mip level.
+    /// Creates a sampler. `nearest_mip`: whether anisotropic filters can use the nearest mip level.
     pub(super) fn new(desc: &SamplerDesc, nearest_mip: bool) -> Result<Self, DeviceError> {
         let anisotropic = desc.max_anisotropy > 1;
         let possible = !anisotropic || desc.mip_filter == Filter::Linear || nearest_mip;
@@ -23,19 +23,19 @@ impl Sampler {
         Ok(Self { raw: describe(desc) })
     }
 
-    /// As the runtime is told of it: for static samplers of a root signature, too.
+    /// Returns the description, which can also be used for static samplers of a root signature.
     #[must_use]
     pub fn raw(&self) -> &D3D12_SAMPLER_DESC {
         &self.raw
     }
 
     pub(super) fn descriptor(&self) -> Descriptor<'_> {
-        // SAFETY: it was checked when the sampler was made.
+        // SAFETY: the description was checked when the sampler was created.
         unsafe { Descriptor::sampler(self.raw) }
     }
 }
 
-/// The sampler with all defaults.
+/// Returns the default sampler.
 pub(super) fn default() -> D3D12_SAMPLER_DESC {
     describe(&SamplerDesc::default())
 }
@@ -49,7 +49,7 @@ fn describe(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {
         AddressW: w,
         MipLODBias: desc.lod_bias,
         MaxAnisotropy: desc.max_anisotropy.into(),
-        // Of samplers that compare nothing, it is not looked at; `…_NONE` is not known to older runtimes.
+        // Ignored without comparison; older runtimes do not know `…_NONE`.
         ComparisonFunc: desc.compare.map_or(D3D12_COMPARISON_FUNC_NEVER, comparison),
         BorderColor: match desc.border {
             BorderColor::TransparentBlack => [0.0; 4],
@@ -61,7 +61,8 @@ fn describe(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {
     }
 }
 
-/// The bits of a filter, as `D3D12_ENCODE_BASIC_FILTER` and `D3D12_ENCODE_ANISOTROPIC_FILTER` in `d3d12.h` have them.
+/// Returns the bits of a filter, as `D3D12_ENCODE_BASIC_FILTER` and `D3D12_ENCODE_ANISOTROPIC_FILTER` in
+/// `d3d12.h` do.
 fn filter(desc: &SamplerDesc) -> D3D12_FILTER {
     let anisotropic = desc.max_anisotropy > 1;
     let bit = |filter, shift: u32| i32::from(filter == Filter::Linear) << shift;

@@ -1,4 +1,4 @@
-//! What is written into a descriptor: a view of a resource, or a sampler.
+//! Descriptor values: a view of a resource, or a sampler.
 
 use core::fmt;
 use core::ops::Range;
@@ -11,19 +11,20 @@ use windows::Win32::Graphics::Dxgi::Common::{
 use super::sampler;
 use crate::device::{BufferUse, DescriptorHeapType};
 
-/// Bytes of constants that shaders can see through one descriptor.
+/// The maximum size in bytes of a range of constants in one descriptor.
 pub(super) const MOST_CONSTANTS: u64 = D3D12_REQ_CONSTANT_BUFFER_ELEMENT_COUNT as u64 * 16;
-/// Constants come in multiples of this many bytes.
+/// The granularity of constants in bytes.
 const CONSTANTS: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
 
-/// A view of a resource or a sampler, as Direct3D 12 describes it: what is
+/// A view of a resource or a sampler, with Direct3D 12's own description, which can be
 /// [written](crate::device::DescriptorDevice::write_descriptor) into a slot of a heap.
 ///
-/// The resource lives at least for as long as this does, and need not live for as long as the slot: a heap that is
-/// copied is copied as bytes. What shaders read through must be kept until no work that reads it runs any more.
+/// The resource lives at least for as long as this does, and need not live for as long as the slot: copies
+/// between heaps copy bytes. Resources that shaders access through a descriptor must be kept alive until all
+/// work that uses them is complete.
 ///
-/// A view that does not fit its resource is undefined behaviour to the runtime, which mostly removes the device. So
-/// whoever makes one promises that it fits; writing it needs no such promise then.
+/// For the runtime, a view that is not valid for its resource is undefined behaviour, which mostly removes the
+/// device. So the code that creates a descriptor promises that it is valid; writing it needs no such promise.
 ///
 /// ```no_run
 /// use allotment::device::d3d12::{Descriptor, Device};
@@ -32,11 +33,11 @@ const CONSTANTS: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
 /// # fn example(device: &Device, texture: &ID3D12Resource) -> Result<(), Box<dyn std::error::Error>> {
 ///
 /// let desc = DescriptorHeapDesc { usage: DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Resource), capacity: 16 };
-/// // SAFETY: the device has the memory of heaps.
+/// // SAFETY: the device provides the memory of heaps.
 /// let heap = unsafe { device.create_descriptor_heap(&desc, None) }?;
-/// // SAFETY: the texture may be read by shaders, and the view is of all of it in its own format.
+/// // SAFETY: shaders may read the texture, and the view is of all of it in its own format.
 /// let view = unsafe { Descriptor::shader_resource(Some(texture), None) };
-/// // SAFETY: the slot is there, of resources, and nobody else's.
+/// // SAFETY: the slot exists, is for resources, and no other code uses it.
 /// unsafe { device.write_descriptor(&heap, 3, &view) };
 /// # Ok(())
 /// # }
@@ -59,13 +60,13 @@ enum View<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    /// A view for shaders to read through: of all of the resource in its own format where it is not described, of
-    /// nothing where there is no resource. An acceleration structure is described without a resource, by its address.
+    /// Creates a shader resource view: without a description, of the whole resource in its own format; without a
+    /// resource, a null descriptor. An acceleration structure is described by its address, without a resource.
     ///
     /// # Safety
     ///
-    /// One of the two is there at least, and the description is one that `CreateShaderResourceView` allows for the
-    /// resource. What is described by an address is live for as long as `'a`.
+    /// At least one of the two is `Some`, and the description is one that `CreateShaderResourceView` allows for
+    /// the resource. Memory that is described by an address is live for as long as `'a`.
     #[must_use]
     pub unsafe fn shader_resource(
         resource: Option<&'a ID3D12Resource>,
@@ -74,12 +75,12 @@ impl<'a> Descriptor<'a> {
         Self(View::ShaderResource(resource, desc))
     }
 
-    /// A view for shaders to read and write through, with a counter in another resource where there is one: of all of
-    /// the resource in its own format where it is not described, of nothing where there is no resource.
+    /// Creates an unordered access view, optionally with a counter in another resource: without a description,
+    /// of the whole resource in its own format; without a resource, a null descriptor.
     ///
     /// # Safety
     ///
-    /// Of resource and description, one is there at least, and the description is one that
+    /// At least one of resource and description is `Some`, and the description is one that
     /// `CreateUnorderedAccessView` allows for the resource and the counter.
     #[must_use]
     pub unsafe fn unordered_access(
@@ -90,34 +91,34 @@ impl<'a> Descriptor<'a> {
         Self(View::UnorderedAccess(resource, counter, desc))
     }
 
-    /// A view of constants, by their address; of nothing where address and size are 0.
+    /// Creates a constant buffer view by address; a null descriptor if address and size are 0.
     ///
     /// # Safety
     ///
-    /// The range lies in a buffer that is live for as long as `'a`. It begins at a multiple of 256, and its size is one
-    /// too and at most 65,536.
+    /// The range lies in a buffer that is live for as long as `'a`. It starts at a multiple of 256, and its size
+    /// is one too and at most 65,536.
     #[must_use]
     pub unsafe fn constant_buffer(desc: D3D12_CONSTANT_BUFFER_VIEW_DESC) -> Self {
         Self(View::ConstantBuffer(desc))
     }
 
-    /// A sampler.
+    /// Creates a sampler descriptor.
     ///
     /// # Safety
     ///
-    /// It is one that `CreateSampler` allows.
+    /// The description is one that `CreateSampler` allows.
     #[must_use]
     pub unsafe fn sampler(desc: D3D12_SAMPLER_DESC) -> Self {
         Self(View::Sampler(desc))
     }
 
-    /// A view to draw to: of the first mip level in its own format where it is not described, of nothing where there is
-    /// no resource.
+    /// Creates a render target view: without a description, of the first mip level in its own format; without a
+    /// resource, a null descriptor.
     ///
     /// # Safety
     ///
-    /// One of the two is there at least, and the description is one that `CreateRenderTargetView` allows for the
-    /// resource.
+    /// At least one of the two is `Some`, and the description is one that `CreateRenderTargetView` allows for
+    /// the resource.
     #[must_use]
     pub unsafe fn render_target(
         resource: Option<&'a ID3D12Resource>,
@@ -126,13 +127,13 @@ impl<'a> Descriptor<'a> {
         Self(View::RenderTarget(resource, desc))
     }
 
-    /// A view to write depth and stencil to: of the first mip level in its own format where it is not described, of
-    /// nothing where there is no resource.
+    /// Creates a depth-stencil view: without a description, of the first mip level in its own format; without a
+    /// resource, a null descriptor.
     ///
     /// # Safety
     ///
-    /// One of the two is there at least, and the description is one that `CreateDepthStencilView` allows for the
-    /// resource.
+    /// At least one of the two is `Some`, and the description is one that `CreateDepthStencilView` allows for
+    /// the resource.
     #[must_use]
     pub unsafe fn depth_stencil(
         resource: Option<&'a ID3D12Resource>,
@@ -141,7 +142,7 @@ impl<'a> Descriptor<'a> {
         Self(View::DepthStencil(resource, desc))
     }
 
-    /// What it is of.
+    /// Returns the type of the descriptor.
     #[must_use]
     pub fn kind(&self) -> DescriptorHeapType {
         match self.0 {
@@ -154,11 +155,11 @@ impl<'a> Descriptor<'a> {
         }
     }
 
-    /// A range of a buffer.
+    /// Creates a view of a buffer range.
     ///
     /// # Safety
     ///
-    /// As for [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor).
+    /// The conditions of [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor) apply.
     pub(super) unsafe fn of_buffer(buffer: &'a ID3D12Resource, range: Range<u64>, usage: BufferUse) -> Self {
         let bytes = range.end - range.start;
         Self(match usage {
@@ -171,14 +172,14 @@ impl<'a> Descriptor<'a> {
                 let address = unsafe { buffer.GetGPUVirtualAddress() };
                 View::ConstantBuffer(D3D12_CONSTANT_BUFFER_VIEW_DESC {
                     BufferLocation: address + range.start,
-                    // Shaders see no more of a larger range.
+                    // A view cannot contain more; the rest of a larger range is not accessible.
                     SizeInBytes: bytes.min(MOST_CONSTANTS).next_multiple_of(CONSTANTS) as u32,
                 })
             }
         })
     }
 
-    /// A descriptor of nothing.
+    /// Creates a null descriptor.
     pub(super) fn null(kind: DescriptorHeapType) -> Self {
         Self(match kind {
             DescriptorHeapType::Resource => View::ShaderResource(None, Some(raw_bytes(0, 4))),
@@ -202,19 +203,20 @@ impl<'a> Descriptor<'a> {
         })
     }
 
-    /// Writes it into a slot.
+    /// Writes the descriptor into a slot.
     ///
     /// # Safety
     ///
-    /// The slot is of a live heap of the same kind and device, and nobody else uses it meanwhile.
+    /// The slot is of a live heap of the same type and device, and no other thread uses it during this call.
     pub(super) unsafe fn write(&self, device: &ID3D12Device, slot: D3D12_CPU_DESCRIPTOR_HANDLE) {
-        /// Where the description is, where there is one.
+        /// Returns a pointer to the description if there is one.
         fn at<T>(desc: &Option<T>) -> Option<*const T> {
             desc.as_ref().map(core::ptr::from_ref)
         }
         match &self.0 {
             View::ShaderResource(resource, desc) => {
-                // SAFETY: the slot is the caller's; resource and description fit, by the promise of who made this.
+                // SAFETY: the caller owns the slot; the description is valid for the resource, as promised at
+                // the descriptor's creation.
                 unsafe { device.CreateShaderResourceView(*resource, at(desc), slot) };
             }
             View::UnorderedAccess(resource, counter, desc) => {
@@ -241,12 +243,13 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// How many words of 4 bytes a raw view has. A view has at most this many, which is more than resources have.
+/// Returns the number of 4-byte words of a raw view, clamped to the maximum of a view, which is more than
+/// resources have.
 fn words(bytes: u64) -> u32 {
     u32::try_from(bytes / 4).unwrap_or(u32::MAX)
 }
 
-/// Bytes that shaders read.
+/// Describes a raw buffer view for reading.
 fn raw_bytes(start: u64, bytes: u64) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
     D3D12_SHADER_RESOURCE_VIEW_DESC {
         Format: DXGI_FORMAT_R32_TYPELESS,
@@ -263,7 +266,7 @@ fn raw_bytes(start: u64, bytes: u64) -> D3D12_SHADER_RESOURCE_VIEW_DESC {
     }
 }
 
-/// Bytes that shaders read and write.
+/// Describes a raw buffer view for reading and writing.
 fn raw_writable_bytes(start: u64, bytes: u64) -> D3D12_UNORDERED_ACCESS_VIEW_DESC {
     D3D12_UNORDERED_ACCESS_VIEW_DESC {
         Format: DXGI_FORMAT_R32_TYPELESS,
@@ -282,7 +285,7 @@ fn raw_writable_bytes(start: u64, bytes: u64) -> D3D12_UNORDERED_ACCESS_VIEW_DES
 
 impl fmt::Debug for Descriptor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of a view, its resource and its format: the rest is a union.
+        // The resource and the format of a view: the rest is a union.
         let mut view = |name, resource: &Option<&ID3D12Resource>, format| {
             f.debug_struct(name).field("resource", resource).field("format", &format).finish_non_exhaustive()
         };

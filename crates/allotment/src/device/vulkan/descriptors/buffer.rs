@@ -1,14 +1,13 @@
-//! Heaps of `VK_EXT_descriptor_buffer`: the driver says what the bytes of a descriptor are, and shaders read them where
-//! they stand.
+//! Heaps of `VK_EXT_descriptor_buffer`: the driver defines the bytes of a descriptor, and shaders read them directly
+//! from the buffer.
 //!
 //! ```text
 //!   the buffer  │ pad │ lead │ slot 0 │ slot 1 │ slot 2 │ …
 //!                     └ base, which commands bind: a multiple of the offset alignment
 //! ```
 //!
-//! A slot has room for each of the device's types: it is as large as the largest. `lead` is what a driver puts before a
-//! set's only binding; none that we know puts anything there. Staging heaps are the same slots in ordinary memory, so a
-//! copy moves bytes.
+//! A slot is as large as the largest of the device's types. `lead` is the offset of a set's only binding; it is 0 for
+//! all drivers that we know. CPU descriptor heaps are the same slots in host memory, so a copy moves bytes.
 
 use core::alloc::Layout;
 use core::ops::Range;
@@ -19,32 +18,32 @@ use ash::vk;
 
 use super::super::{BufferInfo, Device, EnabledFeatures};
 use super::view::What;
-use super::{DescriptorModel, Wanted, layouts};
+use super::{DescriptorModel, Setup, layouts};
 use crate::device::{
     BufferDesc, DescriptorHeapAddress, DescriptorHeapBacking, DeviceError, ShaderVisibleHeapLimits,
     ShaderVisibleHeapType, write_bytes,
 };
 
-/// What the driver says of descriptor buffers, and its functions.
+/// The properties of descriptor buffers, and the extension's functions.
 pub(super) struct DescriptorBuffers {
     pub(super) functions: ash::ext::descriptor_buffer::Device,
-    /// Bytes of a descriptor by the number of its type, 0 for types that the device does not have.
+    /// Bytes per descriptor, by the number of its type; 0 for types that the device does not use.
     sizes: [usize; TYPES],
     /// By [`ShaderVisibleHeapType`].
     shapes: [Shape; 2],
-    /// What bindings and tables begin at multiples of.
+    /// Alignment of bindings and tables in bytes.
     alignment: u64,
-    /// Null descriptors are written as such, else as zeros.
+    /// Whether null descriptors are written as such, otherwise as zeros.
     nulls: bool,
 }
 
-/// The types that Vulkan 1.0 has, by number.
+/// Number of descriptor types of Vulkan 1.0.
 const TYPES: usize = 11;
 
-/// Ordinary memory begins at multiples of this: a line of the cache.
+/// Alignment of host memory: a cache line.
 const LINE: usize = 64;
 
-/// The slots of a kind.
+/// The slots of one heap type.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     stride: u32,
@@ -52,23 +51,23 @@ struct Shape {
     lead: u64,
 }
 
-/// A heap that is bytes.
+/// A heap that consists of bytes.
 pub(super) struct ByteHeap {
-    /// Of the first slot.
+    /// Address of the first slot.
     first: NonNull<u8>,
     stride: u32,
-    place: Place,
+    backing: Backing,
 }
 
-/// Where the bytes are.
-enum Place {
-    /// In memory that this layout was got with.
+/// The memory of a heap.
+enum Backing {
+    /// Host memory, allocated with this layout.
     Host(Layout),
-    /// In a buffer of somebody else's.
+    /// A buffer that the caller owns.
     Buffer(Bound),
 }
 
-/// How commands bind a heap.
+/// The parameters for binding a heap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     base: u64,
@@ -77,63 +76,63 @@ pub(super) struct Bound {
     pub(super) layout: vk::DescriptorSetLayout,
 }
 
-// SAFETY: the bytes are the heap's; who writes a slot promises that nobody else uses it meanwhile.
+// SAFETY: the heap owns the bytes; code that writes a slot promises that no other thread uses it meanwhile.
 unsafe impl Send for ByteHeap {}
 // SAFETY: as above.
 unsafe impl Sync for ByteHeap {}
 
 impl DescriptorBuffers {
-    /// `None` where the device's types cannot stand in one slot.
+    /// Returns `None` if the device's types cannot share a slot.
     ///
     /// # Errors
     ///
-    /// What the driver refuses a layout with.
+    /// The driver's error for a layout.
     pub(super) fn new(
-        wanted: &Wanted<'_>,
-        said: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
+        setup: &Setup<'_>,
+        properties: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
     ) -> Result<Option<Self>, DeviceError> {
-        let sizes = sizes(said, wanted.types, wanted.enabled);
-        let functions = ash::ext::descriptor_buffer::Device::new(wanted.instance, wanted.raw);
+        let sizes = sizes(properties, setup.types, setup.enabled);
+        let functions = ash::ext::descriptor_buffer::Device::new(setup.instance, setup.raw);
         let shape = |kind, types: &[vk::DescriptorType]| {
             let largest = types.iter().map(|ty| sizes[index(*ty)]).max().unwrap_or(0);
-            measure(wanted, &functions, kind, largest)
+            measure(setup, &functions, kind, largest)
         };
-        let resources = shape(ShaderVisibleHeapType::Resource, wanted.types)?;
+        let resources = shape(ShaderVisibleHeapType::Resource, setup.types)?;
         let samplers = shape(ShaderVisibleHeapType::Sampler, &[vk::DescriptorType::SAMPLER])?;
         let (Some(resources), Some(samplers)) = (resources, samplers) else { return Ok(None) };
         Ok(Some(Self {
             functions,
             sizes,
             shapes: [resources, samplers],
-            alignment: said.descriptor_buffer_offset_alignment.max(1),
-            nulls: wanted.enabled.contains(EnabledFeatures::NULL_DESCRIPTOR),
+            alignment: properties.descriptor_buffer_offset_alignment.max(1),
+            nulls: setup.enabled.contains(EnabledFeatures::NULL_DESCRIPTOR),
         }))
     }
 
     pub(super) fn limits(
         &self,
-        wanted: &Wanted<'_>,
-        said: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
+        setup: &Setup<'_>,
+        properties: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
         core: &vk::PhysicalDeviceLimits,
         kind: ShaderVisibleHeapType,
     ) -> ShaderVisibleHeapLimits {
         let Shape { stride, lead } = self.shapes[kind as usize];
         let (range, space, only) = match kind {
             ShaderVisibleHeapType::Resource => (
-                said.max_resource_descriptor_buffer_range,
-                said.resource_descriptor_buffer_address_space_size,
-                wanted.types,
+                properties.max_resource_descriptor_buffer_range,
+                properties.resource_descriptor_buffer_address_space_size,
+                setup.types,
             ),
             ShaderVisibleHeapType::Sampler => (
-                said.max_sampler_descriptor_buffer_range,
-                said.sampler_descriptor_buffer_address_space_size,
+                properties.max_sampler_descriptor_buffer_range,
+                properties.sampler_descriptor_buffer_address_space_size,
                 &[vk::DescriptorType::SAMPLER][..],
             ),
         };
         let bytes =
-            range.min(space).min(said.descriptor_buffer_address_space_size).min(wanted.max_buffer_size);
+            range.min(space).min(properties.descriptor_buffer_address_space_size).min(setup.max_buffer_size);
         let slots = bytes.saturating_sub(self.alignment - 1 + lead) / u64::from(stride);
-        // Layouts of a mutable type are counted nowhere; those of one type are, as any others.
+        // No limit counts descriptors of a mutable type; those of a single type count as usual.
         let counted = match *only {
             [only] => counted(core, only),
             _ => u32::MAX,
@@ -149,7 +148,7 @@ impl DescriptorBuffers {
         self.shapes[kind as usize].stride
     }
 
-    /// The buffer of a heap, with room for its base to be aligned.
+    /// Describes the buffer of a heap, with room to align its base.
     pub(super) fn heap_buffer(&self, kind: ShaderVisibleHeapType, capacity: u32) -> BufferInfo<'static> {
         let Shape { stride, lead } = self.shapes[kind as usize];
         let size = self.alignment - 1 + lead + u64::from(capacity) * u64::from(stride);
@@ -157,7 +156,7 @@ impl DescriptorBuffers {
         BufferInfo::from(BufferDesc::new(size)).used_exactly(usage)
     }
 
-    /// A heap of a layout, in a buffer as [`heap_buffer`](Self::heap_buffer) describes it, which has this address.
+    /// Creates a heap in a buffer of [`heap_buffer`](Self::heap_buffer)'s description with this address.
     ///
     /// # Safety
     ///
@@ -171,19 +170,19 @@ impl DescriptorBuffers {
     ) -> ByteHeap {
         let Shape { stride, lead } = self.shapes[kind as usize];
         let base = address.next_multiple_of(self.alignment);
-        // Less than `alignment + lead`, for which there is room.
+        // Less than `alignment + lead`, which the size of the buffer includes.
         let before = (base - address + lead) as usize;
         // SAFETY: the caller's promise.
         let first = unsafe { memory.address.add(before) };
         ByteHeap {
             first,
             stride,
-            place: Place::Buffer(Bound { base, lead, usage: heap_usage(kind), layout }),
+            backing: Backing::Buffer(Bound { base, lead, usage: heap_usage(kind), layout }),
         }
     }
 
-    /// A heap in ordinary memory.
-    pub(super) fn staging_heap(
+    /// Creates a heap in host memory.
+    pub(super) fn cpu_heap(
         &self,
         kind: ShaderVisibleHeapType,
         capacity: u32,
@@ -194,24 +193,24 @@ impl DescriptorBuffers {
         let layout = layout.ok_or(DeviceError::OutOfHostMemory)?;
         // SAFETY: not of size 0.
         let first = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(DeviceError::OutOfHostMemory)?;
-        Ok(ByteHeap { first, stride, place: Place::Host(layout) })
+        Ok(ByteHeap { first, stride, backing: Backing::Host(layout) })
     }
 
-    /// Has the driver write a descriptor.
+    /// Writes a descriptor with the driver.
     ///
     /// # Safety
     ///
-    /// The slot is the heap's, nobody else uses it now, and what is written is live and of the heap's kind.
+    /// The slot is in the heap, no other thread uses it now, and what is written is live and of the heap's type.
     pub(super) unsafe fn write(&self, raw: &ash::Device, heap: &ByteHeap, at: u32, what: &What) {
         // SAFETY: the caller's promise.
         let to = unsafe { heap.slot(at) };
-        // SAFETY: a slot has room for each type that has a size.
+        // SAFETY: a slot is large enough for each type whose size is not 0.
         unsafe { self.write_to(raw, to, what) };
     }
 
     /// # Safety
     ///
-    /// There is room for the descriptor, and nobody else uses it; what is written is live.
+    /// `to` has room for the descriptor, and no other thread uses it; what is written is live.
     unsafe fn write_to(&self, raw: &ash::Device, to: NonNull<u8>, what: &What) {
         let ty = what.ty().unwrap_or(vk::DescriptorType::COMBINED_IMAGE_SAMPLER);
         let size = self.sizes.get(index(ty)).copied().unwrap_or(0);
@@ -225,7 +224,7 @@ impl DescriptorBuffers {
                 // SAFETY: the caller's promise.
                 return unsafe { zero(to, size) };
             }
-            // No pointer to anything.
+            // All pointers null: the value of a null descriptor.
             Null(_) => vk::DescriptorDataEXT::default(),
             What::Image { ty, view, layout } => {
                 image = vk::DescriptorImageInfo::default().image_view(view).image_layout(layout);
@@ -259,16 +258,17 @@ impl DescriptorBuffers {
         };
         let info = vk::DescriptorGetInfoEXT::default().ty(ty).data(data);
         let write = self.functions.fp().get_descriptor_ext;
-        // By address, since the bytes may be read by a queue meanwhile, which a reference rules out.
-        // SAFETY: what `info` points at lives here, `size` is the type's, and there is room for it.
+        // Called through the function pointer, since `ash` takes a slice: a queue may read the bytes during the call,
+        // which a reference rules out.
+        // SAFETY: what `info` points to lives in this function, `size` is the type's, and `to` has room for it.
         unsafe { write(raw.handle(), &raw const info, size, to.as_ptr().cast()) };
     }
 
-    /// What a slot holds with `what` in it, and zeros behind that.
+    /// Returns the bytes of a slot that contains `what`, padded with zeros.
     pub(super) fn bytes_of(&self, raw: &ash::Device, kind: ShaderVisibleHeapType, what: &What) -> Box<[u8]> {
         let mut bytes = vec![0; self.stride(kind) as usize].into_boxed_slice();
         if let Some(first) = NonNull::new(bytes.as_mut_ptr()) {
-            // SAFETY: as large as a slot, and nobody else's.
+            // SAFETY: as large as a slot, and used by no other code.
             unsafe { self.write_to(raw, first, what) };
         }
         bytes
@@ -280,17 +280,17 @@ use What::Null;
 impl ByteHeap {
     /// # Safety
     ///
-    /// The slot is the heap's.
+    /// The slot is in the heap.
     unsafe fn slot(&self, at: u32) -> NonNull<u8> {
-        // SAFETY: the heap's bytes are one object, of which this is a part by the caller's promise.
+        // SAFETY: the heap's bytes are one object, and the slot lies in it by the caller's promise.
         unsafe { self.first.add(at as usize * self.stride as usize) }
     }
 
-    /// Writes the same bytes, as many as a slot has, into slots.
+    /// Writes the same bytes, of a slot's size, into each slot.
     ///
     /// # Safety
     ///
-    /// The slots are the heap's, and nobody else uses them now.
+    /// The slots are in the heap, and no other thread uses them now.
     pub(super) unsafe fn fill(&self, at: Range<u32>, bytes: &[u8]) {
         for at in at {
             // SAFETY: the caller's promise.
@@ -300,17 +300,17 @@ impl ByteHeap {
         }
     }
 
-    /// Copies slots out of a staging heap.
+    /// Copies slots from this CPU descriptor heap.
     ///
     /// # Safety
     ///
-    /// The slots lie in their heaps, which are of one kind, and do not overlap. Nobody writes those of this heap now,
-    /// which is no shader-visible one, and nobody else uses those of the other.
+    /// The slots lie in their heaps, which are of one type, and do not overlap. No thread writes those of this
+    /// heap now, which is not shader-visible, and no other thread uses those of the other.
     pub(super) unsafe fn copy_to(&self, from: Range<u32>, to: &Self, to_at: u32) {
         let bytes = (from.end - from.start) as usize * self.stride as usize;
         // SAFETY: the caller's promise.
         let source = unsafe { self.slot(from.start) };
-        // SAFETY: as above; the bytes were zeros at first.
+        // SAFETY: as above; the bytes were initialised to zeros.
         let source = unsafe { core::slice::from_raw_parts(source.as_ptr(), bytes) };
         // SAFETY: as above.
         let to = unsafe { to.slot(to_at) };
@@ -318,11 +318,11 @@ impl ByteHeap {
         unsafe { write_bytes(to, source) };
     }
 
-    /// How commands bind it, where shaders see it.
+    /// Returns the parameters for binding the heap if it is shader-visible.
     pub(super) fn bound(&self) -> Option<&Bound> {
-        match &self.place {
-            Place::Host(_) => None,
-            Place::Buffer(bound) => Some(bound),
+        match &self.backing {
+            Backing::Host(_) => None,
+            Backing::Buffer(bound) => Some(bound),
         }
     }
 
@@ -331,14 +331,14 @@ impl ByteHeap {
         DescriptorHeapAddress { cpu: self.first.addr().get() as u64, gpu }
     }
 
-    /// Bytes of slots.
+    /// Returns the bytes of `slots` slots.
     pub(super) fn bytes(&self, slots: u32) -> u64 {
         u64::from(slots) * u64::from(self.stride)
     }
 }
 
 impl Bound {
-    /// What `vkCmdBindDescriptorBuffersEXT` takes.
+    /// Returns the argument for `vkCmdBindDescriptorBuffersEXT`.
     pub(super) fn binding_info(&self) -> vk::DescriptorBufferBindingInfoEXT<'static> {
         let usage = self.usage | vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         vk::DescriptorBufferBindingInfoEXT::default().address(self.base).usage(usage)
@@ -347,8 +347,8 @@ impl Bound {
 
 impl Drop for ByteHeap {
     fn drop(&mut self) {
-        if let Place::Host(layout) = self.place {
-            // SAFETY: got with this layout, and given back once.
+        if let Backing::Host(layout) = self.backing {
+            // SAFETY: allocated with this layout, and freed once.
             unsafe { dealloc(self.first.as_ptr(), layout) };
         }
     }
@@ -356,7 +356,7 @@ impl Drop for ByteHeap {
 
 /// # Safety
 ///
-/// There are so many bytes, and nobody else uses them.
+/// `to` is valid for writes of `bytes` bytes, and no other thread uses them.
 unsafe fn zero(to: NonNull<u8>, bytes: usize) {
     const ZEROS: [u8; 256] = [0; 256];
     for at in (0..bytes).step_by(ZEROS.len()) {
@@ -374,72 +374,75 @@ fn heap_usage(kind: ShaderVisibleHeapType) -> vk::BufferUsageFlags {
     }
 }
 
-/// The number of a type; one without a size, for those that extensions added.
+/// Returns the index of a type; for types of extensions, that of a type without a size.
 fn index(ty: vk::DescriptorType) -> usize {
     let other = vk::DescriptorType::COMBINED_IMAGE_SAMPLER.as_raw();
     let number = if (0..TYPES as i32).contains(&ty.as_raw()) { ty.as_raw() } else { other };
     number.unsigned_abs() as usize
 }
 
-/// Bytes of the descriptors of some types, and of samplers.
+/// Returns the bytes per descriptor for some types, and for samplers.
 fn sizes(
-    said: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
+    properties: &vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'_>,
     types: &[vk::DescriptorType],
     enabled: EnabledFeatures,
 ) -> [usize; TYPES] {
     let robust = enabled.contains(EnabledFeatures::ROBUST_BUFFER_ACCESS);
     let either = |plain, with_bounds| if robust { with_bounds } else { plain };
     let size = |ty| match ty {
-        vk::DescriptorType::SAMPLED_IMAGE => said.sampled_image_descriptor_size,
-        vk::DescriptorType::STORAGE_IMAGE => said.storage_image_descriptor_size,
+        vk::DescriptorType::SAMPLED_IMAGE => properties.sampled_image_descriptor_size,
+        vk::DescriptorType::STORAGE_IMAGE => properties.storage_image_descriptor_size,
         vk::DescriptorType::UNIFORM_TEXEL_BUFFER => either(
-            said.uniform_texel_buffer_descriptor_size,
-            said.robust_uniform_texel_buffer_descriptor_size,
+            properties.uniform_texel_buffer_descriptor_size,
+            properties.robust_uniform_texel_buffer_descriptor_size,
         ),
         vk::DescriptorType::STORAGE_TEXEL_BUFFER => either(
-            said.storage_texel_buffer_descriptor_size,
-            said.robust_storage_texel_buffer_descriptor_size,
+            properties.storage_texel_buffer_descriptor_size,
+            properties.robust_storage_texel_buffer_descriptor_size,
         ),
-        vk::DescriptorType::UNIFORM_BUFFER => {
-            either(said.uniform_buffer_descriptor_size, said.robust_uniform_buffer_descriptor_size)
-        }
-        vk::DescriptorType::STORAGE_BUFFER => {
-            either(said.storage_buffer_descriptor_size, said.robust_storage_buffer_descriptor_size)
-        }
+        vk::DescriptorType::UNIFORM_BUFFER => either(
+            properties.uniform_buffer_descriptor_size,
+            properties.robust_uniform_buffer_descriptor_size,
+        ),
+        vk::DescriptorType::STORAGE_BUFFER => either(
+            properties.storage_buffer_descriptor_size,
+            properties.robust_storage_buffer_descriptor_size,
+        ),
         _ => 0,
     };
     let mut sizes = [0; TYPES];
     for &ty in types {
         sizes[index(ty)] = size(ty);
     }
-    sizes[index(vk::DescriptorType::SAMPLER)] = said.sampler_descriptor_size;
+    sizes[index(vk::DescriptorType::SAMPLER)] = properties.sampler_descriptor_size;
     sizes
 }
 
-/// Looks whether a layout's descriptors are `largest` bytes apart, as the specification says; `None` where they are not.
+/// Measures a layout. Returns `None` if its descriptors are not `largest` bytes apart, as the specification
+/// requires.
 fn measure(
-    wanted: &Wanted<'_>,
+    setup: &Setup<'_>,
     functions: &ash::ext::descriptor_buffer::Device,
     kind: ShaderVisibleHeapType,
     largest: usize,
 ) -> Result<Option<Shape>, DeviceError> {
-    /// Enough that a wrong distance is larger than what layouts are rounded up to.
+    /// So many that a wrong stride adds up to more than the rounding of a layout's size.
     const MANY: u32 = 1024;
-    let shape = layouts::Shape { model: DescriptorModel::Buffer, types: wanted.types, stages: wanted.stages };
-    let layout = shape.make(wanted.raw, kind, MANY)?;
-    // SAFETY: the layout is live, and made for descriptor buffers.
+    let shape = layouts::Shape { model: DescriptorModel::Buffer, types: setup.types, stages: setup.stages };
+    let layout = shape.create(setup.raw, kind, MANY)?;
+    // SAFETY: the layout is live, and created for descriptor buffers.
     let size = unsafe { functions.get_descriptor_set_layout_size(layout) };
     // SAFETY: as above; it has a binding 0.
     let lead = unsafe { functions.get_descriptor_set_layout_binding_offset(layout, 0) };
-    // SAFETY: made above, and used by nobody.
-    unsafe { wanted.raw.destroy_descriptor_set_layout(layout, None) };
+    // SAFETY: created above and used by no other code.
+    unsafe { setup.raw.destroy_descriptor_set_layout(layout, None) };
     let many = u64::from(MANY);
     let stride = size.saturating_sub(lead) / many;
-    let as_said = stride == largest as u64 && stride > 0;
-    Ok(u32::try_from(stride).ok().filter(|_| as_said).map(|stride| Shape { stride, lead }))
+    let as_specified = stride == largest as u64 && stride > 0;
+    Ok(u32::try_from(stride).ok().filter(|_| as_specified).map(|stride| Shape { stride, lead }))
 }
 
-/// How many descriptors of a type a pipeline can see that are not updated after they are bound.
+/// Returns how many descriptors of a type, without update-after-bind, a pipeline can access.
 fn counted(core: &vk::PhysicalDeviceLimits, ty: vk::DescriptorType) -> u32 {
     match ty {
         vk::DescriptorType::SAMPLER => {
@@ -458,7 +461,7 @@ fn counted(core: &vk::PhysicalDeviceLimits, ty: vk::DescriptorType) -> u32 {
     }
 }
 
-/// The fewest descriptors whose bytes are a multiple of the alignment, a power of two.
+/// Returns the smallest number of descriptors whose bytes are a multiple of the alignment, a power of two.
 fn table_alignment(alignment: u64, stride: u32) -> u32 {
     let shared = 1 << alignment.trailing_zeros().min(stride.trailing_zeros());
     u32::try_from(alignment / shared).unwrap_or(u32::MAX)

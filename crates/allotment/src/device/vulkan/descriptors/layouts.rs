@@ -1,4 +1,4 @@
-//! Set layouts: what a shader-visible heap looks like to pipelines.
+//! Descriptor set layouts of shader-visible heaps.
 
 use core::fmt;
 
@@ -8,24 +8,24 @@ use super::super::{Device, Shared, refused};
 use super::{DescriptorModel, Descriptors};
 use crate::device::{DeviceError, ShaderVisibleHeapType};
 
-/// The layout of a shader-visible heap, or of a table of one, for pipelines. Destroyed when it is dropped; pipeline
-/// layouts that were made with it stay.
+/// The layout of a shader-visible heap, or of a table in one, for pipelines. Destroyed when dropped; pipeline
+/// layouts that were created with it stay valid.
 ///
 /// | | resources | samplers |
 /// |---|---|---|
 /// | [`Buffer`](DescriptorModel::Buffer) | binding 0: mutable, of the device's types (the type itself, where that is only one) | binding 0: samplers |
 /// | [`Sets`](DescriptorModel::Sets) | one binding for each of the device's types, numbered in the order of the list | binding 0: samplers |
 ///
-/// Each binding is an array of as many descriptors as the layout, for the device's
-/// [stages](super::super::DeviceDesc::with_descriptor_stages). So with sets, a shader that reads
-/// slot 7 as a storage buffer looks at index 7 of the binding that has the storage buffer's number.
+/// Each binding is an array of the layout's descriptor count, for the device's
+/// [stages](super::super::DeviceDesc::with_descriptor_stages). So with sets, a shader that reads slot 7 as a
+/// storage buffer uses index 7 of the storage buffer binding.
 pub struct DescriptorSetLayout {
     handle: vk::DescriptorSetLayout,
     device: Device,
 }
 
 impl DescriptorSetLayout {
-    /// Vulkan's own.
+    /// Returns the Vulkan handle.
     #[must_use]
     pub fn handle(&self) -> vk::DescriptorSetLayout {
         self.handle
@@ -34,7 +34,7 @@ impl DescriptorSetLayout {
 
 impl Drop for DescriptorSetLayout {
     fn drop(&mut self) {
-        // SAFETY: made below, and destroyed once; pipeline layouts need it no more.
+        // SAFETY: created below, and destroyed once; pipeline layouts created with it do not need it any more.
         unsafe { self.device.raw().destroy_descriptor_set_layout(self.handle, None) };
     }
 }
@@ -46,13 +46,13 @@ impl fmt::Debug for DescriptorSetLayout {
 }
 
 impl Device {
-    /// The layout of a heap of `count` descriptors, or of a table of so many. A set's layout must have the heap's whole
-    /// capacity; of a descriptor buffer it may be less.
+    /// Creates the layout of a heap or table of `count` descriptors. With sets, it must have the heap's whole
+    /// capacity; with descriptor buffers it may have less.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where the device has no shader-visible heaps, or none that large; else what the
-    /// driver refuses with.
+    /// [`DeviceError::Unsupported`] if the device has no shader-visible heaps, or none of that capacity;
+    /// otherwise the driver's error.
     pub fn descriptor_set_layout(
         &self,
         kind: ShaderVisibleHeapType,
@@ -68,7 +68,7 @@ impl Device {
 }
 
 impl Shared {
-    /// A layout that its maker destroys.
+    /// Creates a layout, which the caller has to destroy.
     pub(super) fn set_layout(
         &self,
         kind: ShaderVisibleHeapType,
@@ -76,11 +76,11 @@ impl Shared {
     ) -> Result<vk::DescriptorSetLayout, DeviceError> {
         let Descriptors { model, types, stages, .. } = &self.descriptors;
         let shape = Shape { model: model.ok_or(DeviceError::Unsupported)?, types, stages: *stages };
-        shape.make(&self.raw, kind, count)
+        shape.create(&self.raw, kind, count)
     }
 }
 
-/// What layouts of a device have in common.
+/// The common properties of a device's layouts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape<'a> {
     pub(super) model: DescriptorModel,
@@ -89,8 +89,8 @@ pub(super) struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// The most descriptors up to `most` that the driver makes a layout of, or at least half of that: what its limits
-    /// count is not all that it looks at.
+    /// Returns the maximum number of descriptors, up to `most`, for which the driver supports a layout, or at
+    /// least half of it: drivers check more than their limits document.
     pub(super) fn most(
         self,
         raw: &ash::Device,
@@ -99,9 +99,10 @@ impl Shape<'_> {
     ) -> Result<u32, DeviceError> {
         let mut most = most;
         while most > 0 {
-            match self.make(raw, kind, most) {
+            // Halving needs at most 32 attempts; the exact maximum is not worth more driver calls.
+            match self.create(raw, kind, most) {
                 Ok(layout) => {
-                    // SAFETY: made above, and used by nobody.
+                    // SAFETY: created above and used by no other code.
                     unsafe { raw.destroy_descriptor_set_layout(layout, None) };
                     return Ok(most);
                 }
@@ -112,8 +113,8 @@ impl Shape<'_> {
         Ok(0)
     }
 
-    /// A layout that its maker destroys.
-    pub(super) fn make(
+    /// Creates a layout, which the caller has to destroy.
+    pub(super) fn create(
         self,
         raw: &ash::Device,
         kind: ShaderVisibleHeapType,
@@ -169,7 +170,7 @@ impl Shape<'_> {
     }
 }
 
-/// Makes a layout that the driver says it can make.
+/// Creates a layout if the driver reports it as supported.
 fn supported(
     raw: &ash::Device,
     info: &vk::DescriptorSetLayoutCreateInfo<'_>,

@@ -1,20 +1,20 @@
-//! Descriptors: what shader-visible heaps are on Vulkan, which knows two ways.
+//! Descriptor heaps over Vulkan, which has two models for shader-visible heaps.
 //!
 //! | | [`Buffer`](DescriptorModel::Buffer) | [`Sets`](DescriptorModel::Sets) |
 //! |---|---|---|
 //! | needs | `VK_EXT_descriptor_buffer`, buffer addresses, mutable types | descriptor indexing |
-//! | shader-visible heap | a mapped buffer | one set that is updated after it is bound |
-//! | staging heap | the same bytes in ordinary memory | what would be written |
+//! | shader-visible heap | a mapped buffer | one update-after-bind set |
+//! | CPU descriptor heap | the same bytes in host memory | the values of later descriptor writes |
 //! | write | the driver writes bytes | `vkUpdateDescriptorSets` |
-//! | copy | bytes | `vkUpdateDescriptorSets`, many at a time |
+//! | copy | bytes | `vkUpdateDescriptorSets`, many descriptors per call |
 //!
 //! ```text
-//!   view.rs      what is written: handles and ranges
+//!   view.rs      descriptor values: handles and ranges
 //!   samplers.rs  samplers
-//!   layouts.rs   what heaps look like to pipelines
-//!   buffer.rs    heaps that are bytes
-//!   sets.rs      heaps that are sets
-//!   records.rs   heaps that remember: staging for sets, render targets, depth images
+//!   layouts.rs   descriptor set layouts of heaps, for pipelines
+//!   buffer.rs    heaps that consist of bytes
+//!   sets.rs      heaps that are descriptor sets
+//!   records.rs   heaps of recorded values: CPU heaps for sets, render targets, depth-stencil images
 //! ```
 
 mod buffer;
@@ -46,7 +46,7 @@ pub use layouts::DescriptorSetLayout;
 pub use samplers::Sampler;
 pub use view::{Descriptor, TexelBuffer};
 
-/// What shader-visible heaps are.
+/// The implementation of shader-visible descriptor heaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DescriptorModel {
     /// Mapped buffers of `VK_EXT_descriptor_buffer`.
@@ -55,8 +55,8 @@ pub enum DescriptorModel {
     Sets,
 }
 
-/// The types that resources have where nobody says otherwise: all that Vulkan 1.0 has descriptors of. Storage buffers
-/// come first, since a [null descriptor](DescriptorDevice::write_null_descriptors) is one of the first type.
+/// The default types of resource descriptors: all of Vulkan 1.0. Storage buffers come first, since a [null
+/// descriptor](DescriptorDevice::write_null_descriptors) is one of the first type.
 pub(super) const ALL_TYPES: [vk::DescriptorType; 6] = [
     vk::DescriptorType::STORAGE_BUFFER,
     vk::DescriptorType::UNIFORM_BUFFER,
@@ -66,27 +66,27 @@ pub(super) const ALL_TYPES: [vk::DescriptorType; 6] = [
     vk::DescriptorType::STORAGE_TEXEL_BUFFER,
 ];
 
-/// What a device knows of descriptors.
+/// The descriptor limits and objects of a device.
 pub(super) struct Descriptors {
-    /// None where nothing is enabled.
+    /// `None` if no model is enabled.
     model: Option<DescriptorModel>,
-    /// There, where the model is [`DescriptorModel::Buffer`].
+    /// `Some` if the model is [`DescriptorModel::Buffer`].
     buffers: Option<DescriptorBuffers>,
-    /// What descriptors of resources may be, each once.
+    /// The types of resource descriptors, each once.
     types: Box<[vk::DescriptorType]>,
     stages: vk::ShaderStageFlags,
     limits: DescriptorLimits,
     samplers: SamplerLimits,
-    /// Nothing can be written as such.
+    /// Whether null descriptors can be written as such.
     nulls: bool,
-    /// What stands where no sampler does. Null where there are no shader-visible heaps.
+    /// The sampler of null sampler descriptors. Null if there are no shader-visible heaps.
     default_sampler: vk::Sampler,
-    /// In descriptor buffers, the bytes of slots of nothing; by [`ShaderVisibleHeapType`].
-    empty: [Box<[u8]>; 2],
+    /// The bytes of null descriptors in descriptor buffers, by [`ShaderVisibleHeapType`].
+    null_bytes: [Box<[u8]>; 2],
 }
 
-/// What descriptors are made for: a device that is being made.
-struct Wanted<'a> {
+/// The parameters of a device that is being created.
+struct Setup<'a> {
     instance: &'a ash::Instance,
     raw: &'a ash::Device,
     enabled: EnabledFeatures,
@@ -96,21 +96,20 @@ struct Wanted<'a> {
 }
 
 impl Descriptors {
-    /// Sees what the device has.
+    /// Queries the descriptor limits of the device and selects a model.
     ///
     /// # Errors
     ///
-    /// [`DeviceError::Unsupported`] where `desc` asks for a model that is not enabled, or for types that are not
-    /// Vulkan 1.0's; else what the driver refuses with.
+    /// [`DeviceError::Unsupported`] if `desc` requests a model that is not enabled, or types that are not in
+    /// Vulkan 1.0; otherwise the driver's error.
     ///
     /// # Safety
     ///
-    /// As for [`Device::new`].
+    /// The conditions of [`Device::new`] apply.
     pub(super) unsafe fn new(desc: &DeviceDesc, max_buffer_size: u64) -> Result<Self, DeviceError> {
         let DeviceDesc { instance, device: raw, enabled, descriptor_types: types, .. } = desc;
         let enabled = *enabled;
-        let wanted =
-            Wanted { instance, raw, enabled, types, stages: desc.descriptor_stages, max_buffer_size };
+        let setup = Setup { instance, raw, enabled, types, stages: desc.descriptor_stages, max_buffer_size };
         let mut listed = types.iter().enumerate();
         if types.is_empty() || !listed.all(|(i, ty)| ALL_TYPES.contains(ty) && !types[..i].contains(ty)) {
             return Err(DeviceError::Unsupported);
@@ -130,7 +129,8 @@ impl Descriptors {
             answer = answer.push_next(&mut of_sets);
         }
         let core = if offers_buffers || offers_sets {
-            // SAFETY: the caller's promise; the chained structures are of what is enabled, which is nothing below 1.1.
+            // SAFETY: the caller's promise; the chained structures belong to enabled features, of which there
+            // are none below 1.1.
             unsafe { instance.get_physical_device_properties2(desc.physical_device, &mut answer) };
             answer.properties.limits
         } else {
@@ -138,8 +138,9 @@ impl Descriptors {
             unsafe { instance.get_physical_device_properties(desc.physical_device) }.limits
         };
 
+        // Descriptor buffers come first: there a copy between heaps moves bytes and calls no driver.
         let buffers = if offers_buffers && desc.descriptor_model != Some(DescriptorModel::Sets) {
-            DescriptorBuffers::new(&wanted, &of_buffers)?
+            DescriptorBuffers::new(&setup, &of_buffers)?
         } else {
             None
         };
@@ -152,13 +153,13 @@ impl Descriptors {
         let visible = |kind| {
             let limits = match (model, &buffers) {
                 (Some(DescriptorModel::Buffer), Some(buffers)) => {
-                    buffers.limits(&wanted, &of_buffers, &core, kind)
+                    buffers.limits(&setup, &of_buffers, &core, kind)
                 }
-                (Some(DescriptorModel::Sets), _) => sets::limits(&wanted, &of_sets, kind),
+                (Some(DescriptorModel::Sets), _) => sets::limits(&setup, &of_sets, kind),
                 _ => ShaderVisibleHeapLimits { max_capacity: 0, reserved: 0, table_alignment: 1 },
             };
             let Some(model) = model else { return Ok(limits) };
-            let shape = layouts::Shape { model, types, stages: wanted.stages };
+            let shape = layouts::Shape { model, types, stages: setup.stages };
             let max_capacity = shape.most(raw, kind, limits.max_capacity)?;
             Ok::<_, DeviceError>(ShaderVisibleHeapLimits { max_capacity, ..limits })
         };
@@ -176,7 +177,7 @@ impl Descriptors {
                     DescriptorHeapType::Sampler => stride(ShaderVisibleHeapType::Sampler),
                     DescriptorHeapType::RenderTarget | DescriptorHeapType::DepthStencil => Records::STRIDE,
                 }),
-                // One is the device's own.
+                // The device itself creates one, the default sampler.
                 max_samplers: core.max_sampler_allocation_count.saturating_sub(1),
                 raw_buffer_alignment: alignment(core.min_storage_buffer_offset_alignment.max(4)),
                 constants_alignment: alignment(core.min_uniform_buffer_offset_alignment),
@@ -186,7 +187,7 @@ impl Descriptors {
             samplers,
             nulls: enabled.contains(EnabledFeatures::NULL_DESCRIPTOR),
             default_sampler: vk::Sampler::null(),
-            empty: Default::default(),
+            null_bytes: Default::default(),
             buffers,
         };
         if model.is_some() {
@@ -194,7 +195,7 @@ impl Descriptors {
         }
         if let Some(buffers) = &descriptors.buffers {
             let bytes = |kind, what| buffers.bytes_of(raw, kind, &what);
-            descriptors.empty = [
+            descriptors.null_bytes = [
                 bytes(ShaderVisibleHeapType::Resource, What::Null(types[0])),
                 bytes(ShaderVisibleHeapType::Sampler, What::Sampler(descriptors.default_sampler)),
             ];
@@ -202,24 +203,26 @@ impl Descriptors {
         Ok(descriptors)
     }
 
-    /// Gives all driver objects back. Called once, at the end.
+    /// Destroys all driver objects. Called once, when the device is dropped.
     pub(super) fn destroy(&self, raw: &ash::Device) {
-        // SAFETY: the device's own; null is no mistake. Nobody uses heaps any more, where it stands.
+        // SAFETY: the sampler is the device's own, or null, which is allowed. Heaps that contained it are no
+        // longer used.
         unsafe { raw.destroy_sampler(self.default_sampler, None) };
     }
 
-    /// What stands in slots of nothing, in heaps that remember and in sets.
-    fn nothing(&self, kind: DescriptorHeapType) -> Option<What> {
+    /// Returns the value of null descriptors in heaps of recorded values and in sets; `None` for a null of every
+    /// type.
+    fn null_descriptor(&self, kind: DescriptorHeapType) -> Option<What> {
         (kind == DescriptorHeapType::Sampler).then_some(What::Sampler(self.default_sampler))
     }
 }
 
 impl Shared {
-    /// The address of a buffer where descriptors need one, else 0.
+    /// Returns a buffer's device address if descriptors need one, otherwise 0.
     ///
     /// # Safety
     ///
-    /// As for [`Device::buffer_address`], where the device has descriptor buffers.
+    /// The conditions of [`Device::buffer_address`] apply, if the device uses descriptor buffers.
     unsafe fn address_for_descriptor(&self, buffer: vk::Buffer) -> u64 {
         // SAFETY: the caller's promise.
         let address = self.descriptors.buffers.as_ref().and_then(|_| unsafe { self.buffer_address(buffer) });
@@ -227,7 +230,7 @@ impl Shared {
     }
 }
 
-/// A heap of descriptors. [`destroy_descriptor_heap`](DescriptorDevice::destroy_descriptor_heap) takes it back.
+/// A descriptor heap. Destroyed with [`destroy_descriptor_heap`](DescriptorDevice::destroy_descriptor_heap).
 #[must_use]
 pub struct DescriptorHeap {
     usage: DescriptorHeapVisibility,
@@ -235,7 +238,7 @@ pub struct DescriptorHeap {
     store: Store,
 }
 
-/// What a heap is.
+/// The storage of a heap.
 enum Store {
     Bytes(ByteHeap),
     Set(SetHeap),
@@ -243,19 +246,19 @@ enum Store {
 }
 
 impl DescriptorHeap {
-    /// Who reads it, and what it is of.
+    /// Returns whether shaders read the heap, and the type of its descriptors.
     #[must_use]
     pub fn usage(&self) -> DescriptorHeapVisibility {
         self.usage
     }
 
-    /// Descriptors.
+    /// Returns the number of descriptors.
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// What `vkCmdBindDescriptorBuffersEXT` takes; `None` where shaders do not see the heap by a buffer.
+    /// Returns the argument for `vkCmdBindDescriptorBuffersEXT`; `None` unless the heap is a descriptor buffer.
     #[must_use]
     pub fn binding_info(&self) -> Option<vk::DescriptorBufferBindingInfoEXT<'static>> {
         match &self.store {
@@ -264,8 +267,9 @@ impl DescriptorHeap {
         }
     }
 
-    /// What `vkCmdSetDescriptorBufferOffsetsEXT` takes for a table that begins with a slot, a multiple of
-    /// [`table_alignment`](ShaderVisibleHeapLimits::table_alignment). 0 where the heap stands in no buffer.
+    /// Returns the offset for `vkCmdSetDescriptorBufferOffsetsEXT` of a table that starts at a slot, which is a
+    /// multiple of [`table_alignment`](ShaderVisibleHeapLimits::table_alignment). 0 if the heap is not in a
+    /// buffer.
     #[must_use]
     pub fn table_offset(&self, first: u32) -> u64 {
         match &self.store {
@@ -274,7 +278,7 @@ impl DescriptorHeap {
         }
     }
 
-    /// The set that shaders see the heap by; `None` where they do so by a buffer, or not at all.
+    /// Returns the descriptor set of the heap; `None` unless the heap is a shader-visible descriptor set.
     #[must_use]
     pub fn set(&self) -> Option<vk::DescriptorSet> {
         match &self.store {
@@ -283,7 +287,8 @@ impl DescriptorHeap {
         }
     }
 
-    /// The [layout](DescriptorSetLayout) of the whole heap, where shaders see it. It is the heap's, and goes with it.
+    /// Returns the [layout](DescriptorSetLayout) of a shader-visible heap. It belongs to the heap and is
+    /// destroyed with it.
     #[must_use]
     pub fn layout(&self) -> Option<vk::DescriptorSetLayout> {
         match &self.store {
@@ -293,19 +298,19 @@ impl DescriptorHeap {
         }
     }
 
-    /// What was written into a slot of a staging heap of render targets or of depth images, for
-    /// `VkRenderingAttachmentInfo` or a framebuffer. Null where nothing was written, and in other heaps.
+    /// Returns the image view in a slot of a CPU heap of render targets or depth-stencil images, for
+    /// `VkRenderingAttachmentInfo` or a framebuffer. Null for a slot that was not written, and in other heaps.
     ///
     /// # Safety
     ///
-    /// Nobody writes the slot meanwhile.
+    /// No other thread writes the slot during this call.
     ///
     /// # Panics
     ///
-    /// When there is no such slot.
+    /// Panics if the slot does not exist.
     #[must_use]
     pub unsafe fn image_view(&self, at: u32) -> vk::ImageView {
-        assert!(at < self.capacity, "slot {at} of a heap of {}", self.capacity);
+        assert!(at < self.capacity, "slot {at} is out of bounds for a heap of {}", self.capacity);
         let Store::Records(records) = &self.store else { return vk::ImageView::null() };
         // SAFETY: the caller's promise.
         match unsafe { records.read(at..at + 1) } {
@@ -331,27 +336,27 @@ impl fmt::Debug for DescriptorHeap {
 }
 
 impl Device {
-    /// What shader-visible heaps are; `None` where there are none.
+    /// Returns the model of shader-visible heaps; `None` if the device has none.
     #[must_use]
     pub fn descriptor_model(&self) -> Option<DescriptorModel> {
         self.shared.descriptors.model
     }
 
-    /// What descriptors of resources may be: with sets, the first is binding 0 of the
+    /// Returns the types of resource descriptors: with sets, the first is binding 0 of the
     /// [layout](DescriptorSetLayout), and so on.
     #[must_use]
     pub fn descriptor_types(&self) -> &[vk::DescriptorType] {
         &self.shared.descriptors.types
     }
 
-    /// The functions of `VK_EXT_descriptor_buffer`, where heaps are buffers.
+    /// Returns the functions of `VK_EXT_descriptor_buffer` if heaps are descriptor buffers.
     #[must_use]
     pub fn descriptor_buffer_functions(&self) -> Option<&ash::ext::descriptor_buffer::Device> {
         self.shared.descriptors.buffers.as_ref().map(|buffers| &buffers.functions)
     }
 
-    /// Records that shaders see heaps, the first as the set `first_set` of a pipeline layout, and so on, in whichever
-    /// way the device has. Pipelines for descriptor buffers are made with
+    /// Records commands that bind heaps, the first as set `first_set` of a pipeline layout, and so on, with the
+    /// commands of the device's descriptor model. Pipelines for descriptor buffers are created with
     /// `VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT`.
     ///
     /// ```no_run
@@ -363,14 +368,14 @@ impl Device {
     /// #     resources: &DescriptorHeap, samplers: &DescriptorHeap,
     /// # ) -> Result<(), vk::Result> {
     /// // Once: set 0 has the resources, set 1 the samplers.
-    /// let layouts = [resources, samplers].map(|heap| heap.layout().expect("shaders see both"));
+    /// let layouts = [resources, samplers].map(|heap| heap.layout().expect("both are shader-visible"));
     /// let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts);
     /// // SAFETY: a valid description.
     /// let layout = unsafe { device.raw().create_pipeline_layout(&info, None) }?;
     ///
     /// // In each command buffer:
     /// let point = vk::PipelineBindPoint::GRAPHICS;
-    /// // SAFETY: the commands are being recorded, all is live, and the layout is as the heaps are.
+    /// // SAFETY: the command buffer is being recorded, all objects are live, and the layout is the heaps'.
     /// unsafe { device.cmd_bind_descriptor_heaps(commands, point, layout, 0, &[resources, samplers]) };
     /// // SAFETY: as above.
     /// unsafe { device.raw().cmd_bind_pipeline(commands, point, pipeline) };
@@ -380,13 +385,14 @@ impl Device {
     ///
     /// # Panics
     ///
-    /// With more than two heaps, and with one that shaders do not see: there are not more kinds, and drivers need not
-    /// be able to bind two of one kind.
+    /// Panics for more than two heaps, and for one that is not shader-visible: there are two types, and drivers
+    /// need not be able to bind two heaps of one type.
     ///
     /// # Safety
     ///
-    /// The command buffer is being recorded, for a queue that can do such work. It and the heaps are of this device and
-    /// live until the commands are done, and the sets of the pipeline layout are made with the heaps' layouts.
+    /// The command buffer is being recorded, for a queue that supports the bind point. It and the heaps are of
+    /// this device and live until the commands are complete, and the sets of the pipeline layout were created
+    /// with the heaps' layouts.
     pub unsafe fn cmd_bind_descriptor_heaps(
         &self,
         commands: vk::CommandBuffer,
@@ -395,21 +401,21 @@ impl Device {
         first_set: u32,
         heaps: &[&DescriptorHeap],
     ) {
-        const NOT_SEEN: &str = "shaders see the heap";
+        const NOT_SHADER_VISIBLE: &str = "the heap is not shader-visible";
         let count = heaps.len();
-        assert!(count <= 2, "there are no more than two kinds of shader-visible heaps");
+        assert!(count <= 2, "there are only two types of shader-visible heaps");
         if count == 0 {
             return;
         }
         if let Some(functions) = self.descriptor_buffer_functions() {
             let mut infos = [vk::DescriptorBufferBindingInfoEXT::default(); 2];
             for (info, heap) in infos.iter_mut().zip(heaps) {
-                *info = heap.binding_info().expect(NOT_SEEN);
+                *info = heap.binding_info().expect(NOT_SHADER_VISIBLE);
             }
             // SAFETY: the caller's promise.
             unsafe { functions.cmd_bind_descriptor_buffers(commands, &infos[..count]) };
             let (indices, offsets) = (&[0, 1][..count], &[0, 0][..count]);
-            // SAFETY: as above; these buffers were bound just now, and a base is a multiple of all alignments.
+            // SAFETY: as above; these buffers were bound just now, and offset 0 satisfies all alignments.
             unsafe {
                 functions
                     .cmd_set_descriptor_buffer_offsets(commands, point, layout, first_set, indices, offsets);
@@ -417,7 +423,7 @@ impl Device {
         } else {
             let mut sets = [vk::DescriptorSet::null(); 2];
             for (set, heap) in sets.iter_mut().zip(heaps) {
-                *set = heap.set().expect(NOT_SEEN);
+                *set = heap.set().expect(NOT_SHADER_VISIBLE);
             }
             let sets = &sets[..count];
             // SAFETY: as above.
@@ -444,7 +450,7 @@ impl Shared {
                     DescriptorHeapType::RenderTarget | DescriptorHeapType::DepthStencil => None,
                 };
                 return match (&descriptors.buffers, visible) {
-                    (Some(buffers), Some(kind)) => buffers.staging_heap(kind, capacity).map(Store::Bytes),
+                    (Some(buffers), Some(kind)) => buffers.cpu_heap(kind, capacity).map(Store::Bytes),
                     _ => Ok(Store::Records(Records::new(capacity))),
                 };
             }
@@ -453,9 +459,10 @@ impl Shared {
             return Err(DeviceError::Unsupported);
         }
         let layout = self.set_layout(kind, capacity)?;
-        let made = match (&descriptors.buffers, memory) {
+        let created = match (&descriptors.buffers, memory) {
             (Some(buffers), Some(memory)) => {
-                // SAFETY: live and made to have an address, as who makes the heap promises.
+                // SAFETY: live and created with a device address, as the caller of `create_descriptor_heap`
+                // promises.
                 let address = unsafe { self.address_for_descriptor(*memory.buffer) };
                 // SAFETY: mapped, by the same promise.
                 Ok(Store::Bytes(unsafe { buffers.heap_in(&memory, address, kind, layout) }))
@@ -469,42 +476,44 @@ impl Shared {
             }
             (Some(_), None) | (None, Some(_)) => Err(DeviceError::Unsupported),
         };
-        made.inspect_err(|_| {
-            // SAFETY: made above, and used by nobody.
+        created.inspect_err(|_| {
+            // SAFETY: created above and used by no other code.
             unsafe { self.raw.destroy_descriptor_set_layout(layout, None) };
         })
     }
 
     /// # Safety
     ///
-    /// As for [`write_null_descriptors`](DescriptorDevice::write_null_descriptors).
-    unsafe fn empty(&self, heap: &DescriptorHeap, at: Range<u32>) {
+    /// The conditions of [`write_null_descriptors`](DescriptorDevice::write_null_descriptors) apply.
+    unsafe fn write_nulls(&self, heap: &DescriptorHeap, at: Range<u32>) {
         let descriptors = &self.descriptors;
         let kind = heap.usage.kind();
         match &heap.store {
             Store::Bytes(bytes) => {
-                let empty = &descriptors.empty[usize::from(kind == DescriptorHeapType::Sampler)];
+                let nulls = &descriptors.null_bytes[usize::from(kind == DescriptorHeapType::Sampler)];
                 // SAFETY: the caller's promise.
-                unsafe { bytes.fill(at, empty) };
+                unsafe { bytes.fill(at, nulls) };
             }
             // SAFETY: as above.
-            Store::Set(set) => unsafe { set.fill(&self.raw, descriptors, at, descriptors.nothing(kind)) },
+            Store::Set(set) => unsafe {
+                set.fill(&self.raw, descriptors, at, descriptors.null_descriptor(kind));
+            },
             // SAFETY: as above.
-            Store::Records(records) => unsafe { records.fill(at, descriptors.nothing(kind)) },
+            Store::Records(records) => unsafe { records.fill(at, descriptors.null_descriptor(kind)) },
         }
     }
 }
 
-/// With [descriptor buffers](DescriptorModel::Buffer), buffers that descriptors are made of need
+/// With [descriptor buffers](DescriptorModel::Buffer), buffers that descriptors refer to need
 /// `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`.
 ///
-/// **Null** descriptors of resources are null as the first of the device's
-/// [types](super::DeviceDesc::with_descriptor_types), and with sets as every one of them. For that
-/// [`EnabledFeatures::NULL_DESCRIPTOR`] must be said. Without it, zeros are written into descriptor buffers and nothing into sets:
-/// what reads through them is undefined.
+/// **Null** descriptors of resources are null for the first of the device's
+/// [types](super::DeviceDesc::with_descriptor_types), and with sets for every one of them. They need
+/// [`EnabledFeatures::NULL_DESCRIPTOR`]. Without it, zeros are written into descriptor buffers and nothing into
+/// sets, and accesses through them are undefined.
 ///
-/// **Poisoned** descriptors are null ones: what else a driver would be given to read may crash it.
-// SAFETY: a heap of bytes is as large as it was asked for, with slots apart by what the driver said; the others are
+/// **Poisoned** descriptors are null descriptors: any other invalid value may crash the driver.
+// SAFETY: a heap of bytes is as large as requested, with the stride that the driver reported; the others are
 // arrays of the capacity. The limits are never written.
 unsafe impl DescriptorDevice for Device {
     type DescriptorHeap = DescriptorHeap;
@@ -519,7 +528,7 @@ unsafe impl DescriptorDevice for Device {
         descriptor.what.kind()
     }
 
-    /// Resources are written as one of the device's [types](Self::descriptor_types), and as no other.
+    /// Resources can only be written as one of the device's [types](Self::descriptor_types).
     fn can_write(&self, descriptor: &Descriptor<'_>) -> bool {
         descriptor.what.is_one_of(&self.shared.descriptors.types)
     }
@@ -546,7 +555,8 @@ unsafe impl DescriptorDevice for Device {
         match heap.store {
             Store::Bytes(bytes) => {
                 if let Some(bound) = bytes.bound() {
-                    // SAFETY: the heap's own; pipeline layouts need it no more.
+                    // SAFETY: the layout is the heap's own; pipeline layouts created with it do not need it any
+                    // more.
                     unsafe { self.raw().destroy_descriptor_set_layout(bound.layout, None) };
                 }
             }
@@ -570,7 +580,7 @@ unsafe impl DescriptorDevice for Device {
                 // SAFETY: the caller's promise.
                 unsafe { buffers.write(self.raw(), bytes, at, &descriptor.what) };
             }
-            (Store::Bytes(_), None) => debug_assert!(false, "the heap is another device's"),
+            (Store::Bytes(_), None) => debug_assert!(false, "the heap belongs to another device"),
             // SAFETY: as above.
             (Store::Set(set), _) => unsafe { set.write(self.raw(), descriptors, at, descriptor.what) },
             // SAFETY: as above.
@@ -580,12 +590,12 @@ unsafe impl DescriptorDevice for Device {
 
     unsafe fn write_null_descriptors(&self, heap: &DescriptorHeap, at: Range<u32>) {
         // SAFETY: the caller's promise.
-        unsafe { self.shared.empty(heap, at) };
+        unsafe { self.shared.write_nulls(heap, at) };
     }
 
     unsafe fn poison_descriptors(&self, heap: &DescriptorHeap, at: Range<u32>) {
         // SAFETY: the caller's promise.
-        unsafe { self.shared.empty(heap, at) };
+        unsafe { self.shared.write_nulls(heap, at) };
     }
 
     unsafe fn copy_descriptors(
@@ -608,7 +618,7 @@ unsafe impl DescriptorDevice for Device {
                 // SAFETY: as above.
                 unsafe { to.write_all(self.raw(), &self.shared.descriptors, to_at, whats) };
             }
-            _ => debug_assert!(false, "{from:?} is no staging heap of the kind of {to:?}"),
+            _ => debug_assert!(false, "{from:?} is not a CPU descriptor heap of the type of {to:?}"),
         }
     }
 

@@ -1,23 +1,23 @@
-//! Staging heaps that remember what would be written: those of descriptor sets, and those of render targets and
-//! depth images, which Vulkan has no descriptors of.
+//! Heaps of recorded values: CPU heaps for descriptor sets, and heaps of render targets and depth-stencil
+//! images, for which Vulkan has no descriptors.
 //!
-//! 48 bytes a slot.
+//! 48 bytes per slot.
 
 use core::cell::UnsafeCell;
 use core::ops::Range;
 
 use super::view::What;
 
-/// What the slots of a heap are. Nothing, where nobody wrote.
+/// The values of a heap's slots; `None` if never written.
 pub(super) struct Records {
     slots: Box<[UnsafeCell<Option<What>>]>,
 }
 
-// SAFETY: what is inside are handles. Who writes a slot promises that nobody else uses it meanwhile.
+// SAFETY: the values are handles. Code that writes a slot promises that no other thread uses it meanwhile.
 unsafe impl Sync for Records {}
 
 impl Records {
-    /// Bytes of a slot.
+    /// Bytes per slot.
     pub(super) const STRIDE: u32 = size_of::<UnsafeCell<Option<What>>>() as u32;
 
     pub(super) fn new(capacity: u32) -> Self {
@@ -30,7 +30,7 @@ impl Records {
 
     /// # Safety
     ///
-    /// Nobody else uses these slots now.
+    /// No other thread uses these slots now.
     pub(super) unsafe fn fill(&self, at: Range<u32>, what: Option<What>) {
         for slot in self.slots(at) {
             // SAFETY: the caller's promise.
@@ -38,22 +38,22 @@ impl Records {
         }
     }
 
-    /// What slots are, in order.
+    /// Returns the values of slots, in order.
     ///
     /// # Safety
     ///
-    /// Nobody writes these slots while the answer lives.
+    /// No thread writes these slots while the returned slice lives.
     pub(super) unsafe fn read(&self, at: Range<u32>) -> &[Option<What>] {
         let slots = self.slots(at);
         let first: *const UnsafeCell<Option<What>> = slots.as_ptr();
-        // SAFETY: a cell is laid out as what is in it, and nobody writes there, by the caller's promise.
+        // SAFETY: a cell has the layout of its contents, and no thread writes there, by the caller's promise.
         unsafe { core::slice::from_raw_parts(first.cast(), slots.len()) }
     }
 
     /// # Safety
     ///
-    /// Nobody else uses the slots that are written, nobody writes those that are read, and they do not overlap where the
-    /// heaps are the same.
+    /// No other thread uses the slots that are written, none writes those that are read, and they do not overlap
+    /// if the heaps are the same.
     pub(super) unsafe fn copy_to(&self, from: Range<u32>, to: &Self, to_at: u32) {
         let to_at = to_at..to_at + (from.end - from.start);
         // SAFETY: the caller's promise.

@@ -1,27 +1,27 @@
-//! Samplers: objects of the driver's, of which a device can have a few thousand.
+//! Samplers: driver objects, of which a device supports a few thousand.
 
 use ash::vk;
 
 use super::super::{EnabledFeatures, refused};
 use crate::device::{AddressMode, BorderColor, Compare, DeviceError, Filter, SamplerDesc};
 
-/// A sampler that the device made.
+/// A sampler that the device created.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sampler(pub(super) vk::Sampler);
 
 impl Sampler {
-    /// Vulkan's own. It belongs to this sampler: do not destroy it.
+    /// Returns the Vulkan handle. It belongs to this sampler: do not destroy it.
     #[must_use]
     pub fn handle(&self) -> vk::Sampler {
         self.0
     }
 }
 
-/// What samplers may ask for.
+/// The limits of samplers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SamplerLimits {
     max_lod_bias: f32,
-    /// 1 where the feature is off.
+    /// 1 if the feature is not enabled.
     max_anisotropy: f32,
 }
 
@@ -34,13 +34,13 @@ impl SamplerLimits {
         }
     }
 
-    /// Makes a sampler. Its maker destroys it.
+    /// Creates a sampler, which the caller has to destroy.
     pub(super) fn create(self, raw: &ash::Device, desc: &SamplerDesc) -> Result<vk::Sampler, DeviceError> {
         let anisotropy = f32::from(desc.max_anisotropy);
         if !desc.is_valid() || desc.lod_bias.abs() > self.max_lod_bias || anisotropy > self.max_anisotropy {
             return Err(DeviceError::Unsupported);
         }
-        // SAFETY: a valid description: its numbers were checked.
+        // SAFETY: the description is valid: its numbers were checked.
         unsafe { raw.create_sampler(&info(desc), None) }.map_err(refused)
     }
 }

@@ -1,5 +1,5 @@
-//! Heaps of descriptor indexing: a set that may be updated after it was bound, with an array for each of the device's
-//! types. A slot is the same index in each of them.
+//! Heaps of descriptor indexing: an update-after-bind set with one array for each of the device's types. A slot is the
+//! same index in each array.
 //!
 //! ```text
 //!   binding 0  storage buffers   ░ ▓ ░ ░ ▓ ░
@@ -8,7 +8,8 @@
 //!                                0 1 2 3 4 5   slots
 //! ```
 //!
-//! It costs a descriptor of each type a slot. What a slot held as another type stays there, where no shader looks.
+//! A slot costs one descriptor of each type. A previous descriptor of another type stays in the slot's other arrays,
+//! where no shader reads it.
 
 use core::ops::Range;
 
@@ -16,10 +17,10 @@ use ash::vk;
 
 use super::super::refused;
 use super::view::What;
-use super::{Descriptors, Wanted};
+use super::{Descriptors, Setup};
 use crate::device::{DeviceError, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 
-/// A heap that is a set.
+/// A heap that is a descriptor set.
 #[derive(Debug)]
 pub(super) struct SetHeap {
     pool: vk::DescriptorPool,
@@ -27,11 +28,11 @@ pub(super) struct SetHeap {
     pub(super) layout: vk::DescriptorSetLayout,
 }
 
-/// Descriptors that are handed to the driver at once. What they are is kept on the stack meanwhile.
+/// Descriptors per driver call. The structures are on the stack.
 const MANY: usize = 64;
 
 impl SetHeap {
-    /// A set of a layout, which the heap has from then on.
+    /// Allocates a set of a layout, which the heap owns from then on.
     pub(super) fn new(
         raw: &ash::Device,
         types: &[vk::DescriptorType],
@@ -50,11 +51,11 @@ impl SetHeap {
         let pool = unsafe { raw.create_descriptor_pool(&info, None) }.map_err(refused)?;
         let layouts = [layout];
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
-        // SAFETY: the pool is new, and has room for exactly this set.
+        // SAFETY: the pool is new, and large enough for exactly this set.
         match unsafe { raw.allocate_descriptor_sets(&info) } {
             Ok(sets) => Ok(Self { pool, set: sets[0], layout }),
             Err(error) => {
-                // SAFETY: made above, and used by nobody.
+                // SAFETY: created above and used by no other code.
                 unsafe { raw.destroy_descriptor_pool(pool, None) };
                 Err(refused(error))
             }
@@ -63,9 +64,9 @@ impl SetHeap {
 
     /// # Safety
     ///
-    /// Nobody uses the set any more.
+    /// Neither a thread nor a queue uses the set any more.
     pub(super) unsafe fn destroy(self, raw: &ash::Device) {
-        // SAFETY: the heap's own, by the caller's promise unused; the set goes with it.
+        // SAFETY: the pool is the heap's own and unused by the caller's promise; the set is freed with it.
         unsafe { raw.destroy_descriptor_pool(self.pool, None) };
         // SAFETY: as above.
         unsafe { raw.destroy_descriptor_set_layout(self.layout, None) };
@@ -75,17 +76,17 @@ impl SetHeap {
     ///
     /// # Safety
     ///
-    /// The slot is the heap's, nobody else uses it now, and what is written is live and of the heap's kind.
+    /// The slot is in the heap, no other thread uses it now, and what is written is live and of the heap's type.
     pub(super) unsafe fn write(&self, raw: &ash::Device, device: &Descriptors, at: u32, what: What) {
         // SAFETY: the caller's promise.
         unsafe { self.write_run::<1>(raw, device, at, core::iter::once(what)) };
     }
 
-    /// Writes the same into each slot of a range; nothing, as each of the device's types, where it is nothing.
+    /// Writes the same descriptor into each slot of a range; for `None`, a null of each of the device's types.
     ///
     /// # Safety
     ///
-    /// As for [`write`](Self::write).
+    /// The conditions of [`write`](Self::write) apply.
     pub(super) unsafe fn fill(
         &self,
         raw: &ash::Device,
@@ -106,11 +107,11 @@ impl SetHeap {
         }
     }
 
-    /// Writes what a staging heap remembers.
+    /// Writes the values of a CPU descriptor heap.
     ///
     /// # Safety
     ///
-    /// As for [`write`](Self::write), for each of the slots.
+    /// The conditions of [`write`](Self::write) apply, for each of the slots.
     pub(super) unsafe fn write_all(
         &self,
         raw: &ash::Device,
@@ -120,6 +121,7 @@ impl SetHeap {
     ) {
         let mut at = at;
         let key = |what: &Option<What>| what.map(|what| (what.ty(), matches!(what, What::Null(_))));
+        // One `VkWriteDescriptorSet` has one type, so slots are grouped into runs of equal type.
         for run in whats.chunk_by(|a, b| key(a) == key(b)) {
             let len = run.len() as u32;
             if run[0].is_some() {
@@ -134,11 +136,11 @@ impl SetHeap {
         }
     }
 
-    /// Writes descriptors of one type, `N` at a time: all of them null, or none.
+    /// Writes descriptors of one type, `N` per call: either all null or none.
     ///
     /// # Safety
     ///
-    /// As for [`write`](Self::write), for each of the slots.
+    /// The conditions of [`write`](Self::write) apply, for each of the slots.
     unsafe fn write_run<const N: usize>(
         &self,
         raw: &ash::Device,
@@ -153,9 +155,10 @@ impl SetHeap {
             _ => (0..).zip(&*device.types).find(|(_, listed)| **listed == ty).map(|(number, _)| number),
         };
         let Some(binding) = binding else {
-            debug_assert!(false, "{ty:?} is a type that the device does not have");
+            debug_assert!(false, "the device was not created with descriptors of type {ty:?}");
             return;
         };
+        // Without the feature a null handle is invalid; the slot keeps its previous descriptor.
         if !device.nulls && matches!(whats.peek(), Some(What::Null(_))) {
             return;
         }
@@ -192,9 +195,9 @@ impl SetHeap {
                 .image_info(&images)
                 .buffer_info(&buffers)
                 .texel_buffer_view(&views);
-            // At most `N`; the setters above took all.
+            // At most `N`; the setters above set it to `N`.
             write.descriptor_count = count as u32;
-            // SAFETY: the set is live, and updated after it is bound: so other slots may be in use. The rest is the
+            // SAFETY: the set is live and update-after-bind, so other slots may be in use. The rest is the
             // caller's promise.
             unsafe { raw.update_descriptor_sets(&[write], &[]) };
             at += count as u32;
@@ -202,48 +205,49 @@ impl SetHeap {
     }
 }
 
-/// What a set can have: each binding counts as its type, and the set in all that is counted together.
+/// Returns the limits of a set: each binding counts towards its type, and the set towards the limits for all
+/// types.
 pub(super) fn limits(
-    wanted: &Wanted<'_>,
-    said: &vk::PhysicalDeviceDescriptorIndexingProperties<'_>,
+    setup: &Setup<'_>,
+    properties: &vk::PhysicalDeviceDescriptorIndexingProperties<'_>,
     kind: ShaderVisibleHeapType,
 ) -> ShaderVisibleHeapLimits {
     let types = match kind {
-        ShaderVisibleHeapType::Resource => wanted.types,
+        ShaderVisibleHeapType::Resource => setup.types,
         ShaderVisibleHeapType::Sampler => &[vk::DescriptorType::SAMPLER],
     };
-    // Texels of buffers are counted as images.
+    // Texel buffers count as images.
     let of = |group: &[vk::DescriptorType]| types.iter().filter(|ty| group.contains(ty)).count() as u32;
     let images = of(&[vk::DescriptorType::SAMPLED_IMAGE, vk::DescriptorType::UNIFORM_TEXEL_BUFFER]);
     let stored = of(&[vk::DescriptorType::STORAGE_IMAGE, vk::DescriptorType::STORAGE_TEXEL_BUFFER]);
     let samplers = of(&[vk::DescriptorType::SAMPLER]);
     let together = types.len() as u32;
     let max_capacity = [
-        (said.max_descriptor_set_update_after_bind_samplers, samplers),
-        (said.max_per_stage_descriptor_update_after_bind_samplers, samplers),
-        (said.max_descriptor_set_update_after_bind_sampled_images, images),
-        (said.max_per_stage_descriptor_update_after_bind_sampled_images, images),
-        (said.max_descriptor_set_update_after_bind_storage_images, stored),
-        (said.max_per_stage_descriptor_update_after_bind_storage_images, stored),
+        (properties.max_descriptor_set_update_after_bind_samplers, samplers),
+        (properties.max_per_stage_descriptor_update_after_bind_samplers, samplers),
+        (properties.max_descriptor_set_update_after_bind_sampled_images, images),
+        (properties.max_per_stage_descriptor_update_after_bind_sampled_images, images),
+        (properties.max_descriptor_set_update_after_bind_storage_images, stored),
+        (properties.max_per_stage_descriptor_update_after_bind_storage_images, stored),
         (
-            said.max_descriptor_set_update_after_bind_uniform_buffers,
+            properties.max_descriptor_set_update_after_bind_uniform_buffers,
             of(&[vk::DescriptorType::UNIFORM_BUFFER]),
         ),
         (
-            said.max_per_stage_descriptor_update_after_bind_uniform_buffers,
+            properties.max_per_stage_descriptor_update_after_bind_uniform_buffers,
             of(&[vk::DescriptorType::UNIFORM_BUFFER]),
         ),
         (
-            said.max_descriptor_set_update_after_bind_storage_buffers,
+            properties.max_descriptor_set_update_after_bind_storage_buffers,
             of(&[vk::DescriptorType::STORAGE_BUFFER]),
         ),
         (
-            said.max_per_stage_descriptor_update_after_bind_storage_buffers,
+            properties.max_per_stage_descriptor_update_after_bind_storage_buffers,
             of(&[vk::DescriptorType::STORAGE_BUFFER]),
         ),
-        // Samplers are no resources.
-        (said.max_per_stage_update_after_bind_resources, together - samplers),
-        (said.max_update_after_bind_descriptors_in_all_pools, together),
+        // Samplers do not count as resources.
+        (properties.max_per_stage_update_after_bind_resources, together - samplers),
+        (properties.max_update_after_bind_descriptors_in_all_pools, together),
     ]
     .into_iter()
     .filter_map(|(limit, bindings)| limit.checked_div(bindings))

@@ -1,4 +1,4 @@
-//! What is written into a slot: handles and ranges, of one of Vulkan's types of descriptors.
+//! Descriptor values: handles and ranges, with one of Vulkan's descriptor types.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -8,27 +8,29 @@ use ash::vk;
 use super::super::Device;
 use crate::device::{BufferUse, DescriptorHeapType};
 
-/// A descriptor of Vulkan's: a view of a resource, or a sampler.
+/// A Vulkan descriptor: a view of a resource, or a sampler.
 ///
-/// Its type must be one of the [device's](super::super::DeviceDesc::with_descriptor_types); one of another type is
-/// not written, and tests and debug builds panic. [`can_write`](crate::device::DescriptorDevice::can_write) says which.
+/// Its type must be one of the [device's](super::super::DeviceDesc::with_descriptor_types). A descriptor of
+/// another type is not written; tests and debug builds panic.
+/// [`can_write`](crate::device::DescriptorDevice::can_write) checks it.
 ///
-/// # What who makes one promises
+/// # What the creator promises
 ///
-/// What it names is of the device whose heaps it is written into. It lives until no heap holds the descriptor any more:
-/// until each slot, table or staging range that it was written to was overwritten or has come back. Heaps are copied,
-/// from staging to where shaders see them, and when they grow or are compacted. With
-/// [sets](super::DescriptorModel::Sets), a copy hands the handles to the driver again. `'a` may end long before.
+/// The objects that the descriptor names are of the device whose heaps it is written into. They live until no
+/// heap contains the descriptor any more: until each slot, table or CPU descriptor range that it was written to
+/// was overwritten or freed. Heaps are copied: from CPU heaps to shader-visible ones, and when they grow or are
+/// compacted. With [sets](super::DescriptorModel::Sets), a copy passes the handles to the driver again. `'a` may
+/// end long before.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor<'a> {
     pub(super) what: What,
     named: PhantomData<&'a ()>,
 }
 
-/// The same without a word on how long it lives: what staging heaps remember.
+/// A descriptor's value without its lifetime, as CPU descriptor heaps store it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    /// Nothing, as a descriptor of a type.
+    /// A null descriptor of a type.
     Null(vk::DescriptorType),
     /// A sampled image or a storage image.
     Image {
@@ -36,14 +38,14 @@ pub(super) enum What {
         view: vk::ImageView,
         layout: vk::ImageLayout,
     },
-    /// A uniform or a storage buffer. The address is 0 where nobody asks for it.
+    /// A uniform or a storage buffer. The address is 0 unless descriptors need it.
     Buffer {
         ty: vk::DescriptorType,
         buffer: vk::Buffer,
         address: u64,
         range: [u64; 2],
     },
-    /// A uniform or a storage texel buffer: sets take the view, descriptor buffers the rest.
+    /// A uniform or a storage texel buffer: sets use the view, descriptor buffers the rest.
     Texels {
         ty: vk::DescriptorType,
         view: vk::BufferView,
@@ -57,7 +59,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// The type that shaders read it as; none for what shaders do not see.
+    /// Returns the type as which shaders read it; `None` for render targets and depth-stencil images.
     pub(super) fn ty(&self) -> Option<vk::DescriptorType> {
         match *self {
             Self::Null(ty) | Self::Image { ty, .. } | Self::Buffer { ty, .. } | Self::Texels { ty, .. } => {
@@ -79,7 +81,7 @@ impl What {
         }
     }
 
-    /// Whether a device whose resources are of these types can write it.
+    /// Returns whether a device with these types of resource descriptors can write it.
     pub(super) fn is_one_of(&self, types: &[vk::DescriptorType]) -> bool {
         match (self.kind(), self.ty()) {
             (DescriptorHeapType::Resource, Some(ty)) => types.contains(&ty),
@@ -88,15 +90,15 @@ impl What {
     }
 }
 
-/// A range of a buffer that is read as texels.
+/// A range of a buffer that shaders read as texels.
 #[derive(Clone, Debug)]
 pub struct TexelBuffer<'a> {
-    /// The view, which descriptor sets take. May be null where the device has
-    /// [descriptor buffers](super::DescriptorModel::Buffer).
+    /// The view, which descriptor sets use. May be null if the device uses [descriptor
+    /// buffers](super::DescriptorModel::Buffer).
     pub view: vk::BufferView,
-    /// The buffer that the view is of.
+    /// The buffer of the view.
     pub buffer: &'a vk::Buffer,
-    /// The view's bytes.
+    /// The range of the view in bytes.
     pub range: Range<u64>,
     /// The view's format.
     pub format: vk::Format,
@@ -107,43 +109,45 @@ impl<'a> Descriptor<'a> {
         Self { what, named: PhantomData }
     }
 
-    /// Nothing, as a resource of one type, for shaders that read through it as that type. Needs
-    /// [`EnabledFeatures::NULL_DESCRIPTOR`](super::super::EnabledFeatures::NULL_DESCRIPTOR); without it nothing is written into sets,
-    /// and zeros into descriptor buffers, which are undefined to read through.
+    /// Creates a null descriptor of a resource type, for shaders that read through it as that type. Needs
+    /// [`EnabledFeatures::NULL_DESCRIPTOR`](super::super::EnabledFeatures::NULL_DESCRIPTOR); without it nothing
+    /// is written into sets, and zeros into descriptor buffers, and accesses through them are undefined.
     ///
-    /// `None` for what is no type of a resource: only the six that Vulkan 1.0 has are. Samplers are none.
+    /// Returns `None` for any type but the six resource types of Vulkan 1.0; samplers have no null.
     #[must_use]
     pub fn null(ty: vk::DescriptorType) -> Option<Self> {
         super::ALL_TYPES.contains(&ty).then_some(Self::of(What::Null(ty)))
     }
 
-    /// An image that shaders sample or load from.
+    /// Creates the descriptor of an image that shaders sample or load from.
     ///
     /// # Safety
     ///
-    /// The view is of an image that may be used so, which is in the layout when shaders read it. The view and the image
-    /// are the device's, and live until no heap holds the descriptor any more, as [said above](Self).
+    /// The view is of an image with the usage for it, which is in the layout when shaders read it. The view and
+    /// the image are the device's, and live until no heap contains the descriptor any more, as [described
+    /// above](Self).
     #[must_use]
     pub const unsafe fn sampled_image(view: vk::ImageView, layout: vk::ImageLayout) -> Self {
         Self::of(What::Image { ty: vk::DescriptorType::SAMPLED_IMAGE, view, layout })
     }
 
-    /// An image that shaders load from and store to, in `VK_IMAGE_LAYOUT_GENERAL`.
+    /// Creates the descriptor of an image that shaders load from and store to, in `VK_IMAGE_LAYOUT_GENERAL`.
     ///
     /// # Safety
     ///
-    /// As for [`sampled_image`](Self::sampled_image).
+    /// The conditions of [`sampled_image`](Self::sampled_image) apply.
     #[must_use]
     pub const unsafe fn storage_image(view: vk::ImageView) -> Self {
         let layout = vk::ImageLayout::GENERAL;
         Self::of(What::Image { ty: vk::DescriptorType::STORAGE_IMAGE, view, layout })
     }
 
-    /// A range of a buffer: of storage, or for [constants](BufferUse::Constants).
+    /// Creates the descriptor of a buffer range: a storage buffer, or a uniform buffer for
+    /// [constants](BufferUse::Constants).
     ///
     /// # Safety
     ///
-    /// As for [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor).
+    /// The conditions of [`buffer_descriptor`](crate::device::DescriptorDevice::buffer_descriptor) apply.
     #[must_use]
     pub unsafe fn buffer(
         device: &Device,
@@ -161,25 +165,25 @@ impl<'a> Descriptor<'a> {
         Self::of(What::Buffer { ty, buffer: *buffer, address, range })
     }
 
-    /// A buffer that shaders load texels from.
+    /// Creates the descriptor of a buffer that shaders load texels from.
     ///
     /// # Safety
     ///
-    /// The view is of that range and format, and was made for this use. Where the device has
-    /// [descriptor buffers](super::DescriptorModel::Buffer), the buffer was made with
-    /// `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`. The view and the buffer are the device's, and live until no heap
-    /// holds the descriptor any more, as [said above](Self).
+    /// The view is of that range and format, and was created for this use. If the device uses [descriptor
+    /// buffers](super::DescriptorModel::Buffer), the buffer was created with
+    /// `VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT`. The view and the buffer are the device's, and live until no
+    /// heap contains the descriptor any more, as [described above](Self).
     #[must_use]
     pub unsafe fn uniform_texel_buffer(device: &Device, texels: TexelBuffer<'a>) -> Self {
         // SAFETY: the caller's promise.
         unsafe { Self::texels(device, texels, vk::DescriptorType::UNIFORM_TEXEL_BUFFER) }
     }
 
-    /// A buffer that shaders load texels from and store them to.
+    /// Creates the descriptor of a buffer that shaders load texels from and store them to.
     ///
     /// # Safety
     ///
-    /// As for [`uniform_texel_buffer`](Self::uniform_texel_buffer).
+    /// The conditions of [`uniform_texel_buffer`](Self::uniform_texel_buffer) apply.
     #[must_use]
     pub unsafe fn storage_texel_buffer(device: &Device, texels: TexelBuffer<'a>) -> Self {
         // SAFETY: the caller's promise.
@@ -188,7 +192,7 @@ impl<'a> Descriptor<'a> {
 
     /// # Safety
     ///
-    /// As for [`uniform_texel_buffer`](Self::uniform_texel_buffer).
+    /// The conditions of [`uniform_texel_buffer`](Self::uniform_texel_buffer) apply.
     unsafe fn texels(device: &Device, texels: TexelBuffer<'a>, ty: vk::DescriptorType) -> Self {
         let TexelBuffer { view, buffer, range, format } = texels;
         // SAFETY: the caller's promise.
@@ -199,31 +203,34 @@ impl<'a> Descriptor<'a> {
         Self::of(What::Texels { ty, view, address, size: range.end - range.start, format })
     }
 
-    /// A sampler of the application's own.
+    /// Creates the descriptor of the application's own sampler.
     ///
     /// # Safety
     ///
-    /// It is the device's, and lives until no heap holds the descriptor any more, as [said above](Self).
+    /// The sampler is the device's, and lives until no heap contains the descriptor any more, as [described
+    /// above](Self).
     #[must_use]
     pub const unsafe fn sampler(sampler: vk::Sampler) -> Self {
         Self::of(What::Sampler(sampler))
     }
 
-    /// An image that is drawn to.
+    /// Creates the descriptor of a render target.
     ///
     /// # Safety
     ///
-    /// The view is the device's, and lives until no heap holds the descriptor any more, as [said above](Self).
+    /// The view is the device's, and lives until no heap contains the descriptor any more, as [described
+    /// above](Self).
     #[must_use]
     pub const unsafe fn render_target(view: vk::ImageView) -> Self {
         Self::of(What::RenderTarget(view))
     }
 
-    /// An image that depth and stencil are written to.
+    /// Creates the descriptor of a depth-stencil image.
     ///
     /// # Safety
     ///
-    /// The view is the device's, and lives until no heap holds the descriptor any more, as [said above](Self).
+    /// The view is the device's, and lives until no heap contains the descriptor any more, as [described
+    /// above](Self).
     #[must_use]
     pub const unsafe fn depth_stencil(view: vk::ImageView) -> Self {
         Self::of(What::DepthStencil(view))

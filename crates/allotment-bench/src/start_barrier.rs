@@ -1,4 +1,4 @@
-//! A gate that threads pass together.
+//! A barrier that threads leave at the same time.
 
 use core::sync::atomic::{
     AtomicUsize,
@@ -8,32 +8,32 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-/// Lets threads through when all of them are there, awake: to be woken would take one of them longer than the
-/// other. They meet again and again until they do so quickly: then each has a processor of its own, and none
-/// sits behind the other, which waits for it. Threads that are more than the processors meet once.
-pub(crate) struct Gate {
+/// Releases threads once all have arrived and are awake: waking up would delay one of them. They meet repeatedly
+/// until they do so quickly: then each has a processor of its own, and none is scheduled behind one that waits for
+/// it. If there are more threads than processors, they meet once.
+pub(crate) struct StartBarrier {
     wanted: usize,
-    /// More than there are processors: who waits leaves its own to the others.
+    /// There are more threads than processors: waiting threads yield.
     crowd: bool,
-    /// Of all rounds.
+    /// Arrivals over all rounds.
     there: AtomicUsize,
-    /// The round after which all go.
+    /// The round after which all threads leave.
     last: AtomicUsize,
 }
 
-/// How often in a row threads meet, within what time, before they go; and when they go whatever happens, since
-/// others may have the processors.
+/// Consecutive quick meetings required, the time limit of a quick one, and the time after which threads leave
+/// anyway, since other programs may use the processors.
 const MEETINGS: u32 = 64;
 const QUICKLY: Duration = Duration::from_micros(50);
 const PATIENCE: Duration = Duration::from_millis(50);
 
-impl Gate {
+impl StartBarrier {
     pub(crate) fn of(wanted: usize) -> Self {
         let crowd = wanted > processors();
         Self { wanted, crowd, there: AtomicUsize::new(0), last: AtomicUsize::new(usize::MAX) }
     }
 
-    /// One of all threads leads, which is to say when they go.
+    /// Waits for all threads. One of them leads: it decides when they leave.
     pub(crate) fn pass(&self, leads: bool) {
         let begin = Instant::now();
         let (mut since, mut meetings) = (begin, 0);
@@ -56,14 +56,14 @@ impl Gate {
         }
     }
 
-    /// Lets everybody through: one of them will not come.
+    /// Releases all threads: one of them will not arrive.
     pub(crate) fn open(&self) {
         self.last.store(0, Release);
         self.there.fetch_add(usize::MAX / 2, AcqRel);
     }
 }
 
-/// How many threads can run at once.
+/// Returns how many threads can run at once.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, core::num::NonZero::get)
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn nobody_passes_before_all_are_there_however_many_processors_there_are() {
         for wanted in [1, 2, 3 * processors() + 1] {
-            let (gate, came) = (Gate::of(wanted), AtomicUsize::new(0));
+            let (gate, came) = (StartBarrier::of(wanted), AtomicUsize::new(0));
             thread::scope(|scope| {
                 for i in 0..wanted {
                     let (gate, came) = (&gate, &came);

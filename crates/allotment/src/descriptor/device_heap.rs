@@ -1,7 +1,8 @@
-//! A heap of the device, with the memory that it stands in: the one way from here to a device's descriptors.
+//! A descriptor heap of the device, with its backing memory: the only access of this module to the device's
+//! descriptors.
 //!
-//! Indices, kinds and lengths are checked here. Who writes what is a matter of the tokens that are made elsewhere:
-//! a slot is written through its only token.
+//! This file checks indices, heap types and lengths. Which caller may write which slot is determined by handles
+//! that other files create: a slot is written through its only handle.
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -9,18 +10,19 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use super::error::{DescriptorError, check_range};
+use super::fill::DescriptorFill;
 use crate::device::{
     DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking, DescriptorHeapDesc, DescriptorHeapType,
-    DescriptorHeapVisibility, DeviceError, MemoryProperties, Requirements,
+    DescriptorHeapVisibility, DeviceError, MemoryProperties,
 };
-use crate::memory::{AllocationDesc, Allocator, MappedBuffer, MemoryUsage};
+use crate::memory::{Allocator, MappedBuffer, MemoryUsage};
 
-/// A heap that is destroyed when it is dropped: no queue may use it any more then.
+/// A descriptor heap that is destroyed when it is dropped, after which no queue may use it.
 pub(super) struct DeviceHeap<D: DescriptorDevice> {
     allocator: Arc<Allocator<D>>,
     /// Live until this is dropped.
     raw: ManuallyDrop<D::DescriptorHeap>,
-    /// Outlives it, where it stands in a buffer.
+    /// The buffer behind the heap, if the API needs one. Outlives the heap.
     _memory: Option<MappedBuffer<D>>,
     usage: DescriptorHeapVisibility,
     capacity: u32,
@@ -35,9 +37,10 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         let desc = DescriptorHeapDesc { usage, capacity };
         let device = allocator.device();
         let memory = device.descriptor_heap_buffer(&desc).map(|info| {
-            let mut wanted = AllocationDesc::new(Requirements::new(0), MemoryUsage::DeviceUpload)
-                .with_name("descriptor heap")
-                .with_category("descriptors");
+            // `DeviceUpload`: the GPU reads descriptors with every draw, and the CPU writes them in place.
+            let mut wanted =
+                MemoryUsage::DeviceUpload.with_name("descriptor heap").with_category("descriptors");
+            // Coherent, since descriptors are written one by one, which would need a flush each.
             wanted.required |= MemoryProperties::HOST_COHERENT;
             MappedBuffer::new(allocator, &info, &wanted).map_err(DescriptorError::Memory)
         });
@@ -45,8 +48,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         let stands = memory
             .as_ref()
             .map(|buffer| DescriptorHeapBacking { buffer: buffer.handle(), address: buffer.address() });
-        // SAFETY: the buffer is there where it is wanted, of the description that was wanted and in coherent memory; it
-        // is kept beside the heap, and dropped after it.
+        // SAFETY: the buffer is present if the device wants one, was created by the description that the device
+        // returned, in coherent memory; it is stored beside the heap and dropped after it.
         let raw = unsafe { device.create_descriptor_heap(&desc, stands) }?;
         Ok(Self {
             allocator: Arc::clone(allocator),
@@ -65,7 +68,7 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         self.allocator.device()
     }
 
-    pub(super) fn kind(&self) -> DescriptorHeapType {
+    pub(super) fn heap_type(&self) -> DescriptorHeapType {
         self.usage.kind()
     }
 
@@ -78,10 +81,12 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     }
 
     fn check(&self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
-        let (expected, found) = (self.kind(), D::descriptor_kind(descriptor));
+        let (expected, found) = (self.heap_type(), D::descriptor_kind(descriptor));
         if expected != found {
             return Err(DescriptorError::WrongKind { expected, found });
         }
+        // The device may not support the descriptor's use although the type is right; it says so before
+        // anything is written.
         if self.device().can_write(descriptor) { Ok(()) } else { Err(DeviceError::Unsupported.into()) }
     }
 
@@ -89,8 +94,8 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     ///
     /// # Safety
     ///
-    /// The slot is the caller's: nobody else writes it or copies from it meanwhile, and no work that was recorded reads
-    /// what was in it.
+    /// The caller owns the slot: no other thread writes it or copies from it meanwhile, and no recorded work
+    /// reads its previous descriptor.
     pub(super) unsafe fn write(
         &self,
         at: u32,
@@ -98,25 +103,26 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     ) -> Result<(), DescriptorError> {
         check_range(at, 1, self.capacity)?;
         self.check(descriptor)?;
-        // SAFETY: the heap is live, the slot lies in it, the kind is the heap's; the rest is the caller's promise.
+        // SAFETY: the heap is live, the slot lies in it, the descriptor is of the heap's type; the rest is the
+        // caller's promise.
         unsafe { self.device().write_descriptor(self.raw(), at, descriptor) };
         Ok(())
     }
 
-    /// Fills a range as a policy wants it.
+    /// Fills a range as `fill` says.
     ///
     /// # Safety
     ///
     /// As for [`write`](Self::write), for each slot of the range.
-    pub(super) unsafe fn fill(&self, range: Range<u32>, fill: Fill) -> Result<(), DescriptorError> {
+    pub(super) unsafe fn fill(&self, range: Range<u32>, fill: DescriptorFill) -> Result<(), DescriptorError> {
         check_range(range.start, range.len() as u32, self.capacity)?;
         match fill {
-            Fill::Leave => {}
-            Fill::Null => {
+            DescriptorFill::Leave => {}
+            DescriptorFill::Null => {
                 // SAFETY: the range lies in the heap, which is live; the rest is the caller's promise.
                 unsafe { self.device().write_null_descriptors(self.raw(), range) };
             }
-            Fill::Poison => {
+            DescriptorFill::Poison => {
                 // SAFETY: as above.
                 unsafe { self.device().poison_descriptors(self.raw(), range) };
             }
@@ -124,12 +130,12 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
         Ok(())
     }
 
-    /// Copies descriptors from a staging heap of the same device.
+    /// Copies descriptors from a CPU heap of the same device.
     ///
     /// # Safety
     ///
-    /// Each slot that is copied was written, and nobody writes it meanwhile; for those that are overwritten, as for
-    /// [`write`](Self::write).
+    /// Each slot that is copied was written, and no thread writes it meanwhile; for the slots that are
+    /// overwritten, as for [`write`](Self::write).
     #[inline]
     pub(super) unsafe fn copy_from(
         &self,
@@ -140,18 +146,18 @@ impl<D: DescriptorDevice> DeviceHeap<D> {
     ) -> Result<(), DescriptorError> {
         check_range(from_at, count, from.capacity)?;
         check_range(at, count, self.capacity)?;
-        if from.kind() != self.kind() {
-            return Err(DescriptorError::WrongKind { expected: self.kind(), found: from.kind() });
+        if from.heap_type() != self.heap_type() {
+            return Err(DescriptorError::WrongKind { expected: self.heap_type(), found: from.heap_type() });
         }
         debug_assert!(
             matches!(from.usage, DescriptorHeapVisibility::CpuOnly(_)),
             "shader-visible heaps are not read"
         );
         if !core::ptr::eq(from.device(), self.device()) && from.device().id() != self.device().id() {
-            return Err(DescriptorError::Foreign);
+            return Err(DescriptorError::WrongHeap);
         }
-        // SAFETY: both heaps are live, of one device and of one kind, and the ranges lie in them; the rest is the
-        // caller's promise.
+        // SAFETY: both heaps are live, of one device and of one type, and the ranges lie in them; the rest is
+        // the caller's promise.
         unsafe { self.device().copy_descriptors(from.raw(), from_at, self.raw(), at, count) };
         Ok(())
     }
@@ -161,7 +167,8 @@ impl<D: DescriptorDevice> Drop for DeviceHeap<D> {
     fn drop(&mut self) {
         // SAFETY: not used after this.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // SAFETY: made by this device; queues are done with it, or it was never theirs.
+        // SAFETY: created by this device; the queues have finished with the heap, or it was never submitted to
+        // them.
         unsafe { self.device().destroy_descriptor_heap(raw) };
     }
 }
@@ -170,17 +177,4 @@ impl<D: DescriptorDevice> fmt::Debug for DeviceHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceHeap").field("usage", &self.usage).field("capacity", &self.capacity).finish()
     }
-}
-
-/// What is in descriptors that were handed out and not written yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Fill {
-    /// What was there before. For who writes all of them.
-    Leave,
-    /// Descriptors of nothing. What shaders need that look at more of a table than was written (Direct3D 12's resource
-    /// binding tiers 1 and 2).
-    #[default]
-    Null,
-    /// Something that is noticed when a shader reads through it, as far as the device can do that. For debugging.
-    Poison,
 }

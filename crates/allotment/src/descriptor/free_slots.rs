@@ -1,4 +1,5 @@
-//! Which slots are free: a bit each, taken and given back by one atomic operation each, from any thread.
+//! The free slots of a heap: a bit per slot, lock-free. Any thread takes or returns a slot by one atomic
+//! operation each.
 //!
 //! ```text
 //!   groups   ▓▓░▓░░░░                                       a bit for each of 64 words that may have a free slot
@@ -6,17 +7,17 @@
 //!   first    ▲                                              no group before it named a word when it was looked at
 //! ```
 //!
-//! The first word is taken from that the first group names, so what is used stays together at the front. A word never
-//! goes away; whole words are taken out, by whoever gives back the page that they are of, by taking all slots of them.
+//! A slot is taken from the first word named by the first group, so the used slots stay together at the front.
+//! A word is never removed; to give a page back, its owner takes out whole words by taking all of their slots.
 //!
-//! Groups are hints: who gives back the first free slot of a word sets its bit, who finds none there clears it. Who
-//! finds nothing by them looks at all words before it says so.
+//! Groups are hints. A thread that returns the first free slot of a word sets the word's bit in its group; a
+//! thread that finds none there clears it. Before a search reports that no slot is free, it reads all words.
 //!
 //! # Cost
 //!
-//! To take a slot is a compare-and-exchange where the word has one, to give it back an atomic or: some 5 ns each with
-//! nobody else there. The first slot that comes back to a word, and the first search that finds none there any more, are
-//! an atomic operation each; a search is a load for each 4,096 slots that have none.
+//! Taking a slot is a compare-and-exchange if the word has one, returning it an atomic OR: some 5 ns each
+//! without contention. The first slot returned to an empty word, and the first search that finds the word empty
+//! again, cost one more atomic operation each; a search reads one word per 4,096 slots that are taken.
 
 use core::ops::Range;
 use core::sync::atomic::AtomicU32;
@@ -25,25 +26,25 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::checked::AtomicU64;
 use crate::table::AppendTable;
 
-/// Slots of a word.
+/// Slots per word.
 pub(super) const WORD: u32 = u64::BITS;
 
 #[derive(Default)]
 struct Word(AtomicU64);
 
-/// Free slots, by index.
-pub(super) struct SlotSet {
+/// The free slots, by index.
+pub(super) struct FreeSlots {
     words: AppendTable<Word>,
-    /// Which words have a free slot, 64 of them each. A word that has one has its bit here, but for the moment in which
-    /// its first one comes back, and for what two threads do there at once.
+    /// The words that have a free slot, 64 per group. The bit of a word that has one is set, except between the
+    /// moment its first slot is returned and the update of the group, and while two threads change both.
     groups: AppendTable<Word>,
-    /// How many words there are. Grows only.
+    /// The number of words. Only grows.
     count: AtomicU32,
-    /// The group to look at first: none before it names a word, but for those that come back just now.
+    /// The group to look at first. No earlier group names a word, except for slots that are being returned now.
     first: AtomicU32,
 }
 
-impl SlotSet {
+impl FreeSlots {
     pub(super) const fn new() -> Self {
         Self {
             words: AppendTable::new(),
@@ -53,23 +54,25 @@ impl SlotSet {
         }
     }
 
-    /// Adds the slots of a range as free ones, which are new or were [taken out](Self::take_out). One thread at a time.
+    /// Adds the slots of a range as free ones: new slots, or slots that were [taken out](Self::take_out).
+    /// Called by one thread at a time.
     pub(super) fn add(&self, slots: Range<u32>) {
         let words = slots.start / WORD..slots.end.div_ceil(WORD);
         for at in words.clone() {
             let (from, to) = (slots.start.max(at * WORD) - at * WORD, (slots.end - at * WORD).min(WORD));
             if let Some(Word(word)) = self.words.get_or_make(at) {
-                // From and to are of the word, and the range is not empty there.
+                // `from` and `to` lie in the word and differ, so neither shift overflows.
                 word.fetch_or(u64::MAX >> (WORD - (to - from)) << from, Release);
                 self.announce(at);
             }
         }
+        // `Release` after the words are written: a search that reads the new count finds the words.
         if words.end > self.count.load(Relaxed) {
             self.count.store(words.end, Release);
         }
     }
 
-    /// Takes a free slot, one of the first.
+    /// Takes one of the first free slots.
     #[inline]
     pub(super) fn take(&self) -> Option<u32> {
         let group = self.first.load(Relaxed);
@@ -83,21 +86,21 @@ impl SlotSet {
         self.find(Word::take).map(|(at, bit)| at * WORD + bit)
     }
 
-    /// Takes all free slots of one word, one of the first that have any: as many as there are, as a mask.
+    /// Takes all free slots of one of the first words that have any, as a bit mask.
     pub(super) fn take_word(&self) -> Option<(u32, u64)> {
         let (at, bits) = self.find(|Word(word)| {
-            // Looked at before, so that full words are not written.
+            // Read first, so that a word without free slots is not written and its cache line stays shared.
             let bits = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Acquire) };
             (bits != 0).then_some(bits)
         })?;
         Some((at * WORD, bits))
     }
 
-    /// Takes something from the first word that is named and has it; where none is, from any.
+    /// Applies `take` to the named words in order until it succeeds, then to all words.
     #[cold]
     fn find<T>(&self, take: impl Fn(&Word) -> Option<T>) -> Option<(u32, T)> {
         let (start, count) = (self.first.load(Relaxed), self.count.load(Acquire));
-        // Whoever names a word before `start` meanwhile lowers it again.
+        // A thread that names a word before `start` meanwhile lowers `first` again.
         for group in start..count.div_ceil(WORD) {
             let Some(Word(named)) = self.groups.get(group) else { break };
             let mut bits = named.load(Relaxed);
@@ -112,13 +115,14 @@ impl SlotSet {
                     return Some((at, taken));
                 }
                 named.fetch_and(!bit, AcqRel);
-                // One may have come back before the bit was cleared.
+                // A slot may have been returned before the bit was cleared. Its thread saw the bit set and did
+                // not set it.
                 if word.0.load(Acquire) != 0 {
                     named.fetch_or(bit, AcqRel);
                 }
             }
         }
-        // Behind us, or where no group says so.
+        // Words before `start`, or free slots that no group names at the moment.
         (0..count).find_map(|at| {
             let taken = take(self.words.get(at)?)?;
             self.announce(at);
@@ -126,8 +130,9 @@ impl SlotSet {
         })
     }
 
-    /// Says that a word has a free slot, unless that is said.
+    /// Sets the bit of a word in its group, unless it is set.
     #[inline]
+    // Read first: most slots are returned to a word that has free ones, whose bit is set already.
     fn announce(&self, at: u32) {
         let bit = 1 << (at % WORD);
         if let Some(Word(named)) = self.groups.get_or_make(at / WORD) {
@@ -140,13 +145,13 @@ impl SlotSet {
         }
     }
 
-    /// Gives back a slot. False, and nothing has changed, where it was free already, or is none of these.
+    /// Returns a slot. Returns `false`, and changes nothing, if the slot is free already or does not exist.
     #[inline]
     pub(super) fn give_back(&self, slot: u32) -> bool {
         self.give_back_some(slot / WORD * WORD, 1 << (slot % WORD))
     }
 
-    /// Gives back slots of the word whose first is `first`.
+    /// Returns slots of the word whose first slot is `first`.
     #[inline]
     pub(super) fn give_back_some(&self, first: u32, bits: u64) -> bool {
         let at = first / WORD;
@@ -158,11 +163,12 @@ impl SlotSet {
         before & bits == 0
     }
 
-    /// Takes `count` slots from index `first` on out, both multiples of [`WORD`], if all of them are free.
+    /// Takes out `count` slots from index `first` on, both multiples of [`WORD`], if all of them are free.
     pub(super) fn take_out(&self, first: u32, count: u32) -> bool {
         let words = first / WORD..(first + count) / WORD;
         for at in words.clone() {
             let Some(Word(word)) = self.words.get(at) else { return false };
+            // All 64 or none: a single exchange cannot take part of a word.
             if word.compare_exchange(u64::MAX, 0, AcqRel, Relaxed).is_err() {
                 for taken in words.start..at {
                     self.give_back_some(taken * WORD, u64::MAX);
@@ -173,7 +179,8 @@ impl SlotSet {
         true
     }
 
-    /// Free slots from index `first` on, both multiples of [`WORD`] but for the last count. A look at each word.
+    /// Counts the free slots from index `first` on, both multiples of [`WORD`] except the last count. Reads
+    /// each word.
     pub(super) fn free(&self, first: u32, count: u32) -> u32 {
         let words = first / WORD..(first + count).div_ceil(WORD);
         words.filter_map(|at| self.words.get(at)).map(|Word(word)| word.load(Relaxed).count_ones()).sum()
@@ -194,9 +201,9 @@ impl Word {
     }
 }
 
-impl core::fmt::Debug for SlotSet {
+impl core::fmt::Debug for FreeSlots {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("SlotSet").field("words", &self.count).finish_non_exhaustive()
+        f.debug_struct("FreeSlots").field("words", &self.count).finish_non_exhaustive()
     }
 }
 
@@ -206,13 +213,13 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn taken(set: &SlotSet) -> Vec<u32> {
+    fn taken(set: &FreeSlots) -> Vec<u32> {
         core::iter::from_fn(|| set.take()).collect()
     }
 
     #[test]
     fn all_slots_are_handed_out_once_and_in_order() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         assert_eq!(set.take(), None);
         set.add(0..100);
         assert_eq!(set.free(0, 100), 100);
@@ -222,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_came_back_is_the_next_one_and_comes_back_once() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         set.add(0..70);
         set.add(70..1000);
         let all = taken(&set);
@@ -237,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_page_is_taken_out_only_if_all_of_it_is_free() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         set.add(0..256);
         let slot = set.take().unwrap();
         assert!(!set.take_out(0, 128));
@@ -252,7 +259,7 @@ mod tests {
 
     #[test]
     fn generated_operations_agree_with_a_set() {
-        let (set, mut free) = (SlotSet::new(), BTreeSet::new());
+        let (set, mut free) = (FreeSlots::new(), BTreeSet::new());
         let (mut held, mut size, mut random) = (Vec::new(), 0, 1_u64);
         for _ in 0..200_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -297,7 +304,7 @@ mod tests {
 
     #[test]
     fn threads_never_have_the_same_slot() {
-        let set = SlotSet::new();
+        let set = FreeSlots::new();
         set.add(0..512);
         let owners: Vec<_> = (0..512).map(|_| AtomicU32::new(0)).collect();
         std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
-//! What keeps things until the GPU is done with them.
+//! The interface of deferred destruction.
 
 use core::hint::black_box;
 
-/// A contender, with a device of one queue that is done when it is told so. Shared by the threads that use it.
-pub(super) trait MaintenanceThread<T>: Send + Sync + 'static {
-    /// What tables call it.
+/// A contender, with a device of one queue that completes on request. Shared by the threads that use it.
+pub(super) trait DeferredDestruction<T>: Send + Sync + 'static {
+    /// Its name in tables.
     const NAME: &'static str;
 
     type Recording;
@@ -14,28 +14,28 @@ pub(super) trait MaintenanceThread<T>: Send + Sync + 'static {
     /// Opens a recording.
     fn record(&self) -> Self::Recording;
 
-    /// Keeps something that whatever is recorded now may use.
+    /// Keeps an item that any open recording may use.
     fn retire(&self, item: T);
 
-    /// Keeps something that one recording uses, and nobody else.
+    /// Keeps an item that only this recording uses.
     fn retire_with(&self, recording: &Self::Recording, item: T);
 
     fn submit(&self, recording: Self::Recording);
 
-    /// Submits something that was not recorded here.
+    /// Submits other work.
     fn submit_other(&self);
 
-    /// The queue is done with all that was submitted.
+    /// Completes everything that was submitted.
     fn complete(&self);
 
-    /// Drops what the queue is done with.
+    /// Drops the items that the queue has finished with.
     fn reclaim(&self);
 }
 
-/// Drops at once: what the harness and the destructor cost, which all the others pay too.
+/// Drops at once: the cost of the harness and the destructor, which every contender pays.
 pub(super) struct AtOnce;
 
-impl<T: 'static> MaintenanceThread<T> for AtOnce {
+impl<T: 'static> DeferredDestruction<T> for AtOnce {
     const NAME: &'static str = "dropped at once";
 
     type Recording = ();

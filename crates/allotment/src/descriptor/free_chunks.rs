@@ -1,43 +1,46 @@
-//! Which chunks of a heap are free: a bit each, under the lock of whoever has them.
+//! The free chunks of a heap: a bit per chunk, protected by the owner's lock.
 //!
 //! ```text
 //!   words     ░░░▓░░░░  ░░▓▓▓▓▓▓  ▓▓▓▓▓▓▓▓     64 chunks each; a set bit is a free chunk
 //!   lowest       ▲                             no chunk before it is free
 //! ```
 //!
-//! The lowest chunks that are free are taken, so that what a recording takes one after the other is mostly one range.
+//! The lowest free chunks are taken, so that the chunks which one recording takes mostly form one range.
 //!
 //! # Cost
 //!
-//! A look at each word from the lowest free chunk to where there is room: most often the first. A recording takes a
-//! chunk for every fifty tables or so, and all of them come back under one lock.
+//! A read of each word from the lowest free chunk to the one that fits: most often the first. A recording takes
+//! a chunk about every fifty tables, and all of its chunks are returned under one lock.
 
-/// Free chunks, by index.
+/// The free chunks, by index.
 #[derive(Debug)]
-pub(super) struct ChunkSet {
-    /// Bits beyond the last chunk are not set.
+pub(super) struct FreeChunks {
+    /// Bits beyond the last chunk are clear.
     words: Vec<u64>,
     count: u32,
     /// No chunk before this one is free.
     lowest: u32,
 }
 
-/// Chunks of a word.
+/// Chunks per word.
 const WORD: u32 = u64::BITS;
 
-impl ChunkSet {
-    /// So many chunks, all free.
+impl FreeChunks {
+    /// Creates a set of `count` chunks, all free.
     pub(super) fn new(count: u32) -> Self {
         let mut set = Self { words: vec![0; count.div_ceil(WORD) as usize], count, lowest: 0 };
         set.give_back(0, count);
         set
     }
 
-    /// Takes `count` chunks in a row, at least one: the first of them. `None` where no free ones lie so.
+    /// Takes `count` adjacent chunks, at least one, and returns the first. `None` if there is no free range of
+    /// that length.
     pub(super) fn take(&mut self, count: u32) -> Option<u32> {
+        // Advanced here and not when chunks are taken: the scan has to find the next free chunk anyway.
         self.lowest = self.next(self.lowest, true);
         let mut first = self.lowest;
         while first < self.count {
+            // First fit: the lowest range that is long enough. The rest of a longer range stays free behind it.
             let end = self.next(first, false);
             if end - first >= count {
                 self.flip(first, count);
@@ -48,14 +51,18 @@ impl ChunkSet {
         None
     }
 
-    /// Gives `count` chunks back that were taken.
+    /// Returns `count` chunks that were taken.
     pub(super) fn give_back(&mut self, first: u32, count: u32) {
-        debug_assert_eq!(self.next(first, true).min(first + count), first + count, "given back once");
+        debug_assert_eq!(
+            self.next(first, true).min(first + count),
+            first + count,
+            "chunks are returned once"
+        );
         self.flip(first, count);
         self.lowest = self.lowest.min(first);
     }
 
-    /// The most that are free in a row.
+    /// Returns the length of the longest free range.
     pub(super) fn largest(&self) -> u32 {
         let (mut first, mut largest) = (self.next(0, true), 0);
         while first < self.count {
@@ -66,8 +73,10 @@ impl ChunkSet {
         largest
     }
 
-    /// The first chunk from `at` on that is free, or that is not; the count where there is none.
+    /// Returns the first chunk from `at` on that is free (or, if `free` is false, taken); the count if there is
+    /// none.
     fn next(&self, at: u32, free: bool) -> u32 {
+        // Inverting the word lets one scan for set bits find either.
         let flip = if free { 0 } else { u64::MAX };
         let (mut word, mut mask) = (at / WORD, u64::MAX << (at % WORD));
         while let Some(&bits) = self.words.get(word as usize) {
@@ -80,13 +89,13 @@ impl ChunkSet {
         self.count
     }
 
-    /// Makes free ones of a range taken, and taken ones free.
+    /// Toggles `count` chunks between free and taken.
     fn flip(&mut self, first: u32, count: u32) {
         let (mut at, end) = (first, first + count);
         while at < end {
             let (bit, left) = (at % WORD, end - at);
             let here = left.min(WORD - bit);
-            // From 1 to 64 bits, which lie in the word.
+            // 1 to 64 bits within one word, so neither shift overflows.
             self.words[(at / WORD) as usize] ^= u64::MAX >> (WORD - here) << bit;
             at += here;
         }
@@ -104,20 +113,20 @@ mod tests {
 
     #[test]
     fn the_lowest_chunks_are_taken_that_lie_in_a_row() {
-        let mut set = ChunkSet::new(130);
+        let mut set = FreeChunks::new(130);
         assert_eq!([1, 2, 60, 3].map(|count| set.take(count)), [0, 1, 3, 63].map(Some));
         set.give_back(1, 2);
         assert_eq!([3, 1, 1].map(|count| set.take(count)), [66, 1, 2].map(Some));
         assert_eq!(set.largest(), 61);
         assert_eq!((set.take(62), set.take(61), set.take(1)), (None, Some(69), None));
         assert_eq!(set.largest(), 0);
-        assert_eq!(ChunkSet::new(0).take(1), None);
+        assert_eq!(FreeChunks::new(0).take(1), None);
     }
 
     #[test]
     fn generated_operations_agree_with_a_search_one_by_one() {
         for size in [1_u32, 63, 64, 65, 200] {
-            let (mut set, mut free) = (ChunkSet::new(size), vec![true; size as usize]);
+            let (mut set, mut free) = (FreeChunks::new(size), vec![true; size as usize]);
             let (mut held, mut random) = (Vec::new(), u64::from(size));
             for _ in 0..20_000 {
                 random =

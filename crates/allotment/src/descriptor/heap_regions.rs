@@ -1,76 +1,20 @@
-//! How a shader-visible heap is divided.
+//! The regions of a shader-visible heap.
 //!
 //! ```text
 //!   0        slots            tables              transient           capacity
 //!   │ bindless slots │ long-lived tables │ chunks for recordings │ the driver's │
 //! ```
 //!
-//! Slots come first, so that they keep their indices when the heap grows. Tables may move then, and chunks are of one
-//! heap only.
+//! Slots come first, so that they keep their indices when the heap grows. Tables may move then, and a chunk
+//! belongs to one heap of the device only.
 
 use core::ops::Range;
 
 use super::error::DescriptorError;
-use super::heap::Fill;
-use crate::device::{ShaderVisibleHeapLimits, ShaderVisibleHeapType};
+use super::heap_desc::ShaderVisibleHeapDesc;
+use crate::device::ShaderVisibleHeapLimits;
 
-/// A shader-visible heap to be made: how many descriptors each region has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ShaderVisibleHeapDesc {
-    /// What it is of.
-    pub kind: ShaderVisibleHeapType,
-    /// Single slots whose index stays: bindless resources, samplers. At most 2^24.
-    pub slots: u32,
-    /// For ranges that live long: those of binding sets.
-    pub tables: u32,
-    /// For what recordings use and forget, in chunks.
-    pub transient: u32,
-    /// Descriptors of a chunk, which a recording has for itself: no more than `transient`, rounded up to the device's
-    /// alignment of tables.
-    pub chunk: u32,
-    /// What is in tables that were handed out and not written.
-    pub fill: Fill,
-}
-
-impl ShaderVisibleHeapDesc {
-    /// A heap of resources: 131,072 slots, 16,384 in tables and 65,536 in chunks of 256.
-    #[must_use]
-    pub fn resources() -> Self {
-        let (slots, tables, transient, chunk) = (131_072, 16_384, 65_536, 256);
-        Self { kind: ShaderVisibleHeapType::Resource, slots, tables, transient, chunk, fill: Fill::default() }
-    }
-
-    /// A heap of samplers: 1,536 slots, 192 in tables and 256 in chunks of 32, so that it fits where there are 2,048.
-    #[must_use]
-    pub fn samplers() -> Self {
-        let (slots, tables, transient, chunk) = (1536, 192, 256, 32);
-        Self { kind: ShaderVisibleHeapType::Sampler, slots, tables, transient, chunk, fill: Fill::default() }
-    }
-
-    /// The same with regions of other sizes.
-    #[must_use]
-    pub fn with_regions(mut self, slots: u32, tables: u32, transient: u32) -> Self {
-        (self.slots, self.tables, self.transient) = (slots, tables, transient);
-        self
-    }
-
-    /// The same with chunks of another size.
-    #[must_use]
-    pub fn with_chunk(mut self, chunk: u32) -> Self {
-        self.chunk = chunk;
-        self
-    }
-
-    /// The same with something else in tables that were not written.
-    #[must_use]
-    pub fn with_fill(mut self, fill: Fill) -> Self {
-        self.fill = fill;
-        self
-    }
-}
-
-/// Where regions begin and end.
+/// The bounds of the regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Regions {
     pub(super) slots: u32,
@@ -81,14 +25,15 @@ pub(super) struct Regions {
     /// A multiple of the alignment; at least 1.
     pub(super) chunk: u32,
     pub(super) alignment: u32,
-    /// Of the heap, what is the driver's included.
+    /// The size of the heap, including the descriptors that the driver reserves.
     pub(super) capacity: u32,
 }
 
-/// The most slots of a heap.
+/// The maximum number of slots of a heap.
 const MOST_SLOTS: u32 = 1 << 24;
 
-/// The most descriptors of a heap, whatever the device says, so that no sum of two counts overflows.
+/// The maximum number of descriptors of a heap, whatever the device's limit, so that no sum of two counts
+/// overflows.
 const MOST: u32 = 1 << 30;
 
 impl Regions {
@@ -98,8 +43,8 @@ impl Regions {
     ) -> Result<Self, DescriptorError> {
         let alignment = u64::from(limits.table_alignment.max(1));
         let up = |value: u64| value.next_multiple_of(alignment);
-        // Sums of numbers of 32 bits.
-        // No larger than the region, so that it is at most the limit as well.
+        // The operands have 32 bits, so no sum of 64 bits overflows.
+        // A chunk is no larger than its region: the limit then bounds the rounded chunk as well.
         let chunk = up(desc.chunk.min(desc.transient).max(1).into());
         let tables = up(desc.slots.into());
         let transient = up(tables + u64::from(desc.tables));
@@ -113,7 +58,7 @@ impl Regions {
         if end == 0 {
             return Err(DescriptorError::Empty);
         }
-        // All are at most the limit.
+        // All of these are at most `limit`, so they fit into 32 bits.
         Ok(Self {
             slots: desc.slots,
             tables: tables as u32..tables as u32 + desc.tables,
@@ -124,7 +69,7 @@ impl Regions {
         })
     }
 
-    /// What comes before the chunks: what is kept a copy of.
+    /// Returns the number of descriptors before the chunks: those that the mirror contains.
     pub(super) fn kept(&self) -> u32 {
         self.tables.end
     }

@@ -1,0 +1,472 @@
+//! CPU descriptors: views of resources, created with the resource, from which shader-visible descriptors are
+//! copied.
+//!
+//! ```text
+//!   page 0  single slots  ▓▓▓▓▓▓░▓▓░░░░░░░     a bit each: see `free_slots`
+//!   page 1  runs          ▓▓▓▓ ▓▓░░▓▓▓ ░░░     ranges of more than one: a `VirtualBlock`
+//!   page 2  ─                                  destroyed when it was empty; its number is reused
+//!   page 3  a large run   ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓  a page of its size, destroyed with it
+//! ```
+//!
+//! A request is served by the first page with room for it; a counter per page tells whether it has room, so no
+//! page is searched in vain. A page that stays empty for some tens of [`reclaim`](CpuDescriptorHeap::reclaim)s
+//! is destroyed, except for [a reserve](CpuDescriptorHeapDesc::reserve). A request that is larger than a page
+//! gets a page of its own size, which serves only such requests; the size of other pages does not change.
+//!
+//! # When a slot can be reused
+//!
+//! Mostly at once: the GPU never reads these heaps, and copies and render targets are read when the call is
+//! made. So [`free`](CpuDescriptorHeap::free) a range after the last copy from it.
+//! [`retire`](CpuDescriptorHeap::retire) is for engines that record commands of their own and translate them
+//! later, and so do not know when the last copy is made.
+//!
+//! # Cost
+//!
+//! Allocating a slot takes two atomic operations and freeing it two, and one more if its word had no free slot:
+//! 35 to 90 ns together; through a [`CpuDescriptorCache`](super::CpuDescriptorCache), which belongs to one
+//! thread, 7 to 20 ns. A run takes a lock, and a look at each page with runs. A new page is a heap of the
+//! driver.
+
+mod pages;
+
+use core::fmt;
+use core::mem;
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, RwLockReadGuard};
+
+use self::pages::{LARGEST_PAGE, Page, PageHeap, Slot, TRIM_EVERY, Trim};
+
+use super::device_heap::DeviceHeap;
+use super::error::{DescriptorError, check_range};
+use super::fill::DescriptorFill;
+use super::free_slots::{FreeSlots, WORD};
+use super::heap_desc::CpuDescriptorHeapDesc;
+use super::statistics::{DescriptorHeapStatistics, Usage};
+use crate::device::{DescriptorDevice, DescriptorHeapType};
+use crate::lifetime::{Reclaimed, ReleaseQueue, SubmissionTracker};
+use crate::memory::Allocator;
+use crate::sync::locked;
+use crate::table::AppendTable;
+
+/// An owned range of a CPU heap. Return it with [`CpuDescriptorHeap::free`] or [`CpuDescriptorHeap::retire`]; a
+/// range that is dropped is leaked.
+#[derive(Debug)]
+#[must_use = "a range is given back to its heap"]
+pub struct CpuDescriptorRange {
+    /// The number of its heap.
+    heap: u64,
+    page: u32,
+    first: u32,
+    /// 1 for a single slot, which has a bit in `singles`; more for a run.
+    count: u32,
+    /// Whether its owner has written all of it. The previous contents may refer to destroyed resources.
+    written: bool,
+}
+
+impl CpuDescriptorRange {
+    /// Returns the number of descriptors.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+/// A heap of CPU descriptors of one type. Grows by pages.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use allotment::descriptor::{CpuDescriptorHeap, CpuDescriptorHeapDesc};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::device::{BufferUse, DescriptorHeapType, DescriptorDevice};
+/// use allotment::lifetime::SubmissionTracker;
+/// use allotment::memory::MappedBuffer;
+/// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+///
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// let tracker = SubmissionTracker::new(device.clone())?;
+/// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
+/// let heap = CpuDescriptorHeap::new(&allocator, &tracker, CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource))?;
+///
+/// let desc = AllocationOptions::new(MemoryUsage::Upload);
+/// let buffer = MappedBuffer::new(&allocator, &allotment::device::BufferDesc::new(256).into(), &desc)?;
+/// let mut view = heap.allocate(1)?;
+/// // SAFETY: the buffer is live, and the range lies in it.
+/// let descriptor = unsafe { device.buffer_descriptor(buffer.handle(), 0..256, BufferUse::ReadOnly) };
+/// heap.write(&mut view, 0, &descriptor)?;
+/// assert_eq!(heap.statistics().used, 1);
+/// heap.free(view)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CpuDescriptorHeap<D: DescriptorDevice> {
+    allocator: Arc<Allocator<D>>,
+    /// A number that no other heap has.
+    id: u64,
+    heap_type: DescriptorHeapType,
+    /// The binary logarithm of the size of pages with single slots.
+    page_shift: u32,
+    reserve: u32,
+    /// Free single slots. Slot `i` of page `p` has the number `(p << page_shift) + i`.
+    singles: FreeSlots,
+    /// The device's heaps, by page.
+    heaps: AppendTable<PageHeap<D>>,
+    pages: Mutex<Vec<Slot>>,
+    reclaims: AtomicU32,
+    counts: Counts,
+    retired: ReleaseQueue<CpuDescriptorRange>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    used: AtomicU32,
+    peak: AtomicU32,
+    /// The maximum in use since pages were last trimmed.
+    lately: AtomicU32,
+    retiring: AtomicU32,
+    failures: AtomicU32,
+}
+
+impl Counts {
+    #[inline]
+    fn take(&self, count: u32) {
+        let used = self.used.fetch_add(count, Relaxed) + count;
+        // The recent maximum is at most the overall one, so one comparison decides about both.
+        if used > self.lately.load(Relaxed) {
+            self.lately.fetch_max(used, Relaxed);
+            self.peak.fetch_max(used, Relaxed);
+        }
+    }
+}
+
+/// The number of the next heap. 64 bits do not run out.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl<D: DescriptorDevice> CpuDescriptorHeap<D> {
+    /// Creates a heap without pages.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongDevice`] if the tracker belongs to another device.
+    pub fn new(
+        allocator: &Arc<Allocator<D>>,
+        tracker: &SubmissionTracker,
+        desc: CpuDescriptorHeapDesc,
+    ) -> Result<Self, DescriptorError> {
+        if !tracker.tracks(allocator.device()) {
+            return Err(DescriptorError::WrongDevice);
+        }
+        Ok(Self {
+            allocator: Arc::clone(allocator),
+            id: NEXT.fetch_add(1, Relaxed),
+            heap_type: desc.heap_type,
+            // Whole words of the free slots, and a power of two: a slot number splits into page and index by a
+            // shift and a mask.
+            page_shift: desc.page_size.clamp(WORD, LARGEST_PAGE).next_power_of_two().ilog2(),
+            reserve: desc.reserve,
+            singles: FreeSlots::new(),
+            heaps: AppendTable::new(),
+            pages: Mutex::new(Vec::new()),
+            reclaims: AtomicU32::new(0),
+            counts: Counts::default(),
+            retired: ReleaseQueue::new(tracker),
+        })
+    }
+
+    /// Returns the type of the heap.
+    #[must_use]
+    pub fn heap_type(&self) -> DescriptorHeapType {
+        self.heap_type
+    }
+
+    pub(super) fn device_id(&self) -> u64 {
+        self.allocator.device().id()
+    }
+
+    fn page_size(&self) -> u32 {
+        1 << self.page_shift
+    }
+
+    /// Allocates `count` adjacent descriptors: null descriptors, except that a single one has to be written
+    /// before it is copied. Adds a page if no page has room.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`] beyond 2^24, or the device's error for a new
+    /// page.
+    #[inline]
+    pub fn allocate(&self, count: u32) -> Result<CpuDescriptorRange, DescriptorError> {
+        // Single slots, the common request, take no lock.
+        if count == 1 {
+            let slot = match self.singles.take() {
+                Some(slot) => slot,
+                None => self.take_from_new_page(FreeSlots::take)?,
+            };
+            self.counts.take(1);
+            return Ok(self.single(slot));
+        }
+        let run = self.allocate_run(count);
+        match run {
+            Ok(run) => {
+                self.counts.take(count);
+                // Filled last, with the run owned by a guard: should the device panic, the run is freed.
+                let mut unfilled = Unfilled { heap: self, run: Some(run) };
+                // A caller that writes only a part of a run may copy all of it, so all of it is filled.
+                unfilled.run.iter_mut().try_for_each(|run| self.fill(run, DescriptorFill::Null))?;
+                unfilled.run.take().ok_or(DescriptorError::Stale)
+            }
+            Err(error) => {
+                self.counts.failures.fetch_add(1, Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn single(&self, slot: u32) -> CpuDescriptorRange {
+        let (page, first) = (slot >> self.page_shift, slot & (self.page_size() - 1));
+        CpuDescriptorRange { heap: self.id, page, first, count: 1, written: false }
+    }
+
+    /// Returns the number of a single slot of this heap.
+    #[inline]
+    pub(super) fn slot_of(&self, range: &CpuDescriptorRange) -> Option<u32> {
+        (range.count == 1 && range.heap == self.id).then_some((range.page << self.page_shift) + range.first)
+    }
+
+    /// Takes the free slots of one word, for a cache: the number of the first slot and a bit mask.
+    pub(super) fn take_word(&self) -> Result<(u32, u64), DescriptorError> {
+        let (first, bits) = match self.singles.take_word() {
+            Some(word) => word,
+            None => self.take_from_new_page(FreeSlots::take_word)?,
+        };
+        self.counts.take(bits.count_ones());
+        Ok((first, bits))
+    }
+
+    /// Returns slots of one word from a cache.
+    pub(super) fn give_back_some(&self, first: u32, bits: u64) {
+        // Counted down first: a thread that takes one of these slots would otherwise count it twice and raise the
+        // peak.
+        self.counts.used.fetch_sub(bits.count_ones(), Relaxed);
+        let all_were_taken = self.singles.give_back_some(first, bits);
+        debug_assert!(all_were_taken, "a cache owns its slots");
+    }
+
+    /// Frees a range, to be reused at once: no copy from it may follow. Takes no lock for a single slot.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongHeap`] for a range of another heap, which is leaked then.
+    #[inline]
+    pub fn free(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
+        if range.count > 1 {
+            return self.free_run(&range);
+        }
+        let slot = self.slot_of(&range).ok_or(DescriptorError::WrongHeap)?;
+        self.counts.used.fetch_sub(1, Relaxed);
+        let was_taken = self.singles.give_back(slot);
+        debug_assert!(was_taken, "a range exists once");
+        Ok(())
+    }
+
+    /// Frees a range once all recordings that are open now, and their submissions, have completed. See the
+    /// [module](super) for when that is needed.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongHeap`] for a range of another heap, which is leaked then.
+    pub fn retire(&self, range: CpuDescriptorRange) -> Result<(), DescriptorError> {
+        if range.heap != self.id {
+            return Err(DescriptorError::WrongHeap);
+        }
+        self.counts.retiring.fetch_add(range.count, Relaxed);
+        self.retired.retire(range);
+        Ok(())
+    }
+
+    /// Frees retired ranges that the GPU has finished with, and from time to time destroys pages that have long
+    /// been empty, except for the reserve. Call it once per frame.
+    pub fn reclaim(&self) -> Reclaimed {
+        let reclaimed = self.retired.reclaim_here(|range| {
+            self.counts.retiring.fetch_sub(range.count, Relaxed);
+            let freed = self.free(range);
+            debug_assert!(freed.is_ok(), "only what is ours was retired");
+        });
+        // Not in every call, so that pages which each frame fills and empties stay.
+        if self.reclaims.fetch_add(1, Relaxed) % TRIM_EVERY == TRIM_EVERY - 1 {
+            self.trim_to(Trim::Idle);
+        }
+        reclaimed
+    }
+
+    /// Destroys all empty pages.
+    pub fn trim(&self) {
+        self.trim_to(Trim::Empty);
+    }
+
+    /// Writes the `at`-th descriptor of a range.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError`] if the range belongs to another heap or has no such descriptor, or if the descriptor
+    /// is of another type.
+    pub fn write(
+        &self,
+        range: &mut CpuDescriptorRange,
+        at: u32,
+        descriptor: &D::Descriptor<'_>,
+    ) -> Result<(), DescriptorError> {
+        check_range(at, 1, range.count)?;
+        let all = range.count == 1;
+        self.change(range, all, |heap, range| {
+            // SAFETY: the range is borrowed mutably and exists once, so no other thread writes it; no GPU reads
+            // CPU heaps.
+            unsafe { heap.write(range.start + at, descriptor) }
+        })
+    }
+
+    /// Runs a write to a range, to all of it if `all`. If the device panics meanwhile, the range counts as not
+    /// written, so that no descriptor is copied that the caller believes was not written.
+    fn change(
+        &self,
+        range: &mut CpuDescriptorRange,
+        all: bool,
+        change: impl FnOnce(&DeviceHeap<D>, Range<u32>) -> Result<(), DescriptorError>,
+    ) -> Result<(), DescriptorError> {
+        let before = mem::replace(&mut range.written, false);
+        let changed = self.heap_of(range).and_then(|heap| {
+            let heap = heap.as_ref().ok_or(DescriptorError::Stale)?;
+            change(heap, range.first..range.first + range.count)
+        });
+        // A range that was all written stays so after a partial write.
+        range.written = before || all && changed.is_ok();
+        changed
+    }
+
+    /// Fills all descriptors of a range.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongHeap`].
+    pub fn fill(&self, range: &mut CpuDescriptorRange, fill: DescriptorFill) -> Result<(), DescriptorError> {
+        self.change(range, fill != DescriptorFill::Leave, |heap, range| {
+            // SAFETY: as in `write`.
+            unsafe { heap.fill(range, fill) }
+        })
+    }
+
+    /// Returns the CPU address of the first descriptor of a range, as an API's calls for render targets take
+    /// it. 0 if the device has no such addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongHeap`].
+    pub fn address(&self, range: &CpuDescriptorRange) -> Result<u64, DescriptorError> {
+        self.with(range, |heap, first| {
+            let stride = heap.device().descriptor_limits().stride(self.heap_type);
+            match heap.address().cpu {
+                0 => 0,
+                cpu => cpu + u64::from(first) * u64::from(stride),
+            }
+        })
+    }
+
+    /// Calls `f` with the device's heap of a range and the index of its first descriptor in it, for calls of
+    /// the API itself.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongHeap`].
+    pub fn with_heap<R>(
+        &self,
+        range: &CpuDescriptorRange,
+        f: impl FnOnce(&D::DescriptorHeap, u32) -> R,
+    ) -> Result<R, DescriptorError> {
+        self.with(range, |heap, first| f(heap.raw(), first))
+    }
+
+    /// Calls `f` with the heap and index of a range to copy from, all of which is written.
+    pub(super) fn copied<R>(
+        &self,
+        range: &CpuDescriptorRange,
+        f: impl FnOnce(&DeviceHeap<D>, u32) -> R,
+    ) -> Result<R, DescriptorError> {
+        // An unwritten descriptor may be that of a resource which is destroyed by now.
+        if range.written { self.with(range, f) } else { Err(DescriptorError::Unwritten) }
+    }
+
+    fn with<R>(
+        &self,
+        range: &CpuDescriptorRange,
+        f: impl FnOnce(&DeviceHeap<D>, u32) -> R,
+    ) -> Result<R, DescriptorError> {
+        let heap = self.heap_of(range)?;
+        heap.as_ref().map(|heap| f(heap, range.first)).ok_or(DescriptorError::Stale)
+    }
+
+    /// Locks the device's heap of a range. The heap exists as long as the range does.
+    fn heap_of(
+        &self,
+        range: &CpuDescriptorRange,
+    ) -> Result<RwLockReadGuard<'_, Option<DeviceHeap<D>>>, DescriptorError> {
+        let cell = self.heaps.get(range.page).filter(|_| range.heap == self.id);
+        cell.map(PageHeap::read).ok_or(DescriptorError::WrongHeap)
+    }
+
+    /// Returns how full the heap is. Walks the pages.
+    #[must_use]
+    pub fn statistics(&self) -> DescriptorHeapStatistics {
+        let (mut capacity, mut largest, mut count) = (0, 0, 0);
+        let pages = locked(&self.pages);
+        for (at, slot) in pages.iter().enumerate() {
+            match &slot.page {
+                Page::Vacant => continue,
+                Page::Singles => {
+                    capacity = u32::saturating_add(capacity, self.page_size());
+                    let first = (at as u32) << self.page_shift;
+                    largest = largest.max(u32::from(self.singles.free(first, self.page_size()) > 0));
+                }
+                Page::Runs(runs) => {
+                    capacity = u32::saturating_add(capacity, runs.block.size() as u32);
+                    largest = largest.max(runs.block.largest_free() as u32);
+                }
+            }
+            count += 1;
+        }
+        let usage = Usage {
+            // Slots may be taken between the two reads.
+            used: self.counts.used.load(Relaxed).min(capacity),
+            peak: self.counts.peak.load(Relaxed),
+            retiring: self.counts.retiring.load(Relaxed),
+            failures: self.counts.failures.load(Relaxed).into(),
+        };
+        usage.statistics(capacity, largest, count)
+    }
+}
+
+/// A new run that is freed again if it cannot be filled.
+struct Unfilled<'a, D: DescriptorDevice> {
+    heap: &'a CpuDescriptorHeap<D>,
+    /// `None` once the run is filled.
+    run: Option<CpuDescriptorRange>,
+}
+
+impl<D: DescriptorDevice> Drop for Unfilled<'_, D> {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.take() {
+            let freed = self.heap.free(run);
+            debug_assert!(freed.is_ok(), "the run belongs to this heap");
+        }
+    }
+}
+
+impl<D: DescriptorDevice> fmt::Debug for CpuDescriptorHeap<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuDescriptorHeap")
+            .field("heap_type", &self.heap_type)
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
+    }
+}

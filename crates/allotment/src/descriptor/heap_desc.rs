@@ -1,0 +1,111 @@
+//! The descriptions that descriptor heaps are created from.
+
+use super::fill::DescriptorFill;
+use crate::device::{DescriptorHeapType, ShaderVisibleHeapType};
+
+/// The description of a shader-visible heap: its type, and the size of each region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShaderVisibleHeapDesc {
+    /// The type of its descriptors.
+    pub heap_type: ShaderVisibleHeapType,
+    /// Single slots with a constant index: bindless resources, samplers. At most 2^24.
+    pub slots: u32,
+    /// Descriptors for long-lived ranges: the tables of binding sets.
+    pub tables: u32,
+    /// Descriptors for transient tables, which recordings allocate in chunks.
+    pub transient: u32,
+    /// Descriptors per chunk. A recording has a chunk to itself. At most `transient`, rounded up to the
+    /// device's table alignment.
+    pub chunk: u32,
+    /// The contents of tables that were allocated and not yet written.
+    pub fill: DescriptorFill,
+}
+
+impl ShaderVisibleHeapDesc {
+    /// Describes a heap of resources: 131,072 slots, 16,384 descriptors in tables and 65,536 in chunks of 256.
+    #[must_use]
+    pub fn resources() -> Self {
+        let (slots, tables, transient, chunk) = (131_072, 16_384, 65_536, 256);
+        Self {
+            heap_type: ShaderVisibleHeapType::Resource,
+            slots,
+            tables,
+            transient,
+            chunk,
+            fill: DescriptorFill::default(),
+        }
+    }
+
+    /// Describes a heap of samplers: 1,536 slots, 192 descriptors in tables and 256 in chunks of 32, which fits
+    /// devices with a limit of 2,048.
+    #[must_use]
+    pub fn samplers() -> Self {
+        let (slots, tables, transient, chunk) = (1536, 192, 256, 32);
+        Self {
+            heap_type: ShaderVisibleHeapType::Sampler,
+            slots,
+            tables,
+            transient,
+            chunk,
+            fill: DescriptorFill::default(),
+        }
+    }
+
+    /// Sets the sizes of the regions.
+    #[must_use]
+    pub fn with_regions(mut self, slots: u32, tables: u32, transient: u32) -> Self {
+        (self.slots, self.tables, self.transient) = (slots, tables, transient);
+        self
+    }
+
+    /// Sets the size of a chunk.
+    #[must_use]
+    pub fn with_chunk(mut self, chunk: u32) -> Self {
+        self.chunk = chunk;
+        self
+    }
+
+    /// Sets the contents of tables that were not yet written.
+    #[must_use]
+    pub fn with_fill(mut self, fill: DescriptorFill) -> Self {
+        self.fill = fill;
+        self
+    }
+}
+
+/// The description of a CPU descriptor heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CpuDescriptorHeapDesc {
+    /// The type of its descriptors.
+    pub heap_type: DescriptorHeapType,
+    /// Descriptors per page: rounded up to a power of two, at least 64.
+    pub page_size: u32,
+    /// Empty pages to keep, for single slots and for ranges each.
+    pub reserve: u32,
+}
+
+impl CpuDescriptorHeapDesc {
+    /// Describes a heap of this type with pages of 8,192 descriptors for resources and 1,024 for the other
+    /// types.
+    #[must_use]
+    pub fn new(heap_type: DescriptorHeapType) -> Self {
+        let page_size = if heap_type == DescriptorHeapType::Resource { 8192 } else { 1024 };
+        Self { heap_type, page_size, reserve: 1 }
+    }
+
+    /// Sets the size of a page.
+    #[must_use]
+    pub fn with_page_size(mut self, page_size: u32) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// Sets the number of empty pages to keep.
+    #[must_use]
+    pub fn with_reserve(mut self, reserve: u32) -> Self {
+        self.reserve = reserve;
+        self
+    }
+}

@@ -1,0 +1,123 @@
+//! Allocation of slots and tables, and the errors when there are none.
+
+use core::mem;
+
+use super::Shared;
+use super::mirror::Spot;
+use crate::descriptor::error::{DescriptorError, Region};
+use crate::descriptor::slots::{DescriptorSlot, KeepAlive};
+use crate::descriptor::statistics::DescriptorHeapStatistics;
+use crate::device::{DescriptorDevice, ShaderVisibleHeapType};
+
+/// A slot that was taken and has no handle yet. Dropping it returns the slot, and clears it first if it was
+/// written: the next heap is a copy of the mirror, and must not contain a descriptor of a resource that its
+/// owner may destroy.
+pub(super) struct UnpublishedSlot<'a, D: DescriptorDevice> {
+    shared: &'a Shared<D>,
+    index: u32,
+    written: bool,
+}
+
+impl<D: DescriptorDevice> UnpublishedSlot<'_, D> {
+    pub(super) fn write(&mut self, descriptor: &D::Descriptor<'_>) -> Result<(), DescriptorError> {
+        // Set before the write: a write that fails half way leaves something to clear.
+        self.written = true;
+        self.shared.write(Spot::Slot(self.index), descriptor)
+    }
+
+    /// Creates the handle of the slot.
+    pub(super) fn publish(self, keep: Option<KeepAlive>) -> DescriptorSlot {
+        let taken = mem::ManuallyDrop::new(self);
+        taken.shared.slots.publish(taken.index, keep)
+    }
+}
+
+impl<D: DescriptorDevice> Drop for UnpublishedSlot<'_, D> {
+    fn drop(&mut self) {
+        // A slot that cannot be cleared is never returned, so no shader is given its index.
+        if !self.written || self.shared.clear_after_failure(Spot::Slot(self.index), 1) {
+            self.shared.slots.put_back(self.index);
+        }
+    }
+}
+
+impl<D: DescriptorDevice> Shared<D> {
+    pub(super) fn take_slot(&self) -> Option<UnpublishedSlot<'_, D>> {
+        self.slots.take().map(|index| UnpublishedSlot { shared: self, index, written: false })
+    }
+
+    /// Takes `count` slots, or none.
+    pub(super) fn take_slots(&self, count: u32) -> Option<Vec<UnpublishedSlot<'_, D>>> {
+        // Checked first, so that a request that fails does not take slots which another thread needs meanwhile.
+        if count > self.slots.statistics().free {
+            return None;
+        }
+        let taken: Vec<_> = core::iter::from_fn(|| self.take_slot()).take(count as usize).collect();
+        // Too few slots are returned here: the vector of unwritten slots is dropped.
+        (taken.len() == count as usize).then_some(taken)
+    }
+
+    /// Takes a table, by its entry. Reclaims once if no range is free.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`], [`DescriptorError::Exhausted`],
+    /// [`DescriptorError::HeapGone`].
+    pub(in crate::descriptor) fn take_table(&self, count: u32) -> Result<u32, DescriptorError> {
+        if count == 0 {
+            return Err(DescriptorError::Empty);
+        }
+        if let Some(entry) = self.try_take_table(count)? {
+            return Ok(entry);
+        }
+        // Only now: reclaiming asks the device for the state of its queues, which a request that finds a range
+        // need not pay for.
+        self.reclaim();
+        if let Some(entry) = self.try_take_table(count)? {
+            return Ok(entry);
+        }
+        self.tables.count_failure();
+        let statistics = self.tables.statistics();
+        // After the attempt and not before: a region may have grown meanwhile.
+        if count > statistics.capacity {
+            return Err(DescriptorError::NeverFits { requested: count, capacity: statistics.capacity });
+        }
+        Err(self.exhausted(self.heap_type, Region::Tables, count, &statistics))
+    }
+
+    fn try_take_table(&self, count: u32) -> Result<Option<u32>, DescriptorError> {
+        let live = self.live()?;
+        // The guard keeps the heap from being replaced between the read of its generation and the allocation.
+        Ok(live.as_ref().and_then(|live| self.tables.take(count, live.current.number)))
+    }
+
+    pub(super) fn no_slots(&self, requested: u32) -> DescriptorError {
+        self.slots.count_failure();
+        let statistics = self.slots.statistics();
+        if requested > statistics.capacity {
+            return DescriptorError::NeverFits { requested, capacity: statistics.capacity };
+        }
+        self.exhausted(self.heap_type, Region::Slots, requested, &statistics)
+    }
+
+    pub(in crate::descriptor) fn exhausted(
+        &self,
+        heap_type: ShaderVisibleHeapType,
+        region: Region,
+        requested: u32,
+        statistics: &DescriptorHeapStatistics,
+    ) -> DescriptorError {
+        let DescriptorHeapStatistics { free, largest_free: largest, retiring, .. } = *statistics;
+        // Asking for the event costs a look at the queue of releases, and there is none if nothing is pending.
+        let wait = if retiring > 0 { self.retired.wait_for() } else { None };
+        DescriptorError::Exhausted {
+            heap_type: heap_type.into(),
+            region,
+            requested,
+            free,
+            largest,
+            retiring,
+            wait,
+        }
+    }
+}

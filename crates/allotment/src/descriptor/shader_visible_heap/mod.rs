@@ -1,0 +1,446 @@
+//! The shader-visible heap: bindless slots, long-lived tables and chunks for recordings, in one heap of the
+//! device.
+//!
+//! ```text
+//!   ShaderVisibleHeap
+//!   ├── slots       one descriptor each, at an index that never changes
+//!   ├── tables      ranges, each owned by a `DescriptorRange`
+//!   ├── generation  the device's present heap, with chunks for recordings   ◄── recordings hold the one they began with
+//!   ├── mirror      a CPU heap: a copy of slots and tables
+//!   └── retired     released slots, tables and chunks, until the GPU has finished with them
+//! ```
+//!
+//! An API binds one heap of a type at a time, and changing it is expensive, so there is one. It has the
+//! requested size; when it is full, requests return an error that says how full, and which event to wait for.
+//! [Growing](ShaderVisibleHeap::grow) or [compacting](ShaderVisibleHeap::compact) it creates another heap of
+//! the device and copies the mirror to it, in bulk, since the CPU does not read a heap that the GPU sees. Open
+//! recordings continue with the heap that they began with, in which nothing moves; it is destroyed when the
+//! last of them completes. Writes meanwhile go to both heaps.
+//!
+//! Each file has one concern: [`allocation`] takes slots and tables, [`mirror`] writes them, [`retirement`]
+//! makes them reusable, [`replacement`] grows and compacts.
+
+mod allocation;
+mod mirror;
+mod replacement;
+mod retirement;
+
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+pub(super) use self::mirror::Spot;
+use self::mirror::{copy_all, new_mirror};
+use self::retirement::{Kept, RetireOnDrop, Retired};
+use super::device_heap::DeviceHeap;
+use super::error::DescriptorError;
+use super::generation::{Chunk, Generation};
+use super::heap_desc::ShaderVisibleHeapDesc;
+use super::heap_regions::Regions;
+use super::range::DescriptorRange;
+use super::slots::{DescriptorSlot, KeepAlive, Slots};
+use super::statistics::DescriptorHeapStatistics;
+use super::tables::Tables;
+use super::transient::TransientDescriptors;
+use crate::device::{DescriptorDevice, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
+use crate::lifetime::{Reclaimed, Recording, ReleaseQueue, ReleaseStatistics, SubmissionTracker};
+use crate::memory::Allocator;
+use crate::sync::locked;
+
+/// A descriptor heap that shaders access. `Send + Sync`; every method takes `&self`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use allotment::descriptor::{ShaderVisibleHeap, ShaderVisibleHeapDesc};
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::device::{BufferDesc, BufferUse, DescriptorDevice};
+/// use allotment::lifetime::SubmissionTracker;
+/// use allotment::memory::MappedBuffer;
+/// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
+///
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// let tracker = SubmissionTracker::new(device.clone())?;
+/// let allocator = Arc::new(Allocator::new(device.clone(), AllocatorDesc::default())?);
+/// let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::resources())?;
+///
+/// // Something for shaders to read, which lives as long as its slot can be read.
+/// let desc = AllocationOptions::new(MemoryUsage::Upload);
+/// let albedo = Arc::new(MappedBuffer::new(&allocator, &BufferDesc::new(256).into(), &desc)?);
+/// // SAFETY: the buffer is live, and the range lies in it.
+/// let descriptor = unsafe { device.buffer_descriptor(albedo.handle(), 0..256, BufferUse::ReadOnly) };
+/// let slot = heap.insert(&descriptor, Some(albedo.clone()))?;
+/// println!("shaders find it at index {}", slot.index());
+///
+/// // A recording binds the heap that it begins with.
+/// let recording = tracker.record("a frame");
+/// let transient = heap.begin(&recording)?;
+/// let bind: &allotment::device::simulated::HostDescriptorHeap = transient.heap();
+/// # let _ = bind;
+///
+/// heap.remove(slot)?;
+/// assert_eq!(heap.statistics().slots.retiring, 1, "the recording may use it");
+/// drop((transient, recording));
+/// heap.reclaim();
+/// assert_eq!(heap.statistics().slots.used, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ShaderVisibleHeap<D: DescriptorDevice> {
+    pub(super) shared: Arc<Shared<D>>,
+}
+
+/// Statistics of a shader-visible heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShaderVisibleStatistics {
+    /// Bindless slots.
+    pub slots: DescriptorHeapStatistics,
+    /// Long-lived tables.
+    pub tables: DescriptorHeapStatistics,
+    /// Chunks of recordings, in the heap that recordings begin with now.
+    pub transient: DescriptorHeapStatistics,
+    /// The number of replacements of the heap.
+    pub generation: u32,
+    /// The size of the device's heap in descriptors: the regions, their alignment, and those that the driver
+    /// reserves.
+    pub capacity: u32,
+}
+
+/// State shared by the heap, its ranges and its recordings.
+pub(super) struct Shared<D: DescriptorDevice> {
+    allocator: Arc<Allocator<D>>,
+    pub(super) tracker: SubmissionTracker,
+    pub(super) heap_type: ShaderVisibleHeapType,
+    limits: ShaderVisibleHeapLimits,
+    pub(super) slots: Slots,
+    pub(super) tables: Tables,
+    /// `None` after the heap was dropped. Locked for reading to write descriptors, for writing to replace the
+    /// heap.
+    live: RwLock<Option<Live<D>>>,
+    /// Locked during a replacement of the heap.
+    replacing: Mutex<()>,
+    retired: ReleaseQueue<Retired<D>>,
+    /// An empty vector to reuse, for the objects to drop in a reclaim.
+    kept: Mutex<Vec<Kept<D>>>,
+    /// Empty lists of chunks to reuse.
+    lists: Mutex<Vec<Vec<Chunk>>>,
+    /// The device panicked while the mirror was cleared: it may refer to destroyed resources, and is not copied
+    /// any more.
+    poisoned: AtomicBool,
+}
+
+/// The present heap.
+pub(super) struct Live<D: DescriptorDevice> {
+    pub(super) desc: ShaderVisibleHeapDesc,
+    pub(super) current: Arc<Generation<D>>,
+    /// The previous heap, as long as recordings use it.
+    previous: Weak<Generation<D>>,
+    /// A copy of slots and tables, at their locations in `current`. All of it is written: unused descriptors
+    /// are null, so that no descriptor of a destroyed resource is ever copied.
+    pub(super) mirror: DeviceHeap<D>,
+}
+
+/// Capacities reserved from the start, so that a steady program allocates nothing when a frame is late: objects
+/// dropped per reclaim, recordings in flight, and chunks per recording.
+const KEPT: usize = 256;
+const LISTS: usize = 16;
+const CHUNKS: usize = 32;
+
+/// The number of the next heap. 64 bits do not run out.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl<D: DescriptorDevice> ShaderVisibleHeap<D> {
+    /// Creates a heap with the described regions. All its descriptors are null.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::OverLimit`] beyond the device's limit, [`DescriptorError::WrongDevice`] if the tracker
+    /// belongs to another device, or the device's error.
+    pub fn new(
+        allocator: &Arc<Allocator<D>>,
+        tracker: &SubmissionTracker,
+        desc: ShaderVisibleHeapDesc,
+    ) -> Result<Self, DescriptorError> {
+        let device = allocator.device();
+        if !tracker.tracks(device) {
+            return Err(DescriptorError::WrongDevice);
+        }
+        let limits = *device.descriptor_limits().shader_visible(desc.heap_type);
+        let regions = Regions::new(&desc, &limits)?;
+        let current = Generation::new(allocator, desc.heap_type, 0, regions)?;
+        let mirror = new_mirror(allocator, &current)?;
+        // The new heap's contents are undefined: the mirror's null descriptors define them.
+        copy_all(&mirror, &current)?;
+        let (slots, tables) =
+            (Slots::new(NEXT.fetch_add(1, Relaxed), desc.slots), Tables::new(&current.regions));
+        let live = Live { desc, current: Arc::new(current), previous: Weak::new(), mirror };
+        let shared = Shared {
+            allocator: Arc::clone(allocator),
+            tracker: tracker.clone(),
+            heap_type: desc.heap_type,
+            limits,
+            slots,
+            tables,
+            live: RwLock::new(Some(live)),
+            replacing: Mutex::new(()),
+            retired: ReleaseQueue::new(tracker),
+            kept: Mutex::new(Vec::with_capacity(KEPT)),
+            lists: Mutex::new((0..LISTS).map(|_| Vec::with_capacity(CHUNKS)).collect()),
+            poisoned: AtomicBool::new(false),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Returns the tracker whose submissions keep descriptors in use.
+    #[must_use]
+    pub fn tracker(&self) -> &SubmissionTracker {
+        &self.shared.tracker
+    }
+
+    /// Returns the type of the heap.
+    #[must_use]
+    pub fn heap_type(&self) -> ShaderVisibleHeapType {
+        self.shared.heap_type
+    }
+
+    /// Returns the allocator of the device.
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator<D>> {
+        &self.shared.allocator
+    }
+
+    /// Writes a descriptor into a new slot, which keeps `keep` alive as long as the descriptor can be read.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Exhausted`], or [`DescriptorError::WrongKind`] for a descriptor of another type.
+    pub fn insert(
+        &self,
+        descriptor: &D::Descriptor<'_>,
+        keep: Option<KeepAlive>,
+    ) -> Result<DescriptorSlot, DescriptorError> {
+        let shared = &*self.shared;
+        let mut slot = match shared.take_slot() {
+            Some(slot) => slot,
+            None => {
+                // Reclaiming asks the queues for their state, so it is done only when no slot is free.
+                shared.reclaim();
+                shared.take_slot().ok_or_else(|| shared.no_slots(1))?
+            }
+        };
+        slot.write(descriptor)?;
+        Ok(slot.publish(keep))
+    }
+
+    /// Writes several descriptors into new slots, all or none, and returns the slots in the order of the
+    /// descriptors.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert); then no slot is taken and no descriptor is left in the heap. The same
+    /// holds if the iterator panics.
+    pub fn insert_all<'d>(
+        &self,
+        mut descriptors: impl ExactSizeIterator<Item = (D::Descriptor<'d>, Option<KeepAlive>)>,
+    ) -> Result<Vec<DescriptorSlot>, DescriptorError> {
+        let shared = &*self.shared;
+        let count = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
+        // Declared before the slots, so that on failure these objects and the iterator are dropped after the
+        // slots are cleared.
+        let mut keeps = Vec::new();
+        let mut taken = match shared.take_slots(count) {
+            Some(taken) => taken,
+            None => {
+                shared.reclaim();
+                shared.take_slots(count).ok_or_else(|| shared.no_slots(count))?
+            }
+        };
+        keeps.reserve(taken.len());
+        for (slot, (descriptor, keep)) in taken.iter_mut().zip(descriptors.by_ref()) {
+            keeps.push(keep);
+            slot.write(&descriptor)?;
+        }
+        // An iterator that yields fewer than its length leaves slots unwritten, which are returned.
+        taken.truncate(keeps.len());
+        Ok(taken.into_iter().zip(keeps).map(|(slot, keep)| slot.publish(keep)).collect())
+    }
+
+    /// Removes a slot. Its resource is released, and its index reused, once all recordings that are open now
+    /// have completed.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Stale`] if it was removed before, [`DescriptorError::WrongHeap`] if it belongs to
+    /// another heap.
+    pub fn remove(&self, slot: DescriptorSlot) -> Result<(), DescriptorError> {
+        let keep = self.shared.slots.remove(slot)?;
+        self.shared.retired.retire(Retired::Slot { index: slot.index(), keep });
+        Ok(())
+    }
+
+    /// Removes a slot and writes a descriptor into a new one, or does neither. Work in flight continues to read
+    /// the old one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert) and [`remove`](Self::remove).
+    pub fn replace(
+        &self,
+        slot: DescriptorSlot,
+        descriptor: &D::Descriptor<'_>,
+        keep: Option<KeepAlive>,
+    ) -> Result<DescriptorSlot, DescriptorError> {
+        // Checked first, so that the common error writes no descriptor.
+        self.shared.slots.check(slot)?;
+        let new = self.insert(descriptor, keep)?;
+        match self.remove(slot) {
+            Ok(()) => Ok(new),
+            Err(error) => {
+                // Another thread removed the slot since the check. The new one is unknown to the caller.
+                self.remove(new)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Allocates a table of `count` adjacent descriptors, filled as [the heap's
+    /// description](ShaderVisibleHeapDesc::fill) says.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::Empty`], [`DescriptorError::NeverFits`], [`DescriptorError::Exhausted`].
+    pub fn allocate(&self, count: u32) -> Result<DescriptorRange<D>, DescriptorError> {
+        let entry = self.shared.take_table(count)?;
+        let range = DescriptorRange::new(Arc::clone(&self.shared), entry, count);
+        let live = self.shared.live()?;
+        if let Some(live) = &*live {
+            // SAFETY: the range was allocated just now, so no other code owns it, and no recording was given
+            // its location.
+            unsafe { self.shared.fill(live, entry, count) }?;
+        }
+        Ok(range)
+    }
+
+    /// Creates a recording's view of the heap: the device's heap to bind, the locations of tables in it, and
+    /// transient tables. The view takes chunks on demand, so an unused one costs next to nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::WrongTracker`] if the recording belongs to another tracker, [`DescriptorError::ExplicitRecording`] if
+    /// it is explicit, so that released descriptors do not wait for it.
+    pub fn begin(&self, recording: &Recording) -> Result<TransientDescriptors<D>, DescriptorError> {
+        if !recording.tracker().ptr_eq(&self.shared.tracker) {
+            return Err(DescriptorError::WrongTracker);
+        }
+        if recording.is_explicit() {
+            return Err(DescriptorError::ExplicitRecording);
+        }
+        let live = self.shared.live()?;
+        let current = live.as_ref().map(|live| Arc::clone(&live.current)).ok_or(DescriptorError::HeapGone)?;
+        let chunks = locked(&self.shared.lists).pop().unwrap_or_default();
+        Ok(TransientDescriptors::new(Arc::clone(&self.shared), current, recording.id(), chunks))
+    }
+
+    /// Makes released objects reusable once the GPU has finished with them. Call it once per frame; requests
+    /// that find nothing free call it too.
+    pub fn reclaim(&self) -> Reclaimed {
+        self.shared.reclaim()
+    }
+
+    /// Replaces the heap by one with larger regions. Slots keep their index, tables are packed side by side.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::NeverFits`] if a region would be smaller, [`DescriptorError::OverLimit`],
+    /// [`DescriptorError::StillReplacing`] if the previous heap is still in use, [`DescriptorError::Poisoned`],
+    /// [`DescriptorError::TooManyReplacements`], or the device's error. Nothing has changed then.
+    pub fn grow(&self, slots: u32, tables: u32, transient: u32) -> Result<(), DescriptorError> {
+        self.shared.replace_heap(|desc| {
+            let regions = [(desc.slots, slots), (desc.tables, tables), (desc.transient, transient)];
+            match regions.into_iter().find(|(old, new)| new < old) {
+                Some((requested, capacity)) => Err(DescriptorError::NeverFits { requested, capacity }),
+                None => Ok(desc.with_regions(slots, tables, transient)),
+            }
+        })
+    }
+
+    /// Replaces the heap by one with its tables packed side by side, so that the free part of their region is
+    /// one range.
+    ///
+    /// # Errors
+    ///
+    /// [`DescriptorError::StillReplacing`] if the previous heap is still in use, [`DescriptorError::Poisoned`],
+    /// [`DescriptorError::TooManyReplacements`], or the device's error. Nothing has changed then.
+    pub fn compact(&self) -> Result<(), DescriptorError> {
+        self.shared.replace_heap(Ok)
+    }
+
+    /// Returns how full the heap is.
+    #[must_use]
+    pub fn statistics(&self) -> ShaderVisibleStatistics {
+        let live = self.shared.read();
+        let current = live.as_ref().map(|live| &live.current);
+        ShaderVisibleStatistics {
+            slots: self.shared.slots.statistics(),
+            tables: self.shared.tables.statistics(),
+            transient: current.map_or_else(DescriptorHeapStatistics::default, |current| current.statistics()),
+            generation: current.map_or(0, |current| current.number),
+            capacity: current.map_or(0, |current| current.heap.capacity()),
+        }
+    }
+
+    /// Returns the number of released objects that are not reusable yet, and since when.
+    #[must_use]
+    pub fn retiring(&self) -> ReleaseStatistics {
+        self.shared.retired.statistics()
+    }
+
+    /// Waits at most for `timeout` until all released objects are reusable, or until the remaining ones wait
+    /// for an open recording.
+    pub fn drain(&self, timeout: Duration) -> ReleaseStatistics {
+        let shared = &self.shared;
+        shared.retired.drain(timeout, |retired| drop(shared.make_reusable(retired)))
+    }
+}
+
+impl<D: DescriptorDevice> Shared<D> {
+    fn read(&self) -> RwLockReadGuard<'_, Option<Live<D>>> {
+        self.live.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_lock(&self) -> RwLockWriteGuard<'_, Option<Live<D>>> {
+        self.live.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the present heap, which is not replaced as long as the guard lives.
+    pub(super) fn live(&self) -> Result<RwLockReadGuard<'_, Option<Live<D>>>, DescriptorError> {
+        let live = self.read();
+        if live.is_some() { Ok(live) } else { Err(DescriptorError::HeapGone) }
+    }
+}
+
+impl<D: DescriptorDevice> Drop for ShaderVisibleHeap<D> {
+    /// The device's heap is destroyed once no open recording and no queue can use it. Remaining ranges become
+    /// unusable.
+    fn drop(&mut self) {
+        let live = self.shared.write_lock().take();
+        // After the lock is released: the mirror is dropped now, the device's heap and the resources of its
+        // slots later, even if the device panics while the mirror is dropped.
+        let (current, mirror) = live.map(|live| (live.current, live.mirror)).unzip();
+        let last = RetireOnDrop {
+            tracker: &self.shared.tracker,
+            what: Some((current, self.shared.slots.take_keeps())),
+        };
+        drop(mirror);
+        drop(last);
+        self.shared.reclaim();
+    }
+}
+
+impl<D: DescriptorDevice> fmt::Debug for ShaderVisibleHeap<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShaderVisibleHeap").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}

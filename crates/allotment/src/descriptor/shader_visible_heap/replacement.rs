@@ -1,0 +1,118 @@
+//! Replacement of the device's heap: growth and compaction.
+//!
+//! The new heap and its mirror are created without a lock. Then, under the lock that all writers share, the
+//! tables are packed side by side, slots and tables are copied from the old mirror to the new one, and from
+//! there to the new heap. The old heap is retired; recordings that began with it keep it until they complete.
+
+use core::mem;
+use core::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, TryLockError};
+
+use super::Shared;
+use super::mirror::{copy_all, new_mirror};
+use super::retirement::{Kept, Retired};
+use crate::descriptor::error::DescriptorError;
+use crate::descriptor::generation::Generation;
+use crate::descriptor::heap_desc::ShaderVisibleHeapDesc;
+use crate::descriptor::heap_regions::Regions;
+use crate::device::DescriptorDevice;
+
+impl<D: DescriptorDevice> Shared<D> {
+    /// Returns whether recordings that begin now use this generation.
+    pub(in crate::descriptor) fn is_current(&self, generation: &Generation<D>) -> bool {
+        self.read().as_ref().is_some_and(|live| live.current.number == generation.number)
+    }
+
+    /// Creates another heap of the device and copies all descriptors to it.
+    pub(super) fn replace_heap(
+        &self,
+        change: impl FnOnce(ShaderVisibleHeapDesc) -> Result<ShaderVisibleHeapDesc, DescriptorError>,
+    ) -> Result<(), DescriptorError> {
+        // A second thread gets an error instead of waiting: after the first one's replacement, its own description
+        // would be outdated.
+        let _one_at_a_time = match self.replacing.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(DescriptorError::StillReplacing { wait: None }),
+        };
+        // Recordings that have completed release the previous heap, which has to be gone below.
+        self.reclaim();
+        let (desc, number) = {
+            let live = self.live()?;
+            let live = live.as_ref().ok_or(DescriptorError::HeapGone)?;
+            // Two heaps at most: a table stores two locations, and a write goes to both heaps.
+            if live.previous.strong_count() > 0 {
+                return Err(DescriptorError::StillReplacing { wait: self.retired.wait_for() });
+            }
+            let number = live.current.number.checked_add(1).ok_or(DescriptorError::TooManyReplacements)?;
+            (change(live.desc)?, number)
+        };
+        let regions = Regions::new(&desc, &self.limits)?;
+        // Without a lock that writers wait for: creating a heap takes a driver call.
+        let new = Generation::new(&self.allocator, desc.heap_type, number, regions)?;
+        let mirror = new_mirror(&self.allocator, &new)?;
+
+        let mut guard = self.write_lock();
+        let live = guard.as_mut().ok_or(DescriptorError::HeapGone)?;
+        // Threads that clear descriptors hold the lock for reading, so the flag does not change after this
+        // read.
+        if self.poisoned.load(Relaxed) {
+            return Err(DescriptorError::Poisoned);
+        }
+        let mut tables = self.tables.lock();
+        let packed = tables.pack(&self.tables, &new.regions)?;
+        let slots = (0, 0, live.desc.slots);
+        let moved = packed.moves.iter().map(|table| (table.from, table.to, table.count));
+        for (from, to, count) in core::iter::once(slots).chain(moved).filter(|&(_, _, count)| count > 0) {
+            // SAFETY: all of both mirrors is written, and no other thread writes them while the lock is held;
+            // no other code has access to the new one.
+            unsafe { mirror.copy_from(&live.mirror, from, to, count) }?;
+        }
+        copy_all(&mirror, &new)?;
+        self.tables.move_to(&mut tables, packed, number);
+        drop(tables);
+        self.slots.grow(desc.slots);
+        new.inherit(&live.current);
+        let old = mem::replace(&mut live.current, Arc::new(new));
+        live.previous = Arc::downgrade(&old);
+        live.desc = desc;
+        let old_mirror = mem::replace(&mut live.mirror, mirror);
+        drop(guard);
+        self.retired.retire(Retired::Kept(Kept::Generation { _it: old }));
+        drop(old_mirror);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AllocatorDesc;
+    use crate::descriptor::ShaderVisibleHeap;
+    use crate::device::simulated::{Profile, SimulatedGpu};
+    use crate::lifetime::SubmissionTracker;
+    use crate::memory::Allocator;
+
+    #[test]
+    fn a_heap_whose_replacements_can_be_counted_no_more_is_not_replaced() {
+        let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+        let tracker = SubmissionTracker::new(device.clone()).unwrap();
+        let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default()).unwrap());
+        let desc = ShaderVisibleHeapDesc::resources().with_regions(4, 16, 16).with_chunk(4);
+        let heap = ShaderVisibleHeap::new(&allocator, &tracker, desc).unwrap();
+        if let Some(live) = &mut *heap.shared.write_lock() {
+            Arc::get_mut(&mut live.current).unwrap().number = u32::MAX - 1;
+        }
+        let before = heap.allocate(4).unwrap();
+        heap.compact().unwrap();
+        assert_eq!(heap.statistics().generation, u32::MAX);
+        let after = heap.allocate(4).unwrap();
+        heap.reclaim();
+        assert_eq!(heap.compact(), Err(DescriptorError::TooManyReplacements));
+        assert_eq!(heap.grow(8, 16, 16), Err(DescriptorError::TooManyReplacements));
+        let recording = tracker.record("a frame");
+        let view = heap.begin(&recording).unwrap();
+        let places = [&before, &after].map(|table| view.place(table).unwrap().first);
+        assert_eq!(places[0].abs_diff(places[1]), 4, "each has its own");
+    }
+}

@@ -1,0 +1,99 @@
+//! Command allocators of frames: pooled per queue, reset when their submission has completed.
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::Gpu;
+use super::part::Layer;
+use crate::device::{CommandDevice, DeviceError, QueueIndex};
+use crate::lifetime::{CommandAllocatorPool, Reclaimed, RecordingId};
+
+/// A pool for each queue of the device.
+pub(super) struct CommandAllocators<D: CommandDevice> {
+    /// Shared with the allocators that are in use, which return to their pool when they are dropped.
+    queues: Arc<[CommandAllocatorPool<D::CommandAllocator>]>,
+}
+
+impl<D: CommandDevice> Layer for CommandAllocators<D> {
+    fn reclaim(&self) -> Reclaimed {
+        self.queues.iter().for_each(CommandAllocatorPool::collect);
+        // Nothing is destroyed: the pools keep what came back.
+        Reclaimed::default()
+    }
+}
+
+impl<D: CommandDevice> Gpu<D> {
+    pub(super) fn acquire_commands(
+        &self,
+        queue: QueueIndex,
+        recording: RecordingId,
+    ) -> Result<FrameCommandAllocator<D>, DeviceError> {
+        let device = self.device();
+        let Ok(pools) = self.shared.command_allocators.get_or_try_init(|| {
+            let pool = || CommandAllocatorPool::new(self.tracker(), self.desc().free_command_allocators);
+            let queues = device.properties().queues.iter().map(|_| pool()).collect();
+            Ok::<_, core::convert::Infallible>(CommandAllocators::<D> { queues })
+        });
+        let Some(pool) = pools.queues.get(usize::from(queue.0)) else { return Err(DeviceError::Unsupported) };
+        let allocator = pool.acquire(|| device.create_command_allocator(queue))?;
+        let pools = Arc::clone(&pools.queues);
+        Ok(FrameCommandAllocator { pools, queue, recording, allocator: Some(allocator) })
+    }
+}
+
+/// A command allocator that a [`Frame`](super::Frame) lends. Dropping it says that nothing more is recorded into it;
+/// it returns to its pool, and is reset for another frame once the submissions of this frame have completed.
+///
+/// Submit what was recorded with [`Frame::submit`](super::Frame::submit) of the same frame. What a program submits by
+/// itself after the frame has ended may be reset while the GPU still reads it.
+pub struct FrameCommandAllocator<D: CommandDevice> {
+    pools: Arc<[CommandAllocatorPool<D::CommandAllocator>]>,
+    queue: QueueIndex,
+    recording: RecordingId,
+    /// Taken when dropped.
+    allocator: Option<D::CommandAllocator>,
+}
+
+impl<D: CommandDevice> FrameCommandAllocator<D> {
+    /// Returns the queue that the commands are for.
+    #[must_use]
+    pub fn queue(&self) -> QueueIndex {
+        self.queue
+    }
+}
+
+impl<D: CommandDevice> Deref for FrameCommandAllocator<D> {
+    type Target = D::CommandAllocator;
+
+    fn deref(&self) -> &D::CommandAllocator {
+        match &self.allocator {
+            Some(allocator) => allocator,
+            None => unreachable!("taken only when dropped"),
+        }
+    }
+}
+
+impl<D: CommandDevice> DerefMut for FrameCommandAllocator<D> {
+    fn deref_mut(&mut self) -> &mut D::CommandAllocator {
+        match &mut self.allocator {
+            Some(allocator) => allocator,
+            None => unreachable!("taken only when dropped"),
+        }
+    }
+}
+
+impl<D: CommandDevice> Drop for FrameCommandAllocator<D> {
+    fn drop(&mut self) {
+        let pool = self.pools.get(usize::from(self.queue.0));
+        if let (Some(pool), Some(allocator)) = (pool, self.allocator.take()) {
+            pool.release_with(self.recording, allocator);
+        }
+    }
+}
+
+impl<D: CommandDevice> fmt::Debug for FrameCommandAllocator<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameCommandAllocator").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! Configuration of a [`Gpu`](super::Gpu): the configuration of each layer, and what only the front decides.
+
+use core::num::NonZero;
+use core::time::Duration;
+
+use crate::descriptor::ShaderVisibleHeapDesc;
+use crate::device::Api;
+use crate::memory::{AllocatorDesc, MovableSetDesc};
+use crate::upload::{RingDesc, UploadPoolDesc, UploaderDesc};
+
+/// Three frames: one that the CPU records, one that waits in the queue and one that the GPU executes.
+const FRAMES_IN_FLIGHT: NonZero<usize> = NonZero::new(3).unwrap();
+
+/// Longer than Windows lets a submission run before it resets the device (two seconds).
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// More than an engine records at once on one queue, over three frames and a handful of threads.
+const FREE_COMMAND_ALLOCATORS: usize = 32;
+
+/// A screenshot of 1280 × 720 texels at four bytes, or thousands of query results.
+const READBACK_BYTES: u64 = 4 << 20;
+
+/// Usage of upload pages on Vulkan: uniform, storage, index, vertex and indirect buffer. All are core flags of Vulkan
+/// 1.0, and no driver known to us gives such a buffer other memory than a buffer with one of them.
+const VULKAN_PAGE_USAGE: u64 = 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
+
+/// Which thread allocates blocks ahead of demand, where [`AllocatorDesc::block_growth`] asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Maintenance {
+    /// The thread that ends a frame, in [`Frame::end`](super::Frame::end).
+    #[default]
+    EndOfFrame,
+    /// A [`MaintenanceThread`](crate::memory::MaintenanceThread) that lives as long as the [`Gpu`](super::Gpu), so
+    /// that no frame waits for the driver.
+    Thread,
+}
+
+/// How a [`Gpu`](super::Gpu) is configured. The default suits a program that draws three frames ahead.
+///
+/// ```
+/// use allotment::gpu::GpuDesc;
+///
+/// let desc = GpuDesc::default().with_frames_in_flight(2);
+/// assert_eq!(desc.frames_in_flight.get(), 2);
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GpuDesc {
+    /// How the allocator works.
+    pub allocator: AllocatorDesc,
+    /// How many ended frames the GPU may still execute when the next one begins: 3 by default.
+    pub frames_in_flight: NonZero<usize>,
+    /// How long [`begin_frame`](super::Gpu::begin_frame) and [`wait_idle`](super::Gpu::wait_idle) wait for the GPU at
+    /// most: 5 seconds by default.
+    pub timeout: Duration,
+    /// Which queues copy uploads, and how much staging memory they use.
+    pub uploader: UploaderDesc,
+    /// The pages of [`Frame::upload`](super::Frame::upload). On Vulkan, a [usage](UploadPoolDesc::usage) of 0 is replaced
+    /// by uniform, storage, index, vertex and indirect buffer.
+    pub upload_pages: UploadPoolDesc,
+    /// The ring of [`Gpu::readback`](super::Gpu::readback): 4 MiB by default.
+    pub readback: RingDesc,
+    /// Free command allocators that are kept per queue at most: 32 by default.
+    pub free_command_allocators: usize,
+    /// The shader-visible heap of buffers and images.
+    pub resource_descriptors: ShaderVisibleHeapDesc,
+    /// The shader-visible heap of samplers.
+    pub sampler_descriptors: ShaderVisibleHeapDesc,
+    /// Whether [`Frame::end`](super::Frame::end) does a step of defragmentation, and within which limits. `None` by
+    /// default: no step. Only resources of [`Gpu::movable_set`](super::Gpu::movable_set) move.
+    pub defragmentation: Option<MovableSetDesc>,
+    /// Which thread allocates blocks ahead of demand. The thread that ends a frame by default.
+    pub maintenance: Maintenance,
+}
+
+impl Default for GpuDesc {
+    fn default() -> Self {
+        Self {
+            allocator: AllocatorDesc::default(),
+            frames_in_flight: FRAMES_IN_FLIGHT,
+            timeout: TIMEOUT,
+            uploader: UploaderDesc::default(),
+            upload_pages: UploadPoolDesc::default(),
+            readback: RingDesc::readback(READBACK_BYTES),
+            free_command_allocators: FREE_COMMAND_ALLOCATORS,
+            resource_descriptors: ShaderVisibleHeapDesc::resources(),
+            sampler_descriptors: ShaderVisibleHeapDesc::samplers(),
+            defragmentation: None,
+            maintenance: Maintenance::default(),
+        }
+    }
+}
+
+impl GpuDesc {
+    /// Returns the same configuration with another allocator.
+    #[must_use]
+    pub fn with_allocator(mut self, allocator: AllocatorDesc) -> Self {
+        self.allocator = allocator;
+        self
+    }
+
+    /// Returns the same configuration with another number of frames in flight; 0 is taken as 1.
+    #[must_use]
+    pub fn with_frames_in_flight(mut self, frames: usize) -> Self {
+        self.frames_in_flight = NonZero::new(frames).unwrap_or(NonZero::<usize>::MIN);
+        self
+    }
+
+    /// Returns the same configuration with another limit for waits.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Returns the same configuration with another uploader.
+    #[must_use]
+    pub fn with_uploader(mut self, uploader: UploaderDesc) -> Self {
+        self.uploader = uploader;
+        self
+    }
+
+    /// Returns the same configuration with other upload pages.
+    #[must_use]
+    pub fn with_upload_pages(mut self, pages: UploadPoolDesc) -> Self {
+        self.upload_pages = pages;
+        self
+    }
+
+    /// Returns the same configuration with another readback ring.
+    #[must_use]
+    pub fn with_readback(mut self, ring: RingDesc) -> Self {
+        self.readback = ring;
+        self
+    }
+
+    /// Returns the same configuration with other shader-visible descriptor heaps.
+    #[must_use]
+    pub fn with_descriptors(
+        mut self,
+        resources: ShaderVisibleHeapDesc,
+        samplers: ShaderVisibleHeapDesc,
+    ) -> Self {
+        (self.resource_descriptors, self.sampler_descriptors) = (resources, samplers);
+        self
+    }
+
+    /// Returns the same configuration with a step of defragmentation at the end of each frame.
+    #[must_use]
+    pub fn with_defragmentation(mut self, desc: MovableSetDesc) -> Self {
+        self.defragmentation = Some(desc);
+        self
+    }
+
+    /// Returns the same configuration with maintenance on another thread.
+    #[must_use]
+    pub fn with_maintenance(mut self, maintenance: Maintenance) -> Self {
+        self.maintenance = maintenance;
+        self
+    }
+
+    /// Returns the upload pages' configuration for a device of `api`.
+    pub(super) fn pages_for(&self, api: Api) -> UploadPoolDesc {
+        let mut desc = self.upload_pages.clone();
+        // Without usage flags Vulkan would refuse the descriptor that a first program writes for its constants; on
+        // Direct3D 12 a buffer needs none.
+        if api == Api::Vulkan && desc.usage == 0 {
+            desc.usage = VULKAN_PAGE_USAGE;
+        }
+        desc
+    }
+}

@@ -1,0 +1,148 @@
+//! Errors of a [`Gpu`](super::Gpu) and a [`Frame`](super::Frame), one type per group of calls.
+
+use core::error::Error;
+use core::fmt;
+
+use crate::device::DeviceError;
+use crate::lifetime::TooManyQueues;
+use crate::memory::{CreateAllocatorError, MoveError, TransferError};
+use crate::upload::UploadError;
+
+/// Why a [`Gpu`](super::Gpu) was not created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// The device has more queues than a tracker supports. Open it with fewer.
+    Queues(TooManyQueues),
+    /// The allocator's configuration or the device's properties are invalid.
+    Allocator(CreateAllocatorError),
+    /// The uploader's configuration is invalid.
+    Uploader(UploadError),
+    /// The configuration of defragmentation is invalid.
+    Defragmentation(MoveError),
+    /// The operating system refused to start the maintenance thread. Use
+    /// [`Maintenance::EndOfFrame`](super::Maintenance::EndOfFrame) instead.
+    MaintenanceThread(std::io::ErrorKind),
+}
+
+impl fmt::Display for GpuError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queues(error) => write!(f, "the device has too many queues: {error}"),
+            Self::Allocator(error) => write!(f, "invalid allocator configuration: {error}"),
+            Self::Uploader(error) => write!(f, "invalid uploader configuration: {error}"),
+            Self::Defragmentation(error) => write!(f, "invalid defragmentation configuration: {error}"),
+            Self::MaintenanceThread(error) => write!(
+                f,
+                "the operating system started no maintenance thread ({error}); use `Maintenance::EndOfFrame`"
+            ),
+        }
+    }
+}
+
+impl Error for GpuError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Queues(error) => Some(error),
+            Self::Allocator(error) => Some(error),
+            Self::Uploader(error) => Some(error),
+            Self::Defragmentation(error) => Some(error),
+            Self::MaintenanceThread(_) => None,
+        }
+    }
+}
+
+/// Why a frame did not begin, or why the end of a frame did not do all of its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// The GPU did not complete the oldest frame in flight within [`GpuDesc::timeout`](super::GpuDesc::timeout), or the
+    /// device is lost. After a timeout, begin the frame again.
+    Wait(DeviceError),
+    /// The uploads that must precede a step of defragmentation were not submitted. They stay pending.
+    Uploads(UploadError),
+    /// The step of defragmentation failed. Every resource stayed where it was; the frame has ended.
+    Defragmentation(MoveError),
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wait(error) => write!(f, "no frame can begin: {error}"),
+            Self::Uploads(error) => write!(f, "the frame has ended, but uploads stay pending: {error}"),
+            Self::Defragmentation(error) => write!(f, "the frame has ended without defragmentation: {error}"),
+        }
+    }
+}
+
+impl Error for FrameError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Wait(error) => Some(error),
+            Self::Uploads(error) => Some(error),
+            Self::Defragmentation(error) => Some(error),
+        }
+    }
+}
+
+/// Why nothing was submitted. The frame or the recording is as before, and the submission can be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SubmitError<E> {
+    /// The uploads that the commands may read were not submitted. They stay pending, unless the device is lost.
+    Uploads(UploadError),
+    /// The closure that submits the commands failed.
+    Commands(E),
+}
+
+impl<E: fmt::Display> fmt::Display for SubmitError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uploads(error) => write!(f, "the uploads before the commands were not submitted: {error}"),
+            Self::Commands(error) => write!(f, "the commands were not submitted: {error}"),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for SubmitError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Uploads(error) => Some(error),
+            Self::Commands(error) => Some(error),
+        }
+    }
+}
+
+/// Why the bytes of a buffer were not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadBufferError {
+    /// The pending uploads were not submitted, and the buffer may be their target.
+    Uploads(UploadError),
+    /// The copy failed, or the GPU did not become idle within [`GpuDesc::timeout`](super::GpuDesc::timeout).
+    Transfer(TransferError),
+}
+
+impl From<TransferError> for ReadBufferError {
+    fn from(error: TransferError) -> Self {
+        Self::Transfer(error)
+    }
+}
+
+impl fmt::Display for ReadBufferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uploads(error) => write!(f, "the uploads before the read were not submitted: {error}"),
+            Self::Transfer(error) => write!(f, "the buffer was not read: {error}"),
+        }
+    }
+}
+
+impl Error for ReadBufferError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Uploads(error) => Some(error),
+            Self::Transfer(error) => Some(error),
+        }
+    }
+}

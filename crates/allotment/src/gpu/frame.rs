@@ -1,0 +1,301 @@
+//! One frame: what its commands are recorded into and read, how they are submitted, and what the end of a frame does.
+//!
+//! ```text
+//!   begin_frame   waits until fewer than `frames_in_flight` frames are in flight; opens the frame's recording
+//!     upload, command_allocator, transient_descriptors      tied to the recording, from any thread
+//!     submit                                                 any number of times, on any queue
+//!   end           closes the recording ── reclaims ── end of the allocator's frame ── maintenance ── defragmentation
+//! ```
+//!
+//! # When the memory of a frame is reused
+//!
+//! Everything that a frame lends belongs to its recording. How the recording is closed says when it comes back:
+//!
+//! | submissions of the frame | reused |
+//! |---|---|
+//! | none | at once |
+//! | one or several on one queue | when the last of them has completed, since a queue completes them in order |
+//! | on several queues | when every queue has completed what it was given before the frame was closed |
+//! | one whose closure panicked | likewise, since a queue may have the commands |
+
+use core::convert::Infallible;
+use core::fmt;
+use std::sync::Mutex;
+
+use allotment_suballoc::Alignment;
+
+use super::{FrameCommandAllocator, FrameError, Gpu, SubmitError};
+use crate::device::{CommandDevice, Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
+use crate::lifetime::{Reclaimed, Recording, TimelinePoints};
+use crate::memory::{DefragmentationStep, ResourceError};
+use crate::sync::locked;
+use crate::upload::{ArenaError, UploadArena};
+
+/// Where [`Frame::upload`] puts bytes, and the multiple that it rounds their size up to. Constant buffers of Direct3D 12
+/// begin and end at multiples of 256; Vulkan's limits for offsets of uniform and storage buffers are at most 256 on
+/// every device.
+const UPLOAD_ALIGNMENT: Alignment = match Alignment::new(256) {
+    Ok(alignment) => alignment,
+    Err(_) => panic!("256 is a power of two"),
+};
+
+/// One frame, from [`Gpu::begin_frame`] to [`end`](Self::end).
+///
+/// A frame is `Send` and `Sync`. Threads that record at the same time share a reference; one that uploads much takes an
+/// [`upload_arena`](Self::upload_arena) of its own, which needs no lock.
+///
+/// A frame that is dropped is closed as [`end`](Self::end) closes it, without the work of the end: what was submitted
+/// stays submitted, what was lent comes back, and pending uploads stay pending. A frame that is leaked
+/// ([`core::mem::forget`]) keeps its recording open, so nothing that is retired afterwards is ever reclaimed;
+/// `gpu.tracker().statistics().longest_open` names it.
+#[must_use = "a frame that is dropped reclaims nothing; call `end`"]
+pub struct Frame<D: Device> {
+    gpu: Gpu<D>,
+    number: u64,
+    /// Taken when the frame is closed.
+    recording: Option<Recording>,
+    /// Of [`Frame::upload`]; created by the first.
+    arena: Mutex<Option<UploadArena<D>>>,
+    submissions: Mutex<Submissions>,
+}
+
+/// The submissions of a frame.
+#[derive(Default)]
+struct Submissions {
+    /// The last submission on each queue.
+    last: TimelinePoints,
+    /// A closure panicked, and a queue may have its commands.
+    is_uncertain: bool,
+}
+
+/// Bytes in transient memory of a frame, for its commands to read. Returned by [`Frame::upload`].
+///
+/// They stay until the frame's submissions have completed. Commands of another frame must not read them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FrameUpload<D: Device> {
+    /// The buffer that the bytes are in.
+    pub buffer: D::Buffer,
+    /// The first byte in the buffer.
+    pub offset: u64,
+    /// Bytes that were written.
+    pub size: u64,
+}
+
+/// The work that the end of a frame did.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct FrameReport {
+    /// The number of the frame that ended, counted from 0.
+    pub number: u64,
+    /// Objects that were reclaimed, in all layers.
+    pub reclaimed: Reclaimed,
+    /// The step of defragmentation; `None` where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for
+    /// none, or where a recording was open that may write to what would move.
+    pub defragmentation: Option<DefragmentationStep>,
+}
+
+/// Sets [`Submissions::is_uncertain`] when it is dropped, unless the closure has returned.
+struct Uncertain<'a> {
+    submissions: &'a Mutex<Submissions>,
+    has_returned: bool,
+}
+
+impl Drop for Uncertain<'_> {
+    fn drop(&mut self) {
+        if !self.has_returned {
+            locked(self.submissions).is_uncertain = true;
+        }
+    }
+}
+
+impl<D: Device> Frame<D> {
+    pub(super) fn new(gpu: Gpu<D>, number: u64) -> Self {
+        let recording = Some(gpu.tracker().record("frame"));
+        Self { gpu, number, recording, arena: Mutex::default(), submissions: Mutex::default() }
+    }
+
+    /// Returns the `Gpu` that the frame belongs to.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu<D> {
+        &self.gpu
+    }
+
+    /// Returns the number of the frame, counted from 0.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the frame's number modulo the frames in flight: the index of what a program has once per frame in
+    /// flight. As long as frames do not overlap, the GPU has completed the last frame with the same index.
+    #[must_use]
+    pub fn slot(&self) -> usize {
+        (self.number % self.gpu.desc().frames_in_flight.get() as u64) as usize
+    }
+
+    /// Returns the recording that everything in this frame belongs to, for layers that ask for one.
+    pub fn recording(&self) -> &Recording {
+        match &self.recording {
+            Some(recording) => recording,
+            None => unreachable!("taken only by what consumes the frame"),
+        }
+    }
+
+    /// Copies bytes to transient memory that the frame's commands read: constants, vertices, indirect arguments.
+    /// The offset is a multiple of 256, which serves uniform, storage and constant buffers on every device; the bytes up
+    /// to the next multiple of 256 belong to the range, too.
+    ///
+    /// On Vulkan, pages can be bound as uniform, storage, index, vertex and indirect buffers unless
+    /// [`GpuDesc::upload_pages`](super::GpuDesc::upload_pages) says otherwise. Takes a lock;
+    /// [`upload_arena`](Self::upload_arena) takes none.
+    ///
+    /// # Errors
+    ///
+    /// [`ArenaError::ZeroSize`], or [`ArenaError::Page`] where there is no memory for another page.
+    pub fn upload(&self, bytes: impl AsRef<[u8]>) -> Result<FrameUpload<D>, ArenaError> {
+        self.upload_aligned(bytes, UPLOAD_ALIGNMENT)
+    }
+
+    /// Copies bytes as [`upload`](Self::upload) does, to a multiple of `alignment`: the source of a copy to an image,
+    /// say, at [`Limits::image_copy_offset_alignment`](crate::device::Limits::image_copy_offset_alignment).
+    ///
+    /// # Errors
+    ///
+    /// [`ArenaError::ZeroSize`], or [`ArenaError::Page`] where there is no memory for another page.
+    pub fn upload_aligned(
+        &self,
+        bytes: impl AsRef<[u8]>,
+        alignment: Alignment,
+    ) -> Result<FrameUpload<D>, ArenaError> {
+        let bytes = bytes.as_ref();
+        let size = bytes.len() as u64;
+        let mut arena = locked(&self.arena);
+        let arena = arena.get_or_insert_with(|| self.upload_arena());
+        // A slice has at most `isize::MAX` bytes, so this does not overflow.
+        let mut slice = arena.allocate(size.next_multiple_of(UPLOAD_ALIGNMENT.get()), alignment)?;
+        slice.write(0, bytes).map_err(|error| ArenaError::Page(ResourceError::Access(error)))?;
+        Ok(FrameUpload { buffer: slice.buffer().clone(), offset: slice.offset(), size })
+    }
+
+    /// Returns an arena of transient memory of this frame for one thread, which allocates from it without a lock. It may
+    /// be dropped before or after the frame.
+    pub fn upload_arena(&self) -> UploadArena<D> {
+        self.gpu.upload_pool().arena(self.recording().id())
+    }
+
+    /// Returns a command allocator for a queue: from the pool, reset, or created where none is free. A frame may have
+    /// several, one for each thread that records.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where the device has no such queue, else the driver's refusal to create one.
+    pub fn command_allocator(&self, queue: QueueIndex) -> Result<FrameCommandAllocator<D>, DeviceError>
+    where
+        D: CommandDevice,
+    {
+        self.gpu.acquire_commands(queue, self.recording().id())
+    }
+
+    /// Submits commands of this frame. `submit` hands them to the queue, which waits for the points that it is given, and
+    /// returns the value that the queue's timeline has when they are completed. The points are those of the uploads that
+    /// were written before, and of resources that defragmentation moved.
+    ///
+    /// A frame may submit several times and on several queues, from several threads. No lock is held while `submit`
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`]; what `submit` fails with is taken to mean that no queue has the commands. Repeat the submission,
+    /// or drop the frame.
+    pub fn submit<E>(
+        &self,
+        queue: QueueIndex,
+        submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
+    ) -> Result<TimelinePoint, SubmitError<E>> {
+        self.submit_after(queue, &[], submit)
+    }
+
+    /// Submits commands as [`submit`](Self::submit) does, which wait for `waits` as well: for the frame's submission on
+    /// another queue, say.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`], with the consequences that [`submit`](Self::submit) describes.
+    pub fn submit_after<E>(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
+    ) -> Result<TimelinePoint, SubmitError<E>> {
+        let submitted = self.gpu.submit_after(queue, waits, |queue, waits| {
+            let mut uncertain = Uncertain { submissions: &self.submissions, has_returned: false };
+            let submitted = submit(queue, waits);
+            uncertain.has_returned = true;
+            submitted
+        });
+        let point = TimelinePoint { queue, value: submitted? };
+        locked(&self.submissions).last.insert(point);
+        Ok(point)
+    }
+
+    /// Ends the frame: closes it, reclaims what the GPU has completed (resources, upload pages, descriptors, samplers,
+    /// readback ranges, command allocators), ends the allocator's frame, does maintenance, and a step of
+    /// defragmentation where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for one.
+    ///
+    /// Defragmentation is skipped while another recording is open. No other thread may write to resources of
+    /// [`Gpu::movable_set`] during the call: such a write may be lost.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::Uploads`] and [`FrameError::Defragmentation`], both from the last of these steps: the frame has
+    /// ended in any case.
+    pub fn end(mut self) -> Result<FrameReport, FrameError> {
+        self.close();
+        let reclaimed = self.gpu.reclaim();
+        self.gpu.allocator().end_frame();
+        self.gpu.maintain();
+        let defragmentation = self.gpu.defragment_step()?;
+        Ok(FrameReport { number: self.number, reclaimed, defragmentation })
+    }
+
+    /// Closes the recording, so that what the frame lent comes back, and counts the frame as in flight.
+    fn close(&mut self) {
+        let Some(mut recording) = self.recording.take() else { return };
+        *locked(&self.arena) = None;
+        let Submissions { last, is_uncertain } = core::mem::take(&mut *locked(&self.submissions));
+        let mut points = last.points();
+        match (points.next(), points.next()) {
+            // Its commands never run.
+            (None, _) if !is_uncertain => drop(recording),
+            // The exact point, so that a recording that stays open for long does not hold back the frame's pages.
+            (Some(point), None) if !is_uncertain => {
+                let _ = recording.submit(point.queue, |_| Ok::<_, Infallible>(point.value));
+            }
+            // A recording has one point, and here there are several or an unknown one. A recording that was submitted and
+            // kept waits for all that queues were given.
+            (first, _) => {
+                let TimelinePoint { queue, value } =
+                    first.unwrap_or(TimelinePoint { queue: QueueIndex(0), value: TimelineValue(0) });
+                let _ = recording.submit_and_keep(queue, |_| Ok::<_, Infallible>(value));
+                drop(recording);
+            }
+        }
+        self.gpu.note_end_of_frame();
+    }
+}
+
+impl<D: Device> Drop for Frame<D> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<D: Device> fmt::Debug for Frame<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("number", &self.number)
+            .field("submitted", &locked(&self.submissions).last)
+            .finish_non_exhaustive()
+    }
+}

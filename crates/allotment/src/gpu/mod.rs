@@ -1,0 +1,332 @@
+//! One object that owns the layers, and one loop that drives them.
+//!
+//! ```
+//! use allotment::device::simulated::{Profile, SimulatedGpu};
+//! use allotment::device::{BufferDesc, Device as _, QueueIndex, Submission};
+//! use allotment::gpu::{Gpu, GpuDesc};
+//! use allotment::{AllocationOptions, MemoryUsage, Requirements};
+//!
+//! const QUEUE: QueueIndex = QueueIndex(0);
+//! let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+//! let gpu = Gpu::new(device.clone(), GpuDesc::default())?; // cheap to clone, `Send` and `Sync`
+//!
+//! let options = MemoryUsage::GpuOnly.with_name("mesh");
+//! let mesh = gpu.create_buffer(&BufferDesc::new(4096), &options)?;
+//! gpu.uploads().write_buffer(&mesh, 0, &[7; 4096])?;
+//!
+//! for number in 0..10_u32 {
+//!     let frame = gpu.begin_frame()?; // waits while three frames are in flight
+//!     let constants = frame.upload(number.to_ne_bytes())?; // transient memory of this frame
+//!     println!("bind {:?} at {}", constants.buffer, constants.offset);
+//!     let work = |queue, waits: &[_]| {
+//!         // SAFETY: there is nothing in it. An engine submits its command buffers here.
+//!         unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+//!     };
+//!     frame.submit(QUEUE, work)?; // waits for the upload of the mesh
+//!     frame.end()?; // reclaims, trims, defragments within its limits
+//! }
+//! drop(mesh); // destroyed once the GPU has completed the frames that may use it
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What belongs to whom
+//!
+//! ```text
+//!   Gpu ── Allocator, SubmissionTracker, DeletionQueue     at once
+//!    │     Uploader (behind a lock), UploadPool, MovableSet
+//!    │     CommandAllocatorPool per queue                   on first use, as all below
+//!    │     ShaderVisibleHeap ×2, SamplerCache, CpuDescriptorHeap ×4
+//!    │     ReadbackRing (behind a lock)
+//!    └─ Frame ── Recording, UploadArena                     ended by `end`, or dropped
+//! ```
+//!
+//! A `Gpu` only saves wiring: it has no mechanism of its own, and every layer can be reached and used beside it.
+//!
+//! # When to use the layers directly
+//!
+//! | what the program does | what it uses |
+//! |---|---|
+//! | it has a frame loop that knows when the GPU has completed what | [`Allocator`], and [`DeletionQueue`] or a [`ReleaseQueue`](crate::lifetime::ReleaseQueue) |
+//! | a thread streams gigabytes and must not delay frames | an [`Uploader`] of its own over [`Gpu::memory`] |
+//! | commands are recorded over several frames | [`Gpu::record`] and [`Gpu::submit`]: a recording that belongs to no frame |
+//! | it only computes | [`Gpu::record`], [`Gpu::submit`], and [`Gpu::reclaim`] now and then |
+//! | uploads of one thread have a known maximum | an [`UploadRing`](crate::upload::UploadRing) |
+//! | it frees memory by hand, and knows that the GPU has completed its use | tokens of [`Gpu::allocator`] |
+//! | memory ranges of something that is no GPU | the crate [`allotment_suballoc`] |
+//!
+//! # The end
+//!
+//! When the last clone of a `Gpu` and the last frame are dropped, the deletion queue waits for the GPU for up to five
+//! seconds, as a [`DeletionQueue`] does, and destroys what was retired. Buffers and images that are still alive keep the
+//! allocator and the device alive, and are destroyed when they are dropped. A program that wants to know that the GPU
+//! has completed calls [`Gpu::wait_idle`] before.
+
+mod commands;
+mod desc;
+mod descriptors;
+mod error;
+mod frame;
+mod part;
+mod readback;
+mod resources;
+mod submit;
+mod uploads;
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+pub use commands::FrameCommandAllocator;
+pub use desc::{GpuDesc, Maintenance};
+pub use descriptors::Descriptors;
+pub use error::{FrameError, GpuError, ReadBufferError, SubmitError};
+pub use frame::{Frame, FrameReport, FrameUpload};
+pub use readback::Readback;
+pub use uploads::Uploads;
+
+use part::Part;
+
+use crate::device::{Device, DeviceError};
+use crate::lifetime::{DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracker, TimelinePoints};
+use crate::memory::{
+    Allocator, BlockGrowth, DefragmentationStep, MaintenanceThread, MovableSet, OwningAllocator,
+};
+use crate::sync::locked;
+use crate::upload::{ReadbackRing, UploadPool, Uploader};
+
+/// A device with everything that manages its memory: allocator, submission tracker, deletion queue, uploads, and, created
+/// on first use, descriptor heaps, command allocators and readback. A clone is the same one. `Send + Sync`.
+///
+/// The [module](self) has an example and says when to use the layers directly.
+pub struct Gpu<D: Device> {
+    shared: Arc<Shared<D>>,
+}
+
+/// Dropped from top to bottom: first what creates work, then what work uses, the deletion queue last.
+struct Shared<D: Device> {
+    desc: GpuDesc,
+    maintenance: Option<MaintenanceThread<D>>,
+    /// Never locked during a wait.
+    frames: Mutex<FramesInFlight>,
+    next_frame: AtomicU64,
+    /// Where resources that defragmentation moved have their bytes.
+    moved_at: Mutex<TimelinePoints>,
+    command_allocators: Part,
+    descriptors: Part,
+    readback: Mutex<Option<ReadbackRing<D>>>,
+    upload_pool: UploadPool<D>,
+    uploader: Mutex<Uploader<D>>,
+    movable: MovableSet<D>,
+    memory: OwningAllocator<D>,
+}
+
+// Not derived, since a clone needs no clone of the device.
+impl<D: Device> Clone for Gpu<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<D: Device + Clone> Gpu<D> {
+    /// Creates the layers over a device. Allocates no device memory.
+    ///
+    /// # Errors
+    ///
+    /// [`GpuError`], which names the part of the configuration that is invalid.
+    pub fn new(device: D, desc: GpuDesc) -> Result<Self, GpuError> {
+        let tracker = SubmissionTracker::new(device.clone()).map_err(GpuError::Queues)?;
+        let allocator = Allocator::new(device, desc.allocator.clone()).map_err(GpuError::Allocator)?;
+        let allocator = Arc::new(allocator);
+        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
+        let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?;
+        let pages = desc.pages_for(allocator.device().properties().api);
+        let movable = MovableSet::new(&memory, desc.defragmentation.unwrap_or_default());
+        let maintenance = match desc.maintenance {
+            Maintenance::EndOfFrame => None,
+            Maintenance::Thread => Some(MaintenanceThread::spawn(Arc::clone(&allocator))),
+        };
+        let maintenance = maintenance.transpose();
+        let shared = Shared {
+            maintenance: maintenance.map_err(|error| GpuError::MaintenanceThread(error.kind()))?,
+            frames: Mutex::new(FramesInFlight::new(&tracker, desc.frames_in_flight)),
+            next_frame: AtomicU64::new(0),
+            moved_at: Mutex::new(TimelinePoints::EMPTY),
+            command_allocators: Part::default(),
+            descriptors: Part::default(),
+            readback: Mutex::new(None),
+            upload_pool: UploadPool::new(&allocator, &tracker, pages),
+            uploader: Mutex::new(uploader),
+            movable: movable.map_err(GpuError::Defragmentation)?,
+            memory,
+            desc,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+impl<D: Device> Gpu<D> {
+    /// Returns the configuration.
+    #[must_use]
+    pub fn desc(&self) -> &GpuDesc {
+        &self.shared.desc
+    }
+
+    /// Returns the device.
+    #[must_use]
+    pub fn device(&self) -> &D {
+        self.allocator().device()
+    }
+
+    /// Returns the allocator: pools, statistics, budgets, tokens.
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator<D>> {
+        self.shared.memory.allocator()
+    }
+
+    /// Returns the allocator together with the deletion queue, for layers that create resources.
+    #[must_use]
+    pub fn memory(&self) -> &OwningAllocator<D> {
+        &self.shared.memory
+    }
+
+    /// Returns the queue in which resources wait for the GPU before they are destroyed. It takes objects of any type.
+    #[must_use]
+    pub fn deletion_queue(&self) -> &DeletionQueue {
+        self.shared.memory.deletion_queue()
+    }
+
+    /// Returns the tracker of recordings and submissions.
+    #[must_use]
+    pub fn tracker(&self) -> &SubmissionTracker {
+        self.deletion_queue().tracker()
+    }
+
+    /// Returns the pages of [`Frame::upload`], for arenas of recordings that belong to no frame.
+    #[must_use]
+    pub fn upload_pool(&self) -> &UploadPool<D> {
+        &self.shared.upload_pool
+    }
+
+    /// Returns the buffers and images that defragmentation may move. [`Frame::end`] does its steps where
+    /// [`GpuDesc::defragmentation`] asks for them.
+    #[must_use]
+    pub fn movable_set(&self) -> &MovableSet<D> {
+        &self.shared.movable
+    }
+
+    /// Returns the uploads: writes to buffers and images from any thread.
+    #[must_use]
+    pub fn uploads(&self) -> Uploads<'_, D> {
+        Uploads::new(&self.shared.uploader, self.tracker())
+    }
+
+    /// Begins a frame, once the GPU has completed enough of the frames before: at most
+    /// [`GpuDesc::frames_in_flight`] ended frames are in flight while it is recorded, less one.
+    ///
+    /// The next frame may begin before this one has ended: a program that records one frame while another thread submits
+    /// the one before has one more in flight.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::Wait`] after [`GpuDesc::timeout`], or where the device is lost. Nothing has changed.
+    pub fn begin_frame(&self) -> Result<Frame<D>, FrameError> {
+        let timeout = self.desc().timeout;
+        let began = Instant::now();
+        loop {
+            let oldest = locked(&self.shared.frames).oldest_to_wait_for();
+            let Some(oldest) = oldest else { break };
+            // Without the lock, since a thread that ends a frame meanwhile needs it.
+            let left = timeout.saturating_sub(began.elapsed());
+            self.tracker()
+                .wait_all(&oldest, left)
+                .map_err(|error| FrameError::Wait(whole(error, timeout)))?;
+            locked(&self.shared.frames).forget_completed();
+        }
+        let number = self.shared.next_frame.fetch_add(1, Relaxed);
+        Ok(Frame::new(self.clone(), number))
+    }
+
+    /// Submits pending uploads, waits until every queue has completed all submissions, and reclaims. Before a level is
+    /// unloaded, a swapchain is resized or the program ends.
+    ///
+    /// # Errors
+    ///
+    /// [`FrameError::Uploads`], or [`FrameError::Wait`] after [`GpuDesc::timeout`] or where the device is lost.
+    pub fn wait_idle(&self) -> Result<Reclaimed, FrameError> {
+        self.uploads().submit().map_err(FrameError::Uploads)?;
+        self.tracker().wait_idle(self.desc().timeout).map_err(FrameError::Wait)?;
+        Ok(self.reclaim())
+    }
+
+    /// Waits for points, such as those that [`Uploads::submit`] returns, for at most [`GpuDesc::timeout`].
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::TimedOut`] and [`DeviceError::Lost`].
+    pub fn wait(&self, points: impl Into<TimelinePoints>) -> Result<(), DeviceError> {
+        self.tracker().wait_all(&points.into(), self.desc().timeout)
+    }
+
+    /// Reclaims what the GPU has completed, in every layer. [`Frame::end`] does so; a program without frames calls this
+    /// now and then.
+    pub fn reclaim(&self) -> Reclaimed {
+        // Resources first: their destructors retire descriptors, which then come back one call earlier.
+        let mut reclaimed = self.deletion_queue().reclaim();
+        reclaimed += self.shared.upload_pool.reclaim();
+        reclaimed += self.shared.descriptors.reclaim();
+        reclaimed += self.shared.command_allocators.reclaim();
+        self.reclaim_readback();
+        reclaimed
+    }
+
+    /// Allocates blocks ahead of demand where that is asked for and no thread does it.
+    fn maintain(&self) {
+        let is_ahead = matches!(self.desc().allocator.block_growth, BlockGrowth::Ahead(_));
+        if is_ahead && self.shared.maintenance.is_none() {
+            self.allocator().maintain();
+        }
+    }
+
+    /// Counts a frame as in flight.
+    fn note_end_of_frame(&self) {
+        locked(&self.shared.frames).end();
+    }
+
+    /// Does a step of defragmentation where that is asked for and nothing is recorded that may write to what would move.
+    fn defragment_step(&self) -> Result<Option<DefragmentationStep>, FrameError> {
+        let Some(desc) = &self.desc().defragmentation else { return Ok(None) };
+        // Staged uploads hold a recording open; and their copies name buffers by handles that a move replaces.
+        self.uploads().submit().map_err(FrameError::Uploads)?;
+        // A recording that is submitted later would write to where a resource was, and the write would be lost.
+        let recordings = self.tracker().statistics();
+        if recordings.open + recordings.open_explicit > 0 {
+            return Ok(None);
+        }
+        let step = self.shared.movable.defragment_step(desc.defragmentation.limits);
+        let step = step.map_err(FrameError::Defragmentation)?;
+        if let Some(point) = step.copied_at {
+            locked(&self.shared.moved_at).insert(point);
+        }
+        Ok(Some(step))
+    }
+}
+
+/// Names the whole time of a wait that had several steps, rather than what was left of it for the last.
+fn whole(error: DeviceError, timeout: Duration) -> DeviceError {
+    match error {
+        DeviceError::TimedOut { point, .. } => DeviceError::TimedOut { point, timeout },
+        error => error,
+    }
+}
+
+impl<D: Device> fmt::Debug for Gpu<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gpu")
+            .field("desc", self.desc())
+            .field("allocator", &self.allocator().statistics())
+            .field("deletion_queue", &self.deletion_queue().statistics())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! The readback ring of a [`Gpu`](super::Gpu), created on first use.
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+use std::sync::{MutexGuard, TryLockError};
+
+use super::Gpu;
+use crate::device::Device;
+use crate::memory::ResourceError;
+use crate::sync::locked;
+use crate::upload::ReadbackRing;
+
+/// The readback ring, for as long as this is alive: other threads wait for it meanwhile. Returned by
+/// [`Gpu::readback`].
+pub struct Readback<'a, D: Device> {
+    /// Never `None`.
+    ring: MutexGuard<'a, Option<ReadbackRing<D>>>,
+}
+
+impl<D: Device> Gpu<D> {
+    /// Locks the ring of memory that the GPU writes and the CPU reads, which the first call creates as
+    /// [`GpuDesc::readback`](super::GpuDesc::readback) says.
+    ///
+    /// Allocate a range, record a copy to it, submit, and [close](ReadbackRing::close) the ring with the point that the
+    /// submission returned; some frames later, read the ticket. The end of each frame reclaims what was read.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] where the ring's buffer cannot be created. The next call tries again.
+    pub fn readback(&self) -> Result<Readback<'_, D>, ResourceError> {
+        let mut ring = locked(&self.shared.readback);
+        if ring.is_none() {
+            *ring = Some(ReadbackRing::new(self.allocator(), self.tracker(), &self.desc().readback)?);
+        }
+        Ok(Readback { ring })
+    }
+
+    /// Reclaims what was read, unless a thread uses the ring at present.
+    pub(super) fn reclaim_readback(&self) {
+        // The thread that ends the frame may be the one that holds the lock.
+        let mut ring = match self.shared.readback.try_lock() {
+            Ok(ring) => ring,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(ring) = &mut *ring {
+            ring.reclaim();
+        }
+    }
+}
+
+impl<D: Device> Deref for Readback<'_, D> {
+    type Target = ReadbackRing<D>;
+
+    fn deref(&self) -> &ReadbackRing<D> {
+        match &*self.ring {
+            Some(ring) => ring,
+            None => unreachable!("created before the guard"),
+        }
+    }
+}
+
+impl<D: Device> DerefMut for Readback<'_, D> {
+    fn deref_mut(&mut self) -> &mut ReadbackRing<D> {
+        match &mut *self.ring {
+            Some(ring) => ring,
+            None => unreachable!("created before the guard"),
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for Readback<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readback").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,59 @@
+//! Creation of buffers and images by a [`Gpu`](super::Gpu).
+
+use super::{Gpu, ReadBufferError};
+use crate::AllocationOptions;
+use crate::device::{Device, QueueIndex};
+use crate::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
+
+/// Bytes that [`Gpu::read_buffer`] copies at a time.
+const READ_CHUNK: u64 = 1 << 20;
+
+impl<D: Device> Gpu<D> {
+    /// Creates a buffer and its memory. Dropping it retires it: it is destroyed once no open recording and no
+    /// submission in flight can reference it.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    pub fn create_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.memory().create_buffer(info, options)
+    }
+
+    /// Creates an image and its memory, which are retired as [buffers](Self::create_buffer) are.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither an image nor memory is left behind.
+    pub fn create_image(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Image<D>, ResourceError> {
+        self.memory().create_image(info, options)
+    }
+
+    /// Reads bytes of a buffer that can be copied from. Submits pending uploads, waits until all queues are idle and
+    /// returns when the bytes are there: for tests and tools. Frames read through [`readback`](Self::readback).
+    ///
+    /// # Errors
+    ///
+    /// [`ReadBufferError`]; some of `bytes` may have been overwritten.
+    pub fn read_buffer(
+        &self,
+        buffer: &Buffer<D>,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), ReadBufferError> {
+        self.uploads().submit().map_err(ReadBufferError::Uploads)?;
+        // The copy runs on one queue, and the writers may be on others.
+        self.tracker().wait_idle(self.desc().timeout).map_err(TransferError::Device)?;
+        let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
+        let transfer = Transfer::new(self.allocator(), QueueIndex(0), chunk);
+        transfer.map_err(TransferError::Buffer)?.download_from(buffer, offset, bytes)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! Submissions whose commands wait for the uploads before them.
+
+use super::{Gpu, SubmitError};
+use crate::device::{Device, QueueIndex, TimelinePoint, TimelineValue};
+use crate::lifetime::{Recording, SubmitError as Refusal, TimelinePoints};
+use crate::sync::locked;
+
+impl<D: Device> Gpu<D> {
+    /// Opens a recording that belongs to no frame: commands that are recorded over several frames, on a loader thread
+    /// or by a program that only computes. [`submit`](Self::submit) submits it.
+    pub fn record(&self, label: &'static str) -> Recording {
+        self.tracker().record(label)
+    }
+
+    /// Submits a recording that belongs to no frame. `submit` hands the commands to the queue, which waits for the
+    /// points that it is given, and returns the value that the queue's timeline has when the commands are completed.
+    /// The points are those of the uploads that were written before, and of resources that defragmentation moved.
+    ///
+    /// No lock is held while `submit` runs.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`], and the recording, which is still open.
+    pub fn submit<E>(
+        &self,
+        recording: Recording,
+        queue: QueueIndex,
+        submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
+    ) -> Result<TimelinePoint, Box<Refusal<SubmitError<E>>>> {
+        // Boxed, since a recording is large, and only a failure pays for it.
+        recording.submit(queue, |queue| self.submit_after(queue, &[], submit)).map_err(Box::new)
+    }
+
+    /// Submits pending uploads, then the commands, which wait for the uploads and for `waits`.
+    pub(super) fn submit_after<E>(
+        &self,
+        queue: QueueIndex,
+        waits: &[TimelinePoint],
+        submit: impl FnOnce(QueueIndex, &[TimelinePoint]) -> Result<TimelineValue, E>,
+    ) -> Result<TimelineValue, SubmitError<E>> {
+        let mut points = self.uploads().submit().map_err(SubmitError::Uploads)?;
+        self.moved_at().points().for_each(|point| points.insert(point));
+        waits.iter().for_each(|point| points.insert(*point));
+        // Also points of the same queue: that a submission comes later does not make its reads see earlier writes.
+        let mut room = TimelinePoints::ROOM;
+        submit(queue, points.as_slice(&mut room)).map_err(SubmitError::Commands)
+    }
+
+    /// Returns the points at which every resource that defragmentation moved has its bytes.
+    fn moved_at(&self) -> TimelinePoints {
+        *locked(&self.shared.moved_at)
+    }
+}

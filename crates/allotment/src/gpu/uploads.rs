@@ -1,0 +1,110 @@
+//! Writes to buffers and images from any thread, over the one uploader of a [`Gpu`](super::Gpu).
+
+use core::fmt;
+use std::sync::Mutex;
+
+use crate::device::Device;
+use crate::lifetime::{SubmissionTracker, TimelinePoints};
+use crate::memory::{Buffer, Image};
+use crate::sync::locked;
+use crate::upload::{ImageWrite, UploadError, Uploader, UploaderStatistics};
+
+/// Writes to buffers and images, batched into few submissions. Returned by [`Gpu::uploads`](super::Gpu::uploads).
+///
+/// [`Frame::submit`](super::Frame::submit) and [`Gpu::submit`](super::Gpu::submit) submit what was written before and
+/// make the commands wait for it. A program that submits by itself calls [`submit`](Self::submit) and waits for the
+/// points that it returns.
+///
+/// All threads share one uploader behind a lock. A write that finds the staging memory full waits for the GPU with the
+/// lock held, and a frame that submits waits as long. A thread that streams a whole world has an
+/// [`Uploader`] of its own: `Uploader::new(gpu.memory(), …)`.
+pub struct Uploads<'a, D: Device> {
+    uploader: &'a Mutex<Uploader<D>>,
+    tracker: &'a SubmissionTracker,
+}
+
+impl<'a, D: Device> Uploads<'a, D> {
+    pub(super) fn new(uploader: &'a Mutex<Uploader<D>>, tracker: &'a SubmissionTracker) -> Self {
+        Self { uploader, tracker }
+    }
+
+    /// Writes bytes of a buffer that no submitted work uses yet: the first contents of a mesh, say.
+    ///
+    /// The CPU writes them directly where it can reach the memory, and stages them elsewhere. Where submitted work
+    /// uses the bytes nevertheless, that work reads old or new bytes: call [`update_buffer`](Self::update_buffer) then.
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError`]: the buffer belongs to another `Gpu`, the range exceeds it, staging memory stays full for longer than
+    /// the uploader waits, or the device refuses. Some of the bytes may be written or staged then.
+    pub fn write_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        locked(self.uploader).initialize(to, offset, bytes)
+    }
+
+    /// Writes bytes of a buffer that submitted work may still use: the copy waits for everything that any queue was
+    /// given before this call.
+    ///
+    /// A separate [`Uploader`] can wait for less: [`Uploader::wait_for`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write_buffer`](Self::write_buffer), and [`UploadError::ReadOnly`] where queues cannot write to the
+    /// buffer's memory.
+    pub fn update_buffer(&self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
+        let mut uploader = locked(self.uploader);
+        // The queue that copies may be another one than those that read, and queues run side by side.
+        for point in self.tracker.submitted().points() {
+            uploader.wait_for(point)?;
+        }
+        uploader.update(to, offset, bytes)
+    }
+
+    /// Writes texels of an image.
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError::Size`] where the box has more or fewer bytes, and the errors of
+    /// [`write_buffer`](Self::write_buffer).
+    ///
+    /// # Safety
+    ///
+    /// The conditions of [`Uploader::write_image`] hold; the image queue is that of
+    /// [`GpuDesc::uploader`](super::GpuDesc::uploader).
+    pub unsafe fn write_image(
+        &self,
+        to: &Image<D>,
+        write: &ImageWrite<D::ImageState>,
+        bytes: &[u8],
+    ) -> Result<(), UploadError> {
+        // SAFETY: as the caller promises.
+        unsafe { locked(self.uploader).write_image(to, write, bytes) }
+    }
+
+    /// Submits what was written and returns the points at which all of it has arrived. Commands that read it wait for
+    /// these. Submits nothing where nothing is staged.
+    ///
+    /// # Errors
+    ///
+    /// [`UploadError::Device`]. Staged bytes stay staged, and a later submission takes them; after
+    /// [`DeviceError::Lost`](crate::device::DeviceError::Lost) they are gone.
+    pub fn submit(&self) -> Result<TimelinePoints, UploadError> {
+        locked(self.uploader).submit()
+    }
+
+    /// Discards what was staged and not submitted.
+    pub fn discard(&self) {
+        locked(self.uploader).discard();
+    }
+
+    /// Returns what was uploaded so far, and what is in flight.
+    #[must_use]
+    pub fn statistics(&self) -> UploaderStatistics {
+        locked(self.uploader).statistics()
+    }
+}
+
+impl<D: Device> fmt::Debug for Uploads<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uploads").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}

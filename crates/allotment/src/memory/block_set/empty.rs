@@ -1,0 +1,151 @@
+//! Empty blocks: which of them another request reuses, shares or borrows, and which can be freed.
+
+use allotment_suballoc::Request;
+
+use super::search::BlockSummary;
+use super::{BlockSet, Role, new_ranges};
+use crate::device::{Device, OwnedMemory, Priority};
+
+/// An empty block, as the empty-block policy sees it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct EmptyBlock {
+    pub(in crate::memory) size: u64,
+    /// Ticks since it became empty.
+    pub(in crate::memory) age: u64,
+    pub(in crate::memory) role: Role,
+}
+
+/// Which spare blocks may serve a request that wants a dedicated one.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct SpareCriteria {
+    /// The application counts frames: idle bytes are better than a frame that waits for the driver.
+    pub(in crate::memory) in_frames: bool,
+    /// Only blocks that were allocated with this priority, where the device accepts no other one later.
+    pub(in crate::memory) priority: Option<Priority>,
+}
+
+/// A spare block may be larger than the request that reuses it by the request's size divided by this.
+const SPARE_WASTE_DIVISOR: u64 = 8;
+
+/// A spare block becomes a shared one if it has at most this many times the bytes of the next block.
+///
+/// Larger ones stay spare: the next request of that size would otherwise allocate such a block again.
+const SHARED_SPARE_FACTOR: u64 = 2;
+
+impl<D: Device> BlockSet<D> {
+    /// Returns the spare block that fits `size` best, unless more than an eighth of the size would be idle; or more
+    /// than the size, where a frame would wait for the driver instead.
+    pub(super) fn best_spare(&self, size: u64, spare: SpareCriteria) -> Option<u32> {
+        let waste = if spare.in_frames { size } else { size / SPARE_WASTE_DIVISOR };
+        let fitting = self.spares(spare.priority).filter_map(|index| {
+            let room = self.block(index)?.memory.size();
+            (room >= size && room - size <= waste).then_some((room, index))
+        });
+        fitting.min().map(|(_, index)| index)
+    }
+
+    /// Iterates over the spare blocks, or those of one priority.
+    pub(super) fn spares(&self, priority: Option<Priority>) -> impl Iterator<Item = u32> + '_ {
+        let alike = move |memory: &OwnedMemory<D>| priority.is_none_or(|only| only == memory.priority());
+        let of = move |&index: &u32| self.block(index).is_some_and(|block| alike(&block.memory));
+        self.spare.iter().copied().filter(of)
+    }
+
+    /// Returns the smallest spare block that has room for the request and may be shared, where the next block would
+    /// have `block_size` bytes; of one priority, if given.
+    pub(super) fn shareable_spare(
+        &self,
+        request: &Request,
+        block_size: u64,
+        priority: Option<Priority>,
+    ) -> Option<u32> {
+        let least = self.least_block(request.size);
+        let fitting = self.spares(priority).filter_map(|index| {
+            let room = self.block(index)?.memory.size();
+            (room >= least && room / SHARED_SPARE_FACTOR <= block_size).then_some((room, index))
+        });
+        fitting.min().map(|(_, index)| index)
+    }
+
+    /// Turns a spare block into a shared one, so that this request needs no new block. Returns false if there is none.
+    pub(in crate::memory) fn share_spare(
+        &mut self,
+        request: &Request,
+        block_size: u64,
+        priority: Option<Priority>,
+    ) -> bool {
+        let Some(index) = self.shareable_spare(request, block_size, priority) else { return false };
+        let algorithm = self.algorithm;
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        // A dedicated block has linear ranges; a shared one has those of the pool's algorithm.
+        block.ranges = new_ranges(block.memory.size(), algorithm);
+        block.role = Role::Shared;
+        self.spare.retain(|&spare| spare != index);
+        self.order.push(BlockSummary::of(index, &block.ranges));
+        self.statistics.dedicated -= 1;
+        self.statistics.blocks += 1;
+        true
+    }
+
+    /// Returns an empty block that would serve a request in another shard.
+    pub(in crate::memory) fn lendable(
+        &self,
+        request: &Request,
+        spare: Option<SpareCriteria>,
+        in_blocks: bool,
+    ) -> Option<u32> {
+        spare.and_then(|spare| self.best_spare(request.size, spare)).or_else(|| {
+            // The smallest, so that a small request does not take away what a large one here would need.
+            let least = self.least_block(request.size);
+            let empty = self.blocks().filter(|(_, block)| {
+                in_blocks && block.live == 0 && block.role == Role::Shared && block.memory.size() >= least
+            });
+            empty.min_by_key(|(_, block)| block.memory.size()).map(|(index, _)| index)
+        })
+    }
+
+    /// Removes a [lendable](Self::lendable) block and returns its memory and role. None of its ranges may wait in the
+    /// quick lists.
+    pub(in crate::memory) fn lend(&mut self, index: u32) -> Option<(OwnedMemory<D>, Role)> {
+        let role = self.block(index)?.role;
+        Some((self.remove(index)?, role))
+    }
+
+    /// Returns the first empty block for which `unwanted` returns true; with `keep_shared`, the first dedicated one.
+    pub(in crate::memory) fn find_empty(
+        &self,
+        now: u64,
+        keep_shared: bool,
+        unwanted: impl Fn(&EmptyBlock) -> bool,
+    ) -> Option<u32> {
+        // The usual case, at each frame end and each free that empties nothing.
+        if self.empty_blocks == 0 {
+            return None;
+        }
+        let found = self.blocks().find(|(_, block)| {
+            let kept = keep_shared && block.role == Role::Shared;
+            !kept
+                && block.empty_since.is_some_and(|since| {
+                    let age = now.saturating_sub(since);
+                    unwanted(&EmptyBlock { size: block.memory.size(), age, role: block.role })
+                })
+        });
+        found.map(|(index, _)| index)
+    }
+
+    /// Returns the bytes of the empty blocks, of which at least `keep` shared blocks stay.
+    pub(in crate::memory) fn freeable_bytes(&self, keep: u32) -> u64 {
+        let mut may_go = self.statistics.blocks.saturating_sub(keep);
+        let mut bytes = 0;
+        for (_, block) in self.blocks().filter(|(_, block)| block.empty_since.is_some()) {
+            if block.role == Role::Shared {
+                let Some(left) = may_go.checked_sub(1) else { continue };
+                may_go = left;
+            }
+            bytes += block.memory.size();
+        }
+        bytes
+    }
+}

@@ -1,0 +1,100 @@
+//! Live allocations: what is counted when one begins and ends in a block, and ranges that wait in quick lists.
+
+use allotment_suballoc::Algorithm;
+
+use super::{BlockSet, Role, Sizes, Spot};
+use crate::device::Device;
+use crate::memory::quick_lists::LARGEST_WAITING;
+
+impl<D: Device> BlockSet<D> {
+    /// Counts a new allocation in a block. Returns true if the block was empty.
+    pub(in crate::memory) fn occupy(&mut self, index: u32, sizes: Sizes) -> bool {
+        self.statistics.allocations += 1;
+        self.statistics.allocation_bytes += sizes.requested;
+        self.statistics.rounding += sizes.occupied - sizes.requested;
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        block.live += 1;
+        let was_empty = block.empty_since.take().is_some();
+        if was_empty {
+            self.empty_blocks -= 1;
+            self.empty_bytes -= block.memory.size();
+            // A spare block is an empty dedicated one, and this is no longer empty.
+            self.spare.retain(|&spare| spare != index);
+        }
+        was_empty
+    }
+
+    /// Counts the end of an allocation in a block. Returns true if the block is empty now.
+    pub(super) fn vacate(&mut self, index: u32, sizes: Sizes, now: u64) -> bool {
+        self.statistics.allocations -= 1;
+        self.statistics.allocation_bytes -= sizes.requested;
+        self.statistics.rounding -= sizes.occupied - sizes.requested;
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        block.live -= 1;
+        let emptied = block.live == 0;
+        if emptied {
+            block.empty_since = Some(now);
+            self.empty_blocks += 1;
+            self.empty_bytes += block.memory.size();
+            // Not one of `Role::DedicatedToAllocation`, which the pool frees at once.
+            if block.role == Role::Dedicated {
+                self.spare.push(index);
+            }
+        }
+        emptied
+    }
+
+    /// Frees an allocation. Returns true if its block is empty now.
+    pub(in crate::memory) fn free(&mut self, spot: &Spot, sizes: Sizes, now: u64) -> bool {
+        self.release(spot);
+        self.vacate(spot.block, sizes, now)
+    }
+
+    /// Frees a range in its block, which joins it with its free neighbours.
+    pub(in crate::memory) fn release(&mut self, spot: &Spot) {
+        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else { return };
+        let padding = block.ranges.statistics().padding;
+        // The handle names an allocated range: each spot is freed once.
+        let freed = block.ranges.free(spot.handle);
+        debug_assert!(freed.is_ok(), "a range is freed once");
+        let padding = padding - block.ranges.statistics().padding;
+        *self.padding_counter() -= padding;
+        self.update_order(spot.block);
+    }
+
+    /// Returns true if the range of an allocation may wait in the quick lists when it is freed.
+    pub(in crate::memory) fn may_wait(&self, spot: &Spot, sizes: Sizes) -> bool {
+        // Only in TLSF blocks, where joining and splitting is most of the work. In a linear block a waiting range would
+        // hold up the stack or the ring that it is part of, and a dedicated block is reused as a whole.
+        self.algorithm == Algorithm::Tlsf
+            && sizes.occupied <= LARGEST_WAITING
+            && self.block(spot.block).is_some_and(|block| block.role == Role::Shared)
+    }
+
+    /// Puts the range of a freed allocation into the quick lists instead of freeing it. Returns false, with nothing
+    /// changed, if the list is full, the block is closed, or it would be empty.
+    pub(in crate::memory) fn keep_in_quick_list(&mut self, record: u32, spot: &Spot, sizes: Sizes) -> bool {
+        let Some(block) = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        // The free of a block's last allocation takes the full path, which notes that the block is empty; and no range of
+        // a closed block may wait. The push is last, since it changes the lists.
+        if block.live == 1 || block.is_closed() || !self.quick.push(record, spot.offset, sizes.occupied) {
+            return false;
+        }
+        // As in `vacate`, whose branch for an empty block is not needed here. A waiting range counts as free.
+        block.live -= 1;
+        self.statistics.allocations -= 1;
+        self.statistics.allocation_bytes -= sizes.requested;
+        self.statistics.rounding -= sizes.occupied - sizes.requested;
+        true
+    }
+
+    /// Returns the counter for what a block calls padding: that of a buddy block is rounding to whole cells.
+    pub(super) fn padding_counter(&mut self) -> &mut u64 {
+        match self.algorithm {
+            Algorithm::Buddy => &mut self.statistics.rounding,
+            _ => &mut self.statistics.padding,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The memory objects of one memory type in one pool, and the ranges allocated in them.
+//!
+//! This layer knows neither locks nor drivers nor budgets: memory objects come in as arguments and leave as results.
+//!
+//! ```text
+//!   blocks        #0 shared   #1 shared   #2 dedicated   #3 shared, closed   #4 dedicated, empty
+//!   order         [#1 #0]                 fullest first; the search for room goes through it
+//!   closed        [#3]                    being emptied by defragmentation; nothing new is placed there
+//!   spare         [#4]                    freed dedicated blocks, cached for a request of about their size
+//!   quick         records of freed ranges of #0 and #1
+//! ```
+//!
+//! | file | concern |
+//! |---|---|
+//! | `search.rs` | which block has room for a request |
+//! | `live.rs` | what is counted when an allocation begins and ends |
+//! | `empty.rs` | empty blocks: reused, shared, lent or freed |
+//! | `relocate.rs` | closed blocks and the moves out of them |
+
+mod empty;
+mod invariants;
+mod live;
+mod relocate;
+mod search;
+
+use allotment_suballoc::{
+    Algorithm, Alignment, DetailedStatistics as RangeStatistics, Handle, RegionKind, SizeRange, VirtualBlock,
+};
+
+use super::EmptiedBlocks;
+use super::quick_lists::QuickLists;
+use super::statistics::{DetailedStatistics, Statistics};
+use crate::device::{Device, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory, Priority};
+
+pub(super) use empty::{EmptyBlock, SpareCriteria};
+use search::BlockSummary;
+
+/// The kind of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Many allocations share the block.
+    Shared,
+    /// The block has the size of one large allocation. Freed, it is cached (`spare`) for another of about the same
+    /// size.
+    Dedicated,
+    /// The block is dedicated to one allocation for good and freed with it: for a resource that the API knows to be its
+    /// only one, and for [`Dedicated::Always`](super::Dedicated::Always).
+    DedicatedToAllocation,
+}
+
+/// One memory object. The data of each of its ranges is the index of the allocation's record.
+#[derive(Debug)]
+pub(super) struct Block<D: Device> {
+    pub(super) memory: OwnedMemory<D>,
+    pub(super) ranges: VirtualBlock<u32>,
+    pub(super) role: Role,
+    /// Live allocations. Those whose ranges wait in the quick lists do not count.
+    live: u32,
+    /// The tick at which the last one was freed. Invariant: `Some` exactly where `live` is 0.
+    empty_since: Option<u64>,
+    /// `Some` while defragmentation empties the block: nothing new is placed in it.
+    closed: Option<EmptiedBlocks>,
+}
+
+impl<D: Device> Block<D> {
+    /// Returns true if no allocation is live in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Returns the number of live allocations.
+    pub(super) fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Returns true while defragmentation empties the block.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+}
+
+/// The location of an allocation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) block: u32,
+    pub(super) handle: Handle,
+    pub(super) offset: u64,
+}
+
+/// The bytes that an allocation asked for, and those that its range has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) requested: u64,
+    pub(super) occupied: u64,
+}
+
+/// The blocks of one memory type in one pool.
+#[derive(Debug)]
+pub(super) struct BlockSet<D: Device> {
+    pub(super) memory_type: MemoryTypeIndex,
+    pub(super) heap: MemoryHeapIndex,
+    /// The non-coherent atom where the memory is mapped and not coherent, else 1.
+    pub(super) atom: Alignment,
+    algorithm: Algorithm,
+    /// By index. An index is not reused while a [`Spot`] names it.
+    blocks: Vec<Option<Block<D>>>,
+    vacant: Vec<u32>,
+    /// Shared blocks that are not closed, the fullest first or nearly so: each operation moves the block that it
+    /// changed by at most one position, so no operation has to sort.
+    order: Vec<BlockSummary>,
+    /// Blocks that defragmentation is emptying, shared and dedicated.
+    closed: Vec<u32>,
+    /// Empty blocks of [`Role::Dedicated`].
+    spare: Vec<u32>,
+    /// Freed ranges that wait for a request of about their size.
+    pub(super) quick: QuickLists,
+    pub(super) statistics: Statistics,
+    pub(super) empty_blocks: u32,
+    /// Bytes of the empty blocks.
+    pub(super) empty_bytes: u64,
+    /// A thread is allocating a shared block; other threads wait for it, as it usually has room for all of them.
+    pub(super) growing: bool,
+}
+
+/// Creates the ranges of a memory object. Its size was checked when the request came in.
+fn new_ranges(size: u64, algorithm: Algorithm) -> VirtualBlock<u32> {
+    // Unnumbered, since the handles never leave this set's spots: no caller can present a stale one.
+    match VirtualBlock::unnumbered(size, algorithm) {
+        Ok(ranges) => ranges,
+        Err(error) => unreachable!("a block has a valid size: {error}"),
+    }
+}
+
+impl<D: Device> BlockSet<D> {
+    pub(super) fn new(
+        memory_type: MemoryTypeIndex,
+        heap: MemoryHeapIndex,
+        atom: Alignment,
+        algorithm: Algorithm,
+    ) -> Self {
+        Self {
+            memory_type,
+            heap,
+            atom,
+            algorithm,
+            blocks: Vec::new(),
+            vacant: Vec::new(),
+            order: Vec::new(),
+            closed: Vec::new(),
+            spare: Vec::new(),
+            quick: QuickLists::default(),
+            statistics: Statistics::default(),
+            empty_blocks: 0,
+            empty_bytes: 0,
+            growing: false,
+        }
+    }
+
+    /// Returns a block.
+    pub(super) fn block(&self, index: u32) -> Option<&Block<D>> {
+        self.blocks.get(index as usize)?.as_ref()
+    }
+
+    /// Iterates over all blocks with their indices.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, &Block<D>)> {
+        self.blocks.iter().enumerate().filter_map(|(i, block)| Some((i as u32, block.as_ref()?)))
+    }
+
+    /// Returns the number of blocks.
+    pub(super) fn count(&self) -> u32 {
+        self.statistics.blocks + self.statistics.dedicated
+    }
+
+    /// Adds a memory object, empty since `now`. Returns its index.
+    pub(super) fn add(&mut self, memory: OwnedMemory<D>, role: Role, now: u64) -> u32 {
+        let size = memory.size();
+        // A dedicated block holds one range, for which the simplest algorithm is enough.
+        let algorithm = if role == Role::Shared { self.algorithm } else { Algorithm::Linear };
+        let ranges = new_ranges(size, algorithm);
+        // The index is known only below.
+        let mut summary = BlockSummary::of(0, &ranges);
+        let block = Block { memory, ranges, role, live: 0, empty_since: Some(now), closed: None };
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.blocks.push(None);
+            // The device has at most u32::MAX memory objects.
+            self.blocks.len() as u32 - 1
+        });
+        self.blocks[index as usize] = Some(block);
+        summary.block = index;
+        self.empty_blocks += 1;
+        self.empty_bytes += size;
+        self.statistics.block_bytes += size;
+        match role {
+            Role::Shared => {
+                // An empty block belongs behind all that are in use.
+                self.order.push(summary);
+                self.statistics.blocks += 1;
+            }
+            Role::Dedicated | Role::DedicatedToAllocation => {
+                self.statistics.dedicated += 1;
+                // Empty until the request is placed in it, as every spare block.
+                if role == Role::Dedicated {
+                    self.spare.push(index);
+                }
+            }
+        }
+        index
+    }
+
+    /// Removes an empty block and returns its memory. None of its ranges may wait in the quick lists.
+    pub(super) fn remove(&mut self, index: u32) -> Option<OwnedMemory<D>> {
+        // Not `live == 0`: a range that waits in a quick list is still allocated in the block.
+        let block = self.blocks.get_mut(index as usize)?.take_if(|block| block.ranges.is_empty())?;
+        self.vacant.push(index);
+        self.order.retain(|other| other.block != index);
+        self.closed.retain(|&other| other != index);
+        self.spare.retain(|&other| other != index);
+        self.empty_blocks -= 1;
+        self.empty_bytes -= block.memory.size();
+        self.statistics.block_bytes -= block.memory.size();
+        match block.role {
+            Role::Shared => self.statistics.blocks -= 1,
+            Role::Dedicated | Role::DedicatedToAllocation => self.statistics.dedicated -= 1,
+        }
+        Some(block.memory)
+    }
+
+    /// Returns all memory objects, whatever is allocated in them, to be freed.
+    pub(super) fn into_memory(self) -> impl Iterator<Item = OwnedMemory<D>> {
+        self.blocks.into_iter().flatten().map(|block| block.memory)
+    }
+
+    /// Notes the priority of a block. Returns its memory and the priority if that has changed; the caller then passes
+    /// it to the device.
+    pub(super) fn note_priority(
+        &mut self,
+        index: u32,
+        of: impl FnOnce(Role) -> Priority,
+    ) -> Option<(D::Memory, Priority)> {
+        let block = self.blocks.get_mut(index as usize)?.as_mut()?;
+        let priority = of(block.role);
+        if block.memory.priority() == priority {
+            return None;
+        }
+        block.memory.note_priority(priority);
+        Some((block.memory.handle(), priority))
+    }
+
+    /// Iterates over the blocks and records of all ranges, also of those that wait in the quick lists.
+    pub(super) fn records(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.blocks().flat_map(|(index, block)| {
+            block.ranges.regions().filter_map(move |region| match region.kind {
+                RegionKind::Used { data, .. } => Some((index, *data)),
+                _ => None,
+            })
+        })
+    }
+
+    /// Returns sums and extremes from a walk over all regions.
+    pub(super) fn detailed(&self) -> DetailedStatistics {
+        let mut detailed = DetailedStatistics {
+            brief: self.statistics,
+            empty_blocks: self.empty_blocks,
+            ..DetailedStatistics::default()
+        };
+        for (_, block) in self.blocks() {
+            let RangeStatistics { brief, free_size, .. } = block.ranges.detailed_statistics();
+            detailed.free_ranges += brief.free_range_count;
+            if let Some(SizeRange { min, max }) = free_size {
+                let widened = SizeRange::including(detailed.free_size, min);
+                detailed.free_size = Some(SizeRange::including(Some(widened), max));
+            }
+        }
+        detailed
+    }
+}

@@ -1,0 +1,118 @@
+//! Blocks that defragmentation empties (closed blocks), and the moves of ranges out of them.
+
+use allotment_suballoc::{Request, Strategy};
+
+use super::search::BlockSummary;
+use super::{BlockSet, Role, Sizes, Spot};
+use crate::device::Device;
+use crate::memory::EmptiedBlocks;
+
+/// Up to this many free ranges in a block are searched for the closest fit while other threads wait for the lock: less
+/// than a microsecond.
+const FEW_FREE_RANGES: u32 = 256;
+
+/// How many blocks are tried when the planned one has no room any more, while other threads wait for the lock.
+const MAX_TRIED: u32 = 16;
+
+impl<D: Device> BlockSet<D> {
+    /// Closes a block: nothing new is placed in it. None of its ranges may wait in the quick lists. Returns false if
+    /// there is no such block, or it is closed already.
+    pub(in crate::memory) fn close(&mut self, index: u32, release: EmptiedBlocks) -> bool {
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return false };
+        if block.is_closed() {
+            return false;
+        }
+        // Out of `order`, so that the search for room does not have to skip it.
+        block.closed = Some(release);
+        self.order.retain(|other| other.block != index);
+        self.closed.push(index);
+        true
+    }
+
+    /// Opens a closed block again.
+    pub(in crate::memory) fn reopen(&mut self, index: u32) {
+        let Some(block) = self.blocks.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        if block.closed.take().is_some() {
+            self.closed.retain(|&other| other != index);
+            // Dedicated blocks are never searched. At the end of the list, the position moves with the next operations.
+            if block.role == Role::Shared {
+                self.order.push(BlockSummary::of(index, &block.ranges));
+            }
+        }
+    }
+
+    /// Opens a closed block that has room for a request. Returns false if there is none.
+    pub(in crate::memory) fn reopen_for(&mut self, request: &Request) -> bool {
+        let fits = |index: &u32| self.block(*index).is_some_and(|block| block.ranges.would_fit(request));
+        let found = self.closed_shared().find(fits);
+        found.into_iter().for_each(|index| self.reopen(index));
+        found.is_some()
+    }
+
+    /// Returns whether a closed block is freed once it is empty; `None` for an open block.
+    pub(in crate::memory) fn release_of(&self, index: u32) -> Option<EmptiedBlocks> {
+        self.block(index)?.closed
+    }
+
+    /// Iterates over the closed blocks that are shared.
+    pub(super) fn closed_shared(&self) -> impl Iterator<Item = u32> + '_ {
+        let shared = |&index: &u32| self.block(index).is_some_and(|block| block.role == Role::Shared);
+        self.closed.iter().copied().filter(shared)
+    }
+
+    /// Places the copy of an allocation in the block that was planned for it; where that has no room any more, in one
+    /// of the first few, the fullest first, for which `allowed` returns true. Never in an empty or a closed block.
+    pub(in crate::memory) fn place_relocated(
+        &mut self,
+        planned: Option<u32>,
+        allowed: impl Fn(u32) -> bool,
+        request: &Request,
+        sizes: Sizes,
+        record: u32,
+    ) -> Option<Spot> {
+        let open = |index: &u32| self.order.iter().any(|summary| summary.block == *index);
+        if let Some(index) = planned.filter(open).filter(|&index| self.may_take(index, &allowed)) {
+            // The plan assumes the closest fit. With many free ranges that search would take long under the lock.
+            let few = self
+                .block(index)
+                .is_some_and(|block| block.ranges.statistics().free_range_count <= FEW_FREE_RANGES);
+            let strategy = if few { Strategy::LeastMemory } else { request.strategy };
+            let request = request.with_strategy(strategy);
+            if let Ok(Some(spot)) = self.place_in_block(index, &request, sizes, record) {
+                return Some(spot);
+            }
+        }
+        let mut tried = 0;
+        for at in 0..self.order.len() {
+            let BlockSummary { block, largest_free_at_most, .. } = self.order[at];
+            if request.size > largest_free_at_most || !self.may_take(block, &allowed) {
+                continue;
+            }
+            // A refusal for another reason than room is one of this block; the move is dropped if all refuse.
+            if let Ok(Some(spot)) = self.place_in_block(block, request, sizes, record) {
+                return Some(spot);
+            }
+            tried += 1;
+            if tried == MAX_TRIED {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Returns true if a block is a destination of moves.
+    pub(super) fn may_take(&self, index: u32, allowed: &impl Fn(u32) -> bool) -> bool {
+        // An empty block is better freed than filled again.
+        allowed(index) && self.block(index).is_some_and(|block| !block.is_empty())
+    }
+
+    /// Exchanges the ranges of two live allocations of this set: each range names the other record.
+    pub(in crate::memory) fn exchange(&mut self, one: (&Spot, u32), other: (&Spot, u32)) {
+        for (spot, record) in [(one.0, other.1), (other.0, one.1)] {
+            let block = self.blocks.get_mut(spot.block as usize).and_then(Option::as_mut);
+            let data = block.and_then(|block| block.ranges.data_mut(spot.handle).ok());
+            debug_assert!(data.is_some(), "both are live");
+            data.into_iter().for_each(|data| *data = record);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The evacuation of one block: close, search, reserve, hand out, or cancel.
+//!
+//! ```text
+//!   Closing ──────────────────────► Reserving ──► HandingOut ──► all moves handed out
+//!      └──► Indexing ──► Searching ──┘
+//!
+//!   from each phase: cancelled, when the block cannot be emptied any more: its reserved places are freed, it is reopened
+//! ```
+//!
+//! `Indexing` and `Searching` are needed only for a block into which allocations came after the survey. Each phase works
+//! in batches under the pool's lock; `run` calls the next one.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::PoisonError;
+
+use super::PassLimits;
+use super::desc::{DefragmentationDesc, DefragmentationStrategy};
+use super::pass::Move;
+use super::plan::PlannedMove;
+use super::stopwatch::Stopwatch;
+use super::survey::Arena;
+use crate::device::Device;
+use crate::memory::Movability;
+use crate::memory::allocator::{Allocation, AllocationId, Allocator};
+use crate::memory::pool::{PoolSlot, PoolState};
+use crate::sync::locked;
+
+/// Places that are reserved, or freed, per lock: 20 to 40 microseconds.
+const AT_ONCE: usize = 16;
+
+/// Attempts to close a block in small batches. A thread that frees all the time can add ranges to the quick lists as fast
+/// as they are merged; after these attempts all of them are merged at once.
+const MAX_CLOSE_ATTEMPTS: u32 = 256;
+
+/// Places reserved between two readings of the clock: two microseconds or so.
+const PLACES_PER_CLOCK_READING: usize = 4;
+
+/// Records that are read per lock.
+const RECORDS_AT_ONCE: u32 = 256;
+
+/// The block that is being emptied.
+#[derive(Debug)]
+pub(super) struct Current {
+    /// Its index among the evacuations.
+    pub(super) evacuation: usize,
+    pub(super) moves: VecDeque<PlannedMove>,
+    /// The planned moves by record, while the block is searched for allocations that came after the survey.
+    pub(super) known: HashMap<u32, PlannedMove>,
+    pub(super) phase: Phase,
+    /// Attempts to close the block so far.
+    pub(super) close_attempts: u32,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    Closing,
+    /// Indexing the planned moves by record, before the search for unplanned allocations.
+    Indexing,
+    /// Searching the block for all allocations, from this record on.
+    Searching(u32),
+    Reserving,
+    HandingOut,
+}
+
+/// The evacuation of one block.
+#[derive(Debug)]
+pub(super) struct Evacuation {
+    pub(super) arena: Arena,
+    pub(super) block: u32,
+    pub(super) size: u64,
+    /// Places that are reserved for moves not handed out yet.
+    pub(super) reserved: VecDeque<Reserved>,
+    /// Number of moves that are handed out and have not ended.
+    pub(super) in_flight: u32,
+    /// Bytes of moves that have not ended.
+    pub(super) uncopied: u64,
+    pub(super) state: EvacuationState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EvacuationState {
+    InProgress,
+    /// All moves were handed out.
+    HandedOut,
+    /// Cancelled: the block stays.
+    Cancelled,
+    Emptied,
+}
+
+#[derive(Debug)]
+pub(super) struct Reserved {
+    pub(super) from: AllocationId,
+    pub(super) to: Allocation,
+}
+
+/// How to continue with a block.
+pub(super) enum Step {
+    Continue,
+    /// All its allocations were handed out.
+    HandedOut,
+    /// The block was freed, or emptied by its owners.
+    BlockFreed,
+    /// The block stays, because its pool changed since the survey.
+    KeepBlock,
+}
+
+/// The cost that a block may have, and the allocations that cannot be moved.
+pub(super) struct Worth<'a> {
+    pub(super) strategy: DefragmentationStrategy,
+    pub(super) largest: u64,
+    pub(super) ignored: &'a HashSet<AllocationId>,
+    pub(super) of_a_set: bool,
+}
+
+pub(super) enum HandedOut {
+    All,
+    Some,
+    Limit,
+    /// The block stays: a request reopened it, or an allocation in it was mapped or pinned.
+    Refused,
+}
+
+impl Current {
+    /// Indexes the planned moves by record, so that the search for other allocations keeps their planned places.
+    pub(super) fn index_planned(&mut self, time: &mut Stopwatch) -> Step {
+        self.known.reserve(self.moves.len());
+        while let Some(planned) = self.moves.pop_front() {
+            self.known.insert(planned.record, planned);
+            if time.is_over() {
+                return Step::Continue;
+            }
+        }
+        self.phase = Phase::Searching(0);
+        Step::Continue
+    }
+}
+
+impl Evacuation {
+    fn set(&self) -> usize {
+        usize::from(self.arena.set)
+    }
+
+    /// Closes the block: no new allocation is placed in it from now on.
+    pub(super) fn close<D: Device>(
+        &mut self,
+        slot: &PoolSlot<D>,
+        desc: &DefragmentationDesc,
+        now: &mut Current,
+    ) -> Step {
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return Step::KeepBlock };
+        now.close_attempts += 1;
+        let closed =
+            state.close(self.set(), self.block, desc.emptied_blocks, now.close_attempts > MAX_CLOSE_ATTEMPTS);
+        state.store_counters(slot);
+        match closed {
+            None => return Step::Continue,
+            Some(false) => return Step::BlockFreed,
+            Some(true) => {}
+        }
+        drop(guard);
+        let known = |planned: &PlannedMove| is_live(slot, planned);
+        // Allocations that were freed since the survey need no place. If the rest is all that is in the block, no search
+        // for unplanned allocations is needed, which would read all records of the pool.
+        now.moves.retain(known);
+        let live = self.live(slot);
+        let all_known = live == Some(now.moves.len() as u32);
+        now.phase = if all_known { Phase::Reserving } else { Phase::Indexing };
+        Step::Continue
+    }
+
+    /// Returns the number of allocations in the block.
+    fn live<D: Device>(&self, slot: &PoolSlot<D>) -> Option<u32> {
+        let guard = locked(&slot.state);
+        Some(guard.as_ref()?.sets[self.set()].block(self.block)?.live())
+    }
+
+    /// Searches a batch of records for allocations in the block, planned or not. The block is closed, so one look at each
+    /// record is enough.
+    pub(super) fn search<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        now: &mut Current,
+        first: u32,
+        worth: &Worth<'_>,
+    ) -> Step {
+        // Counted anew by the search: the planned cost may be out of date.
+        if first == 0 {
+            self.uncopied = 0;
+        }
+        let guard = locked(&slot.state);
+        let Some(state) = guard.as_ref() else { return Step::KeepBlock };
+        let (mut stays, mut cost) = (false, 0);
+        let (pool, allocator) = (self.arena.pool, allocator.id);
+        state.survey_allocations(slot, first, RECORDS_AT_ONCE, |allocation| {
+            if (usize::from(allocation.set), allocation.block) == (self.set(), self.block) {
+                let (record, generation) = (allocation.record, allocation.generation);
+                stays |= allocation.movability == Movability::Pinned || allocation.size > worth.largest;
+                stays |= allocation.of_a_set != worth.of_a_set;
+                stays |= worth.ignored.contains(&AllocationId { allocator, pool, record, generation });
+                cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
+                let known = now.known.get(&record).filter(|known| known.generation == generation);
+                // An unplanned allocation gets its block only when its place is reserved.
+                let to = known.map_or(u32::MAX, |known| known.to);
+                now.moves.push_back(PlannedMove { record, generation, to });
+            }
+        });
+        let next = first.saturating_add(RECORDS_AT_ONCE);
+        now.phase = if next < state.records() { Phase::Searching(next) } else { Phase::Reserving };
+        self.uncopied += cost;
+        // The strategy found the block worth its cost at the survey; allocations placed in it since may change that.
+        let dear =
+            !worth.strategy.is_worth(self.uncopied, self.size) || self.uncopied > worth.strategy.bytes();
+        if stays || dear { Step::KeepBlock } else { Step::Continue }
+    }
+
+    /// Reserves places for a batch of allocations.
+    pub(super) fn reserve<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        now: &mut Current,
+        stays: impl Fn(u32) -> bool,
+        time: &mut Stopwatch,
+    ) -> Step {
+        // Grown before the lock is taken.
+        self.reserved.reserve(AT_ONCE);
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return Step::KeepBlock };
+        if !self.is_closed(state) {
+            // A request found no other room and reopened the block.
+            return if self.is_empty_or_freed(state) { Step::BlockFreed } else { Step::KeepBlock };
+        }
+        for at in 0..AT_ONCE {
+            let Some(planned) = now.moves.pop_front() else { break };
+            if is_live(slot, &planned) {
+                let to = Some(planned.to).filter(|&to| to != u32::MAX);
+                let Some(to_record) = state.reserve_place(slot, planned.record, to, &stays) else {
+                    return Step::KeepBlock;
+                };
+                let PlannedMove { record, generation, .. } = planned;
+                let pool = self.arena.pool;
+                let from = AllocationId { allocator: allocator.id, pool, record, generation };
+                self.reserved.push_back(Reserved { from, to: allocator.token(pool, to_record, slot) });
+                // The planned block had no room, so all blocks may have been searched, which takes as long as a whole batch.
+                let found = state.detail(to_record).map(|detail| detail.spot.block);
+                if found != Some(planned.to) {
+                    break;
+                }
+            }
+            if at % PLACES_PER_CLOCK_READING == PLACES_PER_CLOCK_READING - 1 && time.is_over_now() {
+                break;
+            }
+        }
+        state.store_counters(slot);
+        if now.moves.is_empty() {
+            now.phase = Phase::HandingOut;
+        }
+        Step::Continue
+    }
+
+    pub(super) fn is_closed<D: Device>(&self, state: &PoolState<D>) -> bool {
+        state.sets[self.set()].block(self.block).is_some_and(|block| block.is_closed())
+    }
+
+    /// Returns true when all allocations of the block were freed, perhaps with the block itself.
+    pub(super) fn is_empty_or_freed<D: Device>(&self, state: &PoolState<D>) -> bool {
+        state.sets[self.set()].block(self.block).is_none_or(|block| block.is_empty())
+    }
+
+    /// Hands out the reserved moves, as many as fit into the pass.
+    pub(super) fn hand_out<D: Device>(
+        &mut self,
+        allocator: &Allocator<D>,
+        slot: &PoolSlot<D>,
+        evacuation: usize,
+        found: &mut Vec<Move<D>>,
+        limits: &PassLimits,
+        bytes: &mut u64,
+    ) -> HandedOut {
+        // Grown before the locks are taken.
+        found.reserve(AT_ONCE);
+        // A thread that writes through a handle holds `changes` for reading. So it has either ended before, or finds the
+        // allocation marked as moving.
+        let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
+        let guard = locked(&slot.state);
+        let Some(state) = guard.as_ref() else { return HandedOut::All };
+        let is_live = |from: AllocationId| {
+            slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation)
+        };
+        // A request reopened the block, so copying the rest would not free it. If no allocation is left to copy, the
+        // evacuation can still end.
+        if !self.is_closed(state) && self.reserved.iter().any(|reserved| is_live(reserved.from)) {
+            return HandedOut::Refused;
+        }
+        // Freed after the locks: a free takes the pool's lock again.
+        let mut unneeded = Vec::new();
+        let (mut limit, mut refused) = (false, false);
+        for _ in 0..AT_ONCE {
+            let Some(Reserved { from, to }) = self.reserved.pop_front() else { break };
+            let Some(record) = slot.records.get(from.record).filter(|it| it.generation() == from.generation)
+            else {
+                // The owner freed the allocation since its place was reserved.
+                unneeded.push(to);
+                continue;
+            };
+            let size = record.read().size;
+            // The first move is handed out even where it exceeds the bytes, or the run would never end.
+            let many = found.len() as u64 >= u64::from(limits.moves.max(1));
+            limit = many || (!found.is_empty() && *bytes + size > limits.bytes);
+            // From here on until the pass ends it cannot be mapped. Before, its place was reserved without any mark, so the
+            // owner may have mapped or pinned it.
+            refused = record.maps() != 0 || !record.read().movable;
+            if limit || refused {
+                // The next pass, or the cancellation, continues with this one.
+                self.reserved.push_front(Reserved { from, to });
+                break;
+            }
+            record.set_moving(true);
+            *bytes += size;
+            self.in_flight += 1;
+            found.push(Move::new(state, slot, evacuation, from, to));
+        }
+        drop(guard);
+        drop(alone);
+        unneeded.into_iter().for_each(|to| allocator.free_own(to));
+        match (self.reserved.is_empty(), limit) {
+            _ if refused => HandedOut::Refused,
+            (true, _) => HandedOut::All,
+            (false, true) => HandedOut::Limit,
+            (false, false) => HandedOut::Some,
+        }
+    }
+
+    /// Cancels the evacuation: the block stays, and its reserved places are freed.
+    pub(super) fn cancel<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) {
+        while !self.cancel_batch(allocator, slot) {}
+    }
+
+    /// Frees a batch of the reserved places. Returns true once all are freed and the block is open.
+    pub(super) fn cancel_batch<D: Device>(&mut self, allocator: &Allocator<D>, slot: &PoolSlot<D>) -> bool {
+        self.state = EvacuationState::Cancelled;
+        // Moves in flight count as bytes to copy until they end.
+        if self.in_flight == 0 {
+            self.uncopied = 0;
+        }
+        let some = self.reserved.len().min(AT_ONCE);
+        let mut given = Vec::with_capacity(some);
+        let mut guard = locked(&slot.state);
+        let Some(state) = guard.as_mut() else { return true };
+        given.extend(self.reserved.drain(..some));
+        for Reserved { from, .. } in &given {
+            if slot.records.get(from.record).is_some_and(|record| record.generation() == from.generation) {
+                state.note_moving(slot, from.record, false);
+            }
+        }
+        let all = self.reserved.is_empty();
+        if all {
+            state.reopen(self.set(), self.block);
+        }
+        drop(guard);
+        given.into_iter().for_each(|Reserved { to, .. }| allocator.free_own(to));
+        all
+    }
+}
+
+/// Returns true when the record still has the allocation that was planned.
+fn is_live<D: Device>(slot: &PoolSlot<D>, planned: &PlannedMove) -> bool {
+    slot.records.get(planned.record).is_some_and(|record| record.generation() == planned.generation)
+}

@@ -1,0 +1,121 @@
+//! Resources that a step created in their new places, until they replace the old ones.
+
+use std::sync::{Arc, Weak};
+
+use super::resource::{Cell, MovableClass};
+use crate::device::{Device, TimelinePoint};
+use crate::memory::resource::{Buffers, Class, Images};
+use crate::memory::{MemoryLocation, OwningAllocator};
+use crate::sync::locked;
+
+/// A resource that was created in its new place.
+pub(super) enum NewResource<D: Device> {
+    Buffer(NewObject<D, Buffers>),
+    Image(NewObject<D, Images>),
+}
+
+pub(super) struct NewObject<D: Device, C: MovableClass<D>> {
+    pub(super) cell: Arc<Cell<D, C>>,
+    pub(super) from: C::Handle,
+    pub(super) to: C::Handle,
+    pub(super) size: u64,
+    pub(super) state: Option<C::State>,
+    pub(super) copied: bool,
+    /// The CPU can access the memory, so it must be kept from doing so before the copy completes.
+    pub(super) host_visible: bool,
+}
+
+/// A resource whose copy has not completed.
+pub(super) enum PendingCopy<D: Device> {
+    Buffer(Weak<Cell<D, Buffers>>),
+    Image(Weak<Cell<D, Images>>),
+}
+
+impl<D: Device, C: MovableClass<D>> NewObject<D, C> {
+    pub(super) fn create(
+        device: &D,
+        cell: Arc<Cell<D, C>>,
+        to: &MemoryLocation<D>,
+        [copied, host_visible]: [bool; 2],
+    ) -> Option<Self> {
+        let now = locked(&cell.current);
+        let (from, size, state) = (now.resource.handle().clone(), now.resource.size(), now.state);
+        drop(now);
+        // SAFETY: the place is reserved for this resource, with the size and alignment that its description needs, in
+        // memory that lives as long as the reservation.
+        let to = unsafe { C::create(device, &cell.info, to.memory, to.offset) }.ok()?;
+        Some(Self { cell, from, to, size, state, copied, host_visible })
+    }
+}
+
+impl<D: Device> NewResource<D> {
+    /// Returns the bytes that are copied.
+    pub(super) fn bytes(&self) -> u64 {
+        let (size, copied) = match self {
+            Self::Buffer(NewObject { size, copied, .. }) | Self::Image(NewObject { size, copied, .. }) => {
+                (*size, *copied)
+            }
+        };
+        if copied { size } else { 0 }
+    }
+
+    pub(super) fn is_image(&self) -> bool {
+        matches!(self, Self::Image(_))
+    }
+
+    /// Returns true when the CPU must not access the resource before the copy completes.
+    pub(super) fn blocks_cpu_access(&self) -> bool {
+        match self {
+            Self::Buffer(NewObject { copied, host_visible, .. })
+            | Self::Image(NewObject { copied, host_visible, .. }) => *copied && *host_visible,
+        }
+    }
+
+    pub(super) fn replace_old(
+        self,
+        memory: &OwningAllocator<D>,
+        old: crate::Allocation,
+        copied_at: Option<TimelinePoint>,
+    ) -> Option<PendingCopy<D>> {
+        let arrives = copied_at.filter(|_| self.blocks_cpu_access());
+        let pending = match self {
+            Self::Buffer(NewObject { cell, to, copied, .. }) => {
+                cell.replace(memory, to, old, arrives, copied);
+                PendingCopy::Buffer(Arc::downgrade(&cell))
+            }
+            Self::Image(NewObject { cell, to, copied, .. }) => {
+                cell.replace(memory, to, old, arrives, copied);
+                PendingCopy::Image(Arc::downgrade(&cell))
+            }
+        };
+        arrives.map(|_| pending)
+    }
+
+    /// Retires the new resource together with its place.
+    pub(super) fn retire(self, memory: &OwningAllocator<D>, place: crate::Allocation) {
+        match self {
+            Self::Buffer(NewObject { to, size, .. }) => memory.retire_parts::<Buffers>(to, size, place),
+            Self::Image(NewObject { to, size, .. }) => memory.retire_parts::<Images>(to, size, place),
+        }
+    }
+
+    /// Destroys the new resource, which no queue has used.
+    pub(super) fn destroy(self, device: &D) {
+        match self {
+            // SAFETY: created just now, and not used by anything.
+            Self::Buffer(NewObject { to, .. }) => unsafe { <Buffers as Class<D>>::destroy(device, to) },
+            // SAFETY: as above.
+            Self::Image(NewObject { to, .. }) => unsafe { <Images as Class<D>>::destroy(device, to) },
+        }
+    }
+}
+
+impl<D: Device> PendingCopy<D> {
+    /// Returns true when the copy has completed, or the resource was dropped.
+    pub(super) fn is_complete(&self) -> bool {
+        match self {
+            Self::Buffer(cell) => cell.upgrade().is_none_or(|cell| locked(&cell.current).finish_copy()),
+            Self::Image(cell) => cell.upgrade().is_none_or(|cell| locked(&cell.current).finish_copy()),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Description of a set of relocatable resources, and the result of its steps.
+
+use crate::device::{QueueIndex, TimelinePoint};
+use crate::memory::DefragmentationDesc;
+
+/// Description of a [`MovableSet`](super::MovableSet).
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct MovableSetDesc {
+    /// Strategy, and what happens to emptied blocks. The limits are replaced by those of each step.
+    pub defragmentation: DefragmentationDesc,
+    /// The queue that copies. Defaults to the first graphics queue, or else the first queue. On Vulkan, the images must
+    /// belong to its queue family.
+    pub queue: Option<QueueIndex>,
+}
+
+impl MovableSetDesc {
+    /// Describes a set by its defragmentation, with the defaults for everything else.
+    #[must_use]
+    pub fn new(defragmentation: DefragmentationDesc) -> Self {
+        Self { defragmentation, queue: None }
+    }
+
+    /// Sets the queue that copies.
+    #[must_use]
+    pub const fn on_queue(mut self, queue: QueueIndex) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+}
+
+/// Outcome of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepOutcome {
+    /// At least one resource was moved.
+    Moved,
+    /// The time was up, or the resources to be moved could not be; the next step continues.
+    LimitReached,
+    /// There is nothing to gain at present.
+    Idle,
+}
+
+/// Result of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DefragmentationStep {
+    /// Whether resources were moved, and whether there is more to do.
+    pub outcome: StepOutcome,
+    /// Number of resources that were moved and have a new handle.
+    pub moves: u32,
+    /// Bytes that the queue copies for these moves.
+    pub bytes: u64,
+    /// The point at which the copies complete. Work on other queues than the set's that uses moved resources waits for
+    /// it.
+    pub copied_at: Option<TimelinePoint>,
+}
+
+impl DefragmentationStep {
+    pub(super) const fn without_moves(outcome: StepOutcome) -> Self {
+        Self { outcome, moves: 0, bytes: 0, copied_at: None }
+    }
+}

@@ -1,0 +1,216 @@
+//! A step of a set: creates the new resources of a pass, submits the copies, and replaces the old resources.
+
+use super::error::MoveError;
+use super::new_resource::{NewObject, NewResource, PendingCopy};
+use super::resource::Member;
+use super::set::MovableSet;
+use super::set_desc::{DefragmentationStep, StepOutcome};
+use crate::device::{
+    BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, Submission, TimelinePoint,
+};
+use crate::lifetime::Recording;
+use crate::memory::defragmentation::Released;
+use crate::memory::owners::Memory;
+use crate::memory::resource::{Buffers, Class, Images};
+use crate::memory::{Movability, Move, Name, OwningAllocator, Pass};
+use crate::sync::locked;
+
+impl<D: Device> MovableSet<D> {
+    /// Creates all resources of a pass in their new places, submits the copies, and replaces the old resources.
+    pub(super) fn execute_pass(
+        &self,
+        pass: Pass<'_, D>,
+        created: &mut Vec<Option<NewResource<D>>>,
+        pending: &mut Vec<PendingCopy<D>>,
+    ) -> Result<DefragmentationStep, MoveError> {
+        debug_assert!(created.is_empty(), "each step clears the list at its end");
+        let device = self.memory.allocator().device();
+        let mut open = OpenPass { memory: &self.memory, pass, created };
+        let OpenPass { pass, created, .. } = &mut open;
+        created.extend(pass.moves().iter().map(|one| self.recreate(one)));
+        // Named only now that `OpenPass` owns them: a panic of the device before that would leak them.
+        for (one, new) in pass.moves().iter().zip(created.iter()) {
+            new.iter().for_each(|new| self.name(one, new));
+        }
+        // Before the submission, so that no byte is copied for a block that stays.
+        ignore_unmovable_blocks(device, pass, created);
+        let record = || self.memory.deletion_queue().tracker().record("defragmentation");
+        let mut submitted = self.submit(record(), created);
+        if submitted == Err(DeviceError::Unsupported) && created.iter().flatten().any(NewResource::is_image) {
+            // The device does not say which image it cannot copy in its state. Buffers can still move without images.
+            for new in created.iter_mut() {
+                new.take_if(|new| new.is_image()).into_iter().for_each(|it| it.destroy(device));
+            }
+            ignore_unmovable_blocks(device, pass, created);
+            submitted = self.submit(record(), created);
+        }
+        let copied_at = match submitted {
+            Ok(point) => point,
+            Err(error) => {
+                // The submission failed, so no queue uses the new resources.
+                created.drain(..).flatten().for_each(|new| new.destroy(device));
+                return Err(MoveError::Device(error));
+            }
+        };
+        let mut step = DefragmentationStep { outcome: StepOutcome::Moved, moves: 0, bytes: 0, copied_at };
+        let arriving: Vec<_> =
+            created.iter().map(|new| new.as_ref().is_some_and(NewResource::blocks_cpu_access)).collect();
+        let mut ended = created.drain(..);
+        // The pass releases the places in the order of its moves, which is that of the new resources.
+        let leave = |released: Released, place| {
+            // The owner freed the allocation meanwhile. A queue may still read the old place.
+            if matches!(released, Released::FreedSource) {
+                return self.memory.retire::<Memory>(place);
+            }
+            match (released, ended.next().flatten()) {
+                (Released::Source, Some(new)) => {
+                    step.moves += 1;
+                    step.bytes += new.bytes();
+                    pending.extend(new.replace_old(&self.memory, place, copied_at));
+                }
+                // Not moved after all. A queue may still write to the new place.
+                (_, Some(new)) => new.retire(&self.memory, place),
+                (_, None) => self.memory.allocator().free_own(place),
+            }
+        };
+        pass.finish(|index| arriving[index], leave);
+        if step.moves == 0 {
+            step.outcome = StepOutcome::LimitReached;
+        }
+        Ok(step)
+    }
+
+    /// Creates a resource of the set in its new place. `None` when it is not in the set, or cannot be created there.
+    fn recreate(&self, moved: &Move<D>) -> Option<NewResource<D>> {
+        let device = self.memory.allocator().device();
+        let found = device.properties().memory_type(moved.to().memory_type)?;
+        // A queue must read the old place and write the new one; both are in this memory type.
+        let one_way = MemoryProperties::DEVICE_READ_ONLY | MemoryProperties::DEVICE_WRITE_ONLY;
+        if found.properties.intersects(one_way) {
+            return None;
+        }
+        let copied = moved.contents() == Movability::Copied;
+        let host_visible = moved.to().mapped_ptr.is_some();
+        let members = locked(&self.members);
+        match members.get(&moved.id())? {
+            Member::Buffer(cell) => {
+                let cell = cell.upgrade()?;
+                drop(members);
+                NewObject::create(device, cell, &moved.to(), [copied, host_visible]).map(NewResource::Buffer)
+            }
+            Member::Image(cell) => {
+                let cell = cell.upgrade()?;
+                drop(members);
+                let new = NewObject::create(device, cell, &moved.to(), [copied, host_visible])?;
+                // An image of unknown state cannot be copied; its content is taken to be undefined.
+                let copied = new.copied && new.state.is_some();
+                Some(NewResource::Image(NewObject { copied, ..new }))
+            }
+        }
+    }
+
+    /// Gives the new resource the debug name of the old one.
+    fn name(&self, moved: &Move<D>, new: &NewResource<D>) {
+        let allocator = self.memory.allocator();
+        let name = allocator.info_of(moved.id()).ok().and_then(|info| info.name);
+        let Some(name) = name.as_ref().map(Name::as_str) else { return };
+        match new {
+            // SAFETY: created just now.
+            NewResource::Buffer(NewObject { to, .. }) => unsafe {
+                <Buffers as Class<D>>::name(allocator.device(), to, name);
+            },
+            // SAFETY: as above.
+            NewResource::Image(NewObject { to, .. }) => unsafe {
+                <Images as Class<D>>::name(allocator.device(), to, name);
+            },
+        }
+    }
+
+    /// Submits the copies. Returns `None` when there is nothing to copy.
+    fn submit(
+        &self,
+        recording: Recording,
+        created: &[Option<NewResource<D>>],
+    ) -> Result<Option<TimelinePoint>, DeviceError> {
+        let (mut copies, mut full_images) = (Vec::new(), Vec::new());
+        for new in created.iter().flatten() {
+            match new {
+                NewResource::Buffer(NewObject { from, to, size, copied: true, .. }) => {
+                    copies.push(BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size });
+                }
+                NewResource::Image(NewObject {
+                    cell, from, to, state: Some(state), copied: true, ..
+                }) => {
+                    full_images.push(FullImageCopy {
+                        from,
+                        to,
+                        info: &cell.info,
+                        before: *state,
+                        after: *state,
+                    });
+                }
+                NewResource::Buffer(_) | NewResource::Image(_) => {}
+            }
+        }
+        if copies.is_empty() && full_images.is_empty() {
+            return Ok(None);
+        }
+        // The copies read what other queues wrote, so they wait for all work submitted before.
+        let waits: Vec<_> =
+            recording.tracker().submitted().points().filter(|it| it.queue != self.queue).collect();
+        let work =
+            Submission { waits: &waits, copies: &copies, full_images: &full_images, ..Submission::default() };
+        let device = self.memory.allocator().device();
+        let submitted = recording.submit(self.queue, |queue| {
+            // SAFETY: each new resource is the only one in its place and was created by the description of its old one,
+            // and the device said that resources of this description can be copied. The old ones live at least until
+            // this recording has completed, since their owners hold them or they are retired after it; so do the new
+            // ones. The conditions for images are the promise of the caller of `create_image`.
+            unsafe { device.submit(queue, &work) }
+        });
+        submitted.map(Some).map_err(|refused| refused.error)
+    }
+}
+
+/// A pass, and the resources created in its new places. Dropped before the pass ended, all resources stay in their places.
+struct OpenPass<'a, 'p, D: Device> {
+    memory: &'a OwningAllocator<D>,
+    pass: Pass<'p, D>,
+    /// One entry for each move, as far as created. Empty once the pass has ended.
+    created: &'a mut Vec<Option<NewResource<D>>>,
+}
+
+impl<D: Device> Drop for OpenPass<'_, '_, D> {
+    fn drop(&mut self) {
+        let memory = self.memory;
+        let mut made = self.created.drain(..);
+        // The list is not empty only after a panic of the device. Whether a queue got the copies is unknown then, so the
+        // new resources and their places are kept until all queues have completed their work.
+        self.pass.cancel(|released, place| match released {
+            Released::FreedSource => memory.retire::<Memory>(place),
+            Released::Source | Released::Destination => match made.next().flatten() {
+                Some(new) => new.retire(memory, place),
+                None => memory.retire::<Memory>(place),
+            },
+        });
+    }
+}
+
+/// Ignores the moves of all blocks from which some allocation cannot be moved: such a block stays anyway.
+fn ignore_unmovable_blocks<D: Device>(
+    device: &D,
+    pass: &mut Pass<'_, D>,
+    created: &mut [Option<NewResource<D>>],
+) {
+    for stays in 0..created.len() {
+        if created[stays].is_some() || pass.moves()[stays].is_ignored() {
+            continue;
+        }
+        for (index, new) in created.iter_mut().enumerate() {
+            if pass.moves()[index].leaves_with(&pass.moves()[stays]) {
+                pass.ignore(index);
+                new.take().into_iter().for_each(|new| new.destroy(device));
+            }
+        }
+    }
+}

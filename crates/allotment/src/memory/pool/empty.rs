@@ -1,0 +1,127 @@
+//! Which empty blocks a pool frees, and which it keeps.
+//!
+//! A driver call that allocates a block takes up to some milliseconds, so a block is not freed when a later frame will
+//! need it; and a block that no frame needs is not kept for ever. Worked example, with the default
+//! [`EmptyBlockPolicy`](crate::memory::EmptyBlockPolicy) (120 ticks, 4 MiB and a 16th): a pool has needed 160 MiB at
+//! once within the last 120 frames, and has 192 MiB in blocks, of which two are empty, 16 MiB each. It has 32 MiB more
+//! than it needed, and may keep 4 + 160 / 16 = 14 MiB more: so [`take_unwanted`](PoolState::take_unwanted) takes one of
+//! the two once it has been empty for 3 frames. Then 16 MiB are left, which is still above 14, so it takes the other.
+//! Had the pool needed 184 MiB, its surplus of 8 MiB would be within 4 + 11.5, and both would stay until they have been
+//! empty for 120 frames.
+
+use super::PoolState;
+use crate::device::{Device, MemoryHeapIndex, OwnedMemory};
+use crate::memory::block_set::{EmptyBlock, Role};
+
+/// Ticks after which an unused empty block may be freed as surplus, and before the pool grows further.
+///
+/// Blocks that resources of different sizes use in turns, every frame or every second frame, are younger.
+const STALE_TICKS: u64 = 3;
+
+impl<D: Device> PoolState<D> {
+    /// Takes out an empty block that the empty-block policy does not keep.
+    pub(in crate::memory) fn take_unwanted(&mut self) -> Option<OwnedMemory<D>> {
+        // The reserved blocks are empty until the level that they were reserved for is loaded.
+        if self.holds_reserve() {
+            return None;
+        }
+        let ahead = self.room_to_keep();
+        let needed = self.clock.needed();
+        let idle = self.reserved().saturating_sub(needed).saturating_sub(ahead);
+        let empty_blocks = self.rules.empty_blocks;
+        let too_much = idle > empty_blocks.idle_bytes(needed);
+        // Where the application counts frames, the next frame will need what this one needed.
+        let stale = self.stale_ticks();
+        let room = if ahead == 0 { u64::MAX } else { self.room_up_to(u64::MAX) };
+        // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as
+        // large as the block that would be allocated now is freed all the same, once it is old.
+        let oversized = self.ahead_block_size(ahead, u64::MAX).saturating_mul(2);
+        self.take_empty(None, |&EmptyBlock { size, age, role }| {
+            let old = age >= u64::from(empty_blocks.frames);
+            // A block larger than the excess would leave the pool with less than it needed lately.
+            let surplus = too_much && size <= idle && age >= stale;
+            // Only shared blocks count as room ahead of demand, so freeing a dedicated one takes none away.
+            let spared =
+                role != Role::Shared || room.saturating_sub(size) >= ahead || (old && size > oversized);
+            (old || surplus) && spared
+        })
+    }
+
+    /// Takes out an empty block that was not used for some frames, where the pool is about to allocate `wanted` bytes
+    /// and would then have more than it needed lately.
+    ///
+    /// The new block replaces the stale one: peak memory stays near what is needed. Without this, a new block comes on
+    /// top of all that are kept.
+    pub(in crate::memory) fn take_stale(&mut self, wanted: u64) -> Option<OwnedMemory<D>> {
+        if self.holds_reserve() || self.reserved() + wanted <= self.clock.needed() {
+            return None;
+        }
+        let stale = self.stale_ticks();
+        self.take_empty(None, |idle| idle.age >= stale)
+    }
+
+    /// Takes out an empty block, of one heap or of any, for which `unwanted` returns true. The pool keeps its
+    /// `min_blocks`.
+    pub(in crate::memory) fn take_empty(
+        &mut self,
+        heap: Option<MemoryHeapIndex>,
+        unwanted: impl Fn(&EmptyBlock) -> bool,
+    ) -> Option<OwnedMemory<D>> {
+        let now = self.clock.now;
+        for (i, set) in self.sets.iter().enumerate() {
+            if heap.is_some_and(|heap| set.heap != heap) {
+                continue;
+            }
+            // The minimum counts shared blocks of the first memory type, with which the pool was created.
+            let keep_shared = i == 0 && set.statistics.blocks <= self.rules.min_blocks;
+            if let Some(index) = set.find_empty(now, keep_shared, &unwanted) {
+                // An empty block may have ranges in the quick lists, which must not outlive it.
+                self.flush_quick_list(i);
+                return self.sets[i].remove(index);
+            }
+        }
+        None
+    }
+
+    /// Returns the bytes of a heap that [`take_empty`](Self::take_empty) can take out.
+    pub(in crate::memory) fn empty_bytes(&self, heap: MemoryHeapIndex) -> u64 {
+        let of_heap = self.sets.iter().enumerate().filter(|(_, set)| set.heap == heap);
+        of_heap.map(|(i, set)| set.freeable_bytes(if i == 0 { self.rules.min_blocks } else { 0 })).sum()
+    }
+
+    /// Returns true if a block is empty.
+    pub(in crate::memory) fn has_empty_blocks(&self) -> bool {
+        self.sets.iter().any(|set| set.empty_blocks != 0)
+    }
+
+    /// Returns the ticks after which an empty block may be surplus.
+    pub(super) fn stale_ticks(&self) -> u64 {
+        // Without frames a tick is no measure of reuse, so that a free may return a block at once.
+        if self.clock.has_frames { STALE_TICKS } else { 0 }
+    }
+
+    /// Returns the bytes of room that the watermark keeps, whatever the empty-block policy says.
+    pub(in crate::memory) fn room_to_keep(&self) -> u64 {
+        // Without the heap's size: the pool's largest block size bounds the room more tightly.
+        self.room_wanted(u64::MAX).unwrap_or(0)
+    }
+
+    /// Returns true if the pool has less room than the watermark wants, and no thread is already allocating a block.
+    pub(in crate::memory) fn needs_maintenance(&self, heap_size: u64) -> bool {
+        let short = |wanted| {
+            let asks = !self.sets[0].growing && self.refused_ahead != Some(self.clock.now);
+            asks && self.room_up_to(wanted) < wanted
+        };
+        self.room_wanted(heap_size).is_some_and(short)
+    }
+
+    /// Returns true while a reservation holds.
+    pub(in crate::memory) fn holds_reserve(&self) -> bool {
+        self.clock.now < self.reserved_until
+    }
+
+    /// Begins or extends a reservation: the pool frees no block for the ticks of its empty-block policy.
+    pub(in crate::memory) fn hold_reserve(&mut self) {
+        self.reserved_until = self.clock.now + u64::from(self.rules.empty_blocks.frames.max(1));
+    }
+}

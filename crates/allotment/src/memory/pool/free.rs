@@ -1,0 +1,112 @@
+//! The way back: an allocation is freed, the ticks that frees and frame ends count, and the reset of a pool.
+
+use super::quick::FLUSH_TICKS;
+use super::{Detail, PoolSlot, PoolState};
+use crate::device::{Device, OwnedMemory};
+use crate::memory::Name;
+use crate::memory::block_set::Role;
+use crate::memory::time::Moment;
+
+/// The work that a free leaves to its caller, for after the lock is released.
+#[derive(Debug)]
+pub(in crate::memory) struct Freed<D: Device> {
+    /// Memory to return to the driver.
+    pub(in crate::memory) memory: Option<OwnedMemory<D>>,
+    /// [`PoolState::take_unwanted`] may find more such memory.
+    pub(in crate::memory) more: bool,
+    /// The debug name, to be dropped: its last owner frees host memory.
+    pub(in crate::memory) name: Option<Name>,
+}
+
+impl<D: Device> PoolState<D> {
+    /// Frees an allocation. The caller drops the result, or returns it to the driver, after it has released the lock.
+    pub(in crate::memory) fn free(&mut self, slot: &PoolSlot<D>, record: u32) -> Freed<D> {
+        let nothing = Freed { memory: None, more: false, name: None };
+        let Some(entry) = self.details.get_mut(record as usize) else { return nothing };
+        let Some(detail) = entry.as_mut().filter(|detail| !detail.waiting) else { return nothing };
+        // Before the range is freed, so that no token of this allocation is valid once another one has the range.
+        if let Some(entry) = slot.records.get(record) {
+            entry.retire();
+        }
+        let (set, spot, now) = (usize::from(detail.set), detail.spot, self.clock.now);
+        let sizes = detail.sizes;
+        let name = core::mem::take(&mut self.labels[record as usize]).name;
+        *entry = None;
+        if slot.records.get(record).is_some_and(|entry| !entry.is_spent()) {
+            self.vacant.push(record);
+        }
+        let emptied = self.sets[set].free(&spot, sizes, now);
+        let ticked = self.clock.freed(&self.rules.empty_blocks, || {
+            self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
+        });
+        if ticked {
+            self.on_tick(1);
+        }
+        // No other request may use such memory, so there is no reason to cache it.
+        let dedicated_to_this =
+            self.sets[set].block(spot.block).is_some_and(|block| block.role == Role::DedicatedToAllocation);
+        // Defragmentation moved the block's allocations away to free it.
+        let defragmented = emptied && self.gives_up(set, spot.block);
+        let memory = if dedicated_to_this || defragmented {
+            self.sets[set].remove(spot.block)
+        } else if (emptied || ticked) && self.rules.ahead.is_none() {
+            // One block here, the others by the caller with the lock released for each, so that no thread waits for
+            // several driver calls. With a maintenance thread, that thread looks for them.
+            self.take_unwanted()
+        } else {
+            None
+        };
+        // All sets, since the empty block may be of another one than the allocation.
+        self.store_counters(slot);
+        let more = memory.is_some() && !dedicated_to_this && !defragmented;
+        Freed { memory, more, name }
+    }
+
+    /// Frees all allocations. The caller returns the result to the driver after it has released the lock.
+    pub(in crate::memory) fn reset(&mut self, slot: &PoolSlot<D>) -> Vec<OwnedMemory<D>> {
+        let mut memory = Vec::new();
+        for record in 0..self.details.len() as u32 {
+            memory.extend(self.free(slot, record).memory);
+        }
+        self.flush_quick_lists();
+        memory.extend(core::iter::from_fn(|| self.take_unwanted()));
+        self.store_counters(slot);
+        memory
+    }
+
+    /// Returns true if a free should read the time first.
+    ///
+    /// A free takes less than 100 ns, so most frees do not: those that tick, and some of those that empty a block.
+    pub(in crate::memory) fn should_read_clock(&mut self, record: u32) -> bool {
+        let Some(Detail { set, spot, .. }) = self.detail(record) else { return false };
+        let block = self.sets[usize::from(*set)].block(spot.block);
+        let empties = block.is_some_and(|block| block.live() == 1);
+        self.clock.is_about_to_tick() || (empties && self.clock.looks_at_emptied())
+    }
+
+    /// Counts the real time up to `now`, unless the application counts frames.
+    pub(in crate::memory) fn pass_time(&mut self, now: Moment) {
+        let used = self.used();
+        match self.clock.pass(now, &self.rules.empty_blocks, used) {
+            0 => {}
+            passed => self.on_tick(passed),
+        }
+    }
+
+    /// Counts the end of a frame.
+    pub(in crate::memory) fn end_frame(&mut self) {
+        let used = self.used();
+        self.clock.end_frame(&self.rules.empty_blocks, used);
+        self.on_tick(1);
+    }
+
+    /// Does the work that is due after some ticks.
+    pub(super) fn on_tick(&mut self, ticks: u64) {
+        // After 64 ticks nearly nothing is left of the busiest frame, so a long pause need not cost a long loop.
+        (0..ticks.min(64)).for_each(|_| self.flow.tick());
+        // A range that waits keeps its free neighbours from being joined with it.
+        if self.clock.now - self.flushed_at >= FLUSH_TICKS {
+            self.flush_quick_lists();
+        }
+    }
+}

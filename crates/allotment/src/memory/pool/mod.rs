@@ -1,0 +1,164 @@
+//! Pools: a lock, a block set for each memory type, the records of the allocations, and the pool's rules.
+//!
+//! A default pool serves one memory type, one lifetime, and linear or optimal resources; a custom pool serves what
+//! its user directs there. Both are the same type with other [`Rules`].
+//!
+//! The files are the steps of an allocation, in the order in which `allocate.rs` takes them:
+//!
+//! | file | step | entry |
+//! |---|---|---|
+//! | `quick.rs` | 0: reuse a range that was freed a moment ago | [`place_quickly`](PoolState::place_quickly) |
+//! | `round.rs` | 1: round the request; choose a shared or a dedicated block | [`round_request`](PoolState::round_request) |
+//! | `place.rs` | 2: search the existing blocks | [`place_in_existing`](PoolState::place_in_existing) |
+//! | `plan.rs` | 3: choose the sizes of a new block | [`plan_block`](PoolState::plan_block) |
+//! | `pending.rs` | 4: allocate it without the lock; other threads wait | [`PendingBlock`] |
+//! | `place.rs` | 5: add the block and place the request in it | [`place_in_new_block`](PoolState::place_in_new_block) |
+//! | `records.rs` | 6: write the record that the token names | [`publish`](PoolState::publish) |
+//!
+//! The way back is in `free.rs` and `empty.rs`, which decides which empty blocks are freed.
+
+mod desc;
+mod empty;
+mod free;
+mod invariants;
+mod pending;
+mod place;
+mod plan;
+mod quick;
+mod records;
+mod round;
+mod statistics;
+
+use std::sync::{Condvar, Mutex, Once, RwLock};
+
+use allotment_suballoc::{Algorithm, Alignment};
+
+use super::block_set::BlockSet;
+use super::empty_blocks::{Clock, EmptyBlockPolicy};
+use super::maintenance::{Flow, Watermark};
+use super::record::Record;
+use super::statistics::Counters;
+use super::{BudgetPolicy, Name};
+use crate::device::{Device, Priority, PrioritySupport};
+use crate::table::AppendTable;
+
+pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
+pub(super) use free::Freed;
+pub(super) use pending::PendingBlock;
+pub(super) use plan::{BlockPlan, Source};
+pub(super) use records::{Detail, Label, Marks, Travel};
+pub(super) use round::RoundedRequest;
+
+/// The configuration of a pool, custom or default.
+#[derive(Debug)]
+pub(super) struct Rules<D: Device> {
+    pub(super) algorithm: Algorithm,
+    pub(super) sizing: BlockSize,
+    pub(super) min_blocks: u32,
+    pub(super) max_blocks: u32,
+    pub(super) alignment: Alignment,
+    /// The multiple that optimal images are rounded up to, so that they share no page with linear resources.
+    pub(super) granularity: Alignment,
+    pub(super) empty_blocks: EmptyBlockPolicy,
+    pub(super) budget: BudgetPolicy,
+    /// The residency priority of shared blocks.
+    pub(super) priority: Priority,
+    /// When the device accepts priorities.
+    pub(super) priorities: PrioritySupport,
+    pub(super) options: Option<D::MemoryOptions>,
+    /// How much room the maintenance thread keeps ahead of demand, where there is one.
+    pub(super) ahead: Option<Watermark>,
+    pub(super) name: Option<Name>,
+}
+
+/// A slot that holds a pool, or none.
+///
+/// Aligned to 128 bytes, since many processors prefetch cache lines in pairs: threads in different pools share no line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct PoolSlot<D: Device> {
+    pub(super) state: Mutex<Option<PoolState<D>>>,
+    /// Makes the state of a default pool when a request first needs it.
+    pub(super) made: Once,
+    /// Locked shared while a thread accesses memory through a token whose allocation may move; locked exclusively
+    /// while allocations move or the pool is reset. Taken before `state`.
+    pub(super) changes: RwLock<()>,
+    /// Notified when a [`PendingBlock`] ends, with or without memory.
+    pub(super) grown: Condvar,
+    pub(super) records: AppendTable<Record>,
+    pub(super) counters: [Counters; MAX_POOL_TYPES],
+}
+
+impl<D: Device> Default for PoolSlot<D> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(None),
+            made: Once::new(),
+            changes: RwLock::new(()),
+            grown: Condvar::new(),
+            records: AppendTable::new(),
+            counters: Default::default(),
+        }
+    }
+}
+
+impl<D: Device> PoolSlot<D> {
+    /// Returns true if the pool has memory objects. Reads counters without the lock, so the answer may be outdated.
+    pub(super) fn has_memory(&self) -> bool {
+        self.counters.iter().any(Counters::have_memory)
+    }
+}
+
+/// The part of a pool that its lock guards.
+#[derive(Debug)]
+pub(super) struct PoolState<D: Device> {
+    pub(super) rules: Rules<D>,
+    pub(super) sets: Vec<BlockSet<D>>,
+    /// By the index of the record; `None` where the record is unused.
+    details: Vec<Option<Detail>>,
+    /// By the same index. Invariant: empty where the detail is not `labelled`.
+    labels: Vec<Label>,
+    /// Unused records. Invariant: none is spent.
+    vacant: Vec<u32>,
+    pub(super) clock: Clock,
+    /// The tick at which the quick lists were flushed last.
+    flushed_at: u64,
+    /// Memory objects that threads are allocating for the pool.
+    pub(super) pending: u32,
+    /// Bytes that requests took out of blocks, frame by frame.
+    pub(super) flow: Flow,
+    /// Until this tick no block is freed, since [`Allocator::reserve`](crate::Allocator::reserve) allocated it.
+    pub(super) reserved_until: u64,
+    /// The tick at which the maintenance thread was refused a block. It tries again in the next.
+    pub(super) refused_ahead: Option<u64>,
+    /// A defragmentation of the pool is open.
+    pub(super) defragmented: bool,
+    /// Memory that was reused, and its new priority: the thread that holds the lock passes it to the device once it has
+    /// released the lock.
+    pub(super) changed_priority: Option<(D::Memory, Priority)>,
+}
+
+impl<D: Device> PoolState<D> {
+    pub(super) fn new(rules: Rules<D>, sets: Vec<BlockSet<D>>) -> Self {
+        Self {
+            rules,
+            sets,
+            details: Vec::new(),
+            labels: Vec::new(),
+            vacant: Vec::new(),
+            clock: Clock::default(),
+            flushed_at: 0,
+            pending: 0,
+            flow: Flow::default(),
+            reserved_until: 0,
+            refused_ahead: None,
+            defragmented: false,
+            changed_priority: None,
+        }
+    }
+
+    /// Returns the tick of the pool's clock.
+    pub(super) fn now(&self) -> u64 {
+        self.clock.now
+    }
+}

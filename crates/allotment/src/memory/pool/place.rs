@@ -1,0 +1,170 @@
+//! Step 2 in a pool: placement in the blocks that exist; and step 5, placement in a new one.
+
+use allotment_suballoc::{AllocateError, Strategy};
+
+use super::{PoolSlot, PoolState, RoundedRequest};
+use crate::device::{Device, OwnedMemory, Priority, PrioritySupport};
+use crate::memory::block_set::{Role, SpareCriteria};
+use crate::memory::desc::AllocationRequest;
+use crate::memory::{AllocationError, ShortName};
+
+impl<D: Device> PoolState<D> {
+    /// Places a request in the blocks that exist. Returns the index of its record, or `None` where no block has room.
+    ///
+    /// In this order, from the cheapest source of room to the one that disturbs most:
+    ///
+    /// 1. a spare dedicated block of about the size, for a request that wants a dedicated block; else the free ranges
+    ///    of the shared blocks;
+    /// 2. a spare dedicated block, which becomes a shared one;
+    /// 3. the shared blocks, for a request that wants a dedicated block and [may share](Self::may_share_block);
+    /// 4. what the quick lists hold, joined with its free neighbours;
+    /// 5. a block that defragmentation is emptying, which is opened again.
+    pub(in crate::memory) fn place_in_existing(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Result<Option<u32>, AllocationError> {
+        // Such memory is allocated for this request alone, so no existing block can serve it.
+        if rounded.role == Role::DedicatedToAllocation {
+            return Ok(None);
+        }
+        if matches!(request.options.strategy, Strategy::LeastMemory | Strategy::LowestOffset) {
+            // Ranges in the quick lists are not joined with their neighbours, so the best place may be hidden there.
+            self.flush_quick_list(set);
+        }
+        let record = self.next_record(slot)?;
+        let RoundedRequest { request: range, sizes, role, .. } = *rounded;
+        let (spare, in_blocks) =
+            (self.spare_criteria(rounded, self.clock.has_frames), self.may_share_block(role));
+        let shared_priority = self.required_priority(self.rules.priority);
+        let blocks = &mut self.sets[set];
+        let mut spot = blocks.place(&range, spare, sizes, record).map_err(allocation_error)?;
+        // A spare block that is empty anyway costs no driver call; it is shared before a new block is allocated.
+        if spot.is_none()
+            && role == Role::Shared
+            && blocks.share_spare(&range, rounded.block_size, shared_priority)
+        {
+            spot = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
+        }
+        if spot.is_none() && role != Role::Shared && in_blocks {
+            spot = blocks.place(&range, None, sizes, record).map_err(allocation_error)?;
+        }
+        if spot.is_none() && in_blocks && self.sets[set].quick.len() != 0 {
+            // Quick lists may change where an allocation is placed, never whether: joined with their neighbours, the
+            // ranges may have room for this request. The lists are empty afterwards, so this recurses once.
+            self.flush_quick_list(set);
+            return self.place_in_existing(slot, set, rounded, request);
+        }
+        if spot.is_none() && in_blocks && self.sets[set].reopen_for(&range) {
+            // To allocate a block while another is being emptied would undo what defragmentation gains.
+            return self.place_in_existing(slot, set, rounded, request);
+        }
+        Ok(spot.map(|spot| self.publish(slot, set, record, spot, rounded, request)))
+    }
+
+    /// Adds a new memory object and places a request in it. On error the memory object is returned.
+    pub(in crate::memory) fn place_in_new_block(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        memory: OwnedMemory<D>,
+        role: Role,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> Result<u32, (AllocationError, Option<OwnedMemory<D>>)> {
+        let record = match self.next_record(slot) {
+            Ok(record) => record,
+            Err(error) => return Err((error, Some(memory))),
+        };
+        let now = self.clock.now;
+        let block = self.sets[set].add(memory, role, now);
+        let spot = self.sets[set].place_in_block(block, &rounded.request, rounded.sizes, record);
+        match spot {
+            Ok(Some(spot)) => Ok(self.publish(slot, set, record, spot, rounded, request)),
+            refused => {
+                let memory = self.sets[set].remove(block);
+                let error = match refused {
+                    Err(error) => allocation_error(error),
+                    // Not reached by a plan, which asks for blocks that are large enough.
+                    _ => AllocationError::TooLargeForBlock {
+                        requested: rounded.sizes.requested,
+                        block_size: memory.as_ref().map_or(0, OwnedMemory::size),
+                        name: ShortName::NONE,
+                    },
+                };
+                Err((error, memory))
+            }
+        }
+    }
+
+    /// Adds an empty block of the pool's first memory type, for any later request.
+    pub(in crate::memory) fn add_empty(&mut self, slot: &PoolSlot<D>, memory: OwnedMemory<D>, role: Role) {
+        self.sets[0].add(memory, role, self.clock.now);
+        slot.counters[0].store(&self.sets[0].statistics);
+    }
+
+    /// Returns true when [`place_in_existing`](Self::place_in_existing) would find room.
+    pub(in crate::memory) fn would_place(&self, set: usize, rounded: &RoundedRequest) -> bool {
+        let RoundedRequest { request, role, block_size, .. } = *rounded;
+        if role == Role::DedicatedToAllocation {
+            return false;
+        }
+        let in_blocks = self.may_share_block(role);
+        let spare = self.spare_criteria(rounded, self.clock.has_frames);
+        let shared = self.required_priority(self.rules.priority);
+        self.sets[set].would_place(&request, spare, in_blocks, block_size, shared)
+    }
+
+    /// Returns the empty block that [`lend`](Self::lend) would take out. `in_blocks` says that the request may share
+    /// a block.
+    pub(in crate::memory) fn lendable(&self, rounded: &RoundedRequest, in_blocks: bool) -> Option<u32> {
+        if rounded.role == Role::DedicatedToAllocation || !self.has_empty_blocks() {
+            return None;
+        }
+        // A reservation in any shard was made for large requests too.
+        let in_blocks = in_blocks || self.holds_reserve();
+        // As if in frames: even a poor fit is better than the driver call that the other shard would make instead.
+        self.sets[0].lendable(&rounded.request, self.spare_criteria(rounded, true), in_blocks)
+    }
+
+    /// Takes out an empty memory object that has room for a request, for another shard.
+    pub(in crate::memory) fn lend(
+        &mut self,
+        slot: &PoolSlot<D>,
+        rounded: &RoundedRequest,
+        in_blocks: bool,
+    ) -> Option<(OwnedMemory<D>, Role)> {
+        let index = self.lendable(rounded, in_blocks)?;
+        // A block may only be removed when no quick list names a range of it.
+        self.flush_quick_list(0);
+        let lent = self.sets[0].lend(index);
+        self.store_counters(slot);
+        lent
+    }
+
+    /// Returns which spare memory objects may serve a request, if it wants a dedicated one.
+    fn spare_criteria(&self, rounded: &RoundedRequest, in_frames: bool) -> Option<SpareCriteria> {
+        (rounded.role != Role::Shared)
+            .then(|| SpareCriteria { in_frames, priority: self.required_priority(rounded.priority) })
+    }
+
+    /// Returns the priority that existing memory must have been allocated with to serve a request of `priority`; `None`
+    /// where any memory does, since the device takes a change later or ignores priorities.
+    fn required_priority(&self, priority: Priority) -> Option<Priority> {
+        (self.rules.priorities == PrioritySupport::WhenAllocated).then_some(priority)
+    }
+}
+
+/// Translates the refusals of a block that have another reason than room.
+fn allocation_error(error: AllocateError) -> AllocationError {
+    match error {
+        AllocateError::OneSided { .. } => AllocationError::UpperSide,
+        AllocateError::ZeroSize => AllocationError::ZeroSize,
+        AllocateError::TooLarge { size } => {
+            AllocationError::TooLarge { size, limit: allotment_suballoc::MAX_SIZE }
+        }
+        _ => AllocationError::TooManyAllocations { limit: u32::MAX },
+    }
+}

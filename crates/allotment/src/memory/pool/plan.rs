@@ -1,0 +1,192 @@
+//! Step 3 in a pool: which sizes of a new block the driver is asked for.
+//!
+//! Worked example, with the default `BlockSizes` (4 to 256 MiB, a 64th of what the pool has), on a heap of 8 GiB:
+//!
+//! | pool has | request | attempts, in order |
+//! |---|---|---|
+//! | nothing | 100 KiB | a shared block of 4 MiB, 2 MiB, 1 MiB, 512 KiB; a dedicated one of 100 KiB |
+//! | 1 GiB | 10 MiB | a shared block of 16 MiB; a dedicated one of 10 MiB, as 8 MiB would be too small |
+//! | 1 GiB | 20 MiB | a dedicated block of 20 MiB, as it exceeds the next shared block |
+//!
+//! In a pool with blocks of a fixed size there is one attempt, at that size.
+
+use allotment_suballoc::Algorithm;
+
+use super::{BlockSize, PoolState, RoundedRequest, Rules};
+use crate::device::{Device, MemoryTypeIndex, Priority};
+use crate::memory::block_set::{BlockSet, Role};
+use crate::memory::dedicated::is_last_resort;
+use crate::memory::desc::AllocationRequest;
+use crate::memory::{AllocationError, BudgetPolicy, Name, ShortName};
+
+/// How many sizes of a shared block are tried: the wanted one, then halves of it down to an eighth.
+///
+/// Each attempt may be a driver call that fails; below an eighth, dedicated memory of the request's own size is the
+/// better last attempt.
+const SIZES: usize = 4;
+
+/// A plan for a new block: sizes to ask the driver for in turn.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct BlockPlan {
+    pub(in crate::memory) role: Role,
+    sizes: [u64; SIZES],
+    count: usize,
+    /// Ask for dedicated memory of exactly the request's size after all sizes were refused.
+    dedicated_at_last: bool,
+}
+
+impl BlockPlan {
+    fn exactly(role: Role, size: u64) -> Self {
+        let mut sizes = [0; SIZES];
+        sizes[0] = size;
+        Self { role, sizes, count: 1, dedicated_at_last: false }
+    }
+
+    pub(in crate::memory) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sizes[..self.count].iter().copied()
+    }
+
+    /// Returns the sizes to ask for in turn, and the role of each, where a block should have at most `room` bytes.
+    pub(in crate::memory) fn attempts(
+        &self,
+        room: u64,
+        rounded: &RoundedRequest,
+    ) -> impl Iterator<Item = (u64, Role)> + use<'_> {
+        let least = self.sizes().last().unwrap_or(0);
+        let size = rounded.request.size;
+        let at_last = (self.dedicated_at_last && size < least).then_some((size, Role::Dedicated));
+        // A block beyond the budget or a limit is skipped in favour of a smaller one. The smallest is tried even so:
+        // whether a request may go over the budget is its own `BudgetPolicy`, and the refusal has to name a reason.
+        let blocks = self.sizes().filter(move |&size| size <= room || size == least);
+        blocks.map(|size| (size, self.role)).chain(at_last)
+    }
+}
+
+/// Where new memory comes from, and on what terms.
+#[derive(Debug)]
+pub(in crate::memory) struct Source<D: Device> {
+    pub(in crate::memory) memory_type: MemoryTypeIndex,
+    pub(in crate::memory) budget_policy: BudgetPolicy,
+    /// The residency priority of a block that allocations share.
+    pub(in crate::memory) priority: Priority,
+    /// The residency priority of a dedicated block.
+    pub(in crate::memory) dedicated_priority: Priority,
+    pub(in crate::memory) options: Option<D::MemoryOptions>,
+    /// The pool's debug name.
+    pub(in crate::memory) name: Option<Name>,
+}
+
+impl<D: Device> PoolState<D> {
+    /// Returns the bytes of the block that a set would allocate next.
+    pub(in crate::memory) fn next_block_size(&self, set: usize, heap_size: u64) -> u64 {
+        match self.rules.sizing {
+            BlockSize::Fixed(size) => size,
+            BlockSize::Growing(sizes) => sizes.next(self.sets[set].statistics.block_bytes, heap_size),
+        }
+    }
+
+    /// Returns the bytes of the largest block that the pool may have.
+    pub(in crate::memory) fn largest_block_size(&self, heap_size: u64) -> u64 {
+        match self.rules.sizing {
+            BlockSize::Fixed(size) => size,
+            BlockSize::Growing(sizes) => sizes.largest_in(heap_size),
+        }
+    }
+
+    /// Plans the block that a request needs for which the existing ones have no room.
+    pub(in crate::memory) fn plan_block(
+        &self,
+        set: usize,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+        heap_size: u64,
+    ) -> Result<BlockPlan, AllocationError> {
+        // First, since a request that no block can hold fails for that reason, however many blocks the pool may have.
+        let plan = self.plan_block_sizes(set, rounded, request, heap_size)?;
+        // Blocks that other threads are allocating count: `max_blocks` holds for them as well.
+        let count = self.sets.iter().map(BlockSet::count).sum::<u32>() + self.pending;
+        if count >= self.rules.max_blocks {
+            let (free, largest_free) = self.sets[set].room();
+            let (requested, max_blocks) = (rounded.sizes.requested, self.rules.max_blocks);
+            return Err(AllocationError::PoolFull {
+                requested,
+                max_blocks,
+                free,
+                largest_free,
+                name: ShortName::NONE,
+            });
+        }
+        Ok(plan)
+    }
+
+    fn plan_block_sizes(
+        &self,
+        set: usize,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+        heap_size: u64,
+    ) -> Result<BlockPlan, AllocationError> {
+        let requested = rounded.sizes.requested;
+        if rounded.role != Role::Shared {
+            return Ok(BlockPlan::exactly(rounded.role, rounded.request.size));
+        }
+        // A buddy block serves a request from a whole cell, a power of two.
+        let least = self.sets[set].least_block(rounded.request.size);
+        let too_large =
+            |block_size| AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE };
+        let sizes = match self.rules.sizing {
+            BlockSize::Growing(sizes) => sizes,
+            BlockSize::Fixed(block_size) if least > block_size => return Err(too_large(block_size)),
+            BlockSize::Fixed(block_size) => return Ok(BlockPlan::exactly(Role::Shared, block_size)),
+        };
+        let block_size = sizes.largest_in(heap_size);
+        let dedicated_at_last = is_last_resort(request);
+        if least > block_size {
+            // No shared block can ever hold the request.
+            return match dedicated_at_last {
+                true => Ok(BlockPlan::exactly(Role::Dedicated, rounded.request.size)),
+                false => Err(too_large(block_size)),
+            };
+        }
+        let fitting = match self.rules.algorithm {
+            // Already a power of two.
+            Algorithm::Buddy => least,
+            // Not the next power of two: a request just above one would leave half of its block idle.
+            _ => least.next_multiple_of(sizes.smallest).min(block_size),
+        };
+        // `fitting` is the larger one for a request that exceeds the next block and rules dedicated memory out.
+        let wanted = rounded.block_size.max(fitting);
+        let mut plan = BlockPlan { role: Role::Shared, sizes: [0; SIZES], count: 0, dedicated_at_last };
+        for shift in 0..SIZES {
+            // Halves, since a driver or a budget that refuses the wanted size may allow a smaller one.
+            let size = wanted >> shift;
+            if size >= least {
+                plan.sizes[plan.count] = size;
+                plan.count += 1;
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Returns where the memory for a request comes from.
+    pub(in crate::memory) fn source(&self, set: usize, request: &AllocationRequest<'_>) -> Source<D> {
+        // The stricter of the two policies: a pool that stays within the budget does so for every request.
+        let strict = self.rules.budget == BudgetPolicy::WithinBudget;
+        Source {
+            memory_type: self.sets[set].memory_type,
+            budget_policy: if strict { BudgetPolicy::WithinBudget } else { request.options.budget },
+            priority: self.rules.priority,
+            dedicated_priority: request.options.priority,
+            options: self.rules.options.clone(),
+            name: self.rules.name.clone(),
+        }
+    }
+
+    /// Returns where a block comes from that is allocated ahead of demand: the pool's first memory type.
+    pub(in crate::memory) fn source_ahead(&self, budget_policy: BudgetPolicy) -> Source<D> {
+        let memory_type = self.sets[0].memory_type;
+        let Rules { priority, options, name, .. } = &self.rules;
+        let (priority, options, name) = (*priority, options.clone(), name.clone());
+        Source { memory_type, budget_policy, priority, dedicated_priority: priority, options, name }
+    }
+}

@@ -1,0 +1,202 @@
+//! The state of each allocation in a pool: its record, which tokens read without a lock; its details, under the lock;
+//! and its label, where it has one.
+
+use allotment_suballoc::Alignment;
+
+use super::{PoolSlot, PoolState, RoundedRequest};
+use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
+use crate::memory::block_set::{Role, Sizes, Spot};
+use crate::memory::desc::AllocationRequest;
+use crate::memory::record::RawPlace;
+use crate::memory::{AllocationError, AllocationOptions, Movability, Name};
+
+/// The part of an allocation that is read under the pool's lock only.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(in crate::memory) struct Detail {
+    pub(in crate::memory) set: u8,
+    pub(in crate::memory) spot: Spot,
+    pub(in crate::memory) sizes: Sizes,
+    pub(in crate::memory) kind: ResourceKind,
+    /// The allocation has a [`Label`].
+    pub(super) labelled: bool,
+    /// A buffer or an image that the allocator created is bound there; safe code may copy to and from it.
+    pub(in crate::memory) has_resource: bool,
+    /// The allocation was freed and its range waits in the quick lists. Only `spot` and `sizes` are meaningful then.
+    pub(super) waiting: bool,
+    /// The range may wait in the quick lists when it is freed.
+    pub(in crate::memory) may_wait: bool,
+    /// The alignment of the offset, with that of the pool.
+    pub(in crate::memory) alignment: Alignment,
+    pub(in crate::memory) movability: Movability,
+    pub(in crate::memory) travel: Travel,
+}
+
+// One cache line: with 10,000 live allocations, a free is limited by two cache misses, for the record and for this
+// (docs/measurements/2026-11-21-vulkan.md).
+const _: () = assert!(size_of::<Option<Detail>>() == 64, "a detail fills one cache line");
+
+/// Whether defragmentation is moving an allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::memory) enum Travel {
+    /// No move is under way.
+    #[default]
+    Rests,
+    /// A destination is reserved, or the bytes are being copied there.
+    Moves,
+    /// The owner freed it while it was being moved. Its range stays allocated until the move ends.
+    Left,
+}
+
+/// The debug name, user data and category of an allocation. Apart from [`Detail`], since most allocations have none.
+#[derive(Clone, Debug, Default)]
+pub(in crate::memory) struct Label {
+    pub(in crate::memory) name: Option<Name>,
+    pub(in crate::memory) user_data: u64,
+    pub(in crate::memory) category: &'static str,
+}
+
+impl Label {
+    pub(super) fn of(options: &AllocationOptions) -> Self {
+        Self { name: options.name.clone(), user_data: options.user_data, category: options.category }
+    }
+}
+
+/// The flags of a record that only the caller of [`PoolState::write_place`] knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::memory) struct Marks {
+    /// The memory was allocated for one resource, and the API knows it.
+    pub(in crate::memory) dedicated_to_resource: bool,
+    /// Only the movable set that owns the resource moves it.
+    pub(in crate::memory) of_a_set: bool,
+    /// A pass moved the allocation, while its resource is still bound to the old place.
+    pub(in crate::memory) moved: bool,
+}
+
+impl<D: Device> PoolState<D> {
+    /// Returns the index of the record that the next allocation gets. It stays free until [`publish`](Self::publish)
+    /// takes it, so that a refused request has nothing to undo.
+    pub(in crate::memory) fn next_record(&mut self, slot: &PoolSlot<D>) -> Result<u32, AllocationError> {
+        if let Some(&index) = self.vacant.last() {
+            return Ok(index);
+        }
+        loop {
+            let index = self.details.len() as u32;
+            let entry = slot.records.get_or_make(index);
+            if !entry.ok_or(AllocationError::TooManyAllocations { limit: index })?.is_spent() {
+                return Ok(index);
+            }
+            // Spent by an earlier pool in this slot: records outlive pools, as tokens do. It stays unused, so that no
+            // old token becomes valid again.
+            self.details.push(None);
+            self.labels.push(Label::default());
+        }
+    }
+
+    /// Enters an allocation under the record that [`next_record`](Self::next_record) returned, where tokens find it.
+    pub(in crate::memory) fn publish(
+        &mut self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        record: u32,
+        spot: Spot,
+        rounded: &RoundedRequest,
+        request: &AllocationRequest<'_>,
+    ) -> u32 {
+        let RoundedRequest { sizes, dedicated_to_resource, role, .. } = *rounded;
+        // Defragmentation could move such an allocation into a shared block, against the caller's `Dedicated::Always`.
+        // (For that of a resource, the code that creates the resource decides.)
+        let stays = role == Role::DedicatedToAllocation && !dedicated_to_resource;
+        let detail = Detail {
+            set: set as u8,
+            spot,
+            sizes,
+            kind: request.requirements.kind,
+            labelled: request.options.is_labelled(),
+            has_resource: false,
+            waiting: false,
+            may_wait: self.sets[set].may_wait(&spot, sizes),
+            alignment: rounded.request.alignment,
+            movability: if stays { Movability::Pinned } else { request.options.movability },
+            travel: Travel::Rests,
+        };
+        if self.vacant.pop().is_none() {
+            self.details.push(None);
+            self.labels.push(Label::default());
+            // Reserved with the allocation, so that a free never needs host memory.
+            self.vacant.reserve(self.details.len());
+        }
+        self.details[record as usize] = Some(detail);
+        // Also where the request has no label: the record may hold the label of its last allocation.
+        self.labels[record as usize] = Label::of(request.options);
+        self.write_place(slot, record, Marks { dedicated_to_resource, ..Marks::default() });
+        if self.rules.priorities == PrioritySupport::AnyTime {
+            // Cached memory may have the priority of its last use. The driver call is made by the caller, after the
+            // lock.
+            let shared = self.rules.priority;
+            let of = |role| if role == Role::Shared { shared } else { rounded.priority };
+            self.changed_priority = self.sets[set].note_priority(spot.block, of);
+        }
+        self.flow.add(sizes.occupied);
+        self.clock.used(self.used());
+        slot.counters[set].store(&self.sets[set].statistics);
+        record
+    }
+
+    /// Writes where an allocation is into its record.
+    pub(in crate::memory) fn write_place(&self, slot: &PoolSlot<D>, record: u32, marks: Marks) {
+        let Some(detail) = self.detail(record) else { return };
+        let blocks = &self.sets[usize::from(detail.set)];
+        let Marks { dedicated_to_resource, of_a_set, moved } = marks;
+        if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.spot.block)) {
+            entry.write(&RawPlace {
+                memory: block.memory.handle().to_raw(),
+                offset: detail.spot.offset,
+                size: detail.sizes.requested,
+                memory_size: block.memory.size(),
+                address: block.memory.address(detail.spot.offset),
+                memory_type: blocks.memory_type,
+                exclusive: dedicated_to_resource,
+                movable: detail.movability != Movability::Pinned,
+                moving: false,
+                arriving: false,
+                of_a_set,
+                moved,
+            });
+        }
+    }
+
+    /// Returns the details of a live allocation.
+    pub(in crate::memory) fn detail(&self, record: u32) -> Option<&Detail> {
+        self.details.get(record as usize)?.as_ref().filter(|detail| !detail.waiting)
+    }
+
+    /// Returns the details of a live allocation, mutably.
+    pub(in crate::memory) fn detail_mut(&mut self, record: u32) -> Option<&mut Detail> {
+        self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)
+    }
+
+    /// Returns the label of an allocation.
+    pub(in crate::memory) fn label(&self, record: u32) -> &Label {
+        &self.labels[record as usize]
+    }
+
+    /// Returns the label of a live allocation, mutably.
+    pub(in crate::memory) fn label_mut(&mut self, record: u32) -> Option<&mut Label> {
+        let detail = self.details.get_mut(record as usize)?.as_mut().filter(|detail| !detail.waiting)?;
+        // Set before the caller changes the label: a quick free clears only the labels that it knows of.
+        detail.labelled = true;
+        self.labels.get_mut(record as usize)
+    }
+
+    /// Returns the number of records that the pool has used at once.
+    pub(in crate::memory) fn records(&self) -> u32 {
+        self.details.len() as u32
+    }
+
+    /// Iterates over the records and details of all live allocations.
+    pub(in crate::memory) fn live(&self) -> impl Iterator<Item = (u32, &Detail)> {
+        let details = self.details.iter().enumerate();
+        details.filter_map(|(i, detail)| Some((i as u32, detail.as_ref().filter(|detail| !detail.waiting)?)))
+    }
+}

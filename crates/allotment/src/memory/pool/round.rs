@@ -1,0 +1,82 @@
+//! Step 1 in a pool: a request is rounded up to what the pool and its memory need.
+
+use allotment_suballoc::{Algorithm, Alignment, Request, Side};
+
+use super::{BlockSize, PoolState};
+use crate::device::{Device, Priority, ResourceKind};
+use crate::memory::AllocationError;
+use crate::memory::block_set::{Role, Sizes};
+use crate::memory::dedicated::block_role;
+use crate::memory::desc::AllocationRequest;
+
+/// A request, rounded for one block set of one pool.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memory) struct RoundedRequest {
+    pub(in crate::memory) request: Request,
+    pub(in crate::memory) sizes: Sizes,
+    /// Bytes of the block that the set would allocate next.
+    pub(in crate::memory) block_size: u64,
+    /// The kind of block that the request wants.
+    pub(in crate::memory) role: Role,
+    /// The memory is allocated for one resource, and the API knows it: no other resource may be bound to it. Only with
+    /// [`Role::DedicatedToAllocation`].
+    pub(in crate::memory) dedicated_to_resource: bool,
+    /// The residency priority of a dedicated block.
+    pub(in crate::memory) priority: Priority,
+}
+
+impl<D: Device> PoolState<D> {
+    /// Rounds a request up to what the pool and its memory need, and decides which kind of block it wants.
+    ///
+    /// `scarce` says that few memory objects are left.
+    pub(in crate::memory) fn round_request(
+        &self,
+        set: usize,
+        request: &AllocationRequest<'_>,
+        heap_size: u64,
+        scarce: bool,
+    ) -> Result<RoundedRequest, AllocationError> {
+        // Only linear blocks have two ends to allocate from.
+        if request.options.side == Side::Upper && self.rules.algorithm != Algorithm::Linear {
+            return Err(AllocationError::UpperSide);
+        }
+        let (occupied, alignment) = self.rounded_size(set, request);
+        let block_size = match self.rules.sizing {
+            // The number of memory objects is what runs out now, not their bytes: the largest block makes the fewest.
+            BlockSize::Growing(sizes) if scarce => sizes.largest_in(heap_size),
+            _ => self.next_block_size(set, heap_size),
+        };
+        let role = block_role(request, occupied, self.rules.sizing, block_size, scarce)?;
+        Ok(RoundedRequest {
+            request: Request {
+                size: occupied,
+                alignment,
+                strategy: request.options.strategy,
+                side: request.options.side,
+            },
+            sizes: Sizes { requested: request.requirements.size, occupied },
+            block_size,
+            role,
+            dedicated_to_resource: false,
+            priority: request.options.priority,
+        })
+    }
+
+    /// Returns the size and the alignment of the range that a request gets.
+    pub(super) fn rounded_size(&self, set: usize, request: &AllocationRequest<'_>) -> (u64, Alignment) {
+        let needs = &request.requirements;
+        let multiple = self.size_multiple(set, request.requirements.kind);
+        // `check_size` limited the size to `MAX_SIZE`, so that rounding it up stays far below 2^64. Size and offset are
+        // both multiples, so that the range shares its last granularity page or atom with no neighbour.
+        (multiple.align_up(needs.size), needs.alignment.max(self.rules.alignment).max(multiple))
+    }
+
+    /// Returns what the sizes and offsets of resources of a kind are multiples of.
+    pub(in crate::memory) fn size_multiple(&self, set: usize, kind: ResourceKind) -> Alignment {
+        // Linear resources need no rounding: an optimal image that fills whole pages leaves them pages of their own
+        // (`bufferImageGranularity`).
+        let granularity = if kind.is_optimal() { self.rules.granularity } else { Alignment::ONE };
+        // A flush of one allocation writes whole atoms, which must hold no byte of another allocation.
+        granularity.max(self.sets[set].atom)
+    }
+}

@@ -1,0 +1,49 @@
+//! Sums over a pool's blocks.
+
+use super::{PoolSlot, PoolState};
+use crate::device::Device;
+use crate::memory::statistics::{DetailedStatistics, Statistics};
+
+impl<D: Device> PoolState<D> {
+    /// Returns the sums over all memory types.
+    pub(in crate::memory) fn statistics(&self) -> Statistics {
+        self.sets.iter().map(|set| set.statistics).sum()
+    }
+
+    /// Returns sums and extremes of one memory type from a walk over its allocations. Call after
+    /// [`flush_quick_lists`](Self::flush_quick_lists).
+    pub(in crate::memory) fn detailed(&self, set: usize) -> DetailedStatistics {
+        let mut detailed = self.sets[set].detailed();
+        for detail in self.live().map(|(_, detail)| detail).filter(|detail| usize::from(detail.set) == set) {
+            let size =
+                allotment_suballoc::SizeRange::including(detailed.allocation_size, detail.sizes.requested);
+            detailed.allocation_size = Some(size);
+        }
+        detailed
+    }
+
+    /// Returns the bytes of the blocks that are in use: all but the empty ones.
+    ///
+    /// Not those of the allocations: they are less by the holes between them, and a block that is needed because of the
+    /// holes would look like surplus.
+    pub(super) fn used(&self) -> u64 {
+        self.sets.iter().map(|set| set.statistics.block_bytes - set.empty_bytes).sum()
+    }
+
+    /// Returns the bytes of all blocks.
+    pub(super) fn reserved(&self) -> u64 {
+        self.sets.iter().map(|set| set.statistics.block_bytes).sum()
+    }
+
+    /// Returns the number of buffers and images that the allocator created in this pool.
+    pub(in crate::memory) fn resources(&self) -> u32 {
+        self.live().filter(|(_, detail)| detail.has_resource).count() as u32
+    }
+
+    /// Stores the statistics where they can be read without the lock.
+    pub(in crate::memory) fn store_counters(&self, slot: &PoolSlot<D>) {
+        for (set, counters) in self.sets.iter().zip(&slot.counters) {
+            counters.store(&set.statistics);
+        }
+    }
+}

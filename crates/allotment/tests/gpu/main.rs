@@ -1,0 +1,9 @@
+//! `Gpu` and `Frame` on the simulated GPU, with every byte checked.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
+
+mod descriptors;
+mod frames;
+mod rig;
+mod threads;
+mod uploads;

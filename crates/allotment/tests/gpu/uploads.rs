@@ -1,0 +1,111 @@
+//! Uploads without and with a frame.
+
+use allotment::device::{BufferDesc, Device as _, QueueIndex, Submission};
+use allotment::gpu::{Gpu, GpuDesc, GpuError};
+use allotment::upload::{UploadError, UploaderDesc};
+
+use crate::rig::{QUEUE, Rig, options};
+
+#[test]
+fn bytes_that_are_uploaded_without_a_frame_can_be_read() {
+    for profile in ["discrete-no-bar", "discrete-large-bar", "integrated", "mobile", "d3d12-tier-1"] {
+        let rig = Rig::on(profile, GpuDesc::default());
+        let buffer = rig.buffer(10_000);
+        let bytes: Vec<u8> = (0..10_000_u32).map(|i| i as u8).collect();
+        rig.gpu.uploads().write_buffer(&buffer, 0, &bytes).unwrap();
+        let points = rig.gpu.uploads().submit().unwrap();
+        rig.gpu.wait(points).unwrap();
+        let mut found = vec![0; 10_000];
+        rig.gpu.read_buffer(&buffer, 0, &mut found).unwrap();
+        assert_eq!(found, bytes, "{profile}");
+        drop(buffer);
+        rig.finish();
+    }
+}
+
+#[test]
+fn commands_wait_for_the_uploads_before_them() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(4096);
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[7; 4096]).unwrap();
+    let frame = rig.gpu.begin_frame().unwrap();
+    let ticket = rig.read(&frame, (buffer.handle(), 0), 4096);
+    frame.end().unwrap();
+    assert_eq!(rig.bytes(&ticket), [7; 4096]);
+    drop((buffer, ticket));
+    rig.finish();
+}
+
+#[test]
+fn an_update_waits_for_what_still_reads_the_old_bytes() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(4096);
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[1; 4096]).unwrap();
+    rig.gpu.wait(rig.gpu.uploads().submit().unwrap()).unwrap();
+    rig.device.pause_queues();
+    let frame = rig.gpu.begin_frame().unwrap();
+    let old = rig.read(&frame, (buffer.handle(), 0), 4096);
+    rig.gpu.uploads().update_buffer(&buffer, 0, &[2; 4096]).unwrap();
+    let new = rig.read(&frame, (buffer.handle(), 0), 4096);
+    frame.end().unwrap();
+    rig.device.resume_queues();
+    assert_eq!(rig.bytes(&old), [1; 4096]);
+    assert_eq!(rig.bytes(&new), [2; 4096]);
+    drop((buffer, old, new));
+    rig.finish();
+}
+
+#[test]
+fn a_program_that_only_computes_needs_no_frame() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(64);
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[9; 64]).unwrap();
+    let recording = rig.gpu.record("compute");
+    let device = rig.device.clone();
+    let mut seen = 0;
+    let point = rig.gpu.submit(recording, QUEUE, |queue, waits| {
+        seen = waits.len();
+        // SAFETY: there is nothing in it.
+        unsafe { device.submit(queue, &Submission { waits, ..Submission::default() }) }
+    });
+    rig.gpu.wait(point.unwrap()).unwrap();
+    assert_eq!(seen, 1, "the upload");
+    drop(buffer);
+    assert_eq!(rig.gpu.reclaim().count, 1);
+    rig.finish();
+}
+
+#[test]
+fn an_invalid_configuration_is_named() {
+    let device = Rig::new().device;
+    let mut uploader = UploaderDesc::default();
+    uploader.queue = Some(QueueIndex(9));
+    let refused = Gpu::new(device, GpuDesc::default().with_uploader(uploader)).map(drop);
+    let expected = UploadError::NoSuchQueue { queue: QueueIndex(9) };
+    assert_eq!(refused, Err(GpuError::Uploader(expected)));
+    assert_eq!(refused.unwrap_err().to_string(), "invalid uploader configuration: the device has no queue 9");
+}
+
+#[test]
+fn buffers_outlive_their_gpu() {
+    let rig = Rig::new();
+    let buffer = rig.buffer(4096);
+    let Rig { device, gpu } = rig;
+    gpu.uploads().write_buffer(&buffer, 0, &[1; 4096]).unwrap();
+    drop(gpu);
+    assert_eq!(device.usage().buffers, 1);
+    drop(buffer);
+    assert_eq!(device.usage().buffers, 0);
+    assert_eq!(device.validation_errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_buffer_of_another_gpu_is_refused() {
+    let (one, other) = (Rig::new(), Rig::new());
+    let buffer = one.gpu.create_buffer(&BufferDesc::new(64), &options()).unwrap();
+    assert!(other.gpu.uploads().write_buffer(&buffer, 0, &[1]).is_err());
+    assert!(other.gpu.read_buffer(&buffer, 0, &mut [0]).is_err());
+    drop(buffer);
+    one.finish();
+    other.finish();
+}
