@@ -100,7 +100,7 @@ fn a_person_is_told_the_same_in_words() {
         "  max memory allocations             4,096",
         "  device-upload",
         "      1.  type 3: suitable",
-        "      –   type 0: must be host-visible and is not",
+        "      –   type 0: lacks required host-visible",
     ] {
         assert!(text.lines().any(|other| other == line), "no line \"{line}\":\n{text}");
     }
