@@ -81,6 +81,8 @@ impl Commands {
             }
         };
         self.used.push(list.clone());
+        // For all that will be taken back: that may first happen in any later frame.
+        self.spare.reserve(self.used.len());
         Ok(list)
     }
 

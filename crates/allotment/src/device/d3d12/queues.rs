@@ -25,6 +25,10 @@ use crate::sync::locked;
 /// submissions before.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(5);
 
+/// Threads that wait at once in most programs. There is room for their events from the start: the frame in which a queue
+/// is slow for the first time takes nothing from the heap.
+const WAITERS: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct Queues {
     queues: Vec<Queue>,
@@ -72,7 +76,7 @@ impl Queues {
             })
         };
         let queues = queues.into_iter().map(queue).collect::<Result<_, _>>()?;
-        Ok(Self { queues, events: Mutex::default() })
+        Ok(Self { queues, events: Mutex::new(Vec::with_capacity(WAITERS)) })
     }
 
     /// Waits for all submissions. Objects that queues may still use after a timeout are leaked.
