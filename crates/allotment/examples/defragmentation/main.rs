@@ -59,9 +59,9 @@ fn both<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
     row("copied for it", mib(without.bytes_moved), mib(with.bytes_moved));
     row("blocks emptied", without.blocks_emptied.to_string(), with.blocks_emptied.to_string());
     row(
-        "longest step, by the wall",
-        format!("{:.1?}", without.longest_step),
-        format!("{:.1?}", with.longest_step),
+        "longest end of a frame",
+        format!("{:.1?}", without.longest_end),
+        format!("{:.1?}", with.longest_end),
     );
     if without.corrupted + with.corrupted > 0 {
         return Err("bytes are not what they must be".into());

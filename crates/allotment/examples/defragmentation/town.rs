@@ -1,29 +1,24 @@
 //! The frames of the town, on any device.
 
 use core::error::Error;
-use core::fmt::Debug;
-use core::num::NonZero;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission, TimelinePoint};
-use allotment::lifetime::{DeletionQueue, FramesInFlight, SubmissionTracker};
+use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission};
+use allotment::gpu::{Frame, Gpu, GpuDesc};
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MovableBuffer, MovableSet,
-    MovableSetDesc, OwningAllocator, PassLimits,
+    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MovableBuffer,
+    MovableSetDesc, PassLimits,
 };
-use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc, Uploader, UploaderDesc};
-use allotment::{Alignment, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
+use allotment::upload::{ReadbackTicket, RingDesc};
+use allotment::{Alignment, AllocatorDesc, MemoryUsage};
 
-const IN_FLIGHT: NonZero<usize> = NonZero::new(3).unwrap();
+const IN_FLIGHT: usize = 3;
 
-/// The queue that looks at houses. The set copies on the first that can draw, which is this one.
+/// The queue that looks at houses, and that copies those that move.
 const QUEUE: QueueIndex = QueueIndex(0);
-
-/// Longer than anything takes that is not broken.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 const BLOCK: u64 = 2 << 20;
 
@@ -52,27 +47,18 @@ struct House<D: Device> {
     takes: u64,
 }
 
-/// What comes back of a frame: of which houses, and where.
-struct Coming {
-    looks: Vec<(u64, u64)>,
-    ticket: ReadbackTicket,
-}
+/// The copies of a frame that the CPU has not read: the numbers of the houses, in order, and the ticket.
+type Copies = (Vec<u64>, ReadbackTicket);
 
 /// Everything that a frame needs.
 pub(crate) struct Town<D: Device> {
-    memory: OwningAllocator<D>,
-    tracker: SubmissionTracker,
-    pacer: FramesInFlight,
-    uploader: Uploader<D>,
-    results: ReadbackRing<D>,
-    set: MovableSet<D>,
-    defragmented: bool,
+    gpu: Gpu<D>,
     houses: Vec<House<D>>,
     /// Bytes that they take at least.
     live: u64,
     next: u64,
     random: u64,
-    coming: VecDeque<Coming>,
+    coming: VecDeque<Copies>,
     bytes: Vec<u8>,
     found: Vec<u8>,
     idle: f64,
@@ -97,27 +83,23 @@ pub(crate) struct Summary {
     pub(crate) moves: u32,
     pub(crate) bytes_moved: u64,
     pub(crate) blocks_emptied: u32,
-    pub(crate) longest_step: Duration,
+    pub(crate) longest_end: Duration,
 }
 
-impl<D: Device + Clone + Debug> Town<D> {
+impl<D: Device + Clone> Town<D> {
     pub(crate) fn new(device: D, defragmented: bool) -> Outcome<Self> {
-        let tracker = SubmissionTracker::new(device.clone())?;
-        let mut desc = AllocatorDesc::default();
-        desc.block_sizes = BlockSizes::fixed(BLOCK);
-        // What is empty is given back, with or without defragmentation.
-        desc.empty_blocks = EmptyBlockPolicy::NONE;
-        let allocator = Arc::new(Allocator::new(device, desc)?);
-        let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
-        let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
+        let mut allocator = AllocatorDesc::default();
+        allocator.block_sizes = BlockSizes::fixed(BLOCK);
+        // Empty blocks are freed, with or without defragmentation.
+        allocator.empty_blocks = EmptyBlockPolicy::NONE;
+        let desc = GpuDesc::default().with_frames_in_flight(IN_FLIGHT).with_allocator(allocator);
+        let mut desc = desc.with_readback(RingDesc::readback(64 << 20));
+        if defragmented {
+            let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(LIMITS);
+            desc = desc.with_defragmentation(MovableSetDesc::new(strategy).on_queue(QUEUE));
+        }
         Ok(Self {
-            pacer: FramesInFlight::new(&tracker, IN_FLIGHT),
-            uploader: Uploader::new(&memory, UploaderDesc::default())?,
-            results: ReadbackRing::new(&allocator, &tracker, &RingDesc::readback(64 << 20))?,
-            set: MovableSet::new(&memory, MovableSetDesc::new(strategy).on_queue(QUEUE))?,
-            memory,
-            tracker,
-            defragmented,
+            gpu: Gpu::new(device, desc)?,
             houses: Vec::new(),
             live: 0,
             next: 0,
@@ -130,124 +112,90 @@ impl<D: Device + Clone + Debug> Town<D> {
         })
     }
 
-    /// One frame.
     pub(crate) fn frame(&mut self) -> Outcome {
-        self.pacer.begin(TIMEOUT)?;
-        if self.coming.len() == IN_FLIGHT.get() {
+        let frame = self.gpu.begin_frame()?; // waits while three frames are in flight
+        if self.coming.len() == IN_FLIGHT {
             self.compare_oldest()?;
         }
-        let target = self.target(self.pacer.frame());
-        let mut looks = Vec::new();
+        let target = target(frame.number());
+        // Four go for others to come, and more where the town shrinks.
         let mut gone = Vec::new();
-        // Some go for others to come, and some because the town shrinks.
-        for _ in 0..4 {
-            self.tear_down(&mut gone);
+        while !self.houses.is_empty() && (gone.len() < 4 || self.live > target) {
+            let house = self.below(self.houses.len());
+            let house = self.houses.swap_remove(house);
+            self.live -= house.takes;
+            gone.push(house);
         }
-        while self.live > target {
-            self.tear_down(&mut gone);
-        }
-        looks.extend(gone.iter().map(|house| (house.number, house.buffer.handle())));
-        for _ in 0..LOOKS {
-            let at = self.below(self.houses.len() as u64);
-            // None while the town is empty.
-            looks.extend(self.houses.get(at as usize).map(|house| (house.number, house.buffer.handle())));
-        }
-        self.look(&looks)?;
-        // The device has not looked yet, and need not have: they go when it has.
+        let looks = if self.houses.is_empty() { 0 } else { LOOKS };
+        let looks: Vec<_> = (0..looks).map(|_| self.below(self.houses.len())).collect();
+        let looks: Vec<_> =
+            gone.iter().chain(looks.into_iter().map(|at| &self.houses[at])).map(House::look).collect();
+        self.look(&frame, &looks)?;
+        // The GPU need not have copied them yet: they are destroyed once it has.
         drop(gone);
         while self.live < target {
             self.build()?;
         }
-        self.uploader.submit()?;
-        if self.defragmented {
-            let began = Instant::now();
-            self.set.defragment_step(LIMITS)?;
-            self.summary.longest_step = self.summary.longest_step.max(began.elapsed());
-        }
-        self.pacer.end();
-        self.memory.deletion_queue().reclaim();
-        self.memory.allocator().end_frame();
-        self.measure();
+        let (number, began) = (frame.number(), Instant::now());
+        frame.end()?; // with a step of defragmentation
+        self.summary.longest_end = self.summary.longest_end.max(began.elapsed());
+        self.measure(number);
         Ok(())
     }
 
-    /// Bytes that shall live in a frame.
-    fn target(&self, frame: u64) -> u64 {
-        let part = frame % (2 * SEASON);
-        let grown = if part < SEASON { part } else { 2 * SEASON - part };
-        // The first frames build the whole town, some houses at a time.
-        let there = LEAST + (MOST - LEAST) * grown / SEASON;
-        there.min((frame + 1) * MOST / SETTLED)
-    }
-
-    /// A house comes: 4 KiB to 256 KiB, of each order as many.
+    /// Builds a house: 4 KiB to 256 KiB, of each order as many.
     fn build(&mut self) -> Outcome {
         let number = self.next;
         self.next += 1;
-        let size = size_of(number);
-        let desc = BufferDesc::new(size).into();
-        let requirements = self.memory.allocator().device().buffer_requirements(&desc)?;
+        let desc = BufferDesc::new(size_of(number)).into();
+        let requirements = self.gpu.device().buffer_requirements(&desc)?;
         let takes = requirements.alignment.align_up(requirements.size);
-        let buffer = self.set.create_buffer(desc, &wanted())?;
-        fill(number, size, &mut self.bytes);
-        buffer.with(|owned| self.uploader.initialize(owned, 0, &self.bytes))?;
+        let options = MemoryUsage::GpuOnly.with_name("house");
+        let buffer = self.gpu.movable_set().create_buffer(desc, &options)?;
+        fill(number, &mut self.bytes);
+        buffer.with(|buffer| self.gpu.uploads().write_buffer(buffer, 0, &self.bytes))?;
         self.live += takes;
         self.houses.push(House { number, buffer, takes });
         Ok(())
     }
 
-    /// Any house goes.
-    fn tear_down(&mut self, gone: &mut Vec<House<D>>) {
-        if self.houses.is_empty() {
-            return;
-        }
-        let at = self.below(self.houses.len() as u64);
-        let house = self.houses.swap_remove(at as usize);
-        self.live -= house.takes;
-        gone.push(house);
-    }
-
-    /// The device copies houses to where the CPU reads them.
-    fn look(&mut self, houses: &[(u64, D::Buffer)]) -> Outcome {
-        let size = houses.iter().map(|(number, _)| size_of(*number)).sum::<u64>();
-        if size == 0 {
+    /// The GPU copies houses to where the CPU reads them.
+    fn look(&mut self, frame: &Frame<D>, houses: &[(u64, D::Buffer)]) -> Outcome {
+        if houses.is_empty() {
             return Ok(());
         }
-        let recording = self.tracker.record("a frame");
-        let ticket = self.results.allocate(size, Alignment::new(16)?)?;
-        let (to, mut to_offset) = (self.results.buffer(), ticket.offset());
-        let copies: Vec<_> = houses
-            .iter()
-            .map(|(number, from)| {
-                let copy = BufferCopy { from, from_offset: 0, to, to_offset, size: size_of(*number) };
-                to_offset += copy.size;
-                copy
-            })
-            .collect();
-        // Their bytes may be on their way over another queue.
-        let waits: Vec<TimelinePoint> = self.uploader.submit()?.points().collect();
-        let work = Submission { waits: &waits, copies: &copies, ..Submission::default() };
-        let device = self.memory.allocator().device();
-        // SAFETY: the houses are alive, so their buffers live until this recording is over, whether they go or move;
-        // the ring has given the room, and they lie in it one behind the other.
-        let drawn = recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) })?;
-        self.results.close(drawn);
-        let looks = houses.iter().map(|(number, _)| (*number, size_of(*number))).collect();
-        self.coming.push_back(Coming { looks, ticket });
+        let mut ring = self.gpu.readback()?;
+        let size = houses.iter().map(|(number, _)| size_of(*number)).sum();
+        let ticket = ring.allocate(size, Alignment::new(16)?)?;
+        let (to, mut to_offset) = (ring.buffer(), ticket.offset());
+        let copies = houses.iter().map(|(number, from)| {
+            let copy = BufferCopy { from, from_offset: 0, to, to_offset, size: size_of(*number) };
+            to_offset += copy.size;
+            copy
+        });
+        let copies: Vec<_> = copies.collect();
+        let copied = frame.submit(QUEUE, |queue, waits| {
+            let work = Submission { waits, copies: &copies, ..Submission::default() };
+            // SAFETY: the houses are alive, so their buffers live until the GPU has completed the frame, whether they are
+            // dropped or moved. The ring gave the range, and the copies lie in it one behind the other.
+            unsafe { self.gpu.device().submit(queue, &work) }
+        })?;
+        ring.close(copied);
+        self.coming.push_back((houses.iter().map(|(number, _)| *number).collect(), ticket));
         Ok(())
     }
 
     fn compare_oldest(&mut self) -> Outcome {
-        let Some(Coming { looks, ticket }) = self.coming.pop_front() else { return Ok(()) };
+        let Some((houses, ticket)) = self.coming.pop_front() else { return Ok(()) };
         self.found.resize(ticket.size() as usize, 0);
-        self.results.read(&ticket, &mut self.found)?;
+        self.gpu.readback()?.read(&ticket, &mut self.found)?;
         let mut rest = &self.found[..];
-        for (number, size) in looks {
-            let (part, others) = rest.split_at_checked(size as usize).ok_or("a part is missing")?;
-            fill(number, size, &mut self.bytes);
+        for number in houses {
+            fill(number, &mut self.bytes);
+            let (part, others) = rest.split_at_checked(self.bytes.len()).ok_or("a part is missing")?;
             let wrong = part.iter().zip(&self.bytes).filter(|(one, other)| one != other).count() as u64;
             if wrong > 0 {
-                eprintln!("{wrong} of the {size} bytes of house {number} are wrong");
+                eprintln!("{wrong} of the {} bytes of house {number} are wrong", part.len());
             }
             self.summary.corrupted += wrong;
             rest = others;
@@ -256,14 +204,13 @@ impl<D: Device + Clone + Debug> Town<D> {
         Ok(())
     }
 
-    fn measure(&mut self) {
-        let frame = self.pacer.frame();
+    fn measure(&mut self, frame: u64) {
         // Rings have memory of their own.
-        let blocks = self.memory.allocator().blocks().iter().filter(|block| !block.dedicated).count() as u32;
+        let blocks = self.gpu.allocator().blocks().iter().filter(|block| !block.dedicated).count() as u32;
         let idle = 1.0 - self.live as f64 / (u64::from(blocks) * BLOCK) as f64;
         let summary = &mut self.summary;
         summary.blocks = blocks;
-        if frame > 2 * SETTLED {
+        if frame >= 2 * SETTLED {
             summary.frames += 1;
             summary.most_blocks = summary.most_blocks.max(blocks);
             summary.idle_at_end = idle;
@@ -272,50 +219,57 @@ impl<D: Device + Clone + Debug> Town<D> {
         }
     }
 
-    /// Numbers below `n`, the same in each run.
-    fn below(&mut self, n: u64) -> u64 {
+    /// Returns a number below `n`, which is not 0: the same in each run.
+    fn below(&mut self, n: usize) -> usize {
         self.random = mixed(self.random.wrapping_add(0x9e37_79b9_7f4a_7c15));
-        if n == 0 { 0 } else { self.random % n }
+        (self.random % n as u64) as usize
     }
 
-    /// After the last frame every house is looked at once more, and goes.
+    /// After the last frame every house is compared once more and dropped, and nothing may be left.
     pub(crate) fn leave(mut self) -> Outcome<Summary> {
-        let statistics = self.set.statistics();
-        let mut summary = Summary {
-            built: self.next,
-            live: self.live,
-            idle_on_average: self.idle / self.summary.frames as f64,
-            moves: statistics.moves,
-            bytes_moved: statistics.bytes_moved,
-            blocks_emptied: statistics.blocks_emptied,
-            ..self.summary
-        };
+        let statistics = self.gpu.movable_set().statistics();
+        (self.summary.built, self.summary.live) = (self.next, self.live);
+        self.summary.idle_on_average = self.idle / self.summary.frames as f64;
+        self.summary.moves = statistics.moves;
+        self.summary.bytes_moved = statistics.bytes_moved;
+        self.summary.blocks_emptied = statistics.blocks_emptied;
         let houses = core::mem::take(&mut self.houses);
         for some in houses.chunks(64) {
-            let looks: Vec<_> = some.iter().map(|house| (house.number, house.buffer.handle())).collect();
-            self.look(&looks)?;
-            self.tracker.wait_idle(TIMEOUT)?;
+            let frame = self.gpu.begin_frame()?;
+            self.look(&frame, &some.iter().map(House::look).collect::<Vec<_>>())?;
+            frame.end()?;
+            self.gpu.wait_idle()?;
             while !self.coming.is_empty() {
                 self.compare_oldest()?;
             }
         }
-        (summary.compared, summary.corrupted) = (self.summary.compared, self.summary.corrupted);
         drop(houses);
-        let Self { memory, uploader, results, set, .. } = self;
-        drop((uploader, results, set));
-        let left = memory.deletion_queue().drain(TIMEOUT);
-        let statistics = memory.allocator().statistics();
-        if left.pending > 0 || statistics.allocations > 0 {
-            let (things, allocations) = (left.pending, statistics.allocations);
-            return Err(format!("{things} things and {allocations} allocations are left").into());
+        let Self { gpu, summary, .. } = self;
+        gpu.wait_idle()?;
+        let (pending, allocator) = (gpu.deletion_queue().statistics().pending, Arc::clone(gpu.allocator()));
+        drop(gpu);
+        let left = allocator.statistics().allocations;
+        if pending > 0 || left > 0 {
+            return Err(format!("{pending} resources are pending, and {left} allocations are left").into());
         }
         Ok(summary)
     }
 }
 
-/// Memory of the device, for a buffer; the buffer itself says how much.
-fn wanted() -> AllocationOptions {
-    MemoryUsage::GpuOnly.with_name("house")
+impl<D: Device> House<D> {
+    /// Returns what a frame copies. The handle is that of this frame: a step of defragmentation may change it.
+    fn look(&self) -> (u64, D::Buffer) {
+        (self.number, self.buffer.handle())
+    }
+}
+
+/// Returns the bytes that shall live in a frame.
+fn target(frame: u64) -> u64 {
+    let part = frame % (2 * SEASON);
+    let grown = if part < SEASON { part } else { 2 * SEASON - part };
+    // The first frames build the whole town, some houses at a time.
+    let there = LEAST + (MOST - LEAST) * grown / SEASON;
+    there.min((frame + 1) * MOST / SETTLED)
 }
 
 fn size_of(number: u64) -> u64 {
@@ -324,9 +278,9 @@ fn size_of(number: u64) -> u64 {
     order + (random >> 8) % order / 4 * 4
 }
 
-/// The bytes of a house. No two have the same.
-fn fill(number: u64, size: u64, bytes: &mut Vec<u8>) {
-    bytes.resize(size as usize, 0);
+/// Writes the bytes of a house. No two have the same.
+fn fill(number: u64, bytes: &mut Vec<u8>) {
+    bytes.resize(size_of(number) as usize, 0);
     for (i, word) in (0..).zip(bytes.chunks_mut(8)) {
         word.copy_from_slice(&mixed(number << 24 | i).to_le_bytes()[..word.len()]);
     }
