@@ -7,18 +7,17 @@
 //! ```
 
 use core::error::Error;
-use core::fmt::Debug;
 use std::sync::Arc;
 
 use allotment::descriptor::{DescriptorSlot, ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors};
 use allotment::device::DescriptorDevice;
-use allotment::lifetime::{Recording, SubmissionTracker};
-use allotment::{Allocator, AllocatorDesc};
+use allotment::gpu::{Frame, Gpu};
+use allotment::lifetime::Recording;
 use allotment_headless::DescriptorReader;
 
 use crate::cells::{Cell, Cells};
 use crate::cost::Cost;
-use crate::reads::{IN_FLIGHT, List, Reads, TIMEOUT};
+use crate::reads::{self, IN_FLIGHT, List, Reads, TIMEOUT};
 
 /// Textures from the start.
 const TEXTURES: usize = 100_000;
@@ -88,9 +87,8 @@ impl Sizes {
 /// Everything that a frame needs.
 pub(crate) struct Frames<D: DescriptorDevice, R> {
     sizes: Sizes,
-    allocator: Arc<Allocator<D>>,
-    tracker: SubmissionTracker,
-    heap: ShaderVisibleHeap<D>,
+    gpu: Gpu<D>,
+    heap: Arc<ShaderVisibleHeap<D>>,
     cells: Cells<D>,
     textures: Vec<Texture<D>>,
     reads: Reads<D, R>,
@@ -110,55 +108,51 @@ struct Seen {
     late: usize,
 }
 
-impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
+impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Frames<D, R> {
     /// Before the first frame: all textures are there.
     pub(crate) fn new(device: D, is_read: bool) -> Outcome<Self> {
-        let tracker = SubmissionTracker::new(device.clone())?;
-        let mut desc = AllocatorDesc::default();
-        // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.frames = u32::MAX;
-        let allocator = Arc::new(Allocator::new(device, desc)?);
-        let sizes = Sizes::on(allocator.device());
+        let sizes = Sizes::on(&device);
         let desc = ShaderVisibleHeapDesc::resources().with_regions(sizes.slots, 0, 0);
-        let heap = ShaderVisibleHeap::new(&allocator, &tracker, desc)?;
-        let reader = R::new(allocator.device(), heap.statistics().capacity)?;
+        let gpu = reads::gpu(device, desc, READS)?;
+        let heap = Arc::clone(gpu.descriptors()?.resources());
+        let reader = R::new(gpu.device(), heap.statistics().capacity)?;
 
         let mut cells = Cells::new();
-        cells.reserve(CELLS, &allocator, &reader)?;
+        cells.reserve(CELLS, gpu.allocator(), &reader)?;
         let mut textures = Vec::with_capacity(sizes.most_textures);
         for _ in 0..sizes.textures {
             textures.push(new_texture(&heap, &mut cells)?);
         }
-        let reads = Reads::new(&allocator, &tracker, reader, READS, is_read)?;
+        let reads = Reads::new(&gpu, reader, READS, is_read)?;
         let (late, cost, seen) = (None, Cost::default(), Seen::default());
-        Ok(Self { sizes, allocator, tracker, heap, cells, textures, reads, late, cost, seen })
+        Ok(Self { sizes, gpu, heap, cells, textures, reads, late, cost, seen })
     }
 
     /// One frame.
     pub(crate) fn frame(&mut self) -> Outcome {
-        let frame = self.reads.frame();
-        self.cost.begin(&self.allocator);
-        self.reads.begin()?;
-        // Slots come back that nothing in flight can read any more, and then what they kept.
-        self.heap.reclaim();
+        self.cost.begin(self.gpu.allocator());
+        let frame = self.reads.begin()?;
+        let number = frame.number();
         self.cells.reclaim()?;
 
-        self.change(frame)?;
-        self.late(frame)?;
-        self.read(frame)?;
-        self.reads.end();
-
+        self.change(number)?;
+        self.late(&frame)?;
+        // The GPU reads what has just changed, what the next frame changes, and some of all others in turn.
+        let (transient, mut list) = (frame.transient_descriptors()?, self.reads.list());
+        self.write(number, &mut list);
+        self.reads.submit(&frame, None, &transient, list)?;
         let retiring = self.heap.statistics().slots.retiring;
         self.seen.most_retiring = self.seen.most_retiring.max(retiring);
-        self.allocator.end_frame();
-        self.cost.end(frame, &self.allocator);
+        drop(transient);
+        frame.end()?;
+        self.cost.end(number, self.gpu.allocator());
         Ok(())
     }
 
     /// Textures change, go and come, whoever reads them.
     fn change(&mut self, frame: u64) -> Outcome {
         let is_busy = self.reads.is_busy();
-        let (device, count) = (self.allocator.device(), self.textures.len());
+        let (device, count) = (self.gpu.device(), self.textures.len());
         for at in changing(frame, count) {
             let (cell, value) = self.cells.take()?;
             let texture = &mut self.textures[at];
@@ -190,14 +184,6 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         Ok(())
     }
 
-    /// The GPU reads what has just changed, what the next frame changes, and some of all others in turn.
-    fn read(&mut self, frame: u64) -> Outcome {
-        let (recording, mut list) = (self.tracker.record("a frame"), self.reads.list());
-        let transient = self.heap.begin(&recording)?;
-        self.write(frame, &mut list);
-        self.reads.submit(recording, &transient, list)
-    }
-
     fn write(&self, frame: u64, list: &mut List) {
         let count = self.textures.len();
         let changing = changing(frame, count).chain(changing(frame + 1, count));
@@ -209,17 +195,15 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
     }
 
     /// A list is recorded in one frame, and submitted when many of its textures have been replaced, and the heap as well.
-    fn late(&mut self, frame: u64) -> Outcome {
-        if frame == LATE_OPENED {
-            let (recording, mut list) = (self.tracker.record("a late list"), self.reads.list());
+    fn late(&mut self, frame: &Frame<D>) -> Outcome {
+        if frame.number() == LATE_OPENED {
+            let (recording, mut list) = (self.gpu.record("late"), self.reads.list());
             let transient = self.heap.begin(&recording)?;
-            self.write(frame, &mut list);
+            self.write(frame.number(), &mut list);
             self.late = Some(Late { recording, transient, list });
-        }
-        if frame == LATE_SUBMITTED {
-            let Some(Late { recording, transient, list }) = self.late.take() else { return Ok(()) };
-            self.seen.late = list.len();
-            self.reads.submit(recording, &transient, list)?;
+        } else if let Some(late) = self.late.take_if(|_| frame.number() == LATE_SUBMITTED) {
+            self.seen.late = late.list.len();
+            self.reads.submit(frame, Some(late.recording), &late.transient, late.list)?;
         }
         Ok(())
     }
@@ -236,9 +220,10 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         self.cells.reclaim()?;
         let empty = self.heap.statistics();
 
-        let Self { sizes, allocator, heap, cells, reads, cost, seen, .. } = self;
+        let Self { sizes, gpu, heap, cells, reads, cost, seen, .. } = self;
+        let allocator = Arc::clone(gpu.allocator());
         let row = |what: &str, how_much: String| println!("{what:32}{how_much}");
-        row("frames", format!("{}, {IN_FLIGHT} in flight", reads.frame()));
+        row("in flight", format!("{IN_FLIGHT} frames"));
         row("textures", format!("{}, then {}", sizes.textures, sizes.most_textures));
         let Sizes { slots, most_slots, .. } = sizes;
         row("slots", format!("{slots}, then {most_slots}: the heap was replaced in frame {GROWS}"));
@@ -253,7 +238,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         println!("{cost}");
 
         let kept = cells.kept();
-        drop((heap, cells, reads));
+        drop((heap, cells, reads, gpu));
         let allocations = allocator.statistics().allocations;
         if left.pending > 0 || empty.slots.used > 0 || kept > 0 || allocations > 0 {
             let (pending, used) = (left.pending, empty.slots.used);

@@ -1,22 +1,21 @@
 //! Work that reads through descriptors, frame by frame: it is submitted, comes back, and every value is compared.
 
 use core::error::Error;
-use core::num::NonZero;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Instant;
 
-use allotment::descriptor::TransientDescriptors;
+use allotment::descriptor::{ShaderVisibleHeapDesc, TransientDescriptors};
 use allotment::device::{BufferCopy, DescriptorDevice, QueueIndex, Submission, TimelinePoint};
-use allotment::lifetime::{DeletionQueue, FramesInFlight, Recording, SubmissionTracker};
-use allotment::memory::{Buffer, MappedBuffer, OwningAllocator};
-use allotment::upload::{ReadbackRing, ReadbackTicket, RingDesc};
-use allotment::{Alignment, Allocator, MemoryUsage};
+use allotment::gpu::{Frame, Gpu, GpuDesc};
+use allotment::lifetime::Recording;
+use allotment::memory::{Buffer, MappedBuffer};
+use allotment::upload::{ReadbackTicket, RingDesc};
+use allotment::{Alignment, AllocatorDesc, MemoryUsage};
 use allotment_headless::{DescriptorReader, Read};
 
 /// Frames in flight.
-pub(crate) const IN_FLIGHT: NonZero<usize> = NonZero::new(3).unwrap();
+pub(crate) const IN_FLIGHT: usize = 3;
 
 /// Longer than anything takes that is not broken.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,9 +24,6 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 const LISTS: usize = 2;
 
 const QUEUE: QueueIndex = QueueIndex(0);
-
-/// What a list of indices and what is compared with it begin at.
-const ALIGNMENT: u64 = 256;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -56,18 +52,38 @@ struct Coming {
     ticket: ReadbackTicket,
 }
 
+/// Creates a `Gpu` for lists of at most `most`.
+pub(crate) fn gpu<D: DescriptorDevice + Clone>(
+    device: D,
+    resources: ShaderVisibleHeapDesc,
+    most: usize,
+) -> Outcome<Gpu<D>> {
+    let mut allocator = AllocatorDesc::default();
+    // Blocks that are allocated ahead stay for all frames, not only for the next two seconds.
+    allocator.empty_blocks.frames = u32::MAX;
+    let desc = GpuDesc::default()
+        .with_frames_in_flight(IN_FLIGHT)
+        .with_timeout(TIMEOUT)
+        .with_allocator(allocator)
+        .with_resource_descriptors(resources)
+        .with_readback(RingDesc::readback((IN_FLIGHT as u64 + 2) * size_of_list(most)));
+    Ok(Gpu::new(device, desc)?)
+}
+
+/// Bytes of a list of indices or values: a multiple of what copies and descriptors begin at.
+fn size_of_list(most: usize) -> u64 {
+    (4 * most as u64).next_multiple_of(256)
+}
+
 pub(crate) struct Reads<D: DescriptorDevice, R> {
-    allocator: Arc<Allocator<D>>,
-    tracker: SubmissionTracker,
-    pacer: FramesInFlight,
+    gpu: Gpu<D>,
     reader: R,
     /// Lists of indices, for each frame in flight.
     indices: Vec<MappedBuffer<D>>,
     /// Lists that this frame has submitted.
     submitted: usize,
-    /// What the device writes, until it is copied to where the CPU reads it.
+    /// What the GPU writes, until it is copied to where the CPU reads it.
     results: Buffer<D>,
-    ring: ReadbackRing<D>,
     last: Option<TimelinePoint>,
     coming: VecDeque<Coming>,
     /// Of the past, to be used again.
@@ -82,38 +98,23 @@ pub(crate) struct Reads<D: DescriptorDevice, R> {
 
 impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
     /// For lists of at most so many.
-    pub(crate) fn new(
-        allocator: &Arc<Allocator<D>>,
-        tracker: &SubmissionTracker,
-        reader: R,
-        most: usize,
-        is_read: bool,
-    ) -> Outcome<Self> {
-        let size = (4 * most as u64).next_multiple_of(ALIGNMENT);
+    pub(crate) fn new(gpu: &Gpu<D>, reader: R, most: usize, is_read: bool) -> Outcome<Self> {
         let upload = MemoryUsage::Upload.with_name("indices");
-        let info = reader.buffer_info(LISTS as u64 * size, false);
-        let indices = (0..IN_FLIGHT.get()).map(|_| MappedBuffer::new(allocator, &info, &upload));
+        let info = reader.buffer_info(LISTS as u64 * size_of_list(most), false);
+        let indices = (0..IN_FLIGHT).map(|_| MappedBuffer::new(gpu.allocator(), &info, &upload));
         let indices = indices.collect::<Result<_, _>>()?;
-        let device = MemoryUsage::GpuOnly.with_name("results");
-        let memory = OwningAllocator::new(allocator, &DeletionQueue::new(tracker));
-        let results = memory.create_buffer(&reader.buffer_info(size, true), &device)?;
-        let lists = || List { indices: Vec::with_capacity(4 * most), values: Vec::with_capacity(most) };
+        let results = MemoryUsage::GpuOnly.with_name("results");
+        let results = gpu.create_buffer(&reader.buffer_info(size_of_list(most), true), &results)?;
+        let list = || List { indices: Vec::with_capacity(4 * most), values: Vec::with_capacity(most) };
         Ok(Self {
-            allocator: Arc::clone(allocator),
-            tracker: tracker.clone(),
-            pacer: FramesInFlight::new(tracker, IN_FLIGHT),
+            gpu: gpu.clone(),
             reader,
             indices,
             submitted: 0,
             results,
-            ring: ReadbackRing::new(
-                allocator,
-                tracker,
-                &RingDesc::readback((IN_FLIGHT.get() as u64 + 2) * size),
-            )?,
             last: None,
-            coming: VecDeque::with_capacity((IN_FLIGHT.get() + 1) * LISTS),
-            lists: (0..IN_FLIGHT.get() + LISTS).map(|_| lists()).collect(),
+            coming: VecDeque::with_capacity((IN_FLIGHT + 1) * LISTS),
+            lists: (0..IN_FLIGHT + LISTS).map(|_| list()).collect(),
             found: vec![0; 4 * most],
             most,
             is_read,
@@ -122,14 +123,9 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         })
     }
 
-    /// The frame that is made now.
-    pub(crate) fn frame(&self) -> u64 {
-        self.pacer.frame()
-    }
-
-    /// Whether the GPU is busy with what was submitted last.
+    /// Whether the GPU has not completed what was submitted last.
     pub(crate) fn is_busy(&self) -> bool {
-        self.last.is_some_and(|last| !self.tracker.is_reached(last))
+        self.last.is_some_and(|last| !self.gpu.tracker().is_reached(last))
     }
 
     /// An empty list.
@@ -137,29 +133,27 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         self.lists.pop().unwrap_or_default()
     }
 
-    /// Waits until one more frame may be in flight, and compares what came back.
-    pub(crate) fn begin(&mut self) -> Outcome {
+    /// Begins a frame, and compares what came back.
+    pub(crate) fn begin(&mut self) -> Outcome<Frame<D>> {
         let began = Instant::now();
-        self.pacer.begin(TIMEOUT)?;
+        let frame = self.gpu.begin_frame()?; // waits while three frames are in flight
         self.waited += began.elapsed();
         self.submitted = 0;
-        let over = (self.pacer.frame() + 1).saturating_sub(IN_FLIGHT.get() as u64);
-        while self.coming.front().is_some_and(|coming| coming.frame < over) {
+        let completed = (frame.number() + 1).saturating_sub(IN_FLIGHT as u64);
+        while self.coming.front().is_some_and(|coming| coming.frame < completed) {
             self.compare_oldest()?;
         }
-        Ok(())
+        // What the wait was for comes back at once: the heaps have room for no frame more.
+        self.gpu.reclaim();
+        Ok(frame)
     }
 
-    /// The frame is submitted.
-    pub(crate) fn end(&mut self) {
-        self.pacer.end();
-    }
-
-    /// Has the GPU read, and what it read brought back. The recording is the one that `transient` is for: all that its
-    /// descriptors name lives until that is over.
+    /// Has the GPU read, and what it read brought back. `transient` is of the frame, or of a recording that was opened in
+    /// an earlier one: what its descriptors name lives until the GPU has completed it.
     pub(crate) fn submit(
         &mut self,
-        recording: Recording,
+        frame: &Frame<D>,
+        late: Option<Recording>,
         transient: &TransientDescriptors<D>,
         list: List,
     ) -> Outcome {
@@ -167,7 +161,7 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         if count == 0 || count > self.most || self.submitted == LISTS {
             return Err(format!("a list of {count} is not one").into());
         }
-        let indices = &self.indices[self.pacer.slot()];
+        let indices = &self.indices[frame.slot()];
         let first = self.submitted as u64 * (indices.size() / LISTS as u64);
         self.submitted += 1;
         indices.write(first, &list.indices)?;
@@ -179,31 +173,37 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
             to: self.results.handle(),
             to_offset: 0,
         }];
-        // SAFETY: what is named by this lives as long as `self`, and longer than any submission. What the descriptors
-        // name lives until the recording is over, by their owners. The list lies in its half, which no frame in flight
-        // uses, and the results are copied away in the order of the queue.
-        let read = recording.submit(QUEUE, |queue| unsafe { self.reader.submit(queue, &[], &reads) })?;
+        let read = |queue, waits: &[TimelinePoint]| {
+            // SAFETY: what is named by this lives as long as `self`, and longer than any submission. What the descriptors
+            // name lives until the GPU has completed the recording, by their owners. The list lies in its half, which no
+            // frame in flight uses, and the results are copied away in the order of the queue.
+            unsafe { self.reader.submit(queue, waits, &reads) }
+        };
+        let read = match late {
+            None => frame.submit(QUEUE, read)?,
+            Some(recording) => self.gpu.submit(recording, QUEUE, read)?,
+        };
 
         let size = 4 * count as u64;
-        let ticket = self.ring.allocate(size, Alignment::new(16)?)?;
-        let (from, to) = (self.results.handle(), self.ring.buffer());
-        let back = [BufferCopy { from, from_offset: 0, to, to_offset: ticket.offset(), size }];
-        let waits = [read];
-        let work = Submission { waits: &waits, copies: &back, ..Submission::default() };
-        let recording = self.tracker.record("the way back");
-        let device = self.allocator.device();
-        // SAFETY: as above; the ring has given the room.
-        let back = recording.submit(QUEUE, |queue| unsafe { device.submit(queue, &work) })?;
-        self.ring.close(back);
+        let mut ring = self.gpu.readback()?;
+        let ticket = ring.allocate(size, Alignment::new(16)?)?;
+        let (from, to) = (self.results.handle(), ring.buffer());
+        let copies = [BufferCopy { from, from_offset: 0, to, to_offset: ticket.offset(), size }];
+        let back = frame.submit_after(QUEUE, &[read], |queue, waits| {
+            let work = Submission { waits, copies: &copies, ..Submission::default() };
+            // SAFETY: as above; the ring gave the range.
+            unsafe { self.gpu.device().submit(queue, &work) }
+        })?;
+        ring.close(back);
         self.last = Some(back);
-        self.coming.push_back(Coming { frame: self.pacer.frame(), list, ticket });
+        self.coming.push_back(Coming { frame: frame.number(), list, ticket });
         Ok(())
     }
 
     fn compare_oldest(&mut self) -> Outcome {
         let Some(Coming { frame, mut list, ticket }) = self.coming.pop_front() else { return Ok(()) };
         let found = &mut self.found[..4 * list.len()];
-        self.ring.read(&ticket, found)?;
+        self.gpu.readback()?.read(&ticket, found)?;
         let pairs = list.indices.chunks_exact(4).zip(found.chunks_exact(4)).zip(&list.values);
         for ((index, found), expected) in pairs {
             if self.is_read && found != expected.to_ne_bytes() {
@@ -231,7 +231,7 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
 
     /// After the last frame: everything comes back.
     pub(crate) fn finish(&mut self) -> Outcome {
-        self.tracker.wait_idle(TIMEOUT)?;
+        self.gpu.wait_idle()?;
         while !self.coming.is_empty() {
             self.compare_oldest()?;
         }

@@ -8,24 +8,23 @@
 //! ```
 
 use core::error::Error;
-use core::fmt::Debug;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
+use allotment::MemoryUsage;
 use allotment::descriptor::{
-    Binding, BindingLayout, BindingSet, CpuDescriptorHeap, CpuDescriptorHeapDesc, ShaderVisibleHeap,
-    ShaderVisibleHeapDesc, TableLocation, TransientDescriptors,
+    Binding, BindingSet, ShaderVisibleHeap, ShaderVisibleHeapDesc, TableLocation, TransientDescriptors,
 };
 use allotment::device::{BufferUse, DescriptorDevice, DescriptorHeapType};
-use allotment::lifetime::{Recording, SubmissionTracker};
+use allotment::gpu::Gpu;
+use allotment::lifetime::Recording;
 use allotment::memory::MappedBuffer;
-use allotment::{Allocator, AllocatorDesc, MemoryUsage};
 use allotment_headless::DescriptorReader;
 
 use crate::cells::{CELL, Cell, Cells};
 use crate::cost::Cost;
-use crate::reads::{IN_FLIGHT, List, Reads, TIMEOUT};
+use crate::reads::{self, IN_FLIGHT, List, Reads, TIMEOUT};
 
 /// Draws of a frame; fewer on a device whose heaps are too small.
 const DRAWS: usize = if cfg!(debug_assertions) { 2_000 } else { 10_000 };
@@ -80,10 +79,8 @@ struct Material<D: DescriptorDevice> {
 pub(crate) struct Frames<D: DescriptorDevice, R> {
     /// Of a frame.
     draws: usize,
-    allocator: Arc<Allocator<D>>,
-    tracker: SubmissionTracker,
+    gpu: Gpu<D>,
     heap: Arc<ShaderVisibleHeap<D>>,
-    staging: Arc<CpuDescriptorHeap<D>>,
     cells: Cells<D>,
     materials: Vec<Material<D>>,
     lights: Vec<Read<D>>,
@@ -107,32 +104,25 @@ struct Seen {
     most_tables: u32,
 }
 
-impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
+impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Frames<D, R> {
     /// Before the first frame: all materials are there.
     pub(crate) fn new(device: D, is_read: bool) -> Outcome<Self> {
-        let tracker = SubmissionTracker::new(device.clone())?;
-        let mut desc = AllocatorDesc::default();
-        // What is got ahead of need is there for all frames, not only for the next two seconds.
-        desc.empty_blocks.frames = u32::MAX;
-        let allocator = Arc::new(Allocator::new(device, desc)?);
-
         // Room for the draws of the frames in flight and of the one that is made, each in chunks of its own; and a 64th
         // of it for each frame, which may be taken ahead of need.
-        let limits = allocator.device().descriptor_limits().resources;
+        let limits = device.descriptor_limits().resources;
         let room = limits.max_capacity.saturating_sub(limits.reserved + TABLES);
-        let frames = IN_FLIGHT.get() as u32 + 1;
+        let frames = IN_FLIGHT as u32 + 1;
         let each = DYNAMIC.next_multiple_of(limits.table_alignment);
         let draws = (room / 16 * 15 / frames / CHUNK * CHUNK / each).min(DRAWS as u32);
         let transient = (draws * each).next_multiple_of(CHUNK) * frames / 15 * 16 + frames * CHUNK;
         let transient = transient.min(room / CHUNK * CHUNK);
         let draws = draws as usize;
         let desc = ShaderVisibleHeapDesc::resources().with_regions(0, TABLES, transient).with_chunk(CHUNK);
-        let heap = Arc::new(ShaderVisibleHeap::new(&allocator, &tracker, desc)?);
-        let staging = CpuDescriptorHeapDesc::new(DescriptorHeapType::Resource);
-        let staging = Arc::new(CpuDescriptorHeap::new(&allocator, &tracker, staging)?);
-        let reader = R::new(allocator.device(), heap.statistics().capacity)?;
+        let gpu = reads::gpu(device, desc, draws * BINDINGS.len())?;
+        let heap = Arc::clone(gpu.descriptors()?.resources());
+        let reader = R::new(gpu.device(), heap.statistics().capacity)?;
         // As many chunks as there will ever be at once, so that no list of them has to grow later.
-        let recordings: Vec<_> = (0..=IN_FLIGHT.get()).map(|_| tracker.record("load")).collect();
+        let recordings: Vec<_> = (0..=IN_FLIGHT).map(|_| gpu.record("load")).collect();
         let mut rooms: Vec<_> = recordings.iter().map(|open| heap.begin(open)).collect::<Result<_, _>>()?;
         for room in &mut rooms {
             (0..draws).try_for_each(|_| room.allocate(DYNAMIC).map(drop))?;
@@ -140,62 +130,44 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         drop((rooms, recordings));
 
         let mut cells = Cells::new();
-        cells.reserve(CELLS, &allocator, &reader)?;
+        cells.reserve(CELLS, gpu.allocator(), &reader)?;
         let lights = (0..LIGHTS).map(|_| cells.take()).collect::<Result<_, _>>()?;
-        let layout = BindingLayout::new(&heap, &staging, &BINDINGS)?;
+        let layout = gpu.descriptors()?.binding_layout(&BINDINGS)?;
         let mut materials = Vec::new();
         for _ in 0..MATERIALS {
             let mut set = BindingSet::new(&layout)?;
             let textures = [cells.take()?, cells.take()?];
             for (binding, (cell, _)) in textures.iter().enumerate() {
-                set.bind(binding, 0, &cell.descriptor(allocator.device()), cell.keep())?;
+                set.bind(binding, 0, &cell.descriptor(gpu.device()), cell.keep())?;
             }
             materials.push(Material { set, textures });
         }
         let upload = MemoryUsage::Upload.with_name("instances");
         let info = reader.buffer_info(draws as u64 * CELL, false);
-        let instances = (0..IN_FLIGHT.get()).map(|_| MappedBuffer::new(&allocator, &info, &upload));
+        let instances = (0..IN_FLIGHT).map(|_| MappedBuffer::new(gpu.allocator(), &info, &upload));
         let instances = instances.collect::<Result<_, _>>()?;
-        let most = draws * BINDINGS.len();
-        let reads = Reads::new(&allocator, &tracker, reader, most, is_read)?;
+        let reads = Reads::new(&gpu, reader, draws * BINDINGS.len(), is_read)?;
         let (held, cost, seen) = (None, Cost::default(), Seen::default());
-        Ok(Self {
-            draws,
-            allocator,
-            tracker,
-            heap,
-            staging,
-            cells,
-            materials,
-            lights,
-            instances,
-            reads,
-            held,
-            cost,
-            seen,
-        })
+        Ok(Self { draws, gpu, heap, cells, materials, lights, instances, reads, held, cost, seen })
     }
 
     /// One frame.
     pub(crate) fn frame(&mut self) -> Outcome {
-        let frame = self.reads.frame();
-        self.cost.begin(&self.allocator);
-        self.reads.begin()?;
-        // Chunks and tables come back that nothing in flight reads any more, and what sets kept.
-        self.heap.reclaim();
+        self.cost.begin(self.gpu.allocator());
+        let frame = self.reads.begin()?;
+        let number = frame.number();
         self.cells.reclaim()?;
 
-        if frame == HELD.start {
-            self.held = Some(self.tracker.record("a list that is given up"));
-        } else if frame == HELD.end {
+        if number == HELD.start {
+            self.held = Some(self.gpu.record("never submitted"));
+        } else if number == HELD.end {
             self.held = None;
         }
 
         let in_use = self.heap.statistics().transient.used;
-        let (recording, mut list) = (self.tracker.record("a frame"), self.reads.list());
-        let mut transient = self.heap.begin(&recording)?;
+        let (mut transient, mut list) = (frame.transient_descriptors()?, self.reads.list());
         let is_busy = self.reads.is_busy();
-        let numbers = frame as usize * self.draws..(frame as usize + 1) * self.draws;
+        let numbers = number as usize * self.draws..(number as usize + 1) * self.draws;
         let began = Instant::now();
         for (draw, number) in numbers.enumerate() {
             if draw % (self.draws / CHANGES) == 0 {
@@ -210,11 +182,10 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         self.seen.chunks += u64::from((statistics.transient.used - in_use) / CHUNK);
         self.seen.most_tables = self.seen.most_tables.max(statistics.tables.used);
 
-        self.reads.submit(recording, &transient, list)?;
-        self.reads.end();
+        self.reads.submit(&frame, None, &transient, list)?;
         drop(transient);
-        self.allocator.end_frame();
-        self.cost.end(frame, &self.allocator);
+        frame.end()?;
+        self.cost.end(number, self.gpu.allocator());
         Ok(())
     }
 
@@ -224,7 +195,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         let material = &mut self.materials[number % MATERIALS];
         let binding = number / MATERIALS % 2;
         let (cell, value) = self.cells.take()?;
-        material.set.bind(binding, 0, &cell.descriptor(self.allocator.device()), cell.keep())?;
+        material.set.bind(binding, 0, &cell.descriptor(self.gpu.device()), cell.keep())?;
         let (old, _) = core::mem::replace(&mut material.textures[binding], (cell, value));
         self.cells.leave(old);
         self.seen.changed += 1;
@@ -239,7 +210,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         transient: &mut TransientDescriptors<D>,
         list: &mut List,
     ) -> Outcome {
-        let device = self.allocator.device();
+        let device = self.gpu.device();
         let instances = &self.instances[number / self.draws % IN_FLIGHT];
         let first = draw as u64 * CELL;
         // No cell has such a value.
@@ -267,7 +238,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         let mut spent = Duration::ZERO;
         let mut left = TIMED;
         while left > 0 {
-            let recording = self.tracker.record("draws that are given up");
+            let recording = self.gpu.record("never submitted");
             let mut transient = self.heap.begin(&recording)?;
             let count = left.min(self.draws as u32);
             let began = Instant::now();
@@ -296,15 +267,18 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         let left = self.heap.drain(TIMEOUT);
         self.cells.reclaim()?;
         let empty = self.heap.statistics();
-        let used = empty.tables.used + empty.transient.used + self.staging.statistics().used;
+        let used = empty.tables.used
+            + empty.transient.used
+            + self.gpu.descriptors()?.cpu_heap(DescriptorHeapType::Resource).statistics().used;
 
-        let Self { draws, allocator, heap, staging, cells, instances, reads, cost, seen, .. } = self;
+        let Self { draws, gpu, heap, cells, instances, reads, cost, seen, .. } = self;
+        let allocator = Arc::clone(gpu.allocator());
         let row = |what: &str, how_much: String| println!("{what:32}{how_much}");
         let each = seen.drawing / seen.draws as u32;
-        row("frames", format!("{}, {IN_FLIGHT} in flight", reads.frame()));
+        row("in flight", format!("{IN_FLIGHT} frames"));
         row("draws", format!("{}, {draws} a frame, of {MATERIALS} materials", seen.draws));
         row("a draw takes the CPU", format!("{each:.0?}, of which the commit is {commit:.0?}"));
-        row("chunks", format!("{} a frame of {CHUNK}", seen.chunks / reads.frame()));
+        row("chunks", format!("{} a frame of {CHUNK}", seen.chunks * draws as u64 / seen.draws));
         row(
             "transient descriptors at most",
             format!("{} of {}", full.transient.peak, full.transient.capacity),
@@ -316,7 +290,7 @@ impl<D: DescriptorDevice + Clone + Debug, R: DescriptorReader<D>> Frames<D, R> {
         println!("{cost}");
 
         let kept = cells.kept();
-        drop((heap, staging, cells, instances, reads));
+        drop((heap, cells, instances, reads, gpu));
         let allocations = allocator.statistics().allocations;
         if left.pending > 0 || used > 0 || kept > 0 || allocations > 0 {
             let pending = left.pending;

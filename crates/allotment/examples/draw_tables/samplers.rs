@@ -1,14 +1,11 @@
 //! Samplers of many sets, of which few differ.
 
 use core::error::Error;
-use core::fmt::Debug;
-use std::sync::Arc;
 use std::time::Instant;
 
-use allotment::descriptor::{CachedSampler, SamplerCache, ShaderVisibleHeap, ShaderVisibleHeapDesc};
+use allotment::descriptor::CachedSampler;
 use allotment::device::{AddressMode, Compare, DescriptorDevice, Filter, SamplerDesc};
-use allotment::lifetime::SubmissionTracker;
-use allotment::{Allocator, AllocatorDesc};
+use allotment::gpu::{Gpu, GpuDesc};
 
 const SETS: usize = 10_000;
 
@@ -16,11 +13,9 @@ const SETS: usize = 10_000;
 const SAMPLERS: usize = 8;
 
 /// Every set asks for its samplers, and gets the index of one that is there.
-pub(crate) fn share<D: DescriptorDevice + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
-    let tracker = SubmissionTracker::new(device.clone())?;
-    let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
-    let heap = ShaderVisibleHeap::new(&allocator, &tracker, ShaderVisibleHeapDesc::samplers())?;
-    let cache = SamplerCache::new(heap)?;
+pub(crate) fn share<D: DescriptorDevice + Clone>(device: D) -> Result<(), Box<dyn Error>> {
+    let gpu = Gpu::new(device, GpuDesc::default())?;
+    let cache = gpu.descriptors()?.samplers();
 
     let descs: [_; SAMPLERS] = core::array::from_fn(desc);
     let began = Instant::now();

@@ -1,7 +1,8 @@
 //! The descriptions that descriptor heaps are created from.
 
 use super::fill::DescriptorFill;
-use crate::device::{DescriptorHeapType, ShaderVisibleHeapType};
+use super::heap_regions::{MOST, MOST_SLOTS, Regions};
+use crate::device::{DescriptorHeapType, ShaderVisibleHeapLimits, ShaderVisibleHeapType};
 
 /// The description of a shader-visible heap: its type, and the size of each region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,38 @@ impl ShaderVisibleHeapDesc {
     pub fn with_chunk(mut self, chunk: u32) -> Self {
         self.chunk = chunk;
         self
+    }
+
+    /// Makes the regions smaller, each in proportion, where the device's limit is lower than what is described. Limits
+    /// are in [`DescriptorLimits::shader_visible`](crate::device::DescriptorLimits::shader_visible).
+    ///
+    /// ```
+    /// use allotment::descriptor::ShaderVisibleHeapDesc;
+    /// use allotment::device::DescriptorDevice as _;
+    /// use allotment::device::simulated::{Profile, SimulatedGpu};
+    ///
+    /// let phone = SimulatedGpu::new(Profile::named("mobile").unwrap());
+    /// let limits = phone.descriptor_limits().resources;
+    /// assert_eq!(limits.max_capacity, 131_072);
+    /// let desc = ShaderVisibleHeapDesc::resources().within(&limits);
+    /// assert_eq!((desc.slots, desc.tables, desc.transient), (80_656, 10_080, 40_192));
+    /// ```
+    #[must_use]
+    pub fn within(mut self, limits: &ShaderVisibleHeapLimits) -> Self {
+        if Regions::new(&self, limits).is_ok() {
+            return self;
+        }
+        let alignment = u64::from(limits.table_alignment.max(1));
+        let sum = [self.slots, self.tables, self.transient].map(u64::from).iter().sum::<u64>().max(1);
+        let room = u64::from(limits.max_capacity.min(MOST).saturating_sub(limits.reserved)).min(sum);
+        // Rounded down, so that the regions fit side by side once each begins at a multiple of the alignment. At most
+        // `room`, since no size exceeds the sum.
+        let part = |size: u32| (u64::from(size) * room / sum / alignment * alignment) as u32;
+        let transient = part(self.transient);
+        self.chunk = self.chunk.min(transient).max(1);
+        let chunk = u64::from(self.chunk).next_multiple_of(alignment);
+        let transient = (u64::from(transient) / chunk * chunk) as u32;
+        self.with_regions(part(self.slots).min(MOST_SLOTS), part(self.tables), transient)
     }
 
     /// Sets the contents of tables that were not yet written.

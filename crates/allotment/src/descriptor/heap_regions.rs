@@ -30,11 +30,11 @@ pub(super) struct Regions {
 }
 
 /// The maximum number of slots of a heap.
-const MOST_SLOTS: u32 = 1 << 24;
+pub(super) const MOST_SLOTS: u32 = 1 << 24;
 
 /// The maximum number of descriptors of a heap, whatever the device's limit, so that no sum of two counts
 /// overflows.
-const MOST: u32 = 1 << 30;
+pub(super) const MOST: u32 = 1 << 30;
 
 impl Regions {
     pub(super) fn new(
@@ -101,6 +101,31 @@ mod tests {
         assert!(Regions::new(&desc, &LIMITS).is_ok());
         let huge = desc.with_regions(u32::MAX, u32::MAX, u32::MAX);
         assert!(matches!(Regions::new(&huge, &LIMITS), Err(DescriptorError::OverLimit { .. })));
+    }
+
+    #[test]
+    fn what_a_limit_makes_smaller_fits_and_what_fits_stays() {
+        let descs = [
+            ShaderVisibleHeapDesc::resources(),
+            ShaderVisibleHeapDesc::samplers(),
+            ShaderVisibleHeapDesc::resources()
+                .with_regions(u32::MAX, u32::MAX, u32::MAX)
+                .with_chunk(u32::MAX),
+            ShaderVisibleHeapDesc::resources().with_regions(MOST_SLOTS + 1, 0, 7),
+        ];
+        for desc in descs {
+            for table_alignment in [0, 1, 4, 64, 100] {
+                for max_capacity in [500, 2048, 65_535, 131_072, 1_000_000, MOST, u32::MAX] {
+                    let limits = ShaderVisibleHeapLimits { max_capacity, reserved: 32, table_alignment };
+                    let within = desc.within(&limits);
+                    let regions = Regions::new(&within, &limits);
+                    assert!(regions.is_ok(), "{desc:?} within {limits:?} is {within:?}: {regions:?}");
+                    assert_eq!(within == desc, Regions::new(&desc, &limits).is_ok());
+                    assert!(within.slots <= desc.slots && within.tables <= desc.tables);
+                    assert!(within.transient <= desc.transient && within.chunk <= desc.chunk);
+                }
+            }
+        }
     }
 
     #[test]

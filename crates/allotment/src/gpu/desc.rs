@@ -63,10 +63,12 @@ pub struct GpuDesc {
     pub readback: RingDesc,
     /// Free command allocators that are kept per queue at most: 32 by default.
     pub free_command_allocators: usize,
-    /// The shader-visible heap of buffers and images.
-    pub resource_descriptors: ShaderVisibleHeapDesc,
-    /// The shader-visible heap of samplers.
-    pub sampler_descriptors: ShaderVisibleHeapDesc,
+    /// The shader-visible heap of buffers and images. `None` by default: [`ShaderVisibleHeapDesc::resources`], made
+    /// smaller where the device's limit is lower ([`ShaderVisibleHeapDesc::within`]).
+    pub resource_descriptors: Option<ShaderVisibleHeapDesc>,
+    /// The shader-visible heap of samplers. `None` by default: [`ShaderVisibleHeapDesc::samplers`], made smaller
+    /// likewise.
+    pub sampler_descriptors: Option<ShaderVisibleHeapDesc>,
     /// Whether [`Frame::end`](super::Frame::end) does a step of defragmentation, and within which limits. `None` by
     /// default: no step. Only resources of [`Gpu::movable_set`](super::Gpu::movable_set) move.
     pub defragmentation: Option<MovableSetDesc>,
@@ -84,8 +86,8 @@ impl Default for GpuDesc {
             upload_pages: UploadPoolDesc::default(),
             readback: RingDesc::readback(READBACK_BYTES),
             free_command_allocators: FREE_COMMAND_ALLOCATORS,
-            resource_descriptors: ShaderVisibleHeapDesc::resources(),
-            sampler_descriptors: ShaderVisibleHeapDesc::samplers(),
+            resource_descriptors: None,
+            sampler_descriptors: None,
             defragmentation: None,
             maintenance: Maintenance::default(),
         }
@@ -135,14 +137,17 @@ impl GpuDesc {
         self
     }
 
-    /// Returns the same configuration with other shader-visible descriptor heaps.
+    /// Returns the same configuration with another shader-visible heap of buffers and images.
     #[must_use]
-    pub fn with_descriptors(
-        mut self,
-        resources: ShaderVisibleHeapDesc,
-        samplers: ShaderVisibleHeapDesc,
-    ) -> Self {
-        (self.resource_descriptors, self.sampler_descriptors) = (resources, samplers);
+    pub fn with_resource_descriptors(mut self, heap: ShaderVisibleHeapDesc) -> Self {
+        self.resource_descriptors = Some(heap);
+        self
+    }
+
+    /// Returns the same configuration with another shader-visible heap of samplers.
+    #[must_use]
+    pub fn with_sampler_descriptors(mut self, heap: ShaderVisibleHeapDesc) -> Self {
+        self.sampler_descriptors = Some(heap);
         self
     }
 

@@ -1,12 +1,13 @@
 //! Descriptor heaps of a [`Gpu`](super::Gpu), created on first use.
 
 use core::fmt;
+use std::sync::Arc;
 
 use super::part::Layer;
 use super::{Frame, Gpu};
 use crate::descriptor::{
-    CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, SamplerCache, ShaderVisibleHeap,
-    TransientDescriptors,
+    Binding, BindingLayout, CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, SamplerCache,
+    ShaderVisibleHeap, ShaderVisibleHeapDesc, TransientDescriptors,
 };
 use crate::device::{DescriptorDevice, DescriptorHeapType};
 use crate::lifetime::Reclaimed;
@@ -14,31 +15,37 @@ use crate::lifetime::Reclaimed;
 /// The descriptor heaps of a device: one shader-visible heap for buffers and images, one for samplers, and a CPU
 /// descriptor heap per type. Returned by [`Gpu::descriptors`].
 pub struct Descriptors<D: DescriptorDevice> {
-    resources: ShaderVisibleHeap<D>,
+    /// Shared with binding layouts, as those of [`cpu`](Self::cpu) are.
+    resources: Arc<ShaderVisibleHeap<D>>,
     samplers: SamplerCache<D>,
     /// In the order of [`DescriptorHeapType::ALL`].
-    cpu: [CpuDescriptorHeap<D>; DescriptorHeapType::ALL.len()],
+    cpu: [Arc<CpuDescriptorHeap<D>>; DescriptorHeapType::ALL.len()],
 }
 
 impl<D: DescriptorDevice> Descriptors<D> {
     fn new(gpu: &Gpu<D>) -> Result<Self, DescriptorError> {
         let (allocator, tracker, desc) = (gpu.allocator(), gpu.tracker(), gpu.desc());
-        let cpu = |kind| CpuDescriptorHeap::new(allocator, tracker, CpuDescriptorHeapDesc::new(kind));
+        let limits = gpu.device().descriptor_limits();
+        // A default must work on every device. What the program described is not changed.
+        let resources = desc.resource_descriptors;
+        let resources =
+            resources.unwrap_or_else(|| ShaderVisibleHeapDesc::resources().within(&limits.resources));
+        let samplers = desc.sampler_descriptors;
+        let samplers = samplers.unwrap_or_else(|| ShaderVisibleHeapDesc::samplers().within(&limits.samplers));
+        let shader_visible = |desc| ShaderVisibleHeap::new(allocator, tracker, desc);
+        let cpu =
+            |kind| CpuDescriptorHeap::new(allocator, tracker, CpuDescriptorHeapDesc::new(kind)).map(Arc::new);
         let [resource, sampler, render_target, depth_stencil] = DescriptorHeapType::ALL;
         Ok(Self {
-            resources: ShaderVisibleHeap::new(allocator, tracker, desc.resource_descriptors)?,
-            samplers: SamplerCache::new(ShaderVisibleHeap::new(
-                allocator,
-                tracker,
-                desc.sampler_descriptors,
-            )?)?,
+            resources: Arc::new(shader_visible(resources)?),
+            samplers: SamplerCache::new(shader_visible(samplers)?)?,
             cpu: [cpu(resource)?, cpu(sampler)?, cpu(render_target)?, cpu(depth_stencil)?],
         })
     }
 
     /// Returns the shader-visible heap of buffers and images.
     #[must_use]
-    pub fn resources(&self) -> &ShaderVisibleHeap<D> {
+    pub fn resources(&self) -> &Arc<ShaderVisibleHeap<D>> {
         &self.resources
     }
 
@@ -50,7 +57,7 @@ impl<D: DescriptorDevice> Descriptors<D> {
 
     /// Returns the CPU descriptor heap of a type. Descriptors are copied from there to where shaders see them.
     #[must_use]
-    pub fn cpu_heap(&self, kind: DescriptorHeapType) -> &CpuDescriptorHeap<D> {
+    pub fn cpu_heap(&self, kind: DescriptorHeapType) -> &Arc<CpuDescriptorHeap<D>> {
         let [resource, sampler, render_target, depth_stencil] = &self.cpu;
         match kind {
             DescriptorHeapType::Resource => resource,
@@ -58,6 +65,29 @@ impl<D: DescriptorDevice> Descriptors<D> {
             DescriptorHeapType::RenderTarget => render_target,
             DescriptorHeapType::DepthStencil => depth_stencil,
         }
+    }
+
+    /// Creates the layout of [binding sets](crate::descriptor::BindingSet) over the heaps of buffers and images.
+    ///
+    /// ```
+    /// use allotment::descriptor::{Binding, BindingSet};
+    /// use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// use allotment::gpu::{Gpu, GpuDesc};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let gpu = Gpu::new(device, GpuDesc::default())?;
+    /// let bindings = [Binding::mutable("albedo"), Binding::dynamic("instance")];
+    /// let layout = gpu.descriptors()?.binding_layout(&bindings)?;
+    /// let material = BindingSet::new(&layout)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`BindingLayout::new`].
+    pub fn binding_layout(&self, bindings: &[Binding]) -> Result<BindingLayout<D>, DescriptorError> {
+        let cpu_heap = self.cpu_heap(DescriptorHeapType::Resource);
+        BindingLayout::new(&self.resources, cpu_heap, bindings)
     }
 }
 
@@ -86,8 +116,8 @@ impl<D: DescriptorDevice> Gpu<D> {
     ///
     /// # Errors
     ///
-    /// [`DescriptorError::OverLimit`] where the device supports no heaps of that size, or the device's refusal. The
-    /// next call tries again.
+    /// [`DescriptorError::OverLimit`] where the description of a heap exceeds the device's limit, or the device's
+    /// refusal. The next call tries again.
     pub fn descriptors(&self) -> Result<&Descriptors<D>, DescriptorError> {
         self.shared.descriptors.get_or_try_init(|| Descriptors::new(self))
     }

@@ -1,7 +1,9 @@
 //! Descriptor heaps that are created on first use, and transient descriptors of frames.
 
-use allotment::device::simulated::HostRead;
+use allotment::descriptor::{Binding, BindingSet, DescriptorError, ShaderVisibleHeapDesc};
+use allotment::device::simulated::{HostRead, Profile, SimulatedGpu};
 use allotment::device::{BufferUse, DescriptorDevice as _, DescriptorHeapType, SamplerDesc};
+use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::Buffer;
 
 use crate::rig::{QUEUE, Rig};
@@ -21,6 +23,44 @@ fn descriptor_heaps_are_created_on_first_use() {
     let same = descriptors.samplers().get(&SamplerDesc::default()).unwrap();
     assert_eq!(sampler.index(), same.index());
     drop((sampler, same));
+    rig.finish();
+}
+
+#[test]
+fn the_default_descriptor_heaps_fit_every_device() {
+    for profile in Profile::all() {
+        let name = profile.name;
+        let device = SimulatedGpu::new(profile);
+        let limits = device.descriptor_limits();
+        let gpu = Gpu::new(device, GpuDesc::default()).unwrap();
+        let descriptors = gpu.descriptors().unwrap();
+        let (resources, samplers) = (descriptors.resources(), descriptors.samplers().heap());
+        assert!(resources.statistics().capacity <= limits.resources.max_capacity, "{name}");
+        assert!(samplers.statistics().capacity <= limits.samplers.max_capacity, "{name}");
+    }
+}
+
+#[test]
+fn heaps_that_the_program_described_are_not_made_smaller() {
+    let phone = SimulatedGpu::new(Profile::named("mobile").unwrap());
+    let heap = ShaderVisibleHeapDesc::resources();
+    let gpu = Gpu::new(phone, GpuDesc::default().with_resource_descriptors(heap)).unwrap();
+    let refused = gpu.descriptors().unwrap_err();
+    assert!(matches!(refused, DescriptorError::OverLimit { limit: 131_072, .. }), "{refused}");
+}
+
+#[test]
+fn a_layout_of_binding_sets_is_over_the_heaps_of_the_gpu() {
+    let rig = Rig::new();
+    let descriptors = rig.gpu.descriptors().unwrap();
+    let layout = descriptors.binding_layout(&[Binding::mutable("a"), Binding::mutable("b")]).unwrap();
+    let used = || descriptors.resources().statistics().tables.used;
+    assert_eq!(used(), 0);
+    let set = BindingSet::new(&layout).unwrap();
+    assert_eq!(used(), 2);
+    drop((set, layout));
+    rig.gpu.reclaim();
+    assert_eq!(used(), 0);
     rig.finish();
 }
 
