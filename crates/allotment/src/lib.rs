@@ -67,4 +67,10 @@ mod guide {
     struct Bindless;
     #[doc = include_str!("../../../docs/guide/defragmenting.md")]
     struct Defragmenting;
+    #[doc = include_str!("../../../docs/guide/coming-from-vma.md")]
+    struct ComingFromVma;
+    #[doc = include_str!("../../../docs/guide/coming-from-gpu-allocator.md")]
+    struct ComingFromGpuAllocator;
+    #[doc = include_str!("../../../docs/guide/when-a-heap-is-full.md")]
+    struct WhenAHeapIsFull;
 }
