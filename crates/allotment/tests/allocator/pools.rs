@@ -67,6 +67,24 @@ fn a_linear_pool_is_two_stacks_that_grow_towards_each_other() {
 }
 
 #[test]
+fn a_dedicated_block_that_a_smaller_request_takes_over_is_used_from_its_start_on_the_upper_side_too() {
+    let rig = Rig::new(DISCRETE);
+    let mut desc = PoolDesc::new([DEVICE_TYPE]);
+    desc.algorithm = Algorithm::Linear;
+    desc.sizing = Some(BlockSize::Growing(small_blocks(16 * KIB, MIB)));
+    let pool = rig.create_pool(desc).unwrap();
+    // Larger than the pool's largest block, so the block is dedicated to it; freed, the pool keeps the block.
+    let first = rig.allocate_wanted_in(&pool, &wanted_in(36 * MIB, DEVICE_TYPE)).unwrap();
+    let memory = rig.memory_of(&first);
+    rig.free(first).unwrap();
+    let second = rig.allocate_wanted_in(&pool, &upper(34 * MIB)).unwrap();
+    let info = rig.info(&second).unwrap();
+    assert_eq!((rig.memory_of(&second), info.offset, info.occupied), (memory, 0, 36 * MIB));
+    rig.free(second).unwrap();
+    rig.destroy_pool(pool).unwrap();
+}
+
+#[test]
 fn a_linear_pool_is_a_ring() {
     let rig = Rig::new(DISCRETE);
     let pool = one_block(&rig, Algorithm::Linear, 100 * KIB);

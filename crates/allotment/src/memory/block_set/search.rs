@@ -5,7 +5,7 @@
 //! than 1 MiB, without touching the block; of the two others it takes the one whose free range of at least 4 MiB is
 //! smallest.
 
-use allotment_suballoc::{Algorithm, AllocateError, Request, VirtualBlock};
+use allotment_suballoc::{Algorithm, AllocateError, Request, Side, VirtualBlock};
 
 use super::{BlockSet, Role, Sizes, SpareCriteria, Spot};
 use crate::device::{Device, Priority};
@@ -43,7 +43,10 @@ impl<D: Device> BlockSet<D> {
     ) -> Result<Option<Spot>, AllocateError> {
         if let Some(spare) = spare {
             let Some(index) = self.best_spare(request.size, spare) else { return Ok(None) };
-            return self.place_in_block(index, request, sizes, record);
+            // A spare block may be larger than the request. Its one allocation still begins at offset 0, on whichever
+            // side of a shared block it would have been placed.
+            let at_start = Request { side: Side::Lower, ..*request };
+            return self.place_in_block(index, &at_start, sizes, record);
         }
         if request.size > FIRST_FIT && self.algorithm == Algorithm::Tlsf {
             return match self.closest_fit(request) {
