@@ -150,7 +150,7 @@ pub struct World<D: Stressed> {
     pub(crate) owned_images: Shelf<Image<D>>,
     pub(crate) owned_memory: Shelf<OwnedAllocation<D>>,
     pub(crate) movables: Shelf<Marked<MovableBuffer<D>>>,
-    pub(crate) pools: Shelf<Arc<Pool>>,
+    pub(crate) pools: Shelf<Pool>,
 }
 
 impl<D: Stressed> World<D> {

@@ -189,7 +189,8 @@ fn operate(
     while !over.load(Relaxed) {
         let (requirements, options) = movable(sizes.one(&mut rng))?;
         let (start, cpu) = (Instant::now(), thread_cpu_time());
-        let allocation = allocator.allocate_in(pool, &requirements, &options).map_err(refused)?;
+        let allocation =
+            allocator.allocate(&requirements, &options.clone().with_pool(pool)).map_err(refused)?;
         allocator.free(allocation).map_err(refused)?;
         let (wall, cpu) = (start.elapsed(), thread_cpu_time() - cpu);
         let after = Switches::now();

@@ -83,7 +83,8 @@ impl Traffic {
     ) -> Result<(), Failure> {
         for _ in 0..count {
             let (requirements, options) = movable(self.sizes.one(&mut self.rng))?;
-            self.live.push(allocator.allocate_in(pool, &requirements, &options).map_err(refused)?);
+            self.live
+                .push(allocator.allocate(&requirements, &options.clone().with_pool(pool)).map_err(refused)?);
         }
         Ok(())
     }

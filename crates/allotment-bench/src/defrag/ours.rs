@@ -71,7 +71,7 @@ impl Ours {
 
     pub(super) fn allocate(&self, wanted: Wanted) -> Result<Allocation, Failure> {
         let (requirements, options) = movable(wanted)?;
-        self.allocator.allocate_in(&self.pool, &requirements, &options).map_err(refused)
+        self.allocator.allocate(&requirements, &options.clone().with_pool(&self.pool)).map_err(refused)
     }
 
     fn contents(&self) -> Result<Contents, Failure> {

@@ -1,7 +1,7 @@
 //! Allocations, buffers, images, owners, pools.
 
 use core::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use allotment::device::{BufferDesc, ImageDesc, MemoryTypeIndex, Tiling, TransferUsage};
 use allotment::memory::{
@@ -516,11 +516,11 @@ impl<'w, D: Stressed> Player<'w, D> {
         };
         if let Some(pool) = self.done(made) {
             // A dropped pool lives as long as its allocator.
-            drop(self.world.pools.put(Arc::new(pool)));
+            drop(self.world.pools.put(pool));
         }
     }
 
-    fn some_pool(&mut self) -> Option<Arc<allotment::Pool>> {
+    pub(super) fn some_pool(&mut self) -> Option<allotment::Pool> {
         let all = self.world.pools.all();
         let index = if all.is_empty() { return None } else { self.input.index(all.len()) };
         all.get(index).cloned()
@@ -529,14 +529,14 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn allocate_in_pool(&mut self) {
         let Some(pool) = self.some_pool() else { return };
         let size = self.small_size();
-        let (requirements, options) = (Requirements::new(size), self.options());
+        let (requirements, options) = (Requirements::new(size), self.options().with_pool(&pool));
         if self.input.once_in(32)
-            && let Ok(token) = self.world.other.allocate_in(&pool, &requirements, &options)
+            && let Ok(token) = self.world.other.allocate(&requirements, &options)
         {
             self.tally.find("a pool of another allocator was allocated from".to_owned());
             drop(self.world.other.free(token));
         }
-        if let Some(token) = self.done(self.world.allocator.allocate_in(&pool, &requirements, &options)) {
+        if let Some(token) = self.done(self.world.allocator.allocate(&requirements, &options)) {
             self.keep_token(Marked::new(token));
         }
     }
@@ -550,22 +550,15 @@ impl<'w, D: Stressed> Player<'w, D> {
 
     pub(super) fn destroy_pool(&mut self) {
         let Some(pool) = self.world.pools.take(&mut self.input) else { return };
-        match Arc::try_unwrap(pool) {
-            Ok(pool) => match self.world.allocator.destroy_pool(pool) {
-                Ok(()) => self.tally.made(self.call),
-                Err(DestroyPoolError::InUse { pool, .. }) => {
-                    self.tally.refused(self.call, &"InUse");
-                    drop(self.world.pools.put(Arc::new(pool)));
-                }
-                Err(error) => self.tally.find(format!("a pool was not destroyed: {error:?}")),
-            },
-            Err(shared) => drop(self.world.pools.put(shared)),
+        match self.world.allocator.destroy_pool(pool) {
+            Ok(()) => self.tally.made(self.call),
+            // Other threads and options have clones, and others may have allocated from it.
+            Err(DestroyPoolError::InUse { pool, .. } | DestroyPoolError::Cloned { pool, .. }) => {
+                self.tally.refused(self.call, &"InUse");
+                drop(self.world.pools.put(pool));
+            }
+            Err(error) => self.tally.find(format!("a pool was not destroyed: {error:?}")),
         }
-    }
-
-    /// Returns the pool to defragment.
-    pub(super) fn shared_pool(&mut self) -> Option<Arc<allotment::Pool>> {
-        self.some_pool()
     }
 
     pub(super) fn maintain(&mut self) {

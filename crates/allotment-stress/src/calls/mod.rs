@@ -84,7 +84,7 @@ calls! {
     DropOwned,
     /// `Allocator::create_pool`, `create_pool_with`.
     CreatePool,
-    /// `Allocator::allocate_in`.
+    /// `Allocator::allocate` with `AllocationOptions::pool`.
     AllocateInPool,
     /// `Allocator::reset_pool`.
     ResetPool,
@@ -421,6 +421,11 @@ impl<'w, D: Stressed> Player<'w, D> {
                 6 => options.user_data = self.input.below(1 << 32),
                 _ => options.avoided = MemoryProperties::HOST_CACHED,
             }
+        }
+        if self.input.once_in(8)
+            && let Some(pool) = self.some_pool()
+        {
+            options = options.with_pool(&pool);
         }
         options
     }

@@ -41,7 +41,7 @@ impl<D: Stressed> Player<'_, D> {
     }
 
     pub(super) fn defragment_pool(&mut self) {
-        let Some(pool) = self.shared_pool() else { return };
+        let Some(pool) = self.some_pool() else { return };
         let desc = self.desc();
         let world = self.world;
         let begun = world.allocator.defragmentation_in(&pool, desc);

@@ -51,7 +51,7 @@ use crate::device::{Device, MemoryProperties, MemoryTypeIndex, Requirements, Res
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
-    /// Allocates memory from the default pools.
+    /// Allocates memory from the default pools, or from the custom pool that the options name.
     ///
     /// # Errors
     ///
@@ -73,6 +73,30 @@ impl<D: Device> Allocator<D> {
     /// allocator.free(allocation)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// A custom pool of one block of 1 MiB has room for one allocation of 600 KiB:
+    ///
+    /// ```
+    /// use allotment::device::MemoryTypeIndex;
+    /// use allotment::device::simulated::{Profile, SimulatedGpu};
+    /// use allotment::memory::BlockSize;
+    /// use allotment::{AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
+    /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
+    /// let pool = allocator.create_pool(desc)?;
+    ///
+    /// let (half, options) = (Requirements::new(600 << 10), MemoryUsage::GpuOnly.with_pool(&pool));
+    /// let first = allocator.allocate(&half, &options)?;
+    /// let refused = allocator.allocate(&half, &options);
+    /// assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 1, .. })));
+    /// allocator.free(first)?;
+    /// drop(options); // they hold a clone of the pool
+    /// allocator.destroy_pool(pool)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn allocate(
         &self,
         requirements: &Requirements,
@@ -85,6 +109,10 @@ impl<D: Device> Allocator<D> {
         &self,
         request: &AllocationRequest<'_>,
     ) -> Result<Allocation, AllocationError> {
+        if let Some(pool) = &request.options.pool {
+            return self
+                .by_pool_types(pool, request, |set| self.allocate_from_pool(pool.index(), set, request));
+        }
         match self.allocate_quickly(request) {
             Some(allocation) => Ok(allocation),
             None => self.allocate_by_ranking(request),
@@ -151,52 +179,6 @@ impl<D: Device> Allocator<D> {
         AllocationError::NoMemoryType { allowed, memory_usage: request.options.usage, name: ShortName::NONE }
     }
 
-    /// Allocates memory from a custom pool. The pool's memory types are tried in its order; the memory usage is
-    /// ignored.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocationError`]; nothing has changed.
-    ///
-    /// ```
-    /// use allotment::device::MemoryTypeIndex;
-    /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::memory::BlockSize;
-    /// use allotment::{
-    ///     AllocationError, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, Requirements,
-    /// };
-    ///
-    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let mut desc = PoolDesc::new([MemoryTypeIndex(0)]);
-    /// (desc.sizing, desc.max_blocks) = (Some(BlockSize::Fixed(1 << 20)), 1);
-    /// let pool = allocator.create_pool(desc)?;
-    ///
-    /// let (half, options) = (Requirements::new(600 << 10), MemoryUsage::GpuOnly.into());
-    /// let first = allocator.allocate_in(&pool, &half, &options)?;
-    /// let refused = allocator.allocate_in(&pool, &half, &options);
-    /// assert!(matches!(refused, Err(AllocationError::PoolFull { max_blocks: 1, .. })));
-    /// allocator.free(first)?;
-    /// allocator.destroy_pool(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn allocate_in(
-        &self,
-        pool: &Pool,
-        requirements: &Requirements,
-        options: &AllocationOptions,
-    ) -> Result<Allocation, AllocationError> {
-        self.allocate_in_for_request(pool, &AllocationRequest::new(requirements, options))
-    }
-
-    pub(super) fn allocate_in_for_request(
-        &self,
-        pool: &Pool,
-        request: &AllocationRequest<'_>,
-    ) -> Result<Allocation, AllocationError> {
-        self.by_pool_types(pool, request, |set| self.allocate_from_pool(pool.index, set, request))
-    }
-
     /// Tries those of a pool's memory types that the request allows, in the pool's order, until an attempt succeeds or
     /// fails for a reason that no other memory type changes. The error is that of the first attempt.
     pub(super) fn by_pool_types<T>(
@@ -206,27 +188,34 @@ impl<D: Device> Allocator<D> {
         attempt: impl Fn(usize) -> Result<T, AllocationError>,
     ) -> Result<T, AllocationError> {
         check_size(request)?;
-        if pool.allocator != self.id {
+        if pool.allocator() != self.id {
             return Err(AllocationError::WrongPool);
         }
-        let types = self.pool_types(pool.index);
+        let types = self.pool_types(pool.index());
+        let (allowed, required) = (request.requirements.memory_types, request.options.required);
         let mut first = None;
-        let mut eligible = 0;
+        let mut any_allowed = false;
         for (set, memory_type) in types.into_iter().flatten().enumerate() {
-            if !request.requirements.memory_types.contains(memory_type) {
+            if !allowed.contains(memory_type) {
                 continue;
             }
-            eligible += 1;
+            any_allowed = true;
+            let found = self.device.properties().memory_type(memory_type);
+            if !found.is_some_and(|found| found.properties.contains(required)) {
+                continue;
+            }
             match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
                 result => return result.map_err(|refused| refused.of(request.options)),
             }
         }
-        debug_assert!(first.is_some() || eligible == 0);
-        let allowed = request.requirements.memory_types;
-        Err(first
-            .unwrap_or(AllocationError::NotInPool { allowed, name: ShortName::NONE })
-            .of(request.options))
+        let name = ShortName::NONE;
+        Err(match first {
+            Some(refused) => refused,
+            None if any_allowed => AllocationError::NoTypeWithProperties { allowed, required, name },
+            None => AllocationError::NotInPool { allowed, name },
+        }
+        .of(request.options))
     }
 
     /// Returns the memory types of a pool.
@@ -281,7 +270,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Explains, for each memory type, why a request would or would not use it: first the candidates in the order in
-    /// which they are tried, then the others with the reason.
+    /// which they are tried, then the others with the reason. In a custom pool the position of a type in the pool is
+    /// its cost.
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -306,6 +296,10 @@ impl<D: Device> Allocator<D> {
     ) -> Vec<MemoryTypeCandidate> {
         let request = &AllocationRequest::new(requirements, options);
         let mut choices: Vec<_> = judge(self.device.properties(), request, self.desc.memory_types).collect();
+        if let Some(pool) = options.pool.as_ref().filter(|pool| pool.allocator() == self.id) {
+            let types = self.pool_types(pool.index());
+            choices.iter_mut().for_each(|choice| choice.judge_in_pool(&types, request));
+        }
         choices.sort_by_key(|choice| match choice.suitability {
             super::Suitability::Suitable { cost, .. } => cost,
             _ => u32::MAX,

@@ -225,10 +225,7 @@ impl<D: Device> Allocator<D> {
             priority: Priority::NORMAL,
             priorities: self.device.priority_support(),
             options: None,
-            ahead: match self.desc.block_growth {
-                BlockGrowth::Ahead(watermark) => Some(watermark),
-                BlockGrowth::OnDemand => None,
-            },
+            ahead: self.desc.block_growth.watermark(),
             name: None,
         };
         let set = BlockSet::new(memory_type, found.heap, self.atom_of(memory_type), self.desc.algorithm);

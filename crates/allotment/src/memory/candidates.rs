@@ -52,6 +52,8 @@ pub enum Suitability {
     },
     /// The resource's memory type bits do not allow this type.
     NotAllowed,
+    /// The custom pool that the request names does not have this type.
+    NotInPool,
     /// The type lacks these required properties.
     Lacks(P),
     /// The type has properties that a request must require explicitly: lazily allocated, protected or device-coherent
@@ -80,6 +82,7 @@ impl fmt::Display for Suitability {
                 Ok(())
             }
             Self::NotAllowed => f.write_str("not allowed by the resource's memory type bits"),
+            Self::NotInPool => f.write_str("not one of the pool's memory types"),
             Self::Lacks(missing) => write!(f, "lacks required {missing}"),
             Self::Reserved(reserved) => write!(f, "is {reserved}, which a request must require explicitly"),
         }
@@ -168,6 +171,26 @@ pub(super) fn judge(
         };
         MemoryTypeCandidate { memory_type: index, heap: memory_type.heap, properties: has, suitability }
     })
+}
+
+impl MemoryTypeCandidate {
+    /// Judges a type for a custom pool of `types`, which tries those of them that the resource allows in the pool's
+    /// order, whatever the memory usage.
+    pub(super) fn judge_in_pool(
+        &mut self,
+        types: &[Option<MemoryTypeIndex>],
+        request: &AllocationRequest<'_>,
+    ) {
+        let required = request.options.required;
+        self.suitability = match types.iter().position(|entry| *entry == Some(self.memory_type)) {
+            None => Suitability::NotInPool,
+            Some(_) if !request.requirements.memory_types.contains(self.memory_type) => {
+                Suitability::NotAllowed
+            }
+            Some(_) if !self.properties.contains(required) => Suitability::Lacks(required - self.properties),
+            Some(at) => Suitability::Suitable { cost: at as u32, missing: P::empty(), unwanted: P::empty() },
+        };
+    }
 }
 
 /// The suitable memory types, in the order in which the allocator tries them.

@@ -7,7 +7,7 @@ use allotment_suballoc::{Alignment, MAX_SIZE};
 
 use super::allocator::Allocator;
 use super::block_set::{BlockSet, Role};
-use super::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolState, Rules};
+use super::pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc, PoolSlot, PoolState, Rules};
 use super::statistics::Statistics;
 use super::{AllocationError, CreatePoolError, DestroyPoolError};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex};
@@ -77,7 +77,7 @@ impl<D: Device> Allocator<D> {
         };
         blocks.into_iter().for_each(|memory| state.add_empty(slot, memory, Role::Shared));
         *locked(&slot.state) = Some(state);
-        Ok(Pool { allocator: self.id, index })
+        Ok(Pool::new(self.id, index))
     }
 
     fn check_pool(
@@ -123,9 +123,15 @@ impl<D: Device> Allocator<D> {
             priority: desc.priority,
             priorities: self.device.priority_support(),
             options,
-            ahead: None,
+            ahead: desc.block_growth.unwrap_or(self.desc.block_growth).watermark(),
             name: desc.name.clone(),
         })
+    }
+
+    /// Returns where the state of a custom pool is.
+    pub(super) fn slot_of(&self, pool: &Pool) -> Result<&PoolSlot<D>, AllocationError> {
+        let slot = self.pools.get(pool.index()).filter(|_| pool.allocator() == self.id);
+        slot.ok_or(AllocationError::WrongPool)
     }
 
     /// Frees all allocations of a pool at once; the pool's empty-block policy decides which blocks it keeps. Ranges
@@ -138,12 +144,10 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator;
-    /// [`AllocationError::ResourcesInPool`] while a buffer or an image of
-    /// [`create_buffer_in_pool`](Self::create_buffer_in_pool) or [`create_image_in_pool`](Self::create_image_in_pool)
-    /// lives in it. Nothing has changed then.
+    /// [`AllocationError::ResourcesInPool`] while a buffer or an image that was created in it lives. Nothing has changed
+    /// then.
     pub fn reset_pool(&self, pool: &Pool) -> Result<(), AllocationError> {
-        let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
-        let slot = slot.ok_or(AllocationError::WrongPool)?;
+        let slot = self.slot_of(pool)?;
         let alone = slot.changes.write().unwrap_or_else(PoisonError::into_inner);
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
@@ -165,13 +169,10 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`DestroyPoolError`] when allocations are live in the pool, or the pool is from another allocator. The error
-    /// returns the pool.
-    pub fn destroy_pool(&self, pool: Pool) -> Result<(), DestroyPoolError> {
-        if pool.allocator != self.id {
-            return Err(DestroyPoolError::WrongAllocator(pool));
-        }
-        let Some(slot) = self.pools.get(pool.index) else {
+    /// [`DestroyPoolError`] when allocations are live in the pool, other clones of it exist, or it is from another
+    /// allocator. The error returns the pool.
+    pub fn destroy_pool(&self, mut pool: Pool) -> Result<(), DestroyPoolError> {
+        let Some(slot) = self.pools.get(pool.index()).filter(|_| pool.allocator() == self.id) else {
             return Err(DestroyPoolError::WrongAllocator(pool));
         };
         let mut guard = locked(&slot.state);
@@ -179,11 +180,20 @@ impl<D: Device> Allocator<D> {
         if allocations != 0 {
             return Err(DestroyPoolError::InUse { pool, allocations });
         }
+        // Every request and every run in the pool holds or borrows a clone, so without one none is under way.
+        match pool.other_clones() {
+            0 => {}
+            clones => return Err(DestroyPoolError::Cloned { pool, clones }),
+        }
+        // Only maintenance has no clone. The block that it is allocating must not reach the next pool of this place.
+        while guard.as_ref().is_some_and(|state| state.pending != 0) {
+            guard = self.waiting(|| slot.grown.wait(guard).unwrap_or_else(PoisonError::into_inner));
+        }
         let state = guard.take();
         slot.counters.iter().for_each(|counters| counters.store(&Statistics::default()));
         drop(guard);
         state.into_iter().for_each(|state| self.give_back(state));
-        locked(&self.vacant_slots).push(pool.index);
+        locked(&self.vacant_slots).push(pool.index());
         Ok(())
     }
 }

@@ -108,7 +108,7 @@ pub(super) enum DedicatedForResource {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Decides whether a resource from the default pools is created together with its memory.
+    /// Decides whether a resource is created together with its memory.
     ///
     /// `has_options` says that the caller passed options of the API for this memory.
     pub(super) fn dedicated_for_resource(
@@ -123,6 +123,8 @@ impl<D: Device> Allocator<D> {
             // Where the device requires dedicated memory, `block_role` refuses the request with the reason.
             (Dedicated::Never, _) => DedicatedForResource::No,
             (Dedicated::Automatic, DedicatedNeed::Required) => DedicatedForResource::Required,
+            // A custom pool exists so that its resources share its blocks; only what must be dedicated is.
+            _ if request.options.pool.is_some() => DedicatedForResource::No,
             (Dedicated::Automatic, DedicatedNeed::Preferred) if self.may_prefer_dedicated(request) => {
                 DedicatedForResource::Preferred
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use allotment_suballoc::{Alignment, Side, Strategy};
 
+use super::pool::Pool;
 use super::quick_lists::LARGEST_WAITING;
 use crate::device::{DedicatedNeed, MemoryProperties, MemoryTypeMask, Priority, Requirements};
 
@@ -34,6 +35,12 @@ impl MemoryUsage {
     /// All usages, in the order of their declaration.
     pub const ALL: [Self; 5] =
         [Self::GpuOnly, Self::Upload, Self::Readback, Self::DeviceUpload, Self::Transient];
+
+    /// Returns options for this usage in a custom pool, with the defaults for everything else.
+    #[must_use]
+    pub fn with_pool(self, pool: &Pool) -> AllocationOptions {
+        AllocationOptions::new(self).with_pool(pool)
+    }
 
     /// Returns options for this usage with a debug name, and the defaults for everything else. Names that are
     /// made at run time go through [`AllocationOptions::with_name`].
@@ -186,6 +193,8 @@ impl From<Arc<str>> for Name {
 pub struct AllocationOptions {
     /// What the memory is for. Ignored by custom pools, which have memory types of their own.
     pub usage: MemoryUsage,
+    /// The custom pool; `None` for the default pools. The pool's memory types are tried in its order.
+    pub pool: Option<Pool>,
     /// How long the allocation will live.
     pub lifetime: Lifetime,
     /// Whether the allocation gets dedicated memory.
@@ -235,6 +244,7 @@ impl AllocationOptions {
     const fn new_with_name(usage: MemoryUsage, name: Option<Name>) -> Self {
         Self {
             usage,
+            pool: None,
             lifetime: Lifetime::Long,
             dedicated: Dedicated::Automatic,
             new_blocks: NewBlocks::Allowed,
@@ -277,6 +287,13 @@ impl AllocationOptions {
     #[must_use]
     pub fn with_user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
+        self
+    }
+
+    /// Sets the custom pool. The options hold a clone of it.
+    #[must_use]
+    pub fn with_pool(mut self, pool: &Pool) -> Self {
+        self.pool = Some(pool.clone());
         self
     }
 

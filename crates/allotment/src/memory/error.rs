@@ -605,6 +605,13 @@ pub enum DestroyPoolError {
         /// How many allocations are live.
         allocations: u32,
     },
+    /// Other clones of the pool exist. Drop them first, and the options, rings and upload pages that hold one.
+    Cloned {
+        /// The pool.
+        pool: Pool,
+        /// How many other clones there are.
+        clones: usize,
+    },
     /// The pool belongs to another allocator.
     WrongAllocator(Pool),
 }
@@ -615,6 +622,10 @@ impl fmt::Display for DestroyPoolError {
             Self::InUse { allocations, .. } => {
                 write!(f, "{allocations} allocations of the pool are live: free them or reset the pool")
             }
+            Self::Cloned { clones, .. } => write!(
+                f,
+                "{clones} other clones of the pool exist: drop them, and the options and rings that hold one"
+            ),
             Self::WrongAllocator(_) => f.write_str("the pool belongs to another allocator"),
         }
     }

@@ -132,8 +132,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// [`AllocationError::WrongPool`] when the pool is from another allocator.
     pub fn pool_statistics(&self, pool: &Pool) -> Result<Statistics, AllocationError> {
-        let slot = self.pools.get(pool.index).filter(|_| pool.allocator == self.id);
-        let slot = slot.ok_or(AllocationError::WrongPool)?;
+        let slot = self.slot_of(pool)?;
         Ok(slot.counters.iter().map(|counters| counters.load()).sum())
     }
 
@@ -144,14 +143,26 @@ impl<D: Device> Allocator<D> {
         let types = self.device.properties().memory_types.len();
         let mut detailed = vec![DetailedStatistics::default(); types];
         for slot in self.slots() {
-            let mut guard = locked(&slot.state);
-            let Some(state) = guard.as_mut() else { continue };
-            state.flush_quick_lists();
-            for (i, set) in state.sets.iter().enumerate() {
-                detailed[set.memory_type.get()].add(&state.detailed(i));
+            if let Some(state) = locked(&slot.state).as_mut() {
+                state.add_detailed(|memory_type, found| detailed[memory_type.get()].add(&found));
             }
         }
         detailed
+    }
+
+    /// Walks all regions of one custom pool and returns the sums over its memory types. O(regions), with the pool's
+    /// lock held.
+    ///
+    /// # Errors
+    ///
+    /// [`AllocationError::WrongPool`] when the pool is from another allocator.
+    pub fn detailed_pool_statistics(&self, pool: &Pool) -> Result<DetailedStatistics, AllocationError> {
+        let slot = self.slot_of(pool)?;
+        let mut detailed = DetailedStatistics::default();
+        let mut guard = locked(&slot.state);
+        let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
+        state.add_detailed(|_, found| detailed.add(&found));
+        Ok(detailed)
     }
 
     /// Returns a report for each heap, with the driver's figures as of the last query.

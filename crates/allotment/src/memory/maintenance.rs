@@ -49,7 +49,17 @@ pub enum BlockGrowth {
     Ahead(Watermark),
 }
 
-/// Free room that maintenance keeps in a default pool. The largest of the three figures applies.
+impl BlockGrowth {
+    /// Returns how much room is kept ahead of demand, if any is.
+    pub(super) fn watermark(self) -> Option<Watermark> {
+        match self {
+            Self::Ahead(watermark) => Some(watermark),
+            Self::OnDemand => None,
+        }
+    }
+}
+
+/// Free room that maintenance keeps in a pool. The largest of the three figures applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Watermark {
@@ -234,7 +244,7 @@ impl<D: Device> Allocator<D> {
         drop(guard);
         // The refresh makes the budget current: memory allocated ahead must not evict that of other programs.
         self.heaps.refresh(&self.device);
-        match self.grow_by(slot, size, BudgetPolicy::WithinBudget) {
+        match self.grow_by(slot, 0, size, BudgetPolicy::WithinBudget) {
             Ok(got) => Some(got),
             Err(_) => {
                 if let Some(state) = locked(&slot.state).as_mut() {
@@ -246,19 +256,25 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Allocates a block for the first memory type of a pool. Returns its bytes.
-    fn grow_by(&self, slot: &PoolSlot<D>, size: u64, policy: BudgetPolicy) -> Result<u64, AllocationError> {
+    /// Allocates a shared block for one memory type of a pool. Returns its bytes.
+    fn grow_by(
+        &self,
+        slot: &PoolSlot<D>,
+        set: usize,
+        size: u64,
+        budget: BudgetPolicy,
+    ) -> Result<u64, AllocationError> {
         let mut guard = locked(&slot.state);
         let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
-        let source = state.source_ahead(policy);
+        let source = state.source_ahead(set, budget);
         // Threads that find no room meanwhile wait for this block.
-        let first = !state.sets[0].growing;
-        let getting = PendingBlock::begin(slot, state, 0, first);
+        let first = !state.sets[set].growing;
+        let getting = PendingBlock::begin(slot, state, set, first);
         drop(guard);
         let memory = MemoryDesc::new(source.memory_type, size)
             .with_priority(source.priority)
             .with_options(source.options.as_ref());
-        let got = self.heaps.allocate(&self.device, &memory, policy);
+        let got = self.heaps.allocate(&self.device, &memory, source.budget_policy);
         let got = got.inspect(|memory| self.name_block(memory, &source));
 
         let mut guard = locked(&slot.state);
@@ -291,9 +307,9 @@ impl<D: Device> Allocator<D> {
         any
     }
 
-    /// Makes sure that requests like this find room for so many bytes in all, in blocks of the memory type
-    /// that suits them best: for the start of a level, where waiting for the driver is no harm. Returns how
-    /// many bytes were got from the driver for that.
+    /// Makes sure that requests like this find room for so many bytes in all, in blocks of the memory type that suits
+    /// them best, or of the first type of their pool that they allow: for the start of a level, where waiting for the
+    /// driver is no harm. Returns how many bytes the driver allocated for that.
     ///
     /// For the next [`EmptyBlockPolicy::frames`](super::EmptyBlockPolicy::frames) frames the pool frees no block by itself,
     /// and large requests use its blocks, too.
@@ -323,26 +339,33 @@ impl<D: Device> Allocator<D> {
         bytes: u64,
     ) -> Result<u64, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
-        let mut types =
-            self.ranking(request)?.types(request.requirements.memory_types).collect::<Vec<_>>().into_iter();
-        let memory_type = types.next().ok_or_else(|| self.no_memory_type(request))?;
-        let slot = self.shard(self.own_shard(self.default_pool_for(memory_type, request)))?;
-        let mut got = 0;
+        let (slot, set) = match &options.pool {
+            Some(pool) => self.by_pool_types(pool, request, |set| Ok((self.slot_of(pool)?, set)))?,
+            None => {
+                let best = self.ranking(request)?.types(request.requirements.memory_types).next();
+                let memory_type = best.ok_or_else(|| self.no_memory_type(request))?;
+                (self.shard(self.own_shard(self.default_pool_for(memory_type, request)))?, 0)
+            }
+        };
+        let mut allocated = 0;
         loop {
             let mut guard = locked(&slot.state);
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
-            let heap_size = self.heaps.heap_size(state.sets[0].heap);
+            let (heap, memory_type) = (state.sets[set].heap, state.sets[set].memory_type);
             state.pass_time(self.time.now());
-            let Some(size) = state.block_wanted_for(bytes, heap_size) else { return Ok(got) };
+            let wanted = state.block_wanted_for(set, bytes, self.heaps.heap_size(heap));
+            let Some(size) = wanted else { return Ok(allocated) };
+            if state.has_all_blocks() {
+                return Err(state.full(set, bytes).of(options));
+            }
             drop(guard);
-            let grown = self.grow_by(slot, size, request.options.budget);
-            got += grown.or_else(|refused| {
-                if self.release_others(slot, memory_type) {
-                    self.grow_by(slot, size, request.options.budget)
-                } else {
-                    Err(refused)
-                }
-            })?;
+            let grow = || self.grow_by(slot, set, size, options.budget);
+            allocated +=
+                grow().or_else(
+                    |refused| {
+                        if self.release_others(slot, memory_type) { grow() } else { Err(refused) }
+                    },
+                )?;
         }
     }
 }
@@ -351,13 +374,11 @@ impl<D: Device> PoolState<D> {
     /// Returns the size of the block to allocate ahead of demand; `None` when there is enough room.
     fn block_wanted_ahead(&mut self, heap_size: u64) -> Option<u64> {
         let wanted = self.room_wanted(heap_size)?;
-        // A block that is being allocated counts as room already, and a heap that refused is not asked twice in a frame.
-        let asks = !self.sets[0].growing && self.refused_ahead != Some(self.now());
-        if !asks || self.room_up_to(wanted) >= wanted {
+        if !self.needs_maintenance(heap_size) {
             return None;
         }
-        // One large block rather than several small ones, which the large requests of the next frames may not fit.
-        Some(self.ahead_block_size(wanted, heap_size))
+        // One large block rather than several small ones, which the large requests of the next frames could not use.
+        Some(self.ahead_block_size(0, wanted, heap_size))
     }
 
     /// Returns the bytes of room that the watermark asks for; `None` for a pool without a watermark.
@@ -368,28 +389,28 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns the size of the next block to allocate so that there is room for `bytes`; `None` when there is enough.
-    fn block_wanted_for(&mut self, bytes: u64, heap_size: u64) -> Option<u64> {
+    fn block_wanted_for(&mut self, set: usize, bytes: u64, heap_size: u64) -> Option<u64> {
         self.flush_quick_lists();
         // From now on the pool frees no block, so the room remains until the requests come.
         self.hold_reserve();
-        let room = self.room_up_to(bytes);
+        let room = self.room_up_to(set, bytes);
         if room >= bytes {
             return None;
         }
-        Some(self.ahead_block_size(bytes - room, heap_size))
+        Some(self.ahead_block_size(set, bytes - room, heap_size))
     }
 
-    pub(super) fn ahead_block_size(&self, wanted: u64, heap_size: u64) -> u64 {
-        let next = self.next_block_size(0, heap_size);
+    pub(super) fn ahead_block_size(&self, set: usize, wanted: u64, heap_size: u64) -> u64 {
+        let next = self.next_block_size(set, heap_size);
         // Block sizes are powers of two.
         let wanted = wanted.checked_next_power_of_two().unwrap_or(u64::MAX);
         next.max(wanted.min(self.largest_block_size(heap_size)))
     }
 
     /// Returns the sum of the largest free ranges of the shared blocks; stops counting at `enough`.
-    pub(super) fn room_up_to(&self, enough: u64) -> u64 {
+    pub(super) fn room_up_to(&self, set: usize, enough: u64) -> u64 {
         let mut room = 0;
-        for (_, block) in self.sets[0].blocks().filter(|(_, block)| block.role == Role::Shared) {
+        for (_, block) in self.sets[set].blocks().filter(|(_, block)| block.role == Role::Shared) {
             if room >= enough {
                 break;
             }

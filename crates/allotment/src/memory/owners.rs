@@ -4,9 +4,13 @@ use core::fmt;
 use core::ops::Deref;
 use std::sync::Arc;
 
+use super::access::check_range;
 use super::allocator::{Allocation, Allocator};
 use super::resource::{Buffers, Class, Images, RawBuffer, RawImage, RawResource, ResourceError};
-use super::{AllocationError, AllocationOptions, Movability, WrongAllocator};
+use super::{
+    AccessError, AllocationError, AllocationInfo, AllocationOptions, MemoryLocation, Movability,
+    WrongAllocator,
+};
 use crate::device::{Device, Requirements};
 use crate::lifetime::{DeletionQueue, Owned};
 
@@ -132,6 +136,54 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
 
     fn bytes(&self) -> u64 {
         self.allocator.location(K::allocation(self)).map_or(0, |place| place.size)
+    }
+}
+
+impl<D: Device, K: Class<D> + Kind<D, Token = RawResource<<K as Class<D>>::Handle>>> Unique<D, K> {
+    /// Returns everything that is known of the resource's memory: memory object, offset, size, mapped pointer, memory
+    /// type, name, block. Locks the pool.
+    #[must_use]
+    pub fn info(&self) -> AllocationInfo<D> {
+        match self.allocator.info(self.allocation()) {
+            Ok(info) => info,
+            // No token of a resource becomes stale: a pool with resources is not reset.
+            Err(_) => unreachable!("memory lives as long as the resource that is bound to it"),
+        }
+    }
+
+    /// Returns where the resource is. Takes no lock.
+    #[must_use]
+    pub fn location(&self) -> MemoryLocation<D> {
+        match self.allocator.location(self.allocation()) {
+            Ok(location) => location,
+            Err(_) => unreachable!("memory lives as long as the resource that is bound to it"),
+        }
+    }
+}
+
+impl<D: Device> Unique<D, Buffers> {
+    /// Copies `bytes` into the buffer from byte `offset` on, and makes them visible to the GPU. Writing bytes that the
+    /// GPU reads at the same time gives wrong bytes, never undefined behaviour.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::OutOfRange`]; [`AccessError::NotHostVisible`] where the CPU cannot reach the memory, which
+    /// [`MemoryUsage::Upload`](super::MemoryUsage::Upload) rules out; or the driver refuses to flush. In the first two
+    /// cases nothing was written.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        check_range(offset, bytes.len() as u64, self.size())?;
+        self.allocator.write(self.allocation(), offset, bytes)
+    }
+
+    /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
+    /// cached: create buffers that are read with [`MemoryUsage::Readback`](super::MemoryUsage::Readback).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write`](Self::write), where the driver may refuse to invalidate. `bytes` is unchanged then.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
+        check_range(offset, bytes.len() as u64, self.size())?;
+        self.allocator.read(self.allocation(), offset, bytes)
     }
 }
 

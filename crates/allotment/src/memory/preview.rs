@@ -42,7 +42,12 @@ impl<D: Device> Allocator<D> {
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<AllocationPreview, AllocationError> {
-        self.by_ranking(&AllocationRequest::new(requirements, options), |memory_type, request| {
+        let request = &AllocationRequest::new(requirements, options);
+        if let Some(pool) = &options.pool {
+            return self
+                .by_pool_types(pool, request, |set| self.preview_from_pool(pool.index(), set, request));
+        }
+        self.by_ranking(request, |memory_type, request| {
             self.preview_shards(self.default_pool_for(memory_type, request), request)
         })
     }

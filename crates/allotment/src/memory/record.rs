@@ -233,7 +233,7 @@ mod tests {
     /// Sets the generation of the first `count` records of a pool, as if they had been used that often.
     fn age(allocator: &Allocator<SimulatedGpu>, pool: &Pool, count: u32, generation: u32) {
         for index in 0..count {
-            let records = &allocator.pools.get(pool.index).unwrap().records;
+            let records = &allocator.pools.get(pool.index()).unwrap().records;
             records.get_or_make(index).unwrap().generation.store(generation, Relaxed);
         }
     }
@@ -242,7 +242,7 @@ mod tests {
     fn a_record_that_has_come_to_its_end_is_not_used_again_so_that_no_stale_token_is_good() {
         let allocator = allocator();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
-        let allocate = || allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap();
+        let allocate = || allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
         age(&allocator, &pool, 2, SPENT - 3);
         let (stale, _keeps) = (allocate(), allocate());
         allocator.reset_pool(&pool).unwrap();
@@ -272,15 +272,15 @@ mod tests {
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         age(&allocator, &pool, 40, SPENT - 1);
         let last: Vec<_> = (0..40)
-            .map(|_| allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap())
+            .map(|_| allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap())
             .collect();
         allocator.reset_pool(&pool).unwrap();
         allocator.check_invariants();
-        let slot = pool.index;
+        let slot = pool.index();
         allocator.destroy_pool(pool).unwrap();
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
-        assert_eq!(pool.index, slot);
-        let got = allocator.allocate_in(&pool, &Requirements::new(64), &upload()).unwrap();
+        assert_eq!(pool.index(), slot);
+        let got = allocator.allocate(&Requirements::new(64), &upload().with_pool(&pool)).unwrap();
         assert_eq!(got.record, 40);
         assert!(last.iter().all(|token| allocator.location(token).is_err()));
         allocator.check_invariants();
@@ -294,8 +294,9 @@ mod tests {
         let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)])).unwrap();
         age(&allocator, &pool, 8, SPENT - 1);
         let (size, movable) = (Requirements::new(16 << 10), upload().with_movability(Movability::Copied));
-        let mut tokens: Vec<_> =
-            (0..8).map(|_| Some(allocator.allocate_in(&pool, &size, &movable).unwrap())).collect();
+        let mut tokens: Vec<_> = (0..8)
+            .map(|_| Some(allocator.allocate(&size, &movable.clone().with_pool(&pool)).unwrap()))
+            .collect();
         for gone in [1, 2, 3, 5] {
             tokens[gone].take().into_iter().for_each(|token| allocator.free(token).unwrap());
         }
@@ -309,7 +310,8 @@ mod tests {
         pass.end();
         drop(run);
         allocator.check_invariants();
-        let more: Vec<_> = (0..8).map(|_| allocator.allocate_in(&pool, &size, &movable).unwrap()).collect();
+        let more: Vec<_> =
+            (0..8).map(|_| allocator.allocate(&size, &movable.clone().with_pool(&pool)).unwrap()).collect();
         assert!(more.iter().all(|token| token.record >= 8), "{more:?}");
         more.into_iter().chain(tokens.into_iter().flatten()).for_each(|it| allocator.free(it).unwrap());
         allocator.check_invariants();

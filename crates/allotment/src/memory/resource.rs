@@ -8,13 +8,13 @@ use super::allocator::{Allocation, Allocator};
 use super::block_set::Role;
 use super::dedicated::DedicatedForResource;
 use super::desc::AllocationRequest;
-use super::pool::{Pool, RoundedRequest, Source};
+use super::pool::{RoundedRequest, Source};
 use super::{
     AccessError, AllocationError, AllocationOptions, Dedicated, Movability, NewBlocks, ShortName,
     WrongAllocator,
 };
 use crate::device::{
-    DedicatedNeed, Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
+    Device, DeviceError, MemoryDesc, OwnedMemory, Requirements, ResourceKind, TransferUsage,
 };
 use crate::sync::locked;
 
@@ -251,11 +251,15 @@ impl<D: Device> Class<D> for Images {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Creates a buffer with memory for it.
+    /// Creates a buffer with memory for it, from the default pools or from the custom pool that the options name.
+    ///
+    /// Where the device requires that the buffer has dedicated memory, or the options ask for that, it is allocated
+    /// together with the buffer; in a custom pool it counts as one of the pool's blocks.
     ///
     /// # Errors
     ///
-    /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where
+    /// the buffer is to have dedicated memory and the pool's blocks have a fixed size.
     ///
     /// ```
     /// use allotment::device::BufferDesc;
@@ -278,7 +282,7 @@ impl<D: Device> Allocator<D> {
         self.create::<Buffers>(info, options, None)
     }
 
-    /// Creates an image with memory for it.
+    /// Creates an image with memory for it, as [`create_buffer`](Self::create_buffer) creates a buffer.
     ///
     /// # Errors
     ///
@@ -304,56 +308,6 @@ impl<D: Device> Allocator<D> {
         options: &AllocationOptions,
     ) -> Result<RawImage<D>, ResourceError> {
         self.create::<Images>(info, options, None)
-    }
-
-    /// Creates a buffer with memory for it from a custom pool, as [`create_buffer`](Self::create_buffer) does from the
-    /// default pools. The pool's memory types are tried in its order; the memory usage has no say.
-    ///
-    /// Where the device requires that the buffer has dedicated memory, or `options` ask for that, it is allocated
-    /// together with the buffer, and counts as one of the pool's blocks.
-    ///
-    /// # Errors
-    ///
-    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where
-    /// the buffer is to have dedicated memory and the pool's blocks have a fixed size.
-    ///
-    /// ```
-    /// use allotment::device::simulated::{SimulatedGpu, Profile};
-    /// use allotment::device::{BufferDesc, MemoryTypeIndex};
-    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage, PoolDesc};
-    ///
-    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
-    /// let pool = allocator.create_pool(PoolDesc::new([MemoryTypeIndex(0)]))?;
-    /// let options = MemoryUsage::GpuOnly.with_name("particles");
-    /// let particles = allocator.create_buffer_in_pool(&pool, &BufferDesc::new(4096), &options)?;
-    /// assert_eq!(allocator.pool_statistics(&pool)?.allocation_bytes, 4096);
-    /// allocator.destroy_buffer(particles)?;
-    /// allocator.destroy_pool(pool)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn create_buffer_in_pool(
-        &self,
-        pool: &Pool,
-        info: &D::BufferInfo<'_>,
-        options: &AllocationOptions,
-    ) -> Result<RawBuffer<D>, ResourceError> {
-        self.create_in_pool::<Buffers>(pool, info, options)
-    }
-
-    /// Creates an image with memory for it from a custom pool, as
-    /// [`create_buffer_in_pool`](Self::create_buffer_in_pool) creates a buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`create_buffer_in_pool`](Self::create_buffer_in_pool).
-    pub fn create_image_in_pool(
-        &self,
-        pool: &Pool,
-        info: &D::ImageInfo<'_>,
-        options: &AllocationOptions,
-    ) -> Result<RawImage<D>, ResourceError> {
-        self.create_in_pool::<Images>(pool, info, options)
     }
 
     /// Creates a buffer in a dedicated allocation with options of the API: export, import, protection. Imported
@@ -548,83 +502,6 @@ impl<D: Device> Allocator<D> {
         RawResource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
     }
 
-    fn create_in_pool<C: Class<D>>(
-        &self,
-        pool: &Pool,
-        info: &C::Info<'_>,
-        options: &AllocationOptions,
-    ) -> Result<RawResource<C::Handle>, ResourceError> {
-        let device = self.device();
-        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
-        let mut movability = options.movability;
-        let mut options = options.clone().with_movability(Movability::Pinned);
-        let required =
-            options.dedicated == Dedicated::Automatic && requirements.dedicated == DedicatedNeed::Required;
-        let dedicated = required || options.dedicated == Dedicated::Always;
-        if dedicated {
-            // A resource that must have dedicated memory cannot be moved into a block.
-            (movability, options.dedicated) = (Movability::Pinned, Dedicated::Always);
-        }
-        let request = &AllocationRequest::new(&requirements, &options);
-        let (handle, allocation) = if dedicated {
-            self.create_dedicated_in_pool::<C>(pool, info, request)?
-        } else {
-            self.create_placed_in_pool::<C>(pool, info, request)?
-        };
-        let resource = self.resource_of::<C>(handle, allocation, info, request);
-        self.allow_moves(resource.allocation(), movability, false);
-        Ok(resource)
-    }
-
-    fn create_placed_in_pool<C: Class<D>>(
-        &self,
-        pool: &Pool,
-        info: &C::Info<'_>,
-        request: &AllocationRequest<'_>,
-    ) -> Result<(C::Handle, Allocation), ResourceError> {
-        let allocation = self.allocate_in_for_request(pool, request).map_err(ResourceError::Allocation)?;
-        let bind = || {
-            // Keeps the pool from being reset before the resource is noted in it.
-            let _held = self.hold(&allocation).map_err(ResourceError::Access)?;
-            let handle = self.bind::<C>(&allocation, 0, info, &request.requirements)?;
-            self.note_resource(&allocation);
-            Ok(handle)
-        };
-        match bind() {
-            Ok(handle) => Ok((handle, allocation)),
-            Err(error) => {
-                // This allocator made the allocation, so it cannot refuse to free it.
-                let _ = self.free(allocation);
-                Err(error)
-            }
-        }
-    }
-
-    fn create_dedicated_in_pool<C: Class<D>>(
-        &self,
-        pool: &Pool,
-        info: &C::Info<'_>,
-        request: &AllocationRequest<'_>,
-    ) -> Result<(C::Handle, Allocation), ResourceError> {
-        let device = self.device();
-        let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
-        // SAFETY: created just now, and no queue has seen it.
-        let unmake = |handle| unsafe { C::destroy(device, handle) };
-        let made = self.by_pool_types(pool, request, |set| {
-            self.make_dedicated((pool.index, set), request, None, true, make, unmake)
-        });
-        let (allocation, handle) = made.map_err(ResourceError::Allocation)?;
-        // Another thread may have reset the pool since, and freed the memory.
-        let noted = self.hold(&allocation).map(|_held| self.note_resource(&allocation));
-        match noted {
-            Ok(()) => Ok((handle, allocation)),
-            Err(error) => {
-                unmake(handle);
-                Err(ResourceError::Access(error))
-            }
-        }
-    }
-
     /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with
     /// resources cannot be reset.
     fn note_resource(&self, allocation: &Allocation) {
@@ -641,7 +518,17 @@ impl<D: Device> Allocator<D> {
         request: &AllocationRequest<'_>,
     ) -> Result<(C::Handle, Allocation), ResourceError> {
         let allocation = self.allocate_for_request(request).map_err(ResourceError::Allocation)?;
-        match self.bind::<C>(&allocation, 0, info, &request.requirements) {
+        let bind = || {
+            if request.options.pool.is_none() {
+                return self.bind::<C>(&allocation, 0, info, &request.requirements);
+            }
+            // Keeps the pool from being reset before the resource is noted in it.
+            let _held = self.hold(&allocation).map_err(ResourceError::Access)?;
+            let handle = self.bind::<C>(&allocation, 0, info, &request.requirements)?;
+            self.note_resource(&allocation);
+            Ok(handle)
+        };
+        match bind() {
             Ok(handle) => Ok((handle, allocation)),
             Err(error) => {
                 // This allocator made the allocation, so it cannot refuse to free it.
@@ -662,7 +549,16 @@ impl<D: Device> Allocator<D> {
         // SAFETY: created just now, and no queue has seen it.
         let unmake = |handle| unsafe { C::destroy(device, handle) };
         let made = self.allocate_dedicated(request, memory_options, true, make, unmake);
-        made.map(|(allocation, handle)| (handle, allocation)).map_err(ResourceError::Allocation)
+        let (allocation, handle) = made.map_err(ResourceError::Allocation)?;
+        if request.options.pool.is_some() {
+            // Another thread may have reset the pool since, and freed the memory.
+            let noted = self.hold(&allocation).map(|_held| self.note_resource(&allocation));
+            if let Err(error) = noted {
+                unmake(handle);
+                return Err(ResourceError::Access(error));
+            }
+        }
+        Ok((handle, allocation))
     }
 
     /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
@@ -678,6 +574,11 @@ impl<D: Device> Allocator<D> {
         // So that the pool ties the memory to its resource, instead of reusing it later.
         let options = request.options.clone().with_dedicated(Dedicated::Always);
         let request = &request.with_options(&options);
+        if let Some(pool) = &request.options.pool {
+            return self.by_pool_types(pool, request, |set| {
+                self.make_dedicated((pool.index(), set), request, memory_options, exclusive, &make, &unmake)
+            });
+        }
         self.by_ranking(request, |memory_type, request| {
             let pool = self.own_shard(self.default_pool_for(memory_type, request));
             self.make_dedicated((pool, 0), request, memory_options, exclusive, &make, &unmake)

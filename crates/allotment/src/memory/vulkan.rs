@@ -3,9 +3,10 @@
 use ash::vk;
 
 use super::allocator::{Allocation, Allocator};
+use super::dedicated::DedicatedForResource;
 use super::desc::AllocationRequest;
 use super::resource::ResourceError;
-use super::{AccessError, AllocationError, AllocationOptions, Dedicated, Lifetime, Movability, NewBlocks};
+use super::{AccessError, AllocationError, AllocationOptions, Movability};
 use crate::device::vulkan::{DedicatedTo, Device, MemoryOptions};
 use crate::device::{DedicatedNeed, Requirements, ResourceKind};
 
@@ -76,19 +77,11 @@ impl Allocator<Device> {
             let options = options.clone().with_movability(Movability::Pinned);
             self.allocate_exclusive(&request.with_options(&options), &memory_options)
         };
-        match (options.dedicated, requirements.dedicated) {
-            (Dedicated::Always, _) | (Dedicated::Automatic, DedicatedNeed::Required) => dedicated(),
-            (Dedicated::Automatic, DedicatedNeed::Preferred)
-                if options.lifetime == Lifetime::Long
-                    && options.new_blocks == NewBlocks::Allowed
-                    // Blocks that were allocated ahead of demand exist so that no request calls the driver.
-                    && !self.is_kept_up()
-                    && !self.heaps.objects_are_scarce(self.device()) =>
-            {
-                // The driver prefers dedicated memory and does not require it, so a block serves as well.
-                dedicated().or_else(|_| self.allocate_for_request(request))
-            }
-            _ => self.allocate_for_request(request),
+        match self.dedicated_for_resource(request, false) {
+            DedicatedForResource::Required => dedicated(),
+            // The driver prefers dedicated memory and does not require it, so a block serves as well.
+            DedicatedForResource::Preferred => dedicated().or_else(|_| self.allocate_for_request(request)),
+            DedicatedForResource::No => self.allocate_for_request(request),
         }
     }
 

@@ -404,7 +404,7 @@ fn a_refusal_names_what_was_to_be_allocated() {
     let dedicated = named(1).with_dedicated(Dedicated::Always);
     let made = rig.create_buffer(&BufferDesc::new(32 * MIB), &dedicated).unwrap_err();
     assert!(made.to_string().contains(name), "{made}");
-    let made = rig.create_buffer_in_pool(&pool, &BufferDesc::new(2 * MIB), &named(1)).unwrap_err();
+    let made = rig.create_buffer(&BufferDesc::new(2 * MIB), &named(1).with_pool(&pool)).unwrap_err();
     assert!(made.to_string().contains(name), "{made}");
     assert_eq!(rig.allocate_wanted(&wanted_in(32 * MIB, DEVICE_TYPE)).unwrap_err().name(), None);
     // What is too long is cut between two characters.

@@ -8,7 +8,8 @@ use allotment::memory::{BlockGrowth, LeakHandler, MaintenanceThread, Watermark};
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, MemoryUsage};
 
 use crate::rig::{
-    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, MIB, Rig, profile, small_blocks, wanted, wanted_in,
+    AllocateWanted as _, DEVICE_TYPE, DISCRETE, HEAP, MIB, Rig, fixed_pool, profile, small_blocks, wanted,
+    wanted_in,
 };
 
 fn kept_up(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
@@ -268,4 +269,36 @@ fn what_is_on_its_way_back_makes_room_when_that_is_needed() {
         rig.free(allocation).unwrap();
         rig.check_invariants();
     }
+}
+
+#[test]
+fn a_custom_pool_is_kept_up_too_but_never_beyond_its_blocks() {
+    let rig = kept_up(|_| {});
+    let mut desc = fixed_pool(DEVICE_TYPE, 4 * MIB);
+    desc.max_blocks = 3;
+    let pool = rig.create_pool(desc.clone()).unwrap();
+    let tile = wanted_in(MIB, DEVICE_TYPE);
+    let mut tiles = vec![rig.allocate_wanted_in(&pool, &tile).unwrap()];
+    let waits = rig.stalls();
+    for _ in 1..12 {
+        rig.end_frame();
+        rig.maintain();
+        tiles.push(rig.allocate_wanted_in(&pool, &tile).unwrap());
+    }
+    assert_eq!(rig.stalls(), waits, "only the first request waited");
+    assert_eq!(rig.pool_statistics(&pool).unwrap().blocks, 3);
+    assert_eq!(rig.maintain().blocks, 0, "the pool may have no more");
+    let full = rig.reserve_wanted(&tile.with_pool(&pool), MIB).unwrap_err();
+    assert!(matches!(full, AllocationError::PoolFull { max_blocks: 3, .. }), "{full}");
+    rig.free_all(tiles);
+
+    // Unless the pool says otherwise.
+    desc.block_growth = Some(BlockGrowth::OnDemand);
+    let other = rig.create_pool(desc).unwrap();
+    let first = rig.allocate_wanted_in(&other, &wanted_in(4 * MIB, DEVICE_TYPE)).unwrap();
+    rig.maintain();
+    assert_eq!(rig.pool_statistics(&other).unwrap().blocks, 1);
+    rig.free(first).unwrap();
+    rig.destroy_pool(other).unwrap();
+    rig.destroy_pool(pool).unwrap();
 }

@@ -1,5 +1,7 @@
 //! Races, each run in the order that would go wrong.
 
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{ScopedJoinHandle, scope};
@@ -8,9 +10,9 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::{BufferDesc, MemoryProperties, MemoryTypeIndex, QueueIndex};
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    AccessError, BlockSize, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStrategy,
+    AccessError, BlockGrowth, BlockSize, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStrategy,
     EmptyBlockPolicy, Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits,
-    Transfer, TransferError,
+    Transfer, TransferError, Watermark,
 };
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc};
 
@@ -344,4 +346,36 @@ fn move_everything(allocator: &Allocator<GatedDevice>) {
             NextPass::Done => break,
         }
     }
+}
+
+#[test]
+fn a_pool_is_destroyed_only_after_the_block_that_maintenance_is_allocating_for_it() {
+    let (device, allocator) = gated(profile(DISCRETE));
+    let mut desc = fixed_pool(DEVICE_TYPE, MIB);
+    desc.block_growth = Some(BlockGrowth::Ahead(Watermark::default()));
+    let pool = allocator.create_pool(desc).unwrap();
+    // The pool has demand to foresee, and no room.
+    let used = allocator.allocate_wanted_in(&pool, &wanted_in(MIB, DEVICE_TYPE)).unwrap();
+    let destroyed = AtomicBool::new(false);
+    scope(|scope| {
+        device.close(Gate::BeforeAllocate);
+        let maintenance = scope.spawn(|| allocator.maintain());
+        device.wait_for(1);
+        allocator.free(used).unwrap();
+        let destroyer = scope.spawn(|| {
+            allocator.destroy_pool(pool).unwrap();
+            destroyed.store(true, SeqCst);
+            // In the same place, a pool of another memory type.
+            allocator.create_pool(fixed_pool(MemoryTypeIndex(1), MIB)).unwrap()
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let too_early = destroyed.load(SeqCst);
+        device.open();
+        assert!(!too_early, "the block would go to the next pool");
+        maintenance.join().unwrap();
+        let next = destroyer.join().unwrap();
+        assert_eq!(allocator.pool_statistics(&next).unwrap().blocks, 0);
+        allocator.destroy_pool(next).unwrap();
+    });
+    finish(&device, allocator);
 }

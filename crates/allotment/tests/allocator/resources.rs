@@ -107,8 +107,8 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     desc.max_blocks = 2;
     let pool = rig.create_pool(desc).unwrap();
     let wish = wanted(1, MemoryUsage::GpuOnly);
-    let made = rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap();
-    let drawn = rig.create_image_in_pool(&pool, &image, &wish).unwrap();
+    let made = rig.create_buffer(&buffer, &wish.clone().with_pool(&pool)).unwrap();
+    let drawn = rig.create_image(&image, &wish.clone().with_pool(&pool)).unwrap();
     for allocation in [made.allocation(), drawn.allocation()] {
         let info = rig.info(allocation).unwrap();
         assert!(info.dedicated && info.exclusive);
@@ -117,14 +117,14 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     let statistics = rig.pool_statistics(&pool).unwrap();
     assert_eq!((statistics.dedicated, statistics.blocks), (2, 0));
     assert_eq!(rig.statistics().allocations, 2);
-    let full = rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap_err();
+    let full = rig.create_buffer(&buffer, &wish.clone().with_pool(&pool)).unwrap_err();
     assert!(matches!(full, ResourceError::Allocation(AllocationError::PoolFull { max_blocks: 2, .. })));
     rig.destroy_image(drawn).unwrap();
     // A block that nothing is in gives way.
-    let shared = rig.create_buffer_in_pool(&pool, &BufferDesc::new(KIB), &wish).unwrap();
+    let shared = rig.create_buffer(&BufferDesc::new(KIB), &wish.clone().with_pool(&pool)).unwrap();
     assert!(!rig.is_dedicated(shared.allocation()));
     rig.destroy_buffer(shared).unwrap();
-    let again = rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap();
+    let again = rig.create_buffer(&buffer, &wish.clone().with_pool(&pool)).unwrap();
     rig.destroy_buffer(again).unwrap();
     rig.destroy_buffer(made).unwrap();
     assert_eq!(rig.pool_statistics(&pool).unwrap().dedicated, 0);
@@ -139,12 +139,12 @@ fn a_resource_that_requires_dedicated_memory_is_refused_in_a_pool_of_fixed_block
     let pool = rig.create_pool(fixed_pool(DEVICE_TYPE, MIB)).unwrap();
     let wish = wanted(1, MemoryUsage::GpuOnly);
     let refused = ResourceError::Allocation(AllocationError::DedicatedInFixedPool);
-    assert_eq!(rig.create_buffer_in_pool(&pool, &buffer, &wish).unwrap_err(), refused);
-    assert_eq!(rig.create_image_in_pool(&pool, &image, &wish).unwrap_err(), refused);
+    assert_eq!(rig.create_buffer(&buffer, &wish.clone().with_pool(&pool)).unwrap_err(), refused);
+    assert_eq!(rig.create_image(&image, &wish.clone().with_pool(&pool)).unwrap_err(), refused);
     let refused = ResourceError::Allocation(AllocationError::DedicatedRequired);
     let never = wish.with_dedicated(Dedicated::Never);
     let growing = rig.create_pool(PoolDesc::new([DEVICE_TYPE])).unwrap();
-    assert_eq!(rig.create_buffer_in_pool(&growing, &buffer, &never).unwrap_err(), refused);
+    assert_eq!(rig.create_buffer(&buffer, &never.clone().with_pool(&growing)).unwrap_err(), refused);
     rig.destroy_pool(growing).unwrap();
     rig.destroy_pool(pool).unwrap();
     assert_eq!(rig.device.usage().allocate_calls, 0);
@@ -158,7 +158,7 @@ fn a_pool_is_not_reset_while_resources_are_in_it() {
     let wish = wanted(1, MemoryUsage::GpuOnly);
     for desc in [BufferDesc::new(KIB), demanding] {
         let _plain = rig.allocate_wanted_in(&pool, &wanted(KIB, MemoryUsage::GpuOnly)).unwrap();
-        let buffer = rig.create_buffer_in_pool(&pool, &desc, &wish).unwrap();
+        let buffer = rig.create_buffer(&desc, &wish.clone().with_pool(&pool)).unwrap();
         assert_eq!(rig.reset_pool(&pool), Err(AllocationError::ResourcesInPool { count: 1 }));
         assert_eq!(rig.pool_statistics(&pool).unwrap().allocations, 2, "nothing has changed");
         let at = rig.location(buffer.allocation()).unwrap().offset;
@@ -182,14 +182,14 @@ fn a_resource_in_a_pool_whose_creation_fails_leaves_nothing_behind() {
             pool.max_blocks = 1;
             let pool = rig.create_pool(pool).unwrap();
             rig.device.fail_call(k, DeviceError::OutOfDeviceMemory);
-            let made = rig.create_buffer_in_pool(&pool, &desc, &wanted(1, MemoryUsage::Upload));
+            let made = rig.create_buffer(&desc, &wanted(1, MemoryUsage::Upload).with_pool(&pool));
             rig.device.clear_faults();
             rig.check_invariants();
             if let Ok(buffer) = made {
                 rig.destroy_buffer(buffer).unwrap();
             }
             // The pool has room for one block still.
-            let again = rig.create_buffer_in_pool(&pool, &desc, &wanted(1, MemoryUsage::Upload)).unwrap();
+            let again = rig.create_buffer(&desc, &wanted(1, MemoryUsage::Upload).with_pool(&pool)).unwrap();
             rig.destroy_buffer(again).unwrap();
             rig.destroy_pool(pool).unwrap();
         }

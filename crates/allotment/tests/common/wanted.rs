@@ -51,6 +51,10 @@ impl Wanted {
         self.with(|options| options.with_name(name))
     }
 
+    pub(crate) fn with_pool(self, pool: &Pool) -> Self {
+        self.with(|options| options.with_pool(pool))
+    }
+
     pub(crate) fn with_category(self, category: &'static str) -> Self {
         self.with(|options| options.with_category(category))
     }
@@ -93,7 +97,7 @@ impl<D: Device> AllocateWanted for Allocator<D> {
     }
 
     fn allocate_wanted_in(&self, pool: &Pool, wanted: &Wanted) -> Result<Allocation, AllocationError> {
-        self.allocate_in(pool, &wanted.requirements, &wanted.options)
+        self.allocate(&wanted.requirements, &wanted.options.clone().with_pool(pool))
     }
 
     fn allocate_wanted_many(

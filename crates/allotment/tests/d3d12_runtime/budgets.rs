@@ -91,13 +91,13 @@ fn every_way_to_get_memory_keeps_to_the_same_budget() {
                 // Once because the request asks for it, once because the pool does.
                 let pool = rig.create_pool(pool_of(memory_type, sizing)).unwrap();
                 let mut desc = wish(MemoryUsage::GpuOnly).with_budget(BudgetPolicy::WithinBudget);
-                refused.push(rig.allocate_in(&pool, &requirements, &desc).unwrap_err());
+                refused.push(rig.allocate(&requirements, &desc.clone().with_pool(&pool)).unwrap_err());
                 rig.destroy_pool(pool).unwrap();
                 let mut strict = pool_of(memory_type, sizing);
                 strict.budget = BudgetPolicy::WithinBudget;
                 let pool = rig.create_pool(strict.clone()).unwrap();
                 desc.budget = BudgetPolicy::AllowOverBudget;
-                refused.push(rig.allocate_in(&pool, &requirements, &desc).unwrap_err());
+                refused.push(rig.allocate(&requirements, &desc.clone().with_pool(&pool)).unwrap_err());
                 rig.destroy_pool(pool).unwrap();
                 // And before anybody asks: the pool's first block.
                 strict.min_blocks = 1;

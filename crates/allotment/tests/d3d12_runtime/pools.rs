@@ -57,8 +57,9 @@ fn heaps_of_a_custom_pool_are_as_large_as_the_pool_was_told() {
         (desc.sizing, desc.empty_blocks) = (Some(sizing), EmptyBlockPolicy::NONE);
         desc.min_blocks = 1;
         let pool = rig.create_pool(desc).unwrap();
-        let kept: Vec<_> =
-            (0..4).map(|_| rig.allocate_in(&pool, &in_64_kib(expected / 2), &gpu_only()).unwrap()).collect();
+        let kept: Vec<_> = (0..4)
+            .map(|_| rig.allocate(&in_64_kib(expected / 2), &gpu_only().with_pool(&pool)).unwrap())
+            .collect();
         let sizes = heap_sizes(&rig.runtime.calls());
         assert_eq!(sizes, [expected; 2], "{sizing:?}");
         kept.into_iter().for_each(|allocation| rig.free(allocation).unwrap());
@@ -77,7 +78,7 @@ fn a_pool_s_options_and_priority_reach_each_of_its_heaps() {
     let options = MemoryOptions::new().with_heap_flags(D3D12_HEAP_FLAG_SHARED);
     let pool = rig.create_pool_with(desc, options).unwrap();
     let kept: Vec<_> =
-        (0..3).map(|_| rig.allocate_in(&pool, &in_64_kib(MIB), &gpu_only()).unwrap()).collect();
+        (0..3).map(|_| rig.allocate(&in_64_kib(MIB), &gpu_only().with_pool(&pool)).unwrap()).collect();
     let calls = rig.runtime.calls();
     let shared = calls.iter().filter_map(Call::memory);
     assert_eq!(shared.filter(|(_, flags)| flags.contains(D3D12_HEAP_FLAG_SHARED)).count(), 3);
@@ -95,7 +96,7 @@ fn resources_alias_in_a_custom_pool() {
     let mut desc = PoolDesc::new([default]);
     desc.sizing = Some(BlockSize::Fixed(8 * MIB));
     let pool = rig.create_pool(desc).unwrap();
-    let memory = rig.allocate_in(&pool, &in_64_kib(4 * MIB), &gpu_only()).unwrap();
+    let memory = rig.allocate(&in_64_kib(4 * MIB), &gpu_only().with_pool(&pool)).unwrap();
     let first = rig.create_aliasing_resource(&memory, 0, &info(target(512, 512))).unwrap();
     let second = rig.create_aliasing_resource(&memory, 64 * KIB, &info(target(256, 256))).unwrap();
     // Beyond the end, and at no multiple of its alignment.

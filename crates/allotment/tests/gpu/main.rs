@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails where it should")]
 
+mod custom_pools;
 mod descriptors;
 mod frames;
 mod rig;

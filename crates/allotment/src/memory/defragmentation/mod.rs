@@ -218,10 +218,10 @@ impl<D: Device> Allocator<D> {
         desc: DefragmentationDesc,
     ) -> Result<Defragmentation<'a, D>, DefragmentationError> {
         // The index of a pool of another allocator would name a wrong pool here.
-        if pool.allocator != self.id {
+        if pool.allocator() != self.id {
             return Err(DefragmentationError::WrongPool);
         }
-        let run = self.begin_run(desc, Scope::Pool(pool.index), false)?;
+        let run = self.begin_run(desc, Scope::Pool(pool.index()), false)?;
         Ok(Defragmentation { allocator: self, run, moves: Vec::new() })
     }
 

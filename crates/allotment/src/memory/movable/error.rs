@@ -13,6 +13,9 @@ pub enum MovableError {
     /// A resource of this description cannot be copied: it lacks the copy usages, or its description cannot be used for
     /// a second resource. Add the usages, or create the resource by the allocator itself, where it does not move.
     NotCopyable,
+    /// The options name a custom pool, which a set does not defragment. Leave the pool out, or create the resource by the
+    /// allocator itself, where manual passes move it ([`Allocator::defragmentation_in`](crate::Allocator::defragmentation_in)).
+    CustomPool,
     /// The resource or its memory could not be created.
     Resource(ResourceError),
 }
@@ -23,6 +26,12 @@ impl fmt::Display for MovableError {
             Self::NotCopyable => {
                 write!(f, "the resource cannot be relocatable: copies of it are not possible")
             }
+            Self::CustomPool => {
+                write!(
+                    f,
+                    "the resource cannot be relocatable in a custom pool: leave the pool out of its options"
+                )
+            }
             Self::Resource(error) => error.fmt(f),
         }
     }
@@ -31,7 +40,7 @@ impl fmt::Display for MovableError {
 impl Error for MovableError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::NotCopyable => None,
+            Self::NotCopyable | Self::CustomPool => None,
             Self::Resource(error) => error.source(),
         }
     }

@@ -210,6 +210,9 @@ impl<D: Device> MovableSet<D> {
         info: C::Info<'static>,
         desc: &AllocationOptions,
     ) -> Result<Movable<D, C>, MovableError> {
+        if desc.pool.is_some() {
+            return Err(MovableError::CustomPool);
+        }
         let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(desc))?;
         let made = Movable::new(&self.members, info, resource, None);
         // Only now is it a member that a step finds. Movable any earlier, a pass of another thread could move it.

@@ -1,21 +1,58 @@
 //! Custom pools: the handle and the description.
 
+use std::sync::Arc;
+
 use allotment_suballoc::{Algorithm, Alignment};
 
 use crate::device::{MemoryTypeIndex, Priority};
 use crate::memory::empty_blocks::EmptyBlockPolicy;
 use crate::memory::growth::BlockSizes;
-use crate::memory::{BudgetPolicy, Name};
+use crate::memory::{BlockGrowth, BudgetPolicy, Name};
 
 /// The maximum number of memory types in one pool.
 pub const MAX_POOL_TYPES: usize = 4;
 
-/// The handle of a custom pool. It is neither [`Clone`] nor [`Copy`]; destroying the pool consumes it.
-#[derive(Debug, PartialEq, Eq)]
+/// A custom pool. Clones name the same pool; a request names it by
+/// [`AllocationOptions::pool`](crate::AllocationOptions::pool).
+///
+/// [`Allocator::destroy_pool`](crate::Allocator::destroy_pool) takes the last clone. Options that name the pool hold
+/// one, and so do upload rings and upload pages that were created with such options.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a pool that is dropped can be neither used nor destroyed"]
-pub struct Pool {
-    pub(in crate::memory) allocator: u32,
-    pub(in crate::memory) index: u32,
+pub struct Pool(Arc<Slot>);
+
+/// Where a pool is. It has no generation: another pool takes the place only after this one was destroyed, and then no
+/// clone of it is left.
+#[derive(Debug, PartialEq, Eq)]
+struct Slot {
+    allocator: u32,
+    index: u32,
+}
+
+impl Pool {
+    pub(in crate::memory) fn new(allocator: u32, index: u32) -> Self {
+        Self(Arc::new(Slot { allocator, index }))
+    }
+
+    /// Returns the id of the pool's allocator.
+    pub(in crate::memory) fn allocator(&self) -> u32 {
+        self.0.allocator
+    }
+
+    /// Returns the index of the pool in its allocator.
+    pub(in crate::memory) fn index(&self) -> u32 {
+        self.0.index
+    }
+
+    /// Returns the number of other clones. Where it is 0 none can appear, and what was done with the others is visible
+    /// to this thread.
+    pub(in crate::memory) fn other_clones(&mut self) -> usize {
+        // Not the count alone: reading it orders nothing.
+        match Arc::get_mut(&mut self.0) {
+            Some(_) => 0,
+            None => (Arc::strong_count(&self.0) - 1).max(1),
+        }
+    }
 }
 
 /// The size of a pool's blocks.
@@ -59,6 +96,10 @@ pub struct PoolDesc {
     pub ignore_granularity: bool,
     /// When its empty blocks are freed.
     pub empty_blocks: EmptyBlockPolicy,
+    /// Which thread allocates its blocks; `None` for the allocator's
+    /// ([`AllocatorDesc::block_growth`](crate::memory::AllocatorDesc::block_growth)). Maintenance allocates blocks of
+    /// the first memory type, and never more than `max_blocks`.
+    pub block_growth: Option<BlockGrowth>,
     /// The budget policy of its blocks. [`BudgetPolicy::WithinBudget`] overrides that of a request.
     pub budget: BudgetPolicy,
     /// The residency priority of its shared blocks.
@@ -80,6 +121,7 @@ impl PoolDesc {
             alignment: Alignment::ONE,
             ignore_granularity: false,
             empty_blocks: EmptyBlockPolicy::default(),
+            block_growth: None,
             budget: BudgetPolicy::AllowOverBudget,
             priority: Priority::NORMAL,
             name: None,

@@ -32,10 +32,10 @@ impl<D: Device> PoolState<D> {
         let too_much = idle > empty_blocks.idle_bytes(needed);
         // Where the application counts frames, the next frame will need what this one needed.
         let stale = self.stale_ticks();
-        let room = if ahead == 0 { u64::MAX } else { self.room_up_to(u64::MAX) };
+        let room = if ahead == 0 { u64::MAX } else { self.room_up_to(0, u64::MAX) };
         // A block allocated ahead in busier times may exceed the watermark for ever. One that is more than twice as
         // large as the block that would be allocated now is freed all the same, once it is old.
-        let oversized = self.ahead_block_size(ahead, u64::MAX).saturating_mul(2);
+        let oversized = self.ahead_block_size(0, ahead, u64::MAX).saturating_mul(2);
         self.take_empty(None, |&EmptyBlock { size, age, role }| {
             let old = age >= u64::from(empty_blocks.frames);
             // A block larger than the excess would leave the pool with less than it needed lately.
@@ -106,11 +106,13 @@ impl<D: Device> PoolState<D> {
         self.room_wanted(u64::MAX).unwrap_or(0)
     }
 
-    /// Returns true if the pool has less room than the watermark wants, and no thread is already allocating a block.
+    /// Returns true if the pool has less room than the watermark wants, may have another block, and no thread is
+    /// already allocating one.
     pub(in crate::memory) fn needs_maintenance(&self, heap_size: u64) -> bool {
         let short = |wanted| {
-            let asks = !self.sets[0].growing && self.refused_ahead != Some(self.clock.now);
-            asks && self.room_up_to(wanted) < wanted
+            // A heap that refused a block is not asked again in the same frame.
+            let may_ask = !self.sets[0].growing && self.refused_ahead != Some(self.clock.now);
+            may_ask && !self.has_all_blocks() && self.room_up_to(0, wanted) < wanted
         };
         self.room_wanted(heap_size).is_some_and(short)
     }

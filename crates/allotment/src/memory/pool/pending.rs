@@ -34,9 +34,8 @@ impl<'a, D: Device> PendingBlock<'a, D> {
     /// Notes that the attempt is over, for the thread that holds the pool's lock, and wakes the waiting threads. They
     /// continue when the lock is released.
     pub(in crate::memory) fn end(self, state: Option<&mut PoolState<D>>) {
-        self.note_end(state);
-        // `drop` would take the lock that the caller holds.
-        core::mem::forget(self);
+        // Not dropped, even by a panic in here: `drop` would take the lock that the caller holds.
+        core::mem::ManuallyDrop::new(self).note_end(state);
     }
 
     /// Returns the pool that the memory is for.

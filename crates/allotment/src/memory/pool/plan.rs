@@ -103,20 +103,20 @@ impl<D: Device> PoolState<D> {
     ) -> Result<BlockPlan, AllocationError> {
         // First, since a request that no block can hold fails for that reason, however many blocks the pool may have.
         let plan = self.plan_block_sizes(set, rounded, request, heap_size)?;
+        if self.has_all_blocks() { Err(self.full(set, rounded.sizes.requested)) } else { Ok(plan) }
+    }
+
+    /// Returns true when the pool has as many blocks as it may have.
+    pub(in crate::memory) fn has_all_blocks(&self) -> bool {
         // Blocks that other threads are allocating count: `max_blocks` holds for them as well.
-        let count = self.sets.iter().map(BlockSet::count).sum::<u32>() + self.pending;
-        if count >= self.rules.max_blocks {
-            let (free, largest_free) = self.sets[set].room();
-            let (requested, max_blocks) = (rounded.sizes.requested, self.rules.max_blocks);
-            return Err(AllocationError::PoolFull {
-                requested,
-                max_blocks,
-                free,
-                largest_free,
-                name: ShortName::NONE,
-            });
-        }
-        Ok(plan)
+        self.sets.iter().map(BlockSet::count).sum::<u32>() + self.pending >= self.rules.max_blocks
+    }
+
+    /// Returns the refusal of a request for which a pool with [all its blocks](Self::has_all_blocks) has no room.
+    pub(in crate::memory) fn full(&self, set: usize, requested: u64) -> AllocationError {
+        let (free, largest_free) = self.sets[set].room();
+        let max_blocks = self.rules.max_blocks;
+        AllocationError::PoolFull { requested, max_blocks, free, largest_free, name: ShortName::NONE }
     }
 
     fn plan_block_sizes(
@@ -170,21 +170,16 @@ impl<D: Device> PoolState<D> {
 
     /// Returns where the memory for a request comes from.
     pub(in crate::memory) fn source(&self, set: usize, request: &AllocationRequest<'_>) -> Source<D> {
-        // The stricter of the two policies: a pool that stays within the budget does so for every request.
-        let strict = self.rules.budget == BudgetPolicy::WithinBudget;
-        Source {
-            memory_type: self.sets[set].memory_type,
-            budget_policy: if strict { BudgetPolicy::WithinBudget } else { request.options.budget },
-            priority: self.rules.priority,
-            dedicated_priority: request.options.priority,
-            options: self.rules.options.clone(),
-            name: self.rules.name.clone(),
-        }
+        let ahead = self.source_ahead(set, request.options.budget);
+        Source { dedicated_priority: request.options.priority, ..ahead }
     }
 
-    /// Returns where a block comes from that is allocated ahead of demand: the pool's first memory type.
-    pub(in crate::memory) fn source_ahead(&self, budget_policy: BudgetPolicy) -> Source<D> {
-        let memory_type = self.sets[0].memory_type;
+    /// Returns where a block comes from that is allocated ahead of demand.
+    pub(in crate::memory) fn source_ahead(&self, set: usize, budget: BudgetPolicy) -> Source<D> {
+        let memory_type = self.sets[set].memory_type;
+        // The stricter of the two policies: a pool that stays within the budget does so for every request.
+        let strict = self.rules.budget == BudgetPolicy::WithinBudget;
+        let budget_policy = if strict { BudgetPolicy::WithinBudget } else { budget };
         let Rules { priority, options, name, .. } = &self.rules;
         let (priority, options, name) = (*priority, options.clone(), name.clone());
         Source { memory_type, budget_policy, priority, dedicated_priority: priority, options, name }

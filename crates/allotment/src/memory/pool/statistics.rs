@@ -1,13 +1,25 @@
 //! Sums over a pool's blocks.
 
 use super::{PoolSlot, PoolState};
-use crate::device::Device;
+use crate::device::{Device, MemoryTypeIndex};
 use crate::memory::statistics::{DetailedStatistics, Statistics};
 
 impl<D: Device> PoolState<D> {
     /// Returns the sums over all memory types.
     pub(in crate::memory) fn statistics(&self) -> Statistics {
         self.sets.iter().map(|set| set.statistics).sum()
+    }
+
+    /// Passes the detailed statistics of each memory type to `add`.
+    pub(in crate::memory) fn add_detailed(
+        &mut self,
+        mut add: impl FnMut(MemoryTypeIndex, DetailedStatistics),
+    ) {
+        // Ranges that wait in the quick lists are free.
+        self.flush_quick_lists();
+        for (set, blocks) in self.sets.iter().enumerate() {
+            add(blocks.memory_type, self.detailed(set));
+        }
     }
 
     /// Returns sums and extremes of one memory type from a walk over its allocations. Call after

@@ -108,7 +108,8 @@ fn buffers_in_a_pool_hold_their_bytes_in_blocks_and_alone<F: Fixture>(gpu: &Gpu<
         let mut live = Vec::new();
         for (seed, dedicated) in (0..).zip([Dedicated::Automatic, Dedicated::Always, Dedicated::Never]) {
             let desc = rig.wanted(1, MemoryUsage::GpuOnly).with_dedicated(dedicated);
-            let buffer = rig.create_buffer_in_pool(&pool, &BufferDesc::new(64 * KIB).into(), &desc).unwrap();
+            let buffer =
+                rig.create_buffer(&BufferDesc::new(64 * KIB).into(), &desc.clone().with_pool(&pool)).unwrap();
             let alone = rig.info(buffer.allocation()).unwrap().exclusive;
             assert!(alone || dedicated != Dedicated::Always);
             assert_eq!(rig.location(buffer.allocation()).unwrap().memory_type, memory_type);

@@ -178,7 +178,7 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     let memory_type = gpu.buffer_types()[0];
     let pool = allocator.create_pool_with(PoolDesc::new([memory_type]), exported).unwrap();
     let needs = Requirements { size: 4096, ..needs };
-    let allocation = allocator.allocate_in(&pool, &needs, &MemoryUsage::GpuOnly.into()).unwrap();
+    let allocation = allocator.allocate(&needs, &MemoryUsage::GpuOnly.with_pool(&pool)).unwrap();
     let made = allocator.create_aliasing_buffer(&allocation, 0, &plain);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)), "a pool's memory is shared as well");
     allocator.free(allocation).unwrap();

@@ -1,0 +1,237 @@
+//! What a `Gpu` makes in the default pools, it makes in a custom pool.
+
+use std::sync::Arc;
+
+use allotment::device::simulated::SimulatedGpu;
+use allotment::device::{BufferDesc, ImageDesc, MemoryProperties};
+use allotment::memory::{
+    AccessError, AllocationPreview, DestroyPoolError, MappedBuffer, MovableError, ResourceError,
+};
+use allotment::upload::{ReadbackRing, RingDesc, UploadPool, UploadPoolDesc};
+use allotment::{AllocationError, AllocationOptions, MemoryUsage, Pool, PoolDesc, Requirements};
+
+use crate::rig::{QUEUE, Rig};
+
+/// A pool in the best memory type for a usage, and options that name it.
+fn pool_for(rig: &Rig, usage: MemoryUsage) -> (Pool, AllocationOptions) {
+    let allocator = rig.gpu.allocator();
+    let best = allocator.explain(&Requirements::new(256), &usage.into())[0].memory_type;
+    let pool = allocator.create_pool(PoolDesc::new([best])).unwrap();
+    let options = usage.with_pool(&pool).with_name("in a pool");
+    (pool, options)
+}
+
+fn live(rig: &Rig, pool: &Pool) -> u32 {
+    rig.gpu.allocator().pool_statistics(pool).unwrap().allocations
+}
+
+/// Nothing that was made may be left, in the pool or elsewhere.
+fn finish(rig: Rig, pool: Pool, options: AllocationOptions) {
+    drop(options);
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.allocator().destroy_pool(pool).unwrap();
+    rig.finish();
+}
+
+#[test]
+fn a_buffer_of_a_pool_is_uploaded_to_read_and_destroyed_as_any_other() {
+    let rig = Rig::new();
+    let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
+    let buffer = rig.gpu.create_buffer(&BufferDesc::new(4096), &options).unwrap();
+    let image = rig.gpu.create_image(&ImageDesc::new(64, 64, 4), &options).unwrap();
+    assert_eq!(live(&rig, &pool), 2);
+    assert_eq!(buffer.info().name.unwrap().as_str(), "in a pool");
+    assert_eq!(image.info().memory_type, buffer.location().memory_type);
+    rig.gpu.uploads().write_buffer(&buffer, 0, &[9; 4096]).unwrap();
+    let mut found = [0; 4096];
+    rig.gpu.read_buffer(&buffer, 0, &mut found).unwrap();
+    assert_eq!(found, [9; 4096]);
+
+    // The GPU still reads it when it is dropped.
+    rig.device.pause_queues();
+    let frame = rig.gpu.begin_frame().unwrap();
+    let ticket = rig.read(&frame, (buffer.handle(), 0), 4096);
+    drop((buffer, image));
+    frame.end().unwrap();
+    assert_eq!(live(&rig, &pool), 2);
+    let refused = rig.gpu.allocator().reset_pool(&pool);
+    assert_eq!(refused, Err(AllocationError::ResourcesInPool { count: 2 }));
+    rig.device.resume_queues();
+    assert_eq!(rig.bytes(&ticket), [9; 4096]);
+    assert_eq!(live(&rig, &pool), 0);
+    drop(ticket);
+    finish(rig, pool, options);
+}
+
+#[test]
+fn the_cpu_writes_and_reads_a_buffer_where_its_memory_is_mapped() {
+    for profile in ["discrete-large-bar", "integrated", "mobile"] {
+        let rig = Rig::on(profile, allotment::GpuDesc::default());
+        let (pool, options) = pool_for(&rig, MemoryUsage::Readback);
+        let buffer = rig.gpu.create_buffer(&BufferDesc::new(1000), &options).unwrap();
+        buffer.write(10, &[1, 2, 3]).unwrap();
+        let mut found = [0; 3];
+        buffer.read(10, &mut found).unwrap();
+        assert_eq!(found, [1, 2, 3]);
+        assert!(buffer.info().mapped_ptr.is_some());
+        // Beyond the buffer, though its memory may have more.
+        let beyond = AccessError::OutOfRange { offset: 998, size: 3, available: 1000 };
+        assert_eq!(buffer.write(998, &[0; 3]), Err(beyond));
+        assert_eq!(buffer.read(998, &mut found), Err(beyond));
+        drop(buffer);
+        finish(rig, pool, options);
+    }
+    let rig = Rig::on("discrete-no-bar", allotment::GpuDesc::default());
+    let buffer = rig.buffer(64);
+    let memory_type = buffer.location().memory_type;
+    assert_eq!(buffer.write(0, &[1]), Err(AccessError::NotHostVisible { memory_type }));
+    drop(buffer);
+    rig.finish();
+}
+
+#[test]
+fn rings_upload_pages_and_mapped_buffers_take_their_memory_from_a_pool() {
+    let rig = Rig::new();
+    let (pool, options) = pool_for(&rig, MemoryUsage::Upload);
+    let allocator = Arc::clone(rig.gpu.allocator());
+    let mapped = MappedBuffer::new(&allocator, &BufferDesc::new(256), &options).unwrap();
+    mapped.write(0, &[5; 256]).unwrap();
+    assert_eq!(live(&rig, &pool), 1);
+    let ring_desc = RingDesc::readback(1 << 16).with_memory(options.clone());
+    let ring = ReadbackRing::new(&allocator, rig.gpu.tracker(), &ring_desc).unwrap();
+    assert_eq!(live(&rig, &pool), 2);
+    let pages_desc = UploadPoolDesc::default().with_memory(options.clone());
+    let pages = UploadPool::new(&allocator, rig.gpu.tracker(), pages_desc);
+    let recording = rig.gpu.record("uploads");
+    let mut arena = pages.arena(recording.id());
+    arena.allocate(100, allotment::Alignment::ONE).unwrap();
+    assert_eq!(live(&rig, &pool), 3);
+    drop((recording, arena));
+    // A ring and pages hold a clone of the pool, by their options.
+    drop((mapped, ring_desc, ring));
+    let refused = allocator.destroy_pool(pool.clone()).unwrap_err();
+    assert!(matches!(refused, DestroyPoolError::InUse { allocations: 1, .. }), "{refused}");
+    drop(refused);
+    rig.gpu.wait_idle().unwrap();
+    drop(pages);
+    finish(rig, pool, options);
+}
+
+#[test]
+fn many_allocations_previews_and_reservations_are_made_in_a_pool() {
+    let rig = Rig::new();
+    let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
+    let allocator = rig.gpu.allocator();
+    let page = Requirements::new(65536);
+    let grows = allocator.preview(&page, &options).unwrap();
+    assert!(matches!(grows, AllocationPreview::Grows { .. }), "{grows:?}");
+    let reserved = allocator.reserve(&page, &options, 64 << 20).unwrap();
+    assert!(reserved >= 64 << 20);
+    assert_eq!(allocator.pool_statistics(&pool).unwrap().block_bytes, reserved);
+    assert!(matches!(allocator.preview(&page, &options).unwrap(), AllocationPreview::Fits { .. }));
+    let calls = allocator.device_calls();
+    let pages = allocator.allocate_many(&page, &options, 1024).unwrap();
+    assert_eq!(allocator.device_calls(), calls, "the room was reserved");
+    let detailed = allocator.detailed_pool_statistics(&pool).unwrap();
+    assert_eq!((detailed.brief.allocations, detailed.brief.allocation_bytes), (1024, 64 << 20));
+    assert_eq!(allocator.statistics().allocations, 1024);
+    assert!(allocator.free_many(pages).is_empty());
+    finish(rig, pool, options);
+}
+
+#[test]
+fn explain_says_which_types_of_a_pool_a_request_tries_and_in_which_order() {
+    let rig = Rig::on("discrete-large-bar", allotment::GpuDesc::default());
+    let allocator = rig.gpu.allocator();
+    let types = [2, 0].map(allotment::device::MemoryTypeIndex);
+    let pool = allocator.create_pool(PoolDesc::new(types)).unwrap();
+    let mut options = MemoryUsage::GpuOnly.with_pool(&pool);
+    let reasons = |options: &AllocationOptions| -> Vec<String> {
+        let candidates = allocator.explain(&Requirements::new(256), options);
+        candidates.iter().map(|found| format!("{} {}", found.memory_type, found.suitability)).collect()
+    };
+    let not_in_pool = "not one of the pool's memory types";
+    assert_eq!(
+        reasons(&options),
+        ["2 suitable", "0 suitable at cost 1", &format!("1 {not_in_pool}"), &format!("3 {not_in_pool}")]
+    );
+    // What is required holds in a pool as well, and decides.
+    options.required = MemoryProperties::DEVICE_LOCAL;
+    assert_eq!(reasons(&options)[0], "0 suitable at cost 1");
+    let made = allocator.allocate(&Requirements::new(256), &options).unwrap();
+    assert_eq!(allocator.location(&made).unwrap().memory_type, types[1]);
+    allocator.free(made).unwrap();
+    options.required = MemoryProperties::PROTECTED;
+    let refused = allocator.allocate(&Requirements::new(256), &options).unwrap_err();
+    assert!(matches!(refused, AllocationError::NoTypeWithProperties { .. }), "{refused}");
+    finish(rig, pool, options);
+}
+
+#[test]
+fn a_pool_is_not_destroyed_while_a_clone_of_it_is_around() {
+    let rig = Rig::new();
+    let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
+    let refused = rig.gpu.allocator().destroy_pool(pool).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "1 other clones of the pool exist: drop them, and the options and rings that hold one"
+    );
+    let DestroyPoolError::Cloned { pool, clones: 1 } = refused else { panic!("{refused:?}") };
+    assert!(rig.gpu.create_buffer(&BufferDesc::new(64), &options).is_ok(), "the pool is as it was");
+    finish(rig, pool, options);
+}
+
+#[test]
+fn a_pool_of_another_allocator_is_refused_by_every_call() {
+    let rig = Rig::new();
+    let other = Rig::new();
+    let (pool, options) = pool_for(&other, MemoryUsage::GpuOnly);
+    let allocator = rig.gpu.allocator();
+    let size = Requirements::new(64);
+    let wrong = AllocationError::WrongPool;
+    assert_eq!(allocator.allocate(&size, &options).unwrap_err(), wrong);
+    assert_eq!(allocator.allocate_many(&size, &options, 3).unwrap_err(), wrong);
+    assert_eq!(allocator.preview(&size, &options).unwrap_err(), wrong);
+    assert_eq!(allocator.reserve(&size, &options, 100).unwrap_err(), wrong);
+    assert_eq!(allocator.detailed_pool_statistics(&pool).unwrap_err(), wrong);
+    let refused = rig.gpu.create_buffer(&BufferDesc::new(64), &options).unwrap_err();
+    assert_eq!(refused, ResourceError::Allocation(wrong));
+    let refused = rig.gpu.create_image(&ImageDesc::new(64, 64, 4), &options).unwrap_err();
+    assert_eq!(refused, ResourceError::Allocation(wrong));
+    rig.finish();
+    finish(other, pool, options);
+}
+
+#[test]
+fn a_movable_set_refuses_a_custom_pool_since_it_does_not_defragment_one() {
+    let rig = Rig::new();
+    let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
+    let refused = rig.gpu.movable_set().create_buffer(BufferDesc::new(64), &options);
+    assert!(matches!(refused, Err(MovableError::CustomPool)), "{refused:?}");
+    finish(rig, pool, options);
+}
+
+#[test]
+fn frames_use_buffers_of_a_pool_while_the_pool_is_maintained() {
+    let mut desc = allotment::AllocatorDesc::default();
+    desc.block_growth = allotment::memory::BlockGrowth::Ahead(allotment::memory::Watermark::default());
+    let rig = Rig::with(allotment::GpuDesc::default().with_allocator(desc));
+    let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
+    let mut kept = Vec::new();
+    for number in 0..50_u8 {
+        let frame = rig.gpu.begin_frame().unwrap();
+        let buffer = rig.gpu.create_buffer(&BufferDesc::new(1 << 20), &options).unwrap();
+        rig.gpu.uploads().write_buffer(&buffer, 0, &[number; 64]).unwrap();
+        let commands = frame.command_allocator(QUEUE).unwrap();
+        rig.submit(&frame, &commands).unwrap();
+        frame.end().unwrap();
+        rig.gpu.allocator().maintain();
+        kept.push(buffer);
+    }
+    let calls = rig.gpu.allocator().device_calls();
+    let next: allotment::memory::Buffer<SimulatedGpu> =
+        rig.gpu.create_buffer(&BufferDesc::new(1 << 20), &options).unwrap();
+    assert_eq!(rig.gpu.allocator().device_calls().allocate, calls.allocate, "the room was there");
+    drop((kept, next));
+    finish(rig, pool, options);
+}
