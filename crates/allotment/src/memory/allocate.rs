@@ -4,7 +4,7 @@
 //!
 //! | step | function | where |
 //! |---|---|---|
-//! | 0. Reuse a range of about the size that was freed a moment ago, if no other thread holds the pool | [`Allocator::allocate_quickly`] | `pool/quick.rs` |
+//! | 0. If no other thread holds the pool: reuse a range of about the size that was freed a moment ago, or steps 3 and 4 for the best memory type | [`Allocator::allocate_quickly`] | `pool/quick.rs` |
 //! | 1. Rank the memory types that suit; the following steps are tried for each, the best first | [`Allocator::ranking`], [`Allocator::by_ranking`] | `candidates.rs` |
 //! | 2. Lock the thread's shard of the default pool | `lock_shard` | `shards.rs` |
 //! | 3. Round the request, and decide whether it wants a shared or a dedicated block | `round_request` | `pool/round.rs`, `dedicated.rs` |
@@ -119,8 +119,8 @@ impl<D: Device> Allocator<D> {
         }
     }
 
-    /// Places a request as most requests are: in a range that was freed a moment ago, of the memory type that suits
-    /// best, if no other thread holds the pool's lock.
+    /// Places a request as most requests are: in a range that was freed a moment ago, or else in an existing block, of
+    /// the memory type that suits best, if no other thread holds the pool's lock.
     fn allocate_quickly(&self, request: &AllocationRequest<'_>) -> Option<Allocation> {
         if !request.is_ordinary() {
             return None;
@@ -133,8 +133,11 @@ impl<D: Device> Allocator<D> {
         // Not waited for: the slow path moves a thread that meets others here to another shard.
         let mut guard = slot.state.try_lock().ok()?;
         Self::note_uncontended();
-        let (record, generation) = guard.as_mut()?.place_quickly(slot, 0, request)?;
-        Some(Allocation { allocator: self.id, pool, record, generation })
+        if let Some((record, generation)) = guard.as_mut()?.place_quickly(slot, 0, request) {
+            return Some(Allocation { allocator: self.id, pool, record, generation });
+        }
+        // The slow path begins with this search, too; here the lock need not be taken again. It also reports an error.
+        self.place_in_shard(pool, slot, guard, request).ok().flatten()
     }
 
     fn allocate_by_ranking(&self, request: &AllocationRequest<'_>) -> Result<Allocation, AllocationError> {

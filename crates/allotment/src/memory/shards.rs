@@ -204,7 +204,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Places a request in the existing blocks of a shard.
-    fn place_in_shard(
+    pub(super) fn place_in_shard(
         &self,
         pool: u32,
         slot: &PoolSlot<D>,
