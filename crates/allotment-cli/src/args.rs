@@ -45,7 +45,7 @@ pub(crate) enum Command {
 pub(crate) enum DeviceKind {
     /// The simulated GPU, available on every machine
     #[default]
-    Host,
+    Simulated,
     /// A real driver through Vulkan
     Vulkan,
     /// A real driver through Direct3D 12, on Windows
@@ -69,7 +69,7 @@ pub(crate) struct DeviceArgs {
 /// A chosen device, not opened yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Chosen {
-    Host(Profile),
+    Simulated(Profile),
     Driver(Wanted),
 }
 
@@ -98,14 +98,14 @@ impl DeviceArgs {
     /// Returns the requested device, or a usage error if its options contradict each other.
     pub(crate) fn chosen(&self, validate: bool) -> Result<Chosen, Failure> {
         let driver = |api| {
-            only(self.profile.is_none(), "--profile", "--device host")?;
+            only(self.profile.is_none(), "--profile", "--device simulated")?;
             Ok(Chosen::Driver(Wanted { api, gpu: self.gpu.clone(), validate }))
         };
         match self.device {
-            DeviceKind::Host => {
+            DeviceKind::Simulated => {
                 only(self.gpu.is_none(), "--gpu", DRIVERS)?;
                 only(!validate, "--validate", DRIVERS)?;
-                profile(self.profile.as_deref().unwrap_or(DEFAULT_PROFILE)).map(Chosen::Host)
+                profile(self.profile.as_deref().unwrap_or(DEFAULT_PROFILE)).map(Chosen::Simulated)
             }
             DeviceKind::Vulkan => driver(Api::Vulkan),
             DeviceKind::D3d12 => driver(Api::Direct3D12),
@@ -266,10 +266,10 @@ impl DefragmentArgs {
     /// Returns the profile of the simulated GPU; a real driver is a usage error.
     pub(crate) fn profile(&self) -> Result<Profile, Failure> {
         match self.device.chosen(false)? {
-            Chosen::Host(profile) => Ok(profile),
+            Chosen::Simulated(profile) => Ok(profile),
             Chosen::Driver(_) => Err(Failure::Usage(
                 "defragment runs on the simulated GPU only, since it moves memory without the buffers and images that a real \
-                 driver would have bound to it: use --device host, or omit --device"
+                 driver would have bound to it: use --device simulated, or omit --device"
                     .to_owned(),
             )),
         }

@@ -38,7 +38,7 @@ fn without_arguments_it_replays_the_race_verifies_every_byte_and_writes_a_report
 fn the_replay_tells_machines_what_it_tells_people() {
     let folder = folder();
     let summary = json(&allotment(&folder, &["replay", "--json", "--report", "page.html"]));
-    assert_eq!(summary["device"], "host");
+    assert_eq!(summary["device"], "simulated");
     assert_eq!(summary["frames"], 3460);
     assert_eq!(summary["allocations"], 858);
     assert_eq!(summary["frees"], 587);
@@ -175,7 +175,7 @@ fn options_of_one_device_are_refused_on_the_other() {
 fn a_driver_that_the_command_does_not_have_is_told_with_what_helps() {
     let mut lacking = Vec::new();
     if cfg!(not(windows)) {
-        lacking.push(("d3d12", "Direct3D 12 needs Windows: use --device vulkan or --device host"));
+        lacking.push(("d3d12", "Direct3D 12 needs Windows: use --device vulkan or --device simulated"));
     } else if cfg!(not(feature = "d3d12")) {
         lacking.push(("d3d12", "built without Direct3D 12: build it with --features d3d12"));
     }
@@ -249,7 +249,7 @@ fn a_report_that_cannot_be_written_is_a_failure() {
 fn waste_is_the_same_share_wherever_it_is_told() {
     let folder = folder();
     let compared = json(&allotment(&folder, &["compare", "--json"]));
-    assert_eq!((&compared["trace"], &compared["device"]), (&"supertuxkart-race".into(), &"host".into()));
+    assert_eq!((&compared["trace"], &compared["device"]), (&"supertuxkart-race".into(), &"simulated".into()));
     let replayed = json(&allotment(&folder, &["replay", "--json"]));
     let rows = compared["rows"].as_array().unwrap();
     let same = |row: &&Value| row["algorithm"] == "tlsf" && row["empty_blocks"] == "kept";

@@ -236,11 +236,11 @@ fn the_help_lists_it() {
 #[test]
 fn the_device_is_the_simulated_one_and_others_are_refused_with_the_reason() {
     let folder = folder();
-    let args = ["defragment", "--json", "--device", "host", "--profile", "mobile", "--at", EARLY];
+    let args = ["defragment", "--json", "--device", "simulated", "--profile", "mobile", "--at", EARLY];
     assert_eq!(json(&allotment(&folder, &args))["profile"], "mobile");
     let line = complaint(&allotment(&folder, &["defragment", "--device", "vulkan"]));
     assert!(
-        line.contains("defragment runs on the simulated GPU only") && line.contains("--device host"),
+        line.contains("defragment runs on the simulated GPU only") && line.contains("--device simulated"),
         "{line}"
     );
 }

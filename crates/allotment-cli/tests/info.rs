@@ -72,7 +72,7 @@ fn every_profile_says_what_it_has_and_what_it_would_choose() {
     for profile in profiles["profiles"].as_array().unwrap() {
         let name = profile["name"].as_str().unwrap();
         let info = json(&allotment(&folder, &["info", "--profile", name, "--json"]));
-        assert_eq!((&info["device"], &info["profile"]), (&"host".into(), &profile["name"]));
+        assert_eq!((&info["device"], &info["profile"]), (&"simulated".into(), &profile["name"]));
         assert_eq!(info["memory_types"], profile["memory_types"]);
         check(&info);
     }

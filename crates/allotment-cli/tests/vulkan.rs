@@ -42,6 +42,6 @@ fn without_a_driver_the_command_says_what_to_install() {
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{command}");
         let line = complaint(&output);
-        assert!(line.contains("install") && line.contains("--device host"), "{line}");
+        assert!(line.contains("install") && line.contains("--device simulated"), "{line}");
     }
 }

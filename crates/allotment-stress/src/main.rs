@@ -1,7 +1,7 @@
 //! Makes random safe calls for a while and prints the tally. The exit code is 1 if anything was found.
 //!
 //! ```text
-//! allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] [--profile NAME]
+//! allotment-stress --device simulated|vulkan [--threads N] [--seconds S] [--seed X] [--profile NAME]
 //! allotment-stress --write-seeds FOLDER     write the initial corpus of the fuzz target
 //! allotment-stress --play FILE              play an input of the fuzz target
 //! ```
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_stress::{RunDesc, Tally, play_bytes, run, seeds, simulated_findings};
 
-const USAGE: &str = "usage: allotment-stress --device host|vulkan [--threads N] [--seconds S] [--seed X] \
+const USAGE: &str = "usage: allotment-stress --device simulated|vulkan [--threads N] [--seconds S] [--seed X] \
                      [--calls-a-world N] [--profile NAME, or part of a Vulkan device's]\n       \
                      allotment-stress --write-seeds FOLDER\n       allotment-stress --play FILE\n";
 
@@ -27,7 +27,7 @@ struct Args {
 
 fn args() -> Option<Args> {
     let mut args = Args {
-        device: "host".to_owned(),
+        device: "simulated".to_owned(),
         profile: None,
         run: RunDesc::new(4, Duration::from_secs(10), 1),
         write_seeds: None,
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         (Some(file), _) => {
             std::fs::read(file).map(|bytes| play_bytes(&bytes)).map_err(|error| format!("{file}: {error}"))
         }
-        (None, "host") => on_simulated_gpu(&args),
+        (None, "simulated") => on_simulated_gpu(&args),
         (None, "vulkan") => on_vulkan(&args),
         (None, other) => Err(format!("unknown device {other}")),
     };

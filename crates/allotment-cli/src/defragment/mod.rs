@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::report::defragmentation as page;
 use crate::source::{self, Source};
-use crate::target::{Host, Target};
+use crate::target::{SimulatedTarget, Target};
 pub(crate) use layout::{Layout, Standing};
 pub(crate) use moment::Moment;
 pub(crate) use passes::Done;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &DefragmentArgs) -> Result<(), Failure> {
     source::keep(args.trace.as_deref(), [Some(&report)])?;
     let source = Source::open(args.trace.as_deref())?;
     let trace = &source.trace;
-    let machine = Host::new(profile.clone()).machine().clone();
+    let machine = SimulatedTarget::new(profile.clone()).machine().clone();
     let moment = Moment::new(trace, &profile, &setup, args.at)?;
     let outcome = with_playback(trace, &profile, &setup, |playback| {
         playback.play_until(moment.events(trace), &format!("replaying {}", source.title), |_, _| ())?;

@@ -9,12 +9,12 @@ use crate::args::Setup;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::replay::{roles, unexpected};
-use crate::target::{Host, Target, close_after};
+use crate::target::{SimulatedTarget, Target, close_after};
 
 /// An allocator with the live allocations of a trace.
 pub(super) struct Playback<'a> {
     trace: &'a Trace,
-    host: &'a Host,
+    simulated: &'a SimulatedTarget,
     pub(super) allocator: &'a Allocator<SimulatedGpu>,
     /// By resource index; `None` if not allocated yet, or freed.
     slots: Vec<Option<Allocation>>,
@@ -35,15 +35,15 @@ pub(super) fn with_playback<T>(
     setup: &Setup,
     work: impl FnOnce(&mut Playback<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let host = Host::new(profile.clone());
-    let allocator = Allocator::new(host.device(), setup.allocator())?;
+    let simulated = SimulatedTarget::new(profile.clone());
+    let allocator = Allocator::new(simulated.device(), setup.allocator())?;
     let slots = trace.resources().iter().map(|_| None).collect();
-    let mut playback = Playback { trace, host: &host, allocator: &allocator, slots };
+    let mut playback = Playback { trace, simulated: &simulated, allocator: &allocator, slots };
     let outcome = work(&mut playback);
     let freed = playback.end();
     // Freed before the device is closed, so that its validation reports no leaks of this playback.
     drop(allocator);
-    close_after(host, outcome.and_then(|outcome| freed.map(|()| outcome)))
+    close_after(simulated, outcome.and_then(|outcome| freed.map(|()| outcome)))
 }
 
 impl Playback<'_> {
@@ -80,7 +80,7 @@ impl Playback<'_> {
     fn allocate(&mut self, line: u64, index: ResourceIndex) -> Result<(), Failure> {
         let recorded = self.trace.resource(index);
         let (kind, memory_usage, category) = roles(recorded);
-        let requirements = self.host.needs(recorded, kind)?;
+        let requirements = self.simulated.needs(recorded, kind)?;
         let options = AllocationOptions::new(memory_usage)
             .with_category(category)
             .with_movability(Movability::Copied)

@@ -9,11 +9,11 @@ use allotment_trace::{Resource, ResourceKind as RecordedKind, Trace};
 use super::{Images, Options, Outcome, replay};
 use crate::args::{Bytes, Setup};
 use crate::failure::Failure;
-use crate::target::{Host, Machine, Plan, Target};
+use crate::target::{Machine, Plan, SimulatedTarget, Target};
 
 /// The simulated device, made to make buffers and images.
 struct Maker {
-    host: Host,
+    simulated: SimulatedTarget,
     overlay_usage: u64,
     /// The validation messages that it reports when closed.
     messages: Vec<String>,
@@ -21,9 +21,9 @@ struct Maker {
 
 impl Maker {
     fn of(profile: &str) -> Self {
-        let host = Host::new(Profile::named(profile).unwrap());
-        let overlay_usage = host.overlay_usage();
-        Self { host, overlay_usage, messages: Vec::new() }
+        let simulated = SimulatedTarget::new(Profile::named(profile).unwrap());
+        let overlay_usage = simulated.overlay_usage();
+        Self { simulated, overlay_usage, messages: Vec::new() }
     }
 }
 
@@ -31,11 +31,11 @@ impl Target for Maker {
     type Device = SimulatedGpu;
 
     fn machine(&self) -> &Machine {
-        self.host.machine()
+        self.simulated.machine()
     }
 
     fn device(&self) -> SimulatedGpu {
-        self.host.device()
+        self.simulated.device()
     }
 
     fn plan(&self, _: &SimulatedGpu, recorded: &Resource, _: ResourceKind) -> Result<Plan, Failure> {
@@ -53,11 +53,11 @@ impl Target for Maker {
     }
 
     fn sample_image(&self, memory_usage: MemoryUsage) -> ImageDesc {
-        self.host.sample_image(memory_usage)
+        self.simulated.sample_image(memory_usage)
     }
 
     fn close(self) -> Vec<String> {
-        [self.messages, self.host.close()].concat()
+        [self.messages, self.simulated.close()].concat()
     }
 }
 
@@ -122,7 +122,7 @@ fn why_a_replay_failed_is_told_after_the_validation_errors() {
     // Staging buffers fit, and the large buffer does not.
     profile.heaps[0].size = 20 << 20;
     let maker = Maker { messages, ..Maker::of("integrated") };
-    let failure = replayed(Maker { host: Host::new(profile), ..maker }).unwrap_err();
+    let failure = replayed(Maker { simulated: SimulatedTarget::new(profile), ..maker }).unwrap_err();
     let text = failure.to_string();
     // And of nothing else: what was made before the failure is destroyed in good order.
     assert!(text.starts_with("validation error: this is wrong\nallotment: line 3: "), "{text}");

@@ -1,6 +1,6 @@
 //! The devices that the command supports, and all differences between them.
 //!
-//! - `host`: the simulated GPU. A recorded resource becomes memory of the recorded size.
+//! - `simulated`: the simulated GPU. A recorded resource becomes memory of the recorded size.
 //! - `vulkan`, `d3d12`: a real driver. A recorded resource becomes a real buffer or image; `recorded` and `driver`
 //!   are shared by both.
 
@@ -8,9 +8,9 @@
 mod d3d12;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows)))]
 mod driver;
-mod host;
 #[cfg(any(feature = "vulkan", all(feature = "d3d12", windows), test))]
 mod recorded;
+mod simulated;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
@@ -20,7 +20,7 @@ use allotment_trace::Resource;
 
 use crate::args::{Api, Chosen};
 use crate::failure::Failure;
-pub(crate) use host::Host;
+pub(crate) use simulated::SimulatedTarget;
 
 /// An open device.
 pub(crate) trait Target {
@@ -71,7 +71,7 @@ pub(crate) trait Task {
 /// Opens the chosen device and runs a task on it.
 pub(crate) fn on_device<T: Task>(chosen: Chosen, task: T) -> Result<T::Output, Failure> {
     match chosen {
-        Chosen::Host(profile) => task.run(Host::new(profile)),
+        Chosen::Simulated(profile) => task.run(SimulatedTarget::new(profile)),
         Chosen::Driver(wanted) => match wanted.api {
             #[cfg(feature = "vulkan")]
             Api::Vulkan => task.run(vulkan::open(&wanted)?),
@@ -87,13 +87,13 @@ pub(crate) fn on_device<T: Task>(chosen: Chosen, task: T) -> Result<T::Output, F
 fn not_built_in(api: Api) -> &'static str {
     match api {
         Api::Direct3D12 if cfg!(not(windows)) => {
-            "Direct3D 12 needs Windows: use --device vulkan or --device host"
+            "Direct3D 12 needs Windows: use --device vulkan or --device simulated"
         }
         Api::Direct3D12 => {
-            "this command was built without Direct3D 12: build it with --features d3d12, or use --device host"
+            "this command was built without Direct3D 12: build it with --features d3d12, or use --device simulated"
         }
         Api::Vulkan => {
-            "this command was built without Vulkan: build it with --features vulkan, or use --device host"
+            "this command was built without Vulkan: build it with --features vulkan, or use --device simulated"
         }
     }
 }

@@ -30,8 +30,8 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match *arguments {
-        [] | ["host"] => simulated::<E>("discrete-no-bar"),
-        ["host", profile] => simulated::<E>(profile),
+        [] | ["simulated"] => simulated::<E>("discrete-no-bar"),
+        ["simulated", profile] => simulated::<E>(profile),
         ["vulkan"] => vulkan::<E>(Descriptors::Best),
         ["vulkan", "sets"] => vulkan::<E>(Descriptors::Model(DescriptorModel::Sets)),
         ["d3d12"] => d3d12::<E>(true),

@@ -21,8 +21,8 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match *arguments {
-        [] | ["host"] => simulated::<E>("discrete-no-bar"),
-        ["host", profile] => simulated::<E>(profile),
+        [] | ["simulated"] => simulated::<E>("discrete-no-bar"),
+        ["simulated", profile] => simulated::<E>(profile),
         ["vulkan"] => {
             let choice = std::env::var("ALLOTMENT_VULKAN").map_or(DeviceChoice::Best, DeviceChoice::Named);
             E::run(Headless::open(&HeadlessDesc::default().with_device(choice))?.device().clone())

@@ -4,7 +4,7 @@
 //!   suite/       the promises: generic tests over a `Fixture`, which has a `Device`; those about descriptors
 //!                over a `DescriptorFixture`, and listed apart
 //!   kinds/       one file per kind of device: which devices the suite runs on, or why there is none
-//!   host_only/   what the simulated device promises beyond the trait
+//!   simulated_only/   what the simulated device promises beyond the trait
 //!   vulkan_only/ what Vulkan promises beyond it
 //!   d3d12_only/  what Direct3D 12 promises beyond it
 //!   gpu.rs       what the tests say to a device, without `unsafe` and without leaks
@@ -12,16 +12,16 @@
 //! ```
 //!
 //! A device that is not here is a skip, and the last lines of the output say so. With
-//! `ALLOTMENT_REQUIRE=host,vulkan`, a skip of one of these kinds is a failure.
+//! `ALLOTMENT_REQUIRE=simulated,vulkan`, a skip of one of these kinds is a failure.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[cfg(all(feature = "d3d12", windows))]
 mod d3d12_only;
 mod fixture;
 mod gpu;
-mod host_only;
 mod kinds;
 mod runner;
+mod simulated_only;
 mod suite;
 mod vulkan_only;
 

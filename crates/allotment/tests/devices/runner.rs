@@ -205,7 +205,7 @@ fn failing_skip(kind: &str, why: &str) -> Trial {
 
 /// What the runner promises, as tests.
 fn own_trials() -> Vec<Trial> {
-    let known = ["host", "vulkan"];
+    let known = ["simulated", "vulkan"];
     let same = |said: &'static str, kinds: &'static [&'static str]| {
         move || {
             let found = required(said, &known).map_err(Failed::from)?;
@@ -214,9 +214,12 @@ fn own_trials() -> Vec<Trial> {
     };
     vec![
         Trial::test("runner::no_kind_is_required_unless_it_is_named", same(" , ", &[])),
-        Trial::test("runner::the_named_kinds_are_required", same("vulkan, host", &["vulkan", "host"])),
+        Trial::test(
+            "runner::the_named_kinds_are_required",
+            same("vulkan, simulated", &["vulkan", "simulated"]),
+        ),
         Trial::test("runner::a_kind_that_does_not_exist_cannot_be_required", move || {
-            match required("host,glide", &known) {
+            match required("simulated,glide", &known) {
                 Err(message) if message.contains("\"glide\"") => Ok(()),
                 other => Err(Failed::from(format!("{other:?}"))),
             }
@@ -257,7 +260,7 @@ pub(crate) fn run(mut kinds: Vec<Kind>) -> ExitCode {
         println!();
     }
     // Tests of the simulated device may be left out: they are not counted here.
-    let skips_others = arguments.skip.iter().all(|skip| skip.starts_with("host("));
+    let skips_others = arguments.skip.iter().all(|skip| skip.starts_with("simulated("));
     let whole = arguments.filter.is_none() && skips_others && !arguments.list;
     if let Some(complaint) = fewer(&kinds, &required).filter(|_| whole) {
         eprintln!("error: {complaint}");

@@ -30,7 +30,7 @@ const NO_DEBUG_LAYER: &str = "the Direct3D 12 runtime of this machine has no deb
     (Windows settings, optional features), or leave out --validate";
 
 const NEEDS_DRIVER: &str =
-    "Direct3D 12 needs Windows 10 or later and a graphics driver that supports it; or use --device host";
+    "Direct3D 12 needs Windows 10 or later and a graphics driver that supports it; or use --device simulated";
 
 /// Returns the failure with advice.
 fn not_opened(error: &OpenError, gpu: Option<&str>) -> Failure {

@@ -34,18 +34,18 @@ fn not_opened(error: OpenError, gpu: Option<&str>) -> Failure {
             NEEDS_DRIVER
         }
         (OpenError::NoLoader(_), _) => {
-            "install it (libvulkan1, vulkan-loader or the Vulkan SDK) and a driver, or use --device host"
+            "install it (libvulkan1, vulkan-loader or the Vulkan SDK) and a driver, or use --device simulated"
         }
         (OpenError::NoValidationLayer, _) => {
             "install it (vulkan-validationlayers or the Vulkan SDK), or leave out --validate"
         }
-        _ => "use --device host to run without a driver",
+        _ => "use --device simulated to run without a driver",
     };
     Failure::NoDevice(format!("{error}: {help}"))
 }
 
 const NEEDS_DRIVER: &str =
-    "install a driver (mesa-vulkan-drivers has one that needs no GPU), or use --device host";
+    "install a driver (mesa-vulkan-drivers has one that needs no GPU), or use --device simulated";
 
 impl Open for Headless {
     type Device = Device;

@@ -5,10 +5,10 @@
 
 #[cfg(not(all(feature = "d3d12", windows)))]
 pub(super) fn kind() -> crate::runner::Kind {
-    use super::host::HostFixture;
+    use super::simulated::SimulatedFixture;
     use crate::runner::Kind;
     use crate::suite;
-    Kind::missing("d3d12", "Direct3D 12 is for Windows", &suite::names::<HostFixture>())
+    Kind::missing("d3d12", "Direct3D 12 is for Windows", &suite::names::<SimulatedFixture>())
 }
 
 #[cfg(all(feature = "d3d12", windows))]
@@ -30,7 +30,7 @@ mod real {
 
     use crate::d3d12_only;
     use crate::fixture::{DescriptorFixture, Fixture, Outcome};
-    use crate::kinds::host::HostFixture;
+    use crate::kinds::simulated::SimulatedFixture;
     use crate::kinds::turns::{Turn, Turns};
     use crate::runner::Kind;
     use crate::suite;
@@ -39,7 +39,7 @@ mod real {
         let (watched, reads) = match Headless::open(&desc()) {
             Ok(headless) => (headless.messages().is_some(), D3d12Reader::new(headless.device(), 1).is_ok()),
             Err(why) => {
-                let mut tests = suite::names::<HostFixture>();
+                let mut tests = suite::names::<SimulatedFixture>();
                 tests.extend(d3d12_only::all().into_iter().map(|(name, _)| name));
                 return Kind::missing("d3d12", &why.to_string(), &tests);
             }

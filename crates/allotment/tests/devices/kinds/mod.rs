@@ -2,7 +2,7 @@
 //! for its device, and name it in [`all`].
 
 pub(crate) mod d3d12;
-pub(crate) mod host;
+pub(crate) mod simulated;
 mod turns;
 pub(crate) mod vulkan;
 
@@ -10,5 +10,5 @@ use crate::runner::Kind;
 
 /// All kinds, in the order of the summary.
 pub(crate) fn all() -> Vec<Kind> {
-    vec![host::kind(), vulkan::kind(), d3d12::kind()]
+    vec![simulated::kind(), vulkan::kind(), d3d12::kind()]
 }

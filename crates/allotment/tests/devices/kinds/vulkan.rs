@@ -10,7 +10,7 @@ use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError,
 use allotment_headless::{DeviceChoice, Message};
 use ash::vk::ImageLayout;
 
-use super::host::HostFixture;
+use super::simulated::SimulatedFixture;
 use super::turns::{Turn, Turns};
 use crate::fixture::{DescriptorFixture, Fixture};
 use crate::runner::Kind;
@@ -83,7 +83,7 @@ const ALLOWED: [(&str, &str, &str); 18] = [
 
 pub(super) fn kind() -> Kind {
     if let Err(why) = Headless::open(&desc()) {
-        let mut tests = suite::names::<HostFixture>();
+        let mut tests = suite::names::<SimulatedFixture>();
         tests.extend(vulkan_only::all().into_iter().map(|(name, _)| name));
         return Kind::missing("vulkan", &why.to_string(), &tests);
     }

@@ -5,12 +5,12 @@ use allotment::device::{Device, DeviceError, MemoryHeapIndex, MemoryTypeIndex};
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::Gpu;
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
-type HostGpu = Gpu<HostFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         a_heap_holds_its_size_and_not_one_byte_more,
         memory_types_of_one_heap_share_its_size,
         threads_never_take_more_than_a_heap_has,
@@ -24,15 +24,15 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
 }
 
 /// A device like this one whose heaps have `size` bytes.
-fn with_heaps_of(gpu: &HostGpu, size: u64) -> HostGpu {
+fn with_heaps_of(gpu: &Simulated, size: u64) -> Simulated {
     let mut profile = gpu.device().profile().clone();
     for heap in &mut profile.heaps {
         heap.size = size;
     }
-    Gpu::new(HostFixture::new(profile))
+    Gpu::new(SimulatedFixture::new(profile))
 }
 
-fn a_heap_holds_its_size_and_not_one_byte_more(gpu: &HostGpu) {
+fn a_heap_holds_its_size_and_not_one_byte_more(gpu: &Simulated) {
     let gpu = with_heaps_of(gpu, 1000);
     for memory_type in gpu.types() {
         let memory = [gpu.allocate(memory_type, 999), gpu.allocate(memory_type, 1)];
@@ -46,7 +46,7 @@ fn a_heap_holds_its_size_and_not_one_byte_more(gpu: &HostGpu) {
     gpu.finish().unwrap();
 }
 
-fn memory_types_of_one_heap_share_its_size(gpu: &HostGpu) {
+fn memory_types_of_one_heap_share_its_size(gpu: &Simulated) {
     let gpu = with_heaps_of(gpu, 1000);
     let [one, other] = [MemoryTypeIndex(1), MemoryTypeIndex(2)];
     let heap = |t| gpu.properties().memory_type(t).unwrap().heap;
@@ -60,7 +60,7 @@ fn memory_types_of_one_heap_share_its_size(gpu: &HostGpu) {
 }
 
 /// How many of `tries` calls a thread that ask for 64 bytes succeed on four threads, all kept to the end.
-fn taken_by_threads(gpu: &HostGpu, tries: usize) -> usize {
+fn taken_by_threads(gpu: &Simulated, tries: usize) -> usize {
     let take = || {
         let memory = (0..tries).filter_map(|_| gpu.try_allocate(MemoryTypeIndex(0), 64).ok());
         memory.collect::<Vec<_>>()
@@ -72,7 +72,7 @@ fn taken_by_threads(gpu: &HostGpu, tries: usize) -> usize {
     })
 }
 
-fn threads_never_take_more_than_a_heap_has(gpu: &HostGpu) {
+fn threads_never_take_more_than_a_heap_has(gpu: &Simulated) {
     let gpu = with_heaps_of(gpu, 100 * 64);
     for _ in 0..10 {
         assert_eq!(taken_by_threads(&gpu, 100), 100);
@@ -80,17 +80,17 @@ fn threads_never_take_more_than_a_heap_has(gpu: &HostGpu) {
     gpu.finish().unwrap();
 }
 
-fn a_count_limit_is_exact_under_threads(gpu: &HostGpu) {
+fn a_count_limit_is_exact_under_threads(gpu: &Simulated) {
     let mut profile = gpu.device().profile().clone();
     profile.limits.max_allocation_count = 7;
-    let gpu = Gpu::new(HostFixture::new(profile));
+    let gpu = Gpu::new(SimulatedFixture::new(profile));
     for _ in 0..50 {
         assert_eq!(taken_by_threads(&gpu, 5), 7);
     }
     gpu.finish().unwrap();
 }
 
-fn a_budget_is_nine_tenths_of_its_heap_unless_set(gpu: &HostGpu) {
+fn a_budget_is_nine_tenths_of_its_heap_unless_set(gpu: &Simulated) {
     let heaps = gpu.properties().heaps.len() as u8;
     for index in 0..heaps {
         let size = gpu.properties().heaps[usize::from(index)].size;
@@ -103,7 +103,7 @@ fn a_budget_is_nine_tenths_of_its_heap_unless_set(gpu: &HostGpu) {
     assert_eq!(gpu.device().heap_budget(MemoryHeapIndex(heaps)).budget, 0, "there is no such heap");
 }
 
-fn a_budget_is_no_limit(gpu: &HostGpu) {
+fn a_budget_is_no_limit(gpu: &Simulated) {
     // As with a driver: beyond it things get slow, and the heap's end comes later.
     gpu.device().set_budget(MemoryHeapIndex(0), 100);
     let memory = gpu.allocate(MemoryTypeIndex(0), 4096);
@@ -111,15 +111,15 @@ fn a_budget_is_no_limit(gpu: &HostGpu) {
     drop(memory);
 }
 
-fn memory_of_a_large_machine_costs_nothing_until_it_is_touched(_: &HostGpu) {
-    let gpu = Gpu::new(HostFixture::new(Profile::named("nvidia-h200").unwrap()));
+fn memory_of_a_large_machine_costs_nothing_until_it_is_touched(_: &Simulated) {
+    let gpu = Gpu::new(SimulatedFixture::new(Profile::named("nvidia-h200").unwrap()));
     let memory: Vec<_> = (0..8).map(|_| gpu.allocate(MemoryTypeIndex(1), 1 << 30)).collect();
     assert_eq!(gpu.device().usage().memory_bytes, 8 << 30);
     drop(memory);
     gpu.finish().unwrap();
 }
 
-fn calls_are_counted(gpu: &HostGpu) {
+fn calls_are_counted(gpu: &Simulated) {
     let device = gpu.device();
     assert_eq!(device.usage(), Default::default());
     let visible = gpu.visible_types()[0];
@@ -138,7 +138,7 @@ fn calls_are_counted(gpu: &HostGpu) {
     assert_eq!((usage.allocate_calls, usage.map_calls, usage.free_calls), (3, 2, 2));
 }
 
-fn every_profile_is_found_by_its_name(_: &HostGpu) {
+fn every_profile_is_found_by_its_name(_: &Simulated) {
     for profile in Profile::all() {
         let found = Profile::named(profile.name).unwrap();
         assert_eq!(found.about, profile.about, "no other profile has the name {}", profile.name);

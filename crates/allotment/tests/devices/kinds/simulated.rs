@@ -6,30 +6,30 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_headless::SimulatedReader;
 
 use crate::fixture::{DescriptorFixture, Fixture};
-use crate::host_only;
 use crate::runner::Kind;
+use crate::simulated_only;
 
 pub(super) fn kind() -> Kind {
-    let mut kind = Kind::new("host");
+    let mut kind = Kind::new("simulated");
     for profile in Profile::all() {
         let name = profile.name;
-        let make = move || HostFixture::new(profile.clone());
+        let make = move || SimulatedFixture::new(profile.clone());
         kind.conformance(name, make.clone());
         kind.descriptors(name, make);
     }
-    for (profile, test) in host_only::all() {
-        kind.add(profile, test, move || HostFixture::new(Profile::named(profile).unwrap()));
+    for (profile, test) in simulated_only::all() {
+        kind.add(profile, test, move || SimulatedFixture::new(Profile::named(profile).unwrap()));
     }
     kind
 }
 
 /// A simulated device, whose complaints and leaks are failures.
-pub(crate) struct HostFixture {
+pub(crate) struct SimulatedFixture {
     device: SimulatedGpu,
     expected: Mutex<Vec<&'static str>>,
 }
 
-impl HostFixture {
+impl SimulatedFixture {
     pub(crate) fn new(profile: Profile) -> Self {
         Self { device: SimulatedGpu::new(profile), expected: Mutex::default() }
     }
@@ -41,7 +41,7 @@ impl HostFixture {
     }
 }
 
-impl Fixture for HostFixture {
+impl Fixture for SimulatedFixture {
     type Device = SimulatedGpu;
 
     fn device(&self) -> &SimulatedGpu {
@@ -86,6 +86,6 @@ impl Fixture for HostFixture {
     }
 }
 
-impl DescriptorFixture for HostFixture {
+impl DescriptorFixture for SimulatedFixture {
     type Reader = SimulatedReader;
 }

@@ -11,19 +11,19 @@ use allotment::device::{
 
 use crate::fixture::{Outcome, Test};
 use crate::gpu::Gpu;
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 use crate::suite::descriptor_rig::{FIRST, RESOURCES, Rig as AnyRig, STAGING};
 
-type Rig<'g> = AnyRig<'g, HostFixture>;
-type HostGpu = Gpu<HostFixture>;
+type Rig<'g> = AnyRig<'g, SimulatedFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
 macro_rules! tests {
     ($($name:ident,)*) => {
-        vec![$((stringify!($name), (|gpu| AnyRig::run(gpu, $name)) as fn(&HostGpu) -> Outcome),)*]
+        vec![$((stringify!($name), (|gpu| AnyRig::run(gpu, $name)) as fn(&Simulated) -> Outcome),)*]
     };
 }
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
     tests![
         descriptors_are_looked_at_when_work_runs,
         a_slot_that_is_written_too_early_shows_as_wrong_numbers,
@@ -46,7 +46,7 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
 }
 
 /// On a profile whose driver keeps descriptors for itself.
-pub(super) fn about_what_the_driver_keeps() -> Vec<Test<HostFixture>> {
+pub(super) fn about_what_the_driver_keeps() -> Vec<Test<SimulatedFixture>> {
     tests![descriptors_of_the_driver_are_not_touched,]
 }
 
@@ -372,7 +372,7 @@ fn a_profile_may_have_smaller_limits(rig: &Rig<'_>) {
     profile.descriptors.resources.max_capacity = 5;
     profile.descriptors.samplers.max_capacity = 0;
     profile.descriptors.max_samplers = 3;
-    let gpu = Gpu::new(HostFixture::new(profile));
+    let gpu = Gpu::new(SimulatedFixture::new(profile));
     let small = Rig::new(&gpu);
     let try_heap = |usage, capacity| small.try_heap(DescriptorHeapDesc { usage, capacity }).err();
     assert_eq!(try_heap(RESOURCES, 5), None);
@@ -418,7 +418,7 @@ fn whichever_call_fails_no_heap_or_sampler_is_left_behind(rig: &Rig<'_>) {
 
 fn a_lost_device_reads_nothing_and_lets_everything_go(rig: &Rig<'_>) {
     // A device of its own, since what is lost is not given back by tests.
-    let gpu = Gpu::new(HostFixture::new(rig.device().profile().clone()));
+    let gpu = Gpu::new(SimulatedFixture::new(rig.device().profile().clone()));
     let lost = Rig::new(&gpu);
     let (heap, cells) = (lost.heap(RESOURCES, 1), lost.cells(10, 1));
     heap.write(0, &cells.descriptor(0));

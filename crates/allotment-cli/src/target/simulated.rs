@@ -10,16 +10,16 @@ use crate::failure::Failure;
 
 /// The simulated GPU.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct SimulatedTarget {
     device: SimulatedGpu,
     machine: Machine,
 }
 
-impl Host {
+impl SimulatedTarget {
     pub(crate) fn new(profile: Profile) -> Self {
         let (name, about) = (profile.name, format!("the simulated GPU, as {}", profile.about));
         let device = SimulatedGpu::new(profile);
-        Self { machine: Machine::new(&device, "host", Some(name), |_| about), device }
+        Self { machine: Machine::new(&device, "simulated", Some(name), |_| about), device }
     }
 
     /// Returns the memory requirements of a recorded resource.
@@ -29,7 +29,7 @@ impl Host {
     }
 }
 
-impl Target for Host {
+impl Target for SimulatedTarget {
     type Device = SimulatedGpu;
 
     fn machine(&self) -> &Machine {

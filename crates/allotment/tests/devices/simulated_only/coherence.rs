@@ -4,12 +4,12 @@ use allotment::device::{MemoryProperties, MemoryTypeIndex};
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Gpu, assert_same, copy, pattern};
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
-type HostGpu = Gpu<HostFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         a_forgotten_flush_shows_as_old_bytes,
         a_forgotten_invalidate_shows_as_old_bytes,
         a_flush_publishes_its_range_only,
@@ -22,13 +22,13 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
 const SIZE: u64 = 1024;
 
 /// A memory type that is not coherent.
-fn incoherent(gpu: &HostGpu) -> MemoryTypeIndex {
+fn incoherent(gpu: &Simulated) -> MemoryTypeIndex {
     let mut types = gpu.visible_buffer_types();
     types.retain(|&t| !gpu.has(t, MemoryProperties::HOST_COHERENT));
     types[0]
 }
 
-fn a_forgotten_flush_shows_as_old_bytes(gpu: &HostGpu) {
+fn a_forgotten_flush_shows_as_old_bytes(gpu: &Simulated) {
     let buffer = gpu.buffer(incoherent(gpu), SIZE);
     let mapping = buffer.memory().map();
     mapping.put(0, &pattern(1, SIZE));
@@ -39,7 +39,7 @@ fn a_forgotten_flush_shows_as_old_bytes(gpu: &HostGpu) {
     assert_same(&gpu.get(&buffer), &pattern(2, SIZE), "late is not too late");
 }
 
-fn a_forgotten_invalidate_shows_as_old_bytes(gpu: &HostGpu) {
+fn a_forgotten_invalidate_shows_as_old_bytes(gpu: &Simulated) {
     let buffer = gpu.buffer(incoherent(gpu), SIZE);
     let mapping = buffer.memory().map();
     mapping.put(0, &pattern(1, SIZE));
@@ -57,7 +57,7 @@ fn mixed(old: u64, new: u64, range: core::ops::Range<usize>) -> Vec<u8> {
     bytes
 }
 
-fn a_flush_publishes_its_range_only(gpu: &HostGpu) {
+fn a_flush_publishes_its_range_only(gpu: &Simulated) {
     let buffer = gpu.buffer(incoherent(gpu), SIZE);
     let mapping = buffer.memory().map();
     mapping.put(0, &pattern(1, SIZE));
@@ -66,7 +66,7 @@ fn a_flush_publishes_its_range_only(gpu: &HostGpu) {
     assert_same(&gpu.get(&buffer), &mixed(1, 2, 128..192), "one atom of 64 bytes");
 }
 
-fn an_invalidate_fetches_its_range_only(gpu: &HostGpu) {
+fn an_invalidate_fetches_its_range_only(gpu: &Simulated) {
     let buffer = gpu.buffer(incoherent(gpu), SIZE);
     let mapping = buffer.memory().map();
     mapping.put(0, &pattern(1, SIZE));
@@ -75,7 +75,7 @@ fn an_invalidate_fetches_its_range_only(gpu: &HostGpu) {
     assert_same(&mapping.read(0..SIZE), &mixed(1, 2, 128..192), "one atom of 64 bytes");
 }
 
-fn a_flush_takes_what_the_device_wrote_to_the_same_atom(gpu: &HostGpu) {
+fn a_flush_takes_what_the_device_wrote_to_the_same_atom(gpu: &Simulated) {
     // Why two allocations must not share an atom: the flush of one overwrites what the device wrote to
     // the other, as the write-back of a cache line does.
     let buffer = gpu.buffer(incoherent(gpu), SIZE);
@@ -87,7 +87,7 @@ fn a_flush_takes_what_the_device_wrote_to_the_same_atom(gpu: &HostGpu) {
     assert_same(&gpu.get(&buffer), &mixed(1, 3, 0..32), "the device's 32 bytes are gone");
 }
 
-fn coherent_memory_needs_neither(gpu: &HostGpu) {
+fn coherent_memory_needs_neither(gpu: &Simulated) {
     let mut types = gpu.visible_buffer_types();
     types.retain(|&t| gpu.has(t, MemoryProperties::HOST_COHERENT));
     let [from, to] = [(); 2].map(|()| gpu.buffer(types[0], SIZE));

@@ -6,12 +6,12 @@ use allotment::device::{
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Buffer, Gpu, Image, TexelCopy, assert_same, copy, pattern};
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
-type HostGpu = Gpu<HostFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         a_copy_beyond_an_image_or_its_buffer_is_refused,
         a_copy_of_other_texels_than_the_images_is_refused,
         an_image_of_several_samples_is_not_copied,
@@ -26,8 +26,8 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
 }
 
 /// Tests for a device that wants texels in buffers aligned, and knows one-way memory.
-pub(super) fn about_limits() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn about_limits() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         texels_off_their_alignment_in_a_buffer_are_refused,
         an_image_is_not_copied_into_memory_that_queues_only_read_or_out_of_such_that_they_only_write,
     ]
@@ -36,7 +36,7 @@ pub(super) fn about_limits() -> Vec<Test<HostFixture>> {
 const FIRST: QueueIndex = QueueIndex(0);
 
 /// An image of 16 × 8 texels with 3 mip levels and 2 layers.
-fn image(gpu: &HostGpu) -> Image<'_, HostFixture> {
+fn image(gpu: &Simulated) -> Image<'_, SimulatedFixture> {
     let mut desc = ImageDesc::new(16, 8, 4);
     (desc.mip_levels, desc.array_layers) = (3, 2);
     gpu.image(desc)
@@ -44,12 +44,12 @@ fn image(gpu: &HostGpu) -> Image<'_, HostFixture> {
 
 /// A copy of the first subresource of such an image.
 fn whole<'a>(
-    gpu: &HostGpu,
-    buffer: &'a Buffer<'_, HostFixture>,
-    image: &'a Image<'_, HostFixture>,
-) -> TexelCopy<'a, HostFixture> {
+    gpu: &Simulated,
+    buffer: &'a Buffer<'_, SimulatedFixture>,
+    image: &'a Image<'_, SimulatedFixture>,
+) -> TexelCopy<'a, SimulatedFixture> {
     let texel = TexelBlock::new(4);
-    TexelCopy::<HostFixture> {
+    TexelCopy::<SimulatedFixture> {
         buffer: buffer.raw(),
         buffer_offset: 0,
         row_pitch: texel.row_pitch(16, &gpu.properties().limits),
@@ -66,16 +66,16 @@ fn whole<'a>(
     }
 }
 
-fn buffer(gpu: &HostGpu, bytes: u64) -> Buffer<'_, HostFixture> {
+fn buffer(gpu: &Simulated, bytes: u64) -> Buffer<'_, SimulatedFixture> {
     gpu.buffer(gpu.two_way_type(), bytes)
 }
 
 /// Each copy is refused with a complaint, alone and with a good one before it.
 #[track_caller]
 fn assert_refused<'a>(
-    gpu: &HostGpu,
-    good: TexelCopy<'a, HostFixture>,
-    bad: impl IntoIterator<Item = TexelCopy<'a, HostFixture>>,
+    gpu: &Simulated,
+    good: TexelCopy<'a, SimulatedFixture>,
+    bad: impl IntoIterator<Item = TexelCopy<'a, SimulatedFixture>>,
 ) {
     let before = gpu.device().submitted(FIRST);
     for (count, bad) in (1..).zip(bad) {
@@ -93,35 +93,35 @@ fn assert_refused<'a>(
     assert_eq!(gpu.device().submitted(FIRST), before);
 }
 
-fn a_copy_beyond_an_image_or_its_buffer_is_refused(gpu: &HostGpu) {
+fn a_copy_beyond_an_image_or_its_buffer_is_refused(gpu: &Simulated) {
     let (buffer, image) = (buffer(gpu, 512), image(gpu));
     let good = whole(gpu, &buffer, &image);
-    let small = TexelCopy::<HostFixture> { mip_level: 2, extent: [4, 2, 1], ..good };
+    let small = TexelCopy::<SimulatedFixture> { mip_level: 2, extent: [4, 2, 1], ..good };
     gpu.wait(gpu.submit_images(FIRST, &[], &[good, small]));
     assert_refused(
         gpu,
         good,
         [
-            TexelCopy::<HostFixture> { extent: [17, 8, 1], row_pitch: 68, ..good },
-            TexelCopy::<HostFixture> { extent: [16, 9, 1], rows: 9, ..good },
-            TexelCopy::<HostFixture> { extent: [4, 2, 2], ..good },
-            TexelCopy::<HostFixture> { origin: [1, 0, 0], ..good },
-            TexelCopy::<HostFixture> { origin: [0, 0, 1], ..good },
-            TexelCopy::<HostFixture> { origin: [u32::MAX, 0, 0], ..good },
-            TexelCopy::<HostFixture> { mip_level: 3, extent: [1, 1, 1], ..good },
-            TexelCopy::<HostFixture> { array_layer: 2, ..good },
-            TexelCopy::<HostFixture> { extent: [5, 2, 1], ..small },
-            TexelCopy::<HostFixture> { buffer_offset: 1, ..good },
-            TexelCopy::<HostFixture> { buffer_offset: u64::MAX, ..good },
-            TexelCopy::<HostFixture> { row_pitch: 65, ..good },
-            TexelCopy::<HostFixture> { row_pitch: u64::MAX, ..good },
-            TexelCopy::<HostFixture> { row_pitch: 63, ..good },
-            TexelCopy::<HostFixture> { rows: 7, ..good },
+            TexelCopy::<SimulatedFixture> { extent: [17, 8, 1], row_pitch: 68, ..good },
+            TexelCopy::<SimulatedFixture> { extent: [16, 9, 1], rows: 9, ..good },
+            TexelCopy::<SimulatedFixture> { extent: [4, 2, 2], ..good },
+            TexelCopy::<SimulatedFixture> { origin: [1, 0, 0], ..good },
+            TexelCopy::<SimulatedFixture> { origin: [0, 0, 1], ..good },
+            TexelCopy::<SimulatedFixture> { origin: [u32::MAX, 0, 0], ..good },
+            TexelCopy::<SimulatedFixture> { mip_level: 3, extent: [1, 1, 1], ..good },
+            TexelCopy::<SimulatedFixture> { array_layer: 2, ..good },
+            TexelCopy::<SimulatedFixture> { extent: [5, 2, 1], ..small },
+            TexelCopy::<SimulatedFixture> { buffer_offset: 1, ..good },
+            TexelCopy::<SimulatedFixture> { buffer_offset: u64::MAX, ..good },
+            TexelCopy::<SimulatedFixture> { row_pitch: 65, ..good },
+            TexelCopy::<SimulatedFixture> { row_pitch: u64::MAX, ..good },
+            TexelCopy::<SimulatedFixture> { row_pitch: 63, ..good },
+            TexelCopy::<SimulatedFixture> { rows: 7, ..good },
         ],
     );
 }
 
-fn a_copy_of_other_texels_than_the_images_is_refused(gpu: &HostGpu) {
+fn a_copy_of_other_texels_than_the_images_is_refused(gpu: &Simulated) {
     let (buffer, image) = (buffer(gpu, 4096), image(gpu));
     let good = whole(gpu, &buffer, &image);
     let pair = TexelBlock { bytes: 4, width: 2, height: 1 };
@@ -129,14 +129,14 @@ fn a_copy_of_other_texels_than_the_images_is_refused(gpu: &HostGpu) {
         gpu,
         good,
         [
-            TexelCopy::<HostFixture> { texel: TexelBlock::new(3), row_pitch: 48, ..good },
-            TexelCopy::<HostFixture> { texel: TexelBlock::new(0), ..good },
-            TexelCopy::<HostFixture> { texel: pair, ..good },
+            TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(3), row_pitch: 48, ..good },
+            TexelCopy::<SimulatedFixture> { texel: TexelBlock::new(0), ..good },
+            TexelCopy::<SimulatedFixture> { texel: pair, ..good },
         ],
     );
 }
 
-fn an_image_of_several_samples_is_not_copied(gpu: &HostGpu) {
+fn an_image_of_several_samples_is_not_copied(gpu: &Simulated) {
     let (buffer, image) = (buffer(gpu, 4096), image(gpu));
     let mut desc = ImageDesc::new(16, 8, 4);
     desc.samples = 4;
@@ -144,18 +144,18 @@ fn an_image_of_several_samples_is_not_copied(gpu: &HostGpu) {
     assert_refused(gpu, whole(gpu, &buffer, &image), [whole(gpu, &buffer, &many)]);
 }
 
-fn an_image_is_not_copied_onto_itself(gpu: &HostGpu) {
+fn an_image_is_not_copied_onto_itself(gpu: &Simulated) {
     let (apart, good) = (buffer(gpu, 4096), image(gpu));
     let memory = gpu.allocate(gpu.two_way_type(), 8192);
     let (inside, image) = (memory.buffer(1000, 4096), memory.image(0, ImageDesc::new(16, 8, 4)));
-    let later = TexelCopy::<HostFixture> { buffer_offset: 512, ..whole(gpu, &inside, &image) };
+    let later = TexelCopy::<SimulatedFixture> { buffer_offset: 512, ..whole(gpu, &inside, &image) };
     // The image's 512 bytes end before the buffer begins.
     gpu.wait(gpu.submit_images(FIRST, &[], &[later]));
     let across = memory.buffer(500, 4096);
     assert_refused(gpu, whole(gpu, &apart, &good), [whole(gpu, &across, &image)]);
 }
 
-fn an_image_that_is_destroyed_too_early_is_a_complaint(gpu: &HostGpu) {
+fn an_image_that_is_destroyed_too_early_is_a_complaint(gpu: &Simulated) {
     let buffer = buffer(gpu, 512);
     gpu.device().pause_queues();
     let image = image(gpu);
@@ -169,11 +169,11 @@ fn an_image_that_is_destroyed_too_early_is_a_complaint(gpu: &HostGpu) {
     drop(memory);
 }
 
-fn an_images_memory_that_is_freed_too_early_is_a_complaint(gpu: &HostGpu) {
+fn an_images_memory_that_is_freed_too_early_is_a_complaint(gpu: &Simulated) {
     for (count, direction) in [(1, CopyDirection::IntoImage), (2, CopyDirection::OutOfImage)] {
         let (buffer, image) = (buffer(gpu, 512), image(gpu));
         gpu.device().pause_queues();
-        let copy = TexelCopy::<HostFixture> { direction, ..whole(gpu, &buffer, &image) };
+        let copy = TexelCopy::<SimulatedFixture> { direction, ..whole(gpu, &buffer, &image) };
         let submitted = gpu.submit_images(FIRST, &[], &[copy]);
         // SAFETY: live; that a queue uses it is what the device shall say.
         unsafe { gpu.device().free_memory(image.memory().disown()) };
@@ -187,9 +187,9 @@ fn an_images_memory_that_is_freed_too_early_is_a_complaint(gpu: &HostGpu) {
 /// The memory of the image was freed, so no queue copies it.
 #[track_caller]
 fn assert_refused_once_freed(
-    gpu: &HostGpu,
-    buffer: &Buffer<'_, HostFixture>,
-    image: &Image<'_, HostFixture>,
+    gpu: &Simulated,
+    buffer: &Buffer<'_, SimulatedFixture>,
+    image: &Image<'_, SimulatedFixture>,
     count: usize,
 ) {
     let image_copies = [whole(gpu, buffer, image)];
@@ -198,13 +198,14 @@ fn assert_refused_once_freed(
     assert_eq!(gpu.fixture().complaints_about("submit: "), count);
 }
 
-fn texels_are_read_when_the_queue_comes_to_them(gpu: &HostGpu) {
+fn texels_are_read_when_the_queue_comes_to_them(gpu: &Simulated) {
     let (up, down, image) = (gpu.buffer(gpu.upload_type(), 512), buffer(gpu, 512), image(gpu));
     let source = up.memory().map();
     source.put(0, &pattern(1, 512));
     gpu.device().pause_queues();
     let into = whole(gpu, &up, &image);
-    let out = TexelCopy::<HostFixture> { direction: CopyDirection::OutOfImage, ..whole(gpu, &down, &image) };
+    let out =
+        TexelCopy::<SimulatedFixture> { direction: CopyDirection::OutOfImage, ..whole(gpu, &down, &image) };
     let submitted = gpu.submit_images(FIRST, &[], &[into, out]);
     source.put(100, &pattern(2, 50));
     gpu.device().resume_queues();
@@ -214,7 +215,7 @@ fn texels_are_read_when_the_queue_comes_to_them(gpu: &HostGpu) {
     assert_same(&gpu.get(&down), &expected, "what was there when the queue came to it");
 }
 
-fn bytes_that_the_same_submission_copies_to_a_buffer_are_too_late_for_an_image(gpu: &HostGpu) {
+fn bytes_that_the_same_submission_copies_to_a_buffer_are_too_late_for_an_image(gpu: &Simulated) {
     let [from, staging, down] = [(); 3].map(|()| buffer(gpu, 512));
     let image = image(gpu);
     gpu.put(&from, 0, &pattern(1, 512));
@@ -223,12 +224,13 @@ fn bytes_that_the_same_submission_copies_to_a_buffer_are_too_late_for_an_image(g
     let image_copies = [whole(gpu, &staging, &image)];
     let submission = Submission { copies: &copies, image_copies: &image_copies, ..Submission::default() };
     let submitted = gpu.try_submit_all(FIRST, &submission).unwrap();
-    let out = TexelCopy::<HostFixture> { direction: CopyDirection::OutOfImage, ..whole(gpu, &down, &image) };
+    let out =
+        TexelCopy::<SimulatedFixture> { direction: CopyDirection::OutOfImage, ..whole(gpu, &down, &image) };
     gpu.wait(gpu.submit_images(FIRST, &[submitted], &[out]));
     assert_same(&gpu.get(&down), &pattern(2, 512), "a wait was forgotten");
 }
 
-fn an_image_needs_memory_for_all_of_its_subresources(gpu: &HostGpu) {
+fn an_image_needs_memory_for_all_of_its_subresources(gpu: &Simulated) {
     for extent in [[1, 1, 1], [1, 300, 1], [3, 5, 1], [255, 255, 1], [17, 9, 33], [64, 64, 64]] {
         let mut desc = ImageDesc::new(1, 1, 3);
         desc.extent = extent;
@@ -242,7 +244,7 @@ fn an_image_needs_memory_for_all_of_its_subresources(gpu: &HostGpu) {
     }
 }
 
-fn an_image_has_no_more_mip_levels_than_it_can_be_halved(gpu: &HostGpu) {
+fn an_image_has_no_more_mip_levels_than_it_can_be_halved(gpu: &Simulated) {
     for (extent, most) in [([1, 1, 1], 1), ([2, 1, 1], 2), ([3, 3, 1], 2), ([1, 256, 1], 9), ([4, 4, 9], 4)] {
         let mut desc = ImageDesc::new(1, 1, 4);
         desc.extent = extent;
@@ -254,26 +256,26 @@ fn an_image_has_no_more_mip_levels_than_it_can_be_halved(gpu: &HostGpu) {
     }
 }
 
-fn texels_off_their_alignment_in_a_buffer_are_refused(gpu: &HostGpu) {
+fn texels_off_their_alignment_in_a_buffer_are_refused(gpu: &Simulated) {
     let limits = gpu.properties().limits;
     let (row, offset) = (limits.image_copy_row_alignment.get(), limits.image_copy_offset_alignment.get());
     assert!(row > 1 && offset > 1, "what this test is about");
     let (buffer, image) = (buffer(gpu, 8 * (2 * row + offset)), image(gpu));
-    let good = TexelCopy::<HostFixture> { buffer_offset: offset, ..whole(gpu, &buffer, &image) };
+    let good = TexelCopy::<SimulatedFixture> { buffer_offset: offset, ..whole(gpu, &buffer, &image) };
     assert_refused(
         gpu,
         good,
         [
-            TexelCopy::<HostFixture> { buffer_offset: 4, ..good },
-            TexelCopy::<HostFixture> { buffer_offset: offset / 2, ..good },
-            TexelCopy::<HostFixture> { row_pitch: 64, ..good },
-            TexelCopy::<HostFixture> { row_pitch: row + 4, ..good },
+            TexelCopy::<SimulatedFixture> { buffer_offset: 4, ..good },
+            TexelCopy::<SimulatedFixture> { buffer_offset: offset / 2, ..good },
+            TexelCopy::<SimulatedFixture> { row_pitch: 64, ..good },
+            TexelCopy::<SimulatedFixture> { row_pitch: row + 4, ..good },
         ],
     );
 }
 
 fn an_image_is_not_copied_into_memory_that_queues_only_read_or_out_of_such_that_they_only_write(
-    gpu: &HostGpu,
+    gpu: &Simulated,
 ) {
     let image = image(gpu);
     let both = buffer(gpu, 4096);
@@ -287,7 +289,7 @@ fn an_image_is_not_copied_into_memory_that_queues_only_read_or_out_of_such_that_
         whole(gpu, &both, &image),
         [
             whole(gpu, &write_only, &image),
-            TexelCopy::<HostFixture> { direction: out, ..whole(gpu, &read_only, &image) },
+            TexelCopy::<SimulatedFixture> { direction: out, ..whole(gpu, &read_only, &image) },
         ],
     );
 }

@@ -12,12 +12,12 @@ use allotment::device::{
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Buffer, Gpu, PATIENCE, assert_same, copy, pattern};
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
-type HostGpu = Gpu<HostFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         whichever_call_fails_nothing_is_left_behind,
         when_every_call_fails_from_one_on_nothing_is_left_behind,
         a_failing_call_is_the_one_that_was_asked_for,
@@ -123,7 +123,7 @@ fn script(device: &SimulatedGpu) -> Result<Vec<u8>, DeviceError> {
 }
 
 /// How many calls that can fail the script makes.
-fn calls_of_script(gpu: &HostGpu) -> u64 {
+fn calls_of_script(gpu: &Simulated) -> u64 {
     let device = SimulatedGpu::new(gpu.device().profile().clone());
     assert_eq!(script(&device), Ok(vec![42; 256]));
     // One of them is the wait of who cleans up.
@@ -136,7 +136,7 @@ fn assert_nothing_is_left(device: &SimulatedGpu) {
     assert_eq!(device.validation_errors(), [""; 0]);
 }
 
-fn whichever_call_fails_nothing_is_left_behind(gpu: &HostGpu) {
+fn whichever_call_fails_nothing_is_left_behind(gpu: &Simulated) {
     let calls = calls_of_script(gpu);
     assert!(calls >= 15, "the script makes {calls} calls");
     for k in 1..=calls {
@@ -149,7 +149,7 @@ fn whichever_call_fails_nothing_is_left_behind(gpu: &HostGpu) {
     }
 }
 
-fn when_every_call_fails_from_one_on_nothing_is_left_behind(gpu: &HostGpu) {
+fn when_every_call_fails_from_one_on_nothing_is_left_behind(gpu: &Simulated) {
     for k in 1..=calls_of_script(gpu) {
         let device = SimulatedGpu::new(gpu.device().profile().clone());
         device.fail_from(k, REFUSED);
@@ -161,7 +161,7 @@ fn when_every_call_fails_from_one_on_nothing_is_left_behind(gpu: &HostGpu) {
     }
 }
 
-fn a_failing_call_is_the_one_that_was_asked_for(gpu: &HostGpu) {
+fn a_failing_call_is_the_one_that_was_asked_for(gpu: &Simulated) {
     for k in 1..=5 {
         gpu.device().fail_call(k, REFUSED);
         for call in 1..=8 {
@@ -171,7 +171,7 @@ fn a_failing_call_is_the_one_that_was_asked_for(gpu: &HostGpu) {
     }
 }
 
-fn failures_last_until_they_are_healed(gpu: &HostGpu) {
+fn failures_last_until_they_are_healed(gpu: &Simulated) {
     gpu.device().fail_from(3, REFUSED);
     for call in 1..=100 {
         let error = gpu.try_allocate(VISIBLE, 64).err();
@@ -184,7 +184,7 @@ fn failures_last_until_they_are_healed(gpu: &HostGpu) {
     drop(gpu.allocate(VISIBLE, 64));
 }
 
-fn every_error_comes_through_as_it_was_asked_for(gpu: &HostGpu) {
+fn every_error_comes_through_as_it_was_asked_for(gpu: &Simulated) {
     for error in [
         DeviceError::OutOfDeviceMemory,
         DeviceError::OutOfHostMemory,
@@ -204,7 +204,7 @@ fn every_error_comes_through_as_it_was_asked_for(gpu: &HostGpu) {
     );
 }
 
-fn a_failed_call_has_changed_nothing(gpu: &HostGpu) {
+fn a_failed_call_has_changed_nothing(gpu: &Simulated) {
     let device = gpu.device();
     let [from, to] = [(); 2].map(|()| gpu.buffer(VISIBLE, 4096));
     gpu.put(&to, 0, &pattern(2, 4096));
@@ -230,7 +230,7 @@ fn a_failed_call_has_changed_nothing(gpu: &HostGpu) {
     assert_eq!(device.usage().memory_bytes, before.0);
 }
 
-fn every_call_that_can_fail_is_counted(gpu: &HostGpu) {
+fn every_call_that_can_fail_is_counted(gpu: &Simulated) {
     let device = gpu.device();
     let (mut memory, mut buffer) = (None, None);
     let point = TimelinePoint { queue: FIRST, value: TimelineValue(0) };
@@ -281,7 +281,7 @@ fn every_call_that_can_fail_is_counted(gpu: &HostGpu) {
 }
 
 /// Loses the device after it gave a buffer in mapped memory.
-fn lose_with(gpu: &HostGpu, test: impl FnOnce(&SimulatedGpu, &Buffer<'_, HostFixture>)) {
+fn lose_with(gpu: &Simulated, test: impl FnOnce(&SimulatedGpu, &Buffer<'_, SimulatedFixture>)) {
     let buffer = gpu.buffer(VISIBLE, 4096);
     let _mapping = buffer.memory().map();
     gpu.device().lose_device();
@@ -290,9 +290,9 @@ fn lose_with(gpu: &HostGpu, test: impl FnOnce(&SimulatedGpu, &Buffer<'_, HostFix
 
 /// What each call that can fail answers.
 fn answers(
-    gpu: &HostGpu,
+    gpu: &Simulated,
     device: &SimulatedGpu,
-    buffer: &Buffer<'_, HostFixture>,
+    buffer: &Buffer<'_, SimulatedFixture>,
 ) -> Vec<(&'static str, Option<DeviceError>)> {
     let memory = buffer.memory().handle();
     let desc = BufferDesc::new(64);
@@ -320,7 +320,7 @@ fn answers(
     ]
 }
 
-fn a_lost_device_says_so_on_every_call_that_can_fail(gpu: &HostGpu) {
+fn a_lost_device_says_so_on_every_call_that_can_fail(gpu: &Simulated) {
     lose_with(gpu, |device, buffer| {
         for (call, answer) in answers(gpu, device, buffer) {
             assert_eq!(answer, Some(DeviceError::Lost), "{call}");
@@ -328,7 +328,7 @@ fn a_lost_device_says_so_on_every_call_that_can_fail(gpu: &HostGpu) {
     });
 }
 
-fn a_lost_device_stays_lost(gpu: &HostGpu) {
+fn a_lost_device_stays_lost(gpu: &Simulated) {
     lose_with(gpu, |device, buffer| {
         device.fail_call(1, REFUSED);
         device.clear_faults();
@@ -339,7 +339,7 @@ fn a_lost_device_stays_lost(gpu: &HostGpu) {
     });
 }
 
-fn a_lost_device_takes_back_what_it_gave(gpu: &HostGpu) {
+fn a_lost_device_takes_back_what_it_gave(gpu: &Simulated) {
     // The owners unmap, destroy and free.
     lose_with(gpu, |device, _| {
         assert_eq!((device.usage().memory_objects, device.usage().buffers), (1, 1));
@@ -347,7 +347,7 @@ fn a_lost_device_takes_back_what_it_gave(gpu: &HostGpu) {
     assert_nothing_is_left(gpu.device());
 }
 
-fn a_lost_device_completes_nothing(gpu: &HostGpu) {
+fn a_lost_device_completes_nothing(gpu: &Simulated) {
     let [from, to] = [(); 2].map(|()| gpu.buffer(VISIBLE, 4096));
     gpu.put(&from, 0, &pattern(1, 4096));
     gpu.put(&to, 0, &pattern(2, 4096));
@@ -362,7 +362,7 @@ fn a_lost_device_completes_nothing(gpu: &HostGpu) {
     assert_same(&mapping.read(0..4096), &pattern(2, 4096), "nothing was copied");
 }
 
-fn a_lost_device_still_says_what_was_submitted(gpu: &HostGpu) {
+fn a_lost_device_still_says_what_was_submitted(gpu: &Simulated) {
     for value in 1..=3 {
         for queue in gpu.queues() {
             assert_eq!(gpu.submit(queue, &[], &[]).value, TimelineValue(value));
@@ -375,7 +375,7 @@ fn a_lost_device_still_says_what_was_submitted(gpu: &HostGpu) {
     }
 }
 
-fn who_waits_hears_of_the_loss(gpu: &HostGpu) {
+fn who_waits_hears_of_the_loss(gpu: &Simulated) {
     gpu.device().pause_queues();
     let points: Vec<_> = gpu.queues().map(|queue| gpu.submit(queue, &[], &[])).collect();
     std::thread::scope(|scope| {
@@ -391,7 +391,7 @@ fn who_waits_hears_of_the_loss(gpu: &HostGpu) {
     });
 }
 
-fn memory_in_use_may_be_freed_after_the_loss(gpu: &HostGpu) {
+fn memory_in_use_may_be_freed_after_the_loss(gpu: &Simulated) {
     // Nobody can wait for a lost device, so it must be right not to.
     let buffers = [(); 4].map(|()| gpu.buffer(VISIBLE, 4096));
     gpu.device().set_latency(Duration::from_millis(100));

@@ -34,18 +34,18 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
             return unsafe { self.device.submit_reads(queue, waits, &[]) };
         };
         if reads.len() > FEW {
-            let reads: Vec<_> = reads.iter().map(host).collect();
+            let reads: Vec<_> = reads.iter().map(simulated_read).collect();
             // SAFETY: the caller's promise.
             return unsafe { self.device.submit_reads(queue, waits, &reads) };
         }
-        let mut few = [host(first); FEW];
-        few.iter_mut().zip(reads).for_each(|(to, read)| *to = host(read));
+        let mut few = [simulated_read(first); FEW];
+        few.iter_mut().zip(reads).for_each(|(to, read)| *to = simulated_read(read));
         // SAFETY: the caller's promise.
         unsafe { self.device.submit_reads(queue, waits, &few[..reads.len()]) }
     }
 }
 
-fn host<'a>(read: &Read<'a, SimulatedGpu>) -> HostRead<'a> {
+fn simulated_read<'a>(read: &Read<'a, SimulatedGpu>) -> HostRead<'a> {
     let Read { heap, indices, indices_offset, count, to, to_offset } = *read;
     HostRead { heap, indices, indices_offset, count, to, to_offset }
 }

@@ -14,11 +14,11 @@ mod images;
 mod queues;
 
 use crate::fixture::Test;
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
 /// All tests, each with the profile that it runs on.
-pub(crate) fn all() -> Vec<(&'static str, Test<HostFixture>)> {
-    let on = |profile: &'static str, tests: Vec<Test<HostFixture>>| {
+pub(crate) fn all() -> Vec<(&'static str, Test<SimulatedFixture>)> {
+    let on = |profile: &'static str, tests: Vec<Test<SimulatedFixture>>| {
         tests.into_iter().map(move |test| (profile, test))
     };
     on("mobile", coherence::all())

@@ -12,12 +12,12 @@ use allotment::device::{
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Gpu, PATIENCE, assert_same, copy, pattern};
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
-type HostGpu = Gpu<HostFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         a_paused_queue_changes_nothing_until_it_is_resumed,
         a_source_that_is_reused_too_early_shows_as_wrong_bytes,
         a_target_that_is_read_too_early_shows_as_old_bytes,
@@ -38,7 +38,7 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
 const FIRST: QueueIndex = QueueIndex(0);
 const SOON: Duration = Duration::from_millis(20);
 
-fn a_paused_queue_changes_nothing_until_it_is_resumed(gpu: &HostGpu) {
+fn a_paused_queue_changes_nothing_until_it_is_resumed(gpu: &Simulated) {
     let memory_type = gpu.visible_buffer_types()[0];
     for queue in gpu.queues() {
         let [from, to] = [(); 2].map(|()| gpu.buffer(memory_type, 4096));
@@ -59,7 +59,7 @@ fn a_paused_queue_changes_nothing_until_it_is_resumed(gpu: &HostGpu) {
     }
 }
 
-fn a_source_that_is_reused_too_early_shows_as_wrong_bytes(gpu: &HostGpu) {
+fn a_source_that_is_reused_too_early_shows_as_wrong_bytes(gpu: &Simulated) {
     let memory_type = gpu.visible_buffer_types()[0];
     let [from, to] = [(); 2].map(|()| gpu.buffer(memory_type, 4096));
     let source = from.memory().map();
@@ -74,7 +74,7 @@ fn a_source_that_is_reused_too_early_shows_as_wrong_bytes(gpu: &HostGpu) {
     assert_same(&gpu.get(&to), &expected, "what was there when the queue came to it");
 }
 
-fn a_target_that_is_read_too_early_shows_as_old_bytes(gpu: &HostGpu) {
+fn a_target_that_is_read_too_early_shows_as_old_bytes(gpu: &Simulated) {
     // One queue writes, another reads without a wait for it. Paused by a wait of its own, the writer is
     // late for certain.
     let buffers = [(); 3].map(|()| gpu.buffer(gpu.buffer_types()[0], 64));
@@ -90,7 +90,7 @@ fn a_target_that_is_read_too_early_shows_as_old_bytes(gpu: &HostGpu) {
     assert_same(&gpu.get(&buffers[2]), &pattern(1, 64), "read before");
 }
 
-fn memory_that_is_freed_too_early_is_a_complaint_and_no_crash(gpu: &HostGpu) {
+fn memory_that_is_freed_too_early_is_a_complaint_and_no_crash(gpu: &Simulated) {
     for (count, source) in [(1, true), (2, false)] {
         let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 4096));
         gpu.put(&from, 0, &pattern(1, 4096));
@@ -105,7 +105,7 @@ fn memory_that_is_freed_too_early_is_a_complaint_and_no_crash(gpu: &HostGpu) {
     }
 }
 
-fn memory_that_is_freed_while_a_copy_runs_is_a_complaint_too(gpu: &HostGpu) {
+fn memory_that_is_freed_while_a_copy_runs_is_a_complaint_too(gpu: &Simulated) {
     let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 4096));
     // Long enough for the queue to have begun, and not to be done.
     gpu.device().set_latency(Duration::from_millis(400));
@@ -117,7 +117,7 @@ fn memory_that_is_freed_while_a_copy_runs_is_a_complaint_too(gpu: &HostGpu) {
     gpu.wait(submitted);
 }
 
-fn memory_that_is_freed_in_time_is_no_complaint(gpu: &HostGpu) {
+fn memory_that_is_freed_in_time_is_no_complaint(gpu: &Simulated) {
     for _ in 0..100 {
         let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 4096));
         gpu.run(&[copy(&from, 0, &to, 0, 4096)]);
@@ -131,7 +131,7 @@ fn memory_that_is_freed_in_time_is_no_complaint(gpu: &HostGpu) {
     }
 }
 
-fn a_buffer_that_is_destroyed_too_early_is_a_complaint(gpu: &HostGpu) {
+fn a_buffer_that_is_destroyed_too_early_is_a_complaint(gpu: &Simulated) {
     for (count, source) in [(1, true), (2, false)] {
         let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 4096));
         gpu.put(&from, 0, &pattern(1, 4096));
@@ -148,7 +148,7 @@ fn a_buffer_that_is_destroyed_too_early_is_a_complaint(gpu: &HostGpu) {
     }
 }
 
-fn submissions_of_one_queue_run_one_after_the_other(gpu: &HostGpu) {
+fn submissions_of_one_queue_run_one_after_the_other(gpu: &Simulated) {
     // The trait promises the order of completion only. Here it is the order of the copies too.
     const SIZE: u64 = 100_000;
     for queue in gpu.queues() {
@@ -160,7 +160,7 @@ fn submissions_of_one_queue_run_one_after_the_other(gpu: &HostGpu) {
     }
 }
 
-fn queues_run_beside_each_other(gpu: &HostGpu) {
+fn queues_run_beside_each_other(gpu: &Simulated) {
     // A queue that waits holds no other one up.
     let [one, other] = [FIRST, QueueIndex(1)];
     let gate = TimelinePoint { queue: other, value: TimelineValue(10) };
@@ -172,7 +172,7 @@ fn queues_run_beside_each_other(gpu: &HostGpu) {
     gpu.wait(waiting);
 }
 
-fn a_latency_is_how_long_work_takes_at_least(gpu: &HostGpu) {
+fn a_latency_is_how_long_work_takes_at_least(gpu: &Simulated) {
     let latency = Duration::from_millis(15);
     gpu.device().set_latency(latency);
     let began = Instant::now();
@@ -190,13 +190,13 @@ fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
 }
 
-fn threads_start_when_their_queue_is_first_used(gpu: &HostGpu) -> Outcome {
+fn threads_start_when_their_queue_is_first_used(gpu: &Simulated) -> Outcome {
     let Some(before) = threads() else {
         return Outcome::DoesNotApply("the system does not say how many threads there are");
     };
     // Tests beside this one have threads too, so it takes many devices to see what these do.
     let devices: Vec<_> =
-        (0..2000).map(|_| Gpu::new(HostFixture::new(gpu.device().profile().clone()))).collect();
+        (0..2000).map(|_| Gpu::new(SimulatedFixture::new(gpu.device().profile().clone()))).collect();
     for gpu in &devices {
         drop(gpu.buffer(gpu.buffer_types()[0], 64));
         for queue in gpu.queues() {
@@ -210,7 +210,7 @@ fn threads_start_when_their_queue_is_first_used(gpu: &HostGpu) -> Outcome {
     Outcome::Ran
 }
 
-fn a_clone_is_the_same_device(gpu: &HostGpu) {
+fn a_clone_is_the_same_device(gpu: &Simulated) {
     let clone = gpu.device().clone();
     let memory = clone.allocate_memory(&MemoryDesc::new(MemoryTypeIndex(0), 4096)).unwrap();
     assert_eq!(gpu.device().usage(), clone.usage());
@@ -229,12 +229,12 @@ fn a_clone_is_the_same_device(gpu: &HostGpu) {
     gpu.wait(held);
 }
 
-fn work_outlives_the_clone_that_submitted_it(gpu: &HostGpu) {
+fn work_outlives_the_clone_that_submitted_it(gpu: &Simulated) {
     let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 4096));
     gpu.put(&from, 0, &pattern(1, 4096));
     gpu.device().pause_queues();
     let clone = gpu.device().clone();
-    let copies = [copy::<HostFixture>(&from, 0, &to, 0, 4096)];
+    let copies = [copy::<SimulatedFixture>(&from, 0, &to, 0, 4096)];
     // SAFETY: the buffers live until the work is done, which is waited for below.
     let value =
         unsafe { clone.submit(FIRST, &Submission { copies: &copies, ..Submission::default() }) }.unwrap();
@@ -244,7 +244,7 @@ fn work_outlives_the_clone_that_submitted_it(gpu: &HostGpu) {
     assert_same(&gpu.get(&to), &pattern(1, 4096), "done all the same");
 }
 
-fn a_device_that_is_dropped_with_work_pending_does_not_hang(gpu: &HostGpu) {
+fn a_device_that_is_dropped_with_work_pending_does_not_hang(gpu: &Simulated) {
     type Hold = fn(&SimulatedGpu);
     let never = TimelinePoint { queue: QueueIndex(1), value: TimelineValue(7) };
     let hold: [(&str, Hold, &[TimelinePoint]); 4] = [

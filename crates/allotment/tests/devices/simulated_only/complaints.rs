@@ -10,12 +10,12 @@ use allotment::device::{
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Gpu, assert_same, copy, pattern};
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
-type HostGpu = Gpu<HostFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         a_second_map_is_a_complaint,
         an_unmap_without_a_map_is_a_complaint,
         memory_that_the_cpu_cannot_see_is_not_mapped,
@@ -40,16 +40,16 @@ pub(super) fn all() -> Vec<Test<HostFixture>> {
 }
 
 /// Tests for a device with memory that queues only read and memory that they only write.
-pub(super) fn about_directions() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn about_directions() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         a_copy_into_memory_that_queues_only_read_is_refused,
         a_copy_out_of_memory_that_queues_only_write_is_refused,
     ]
 }
 
 /// Tests for a device whose resources cannot stand anywhere.
-pub(super) fn about_placement() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn about_placement() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         a_buffer_off_its_alignment_is_refused,
         a_buffer_in_the_wrong_memory_type_is_refused,
         a_buffer_in_less_memory_than_it_needs_is_refused,
@@ -60,7 +60,7 @@ const FIRST: QueueIndex = QueueIndex(0);
 
 /// The number of complaints that begin with `about` has become `count`, and there are no others.
 #[track_caller]
-fn assert_complaints(gpu: &HostGpu, about: &'static str, count: usize) {
+fn assert_complaints(gpu: &Simulated, about: &'static str, count: usize) {
     assert_eq!(gpu.fixture().complaints_about(about), count, "{:#?}", gpu.device().validation_errors());
 }
 
@@ -79,7 +79,7 @@ fn free(device: &SimulatedGpu, memory: SimulatedMemory) {
     unsafe { device.free_memory(memory) };
 }
 
-fn a_second_map_is_a_complaint(gpu: &HostGpu) {
+fn a_second_map_is_a_complaint(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.visible_types()[0], 4096);
     let mapping = memory.map();
     // SAFETY: that it is mapped already is what the device shall say.
@@ -88,7 +88,7 @@ fn a_second_map_is_a_complaint(gpu: &HostGpu) {
     assert_complaints(gpu, "map: ", 1);
 }
 
-fn an_unmap_without_a_map_is_a_complaint(gpu: &HostGpu) {
+fn an_unmap_without_a_map_is_a_complaint(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.visible_types()[0], 4096);
     drop(memory.map());
     assert_complaints(gpu, "unmap: ", 0);
@@ -97,7 +97,7 @@ fn an_unmap_without_a_map_is_a_complaint(gpu: &HostGpu) {
     assert_complaints(gpu, "unmap: ", 1);
 }
 
-fn memory_that_the_cpu_cannot_see_is_not_mapped(gpu: &HostGpu) {
+fn memory_that_the_cpu_cannot_see_is_not_mapped(gpu: &Simulated) {
     let hidden = gpu.types().into_iter().find(|t| !gpu.visible_types().contains(t)).unwrap();
     let memory = gpu.allocate(hidden, 4096);
     // SAFETY: that it is not host-visible is what the device shall say.
@@ -106,7 +106,7 @@ fn memory_that_the_cpu_cannot_see_is_not_mapped(gpu: &HostGpu) {
     assert_complaints(gpu, "map: ", 1);
 }
 
-fn a_flush_off_the_atom_is_a_complaint(gpu: &HostGpu) {
+fn a_flush_off_the_atom_is_a_complaint(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.visible_types()[0], 1000);
     let _mapping = memory.map();
     for whole in [0..1000, 0..64, 64..128, 960..1000, 64..1000, 128..128] {
@@ -122,7 +122,7 @@ fn a_flush_off_the_atom_is_a_complaint(gpu: &HostGpu) {
     }
 }
 
-fn a_flush_beyond_the_end_is_a_complaint(gpu: &HostGpu) {
+fn a_flush_beyond_the_end_is_a_complaint(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.visible_types()[0], 1000);
     let mapping = memory.map();
     mapping.put(0, &pattern(1, 1000));
@@ -137,7 +137,7 @@ fn a_flush_beyond_the_end_is_a_complaint(gpu: &HostGpu) {
     assert_same(&mapping.get(0..1000), &pattern(1, 1000), "nothing was harmed");
 }
 
-fn a_flush_of_memory_that_is_not_mapped_is_a_complaint(gpu: &HostGpu) {
+fn a_flush_of_memory_that_is_not_mapped_is_a_complaint(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.visible_types()[0], 4096);
     let _ = flush(gpu.device(), memory.handle(), 0..64);
     assert_complaints(gpu, "flush: ", 1);
@@ -146,7 +146,7 @@ fn a_flush_of_memory_that_is_not_mapped_is_a_complaint(gpu: &HostGpu) {
 }
 
 /// Every call with a handle that names no live memory is refused, with a complaint.
-fn assert_refused_everywhere(gpu: &HostGpu, memory: SimulatedMemory, times: usize) {
+fn assert_refused_everywhere(gpu: &Simulated, memory: SimulatedMemory, times: usize) {
     let device = gpu.device();
     let before = device.usage();
     // SAFETY: that the handle is not live is what the device shall say.
@@ -169,7 +169,7 @@ fn assert_refused_everywhere(gpu: &HostGpu, memory: SimulatedMemory, times: usiz
     assert_eq!(after.buffers, before.buffers);
 }
 
-fn a_handle_of_freed_memory_is_refused_everywhere(gpu: &HostGpu) {
+fn a_handle_of_freed_memory_is_refused_everywhere(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.visible_types()[0], 4096);
     let handle = memory.handle();
     drop(memory);
@@ -178,7 +178,7 @@ fn a_handle_of_freed_memory_is_refused_everywhere(gpu: &HostGpu) {
     assert_refused_everywhere(gpu, handle, 2);
 }
 
-fn a_handle_never_names_the_memory_that_came_after(gpu: &HostGpu) {
+fn a_handle_never_names_the_memory_that_came_after(gpu: &Simulated) {
     let memory_type = gpu.visible_types()[0];
     let mut stale = Vec::new();
     for _ in 0..100 {
@@ -195,14 +195,14 @@ fn a_handle_never_names_the_memory_that_came_after(gpu: &HostGpu) {
     assert_same(&mapping.get(0..4096), &pattern(1, 4096), "still there");
 }
 
-fn a_handle_out_of_nowhere_is_refused(gpu: &HostGpu) {
+fn a_handle_out_of_nowhere_is_refused(gpu: &Simulated) {
     let live = gpu.allocate(gpu.visible_types()[0], 4096).handle().to_raw();
     for (times, raw) in (1..).zip([u64::MAX, live + 1, live + (1 << 32), 1 << 63]) {
         assert_refused_everywhere(gpu, SimulatedMemory::from_raw(raw), times);
     }
 }
 
-fn a_second_free_is_a_complaint(gpu: &HostGpu) {
+fn a_second_free_is_a_complaint(gpu: &Simulated) {
     let other = gpu.allocate(gpu.types()[0], 64);
     let memory = gpu.allocate(gpu.types()[0], 4096).disown();
     free(gpu.device(), memory);
@@ -213,7 +213,7 @@ fn a_second_free_is_a_complaint(gpu: &HostGpu) {
     drop(other);
 }
 
-fn a_buffer_beyond_its_memory_is_refused(gpu: &HostGpu) {
+fn a_buffer_beyond_its_memory_is_refused(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.buffer_types()[0], 1000);
     let places = [(0, 1001), (1, 1000), (1000, 1), (999, 2), (u64::MAX, 2), (u64::MAX - 1, 1), (0, u64::MAX)];
     for (count, (offset, size)) in (1..).zip(places) {
@@ -224,7 +224,7 @@ fn a_buffer_beyond_its_memory_is_refused(gpu: &HostGpu) {
     drop([memory.buffer(0, 1000), memory.buffer(999, 1)]);
 }
 
-fn a_resource_that_requires_dedicated_memory_takes_no_other(gpu: &HostGpu) {
+fn a_resource_that_requires_dedicated_memory_takes_no_other(gpu: &Simulated) {
     let device = gpu.device();
     let buffer = BufferDesc::new(1000).with_usage(SimulatedGpu::REQUIRES_DEDICATED);
     let mut image = ImageDesc::new(16, 16, 4);
@@ -253,7 +253,7 @@ fn a_resource_that_requires_dedicated_memory_takes_no_other(gpu: &HostGpu) {
     drop(gpu.try_dedicated_image(memory_type, image).unwrap());
 }
 
-fn a_copy_beyond_a_buffer_is_refused(gpu: &HostGpu) {
+fn a_copy_beyond_a_buffer_is_refused(gpu: &Simulated) {
     // The memory is larger than the buffers, and still no copy reaches beyond them.
     let memory = gpu.allocate(gpu.buffer_types()[0], 4096);
     let [from, to] = [memory.buffer(0, 100), memory.buffer(2000, 50)];
@@ -267,7 +267,7 @@ fn a_copy_beyond_a_buffer_is_refused(gpu: &HostGpu) {
     assert_eq!(submitted.value, TimelineValue(1), "nothing was submitted before");
 }
 
-fn a_copy_onto_itself_is_a_complaint(gpu: &HostGpu) {
+fn a_copy_onto_itself_is_a_complaint(gpu: &Simulated) {
     let memory = gpu.allocate(gpu.buffer_types()[0], 4096);
     let [whole, part] = [memory.buffer(0, 4096), memory.buffer(1000, 1000)];
     for apart in [copy(&whole, 0, &part, 0, 1000), copy(&part, 0, &whole, 2000, 1000)] {
@@ -291,7 +291,7 @@ fn a_copy_onto_itself_is_a_complaint(gpu: &HostGpu) {
     }
 }
 
-fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &HostGpu) {
+fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &Simulated) {
     let memory_type = gpu.two_way_type();
     let both = gpu.buffer(memory_type, 64);
     for (usage, allowed) in [
@@ -318,7 +318,7 @@ fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &HostGpu) {
     }
 }
 
-fn a_copy_of_freed_memory_is_a_complaint(gpu: &HostGpu) {
+fn a_copy_of_freed_memory_is_a_complaint(gpu: &Simulated) {
     let memory_type = gpu.buffer_types()[0];
     for (count, source) in [(1, true), (2, false)] {
         let [from, to] = [(); 2].map(|()| gpu.buffer(memory_type, 64));
@@ -333,7 +333,7 @@ fn a_copy_of_freed_memory_is_a_complaint(gpu: &HostGpu) {
 /// A submission is refused with a complaint for its second copy, from memory of one type to memory of the
 /// other; and neither copy is made.
 #[track_caller]
-fn assert_refused(gpu: &HostGpu, [from_type, to_type]: [MemoryTypeIndex; 2], count: usize) {
+fn assert_refused(gpu: &Simulated, [from_type, to_type]: [MemoryTypeIndex; 2], count: usize) {
     let [good_from, good_to] = [(); 2].map(|()| gpu.buffer(gpu.two_way_type(), 64));
     let [from, to] = [from_type, to_type].map(|t| gpu.buffer(t, 64));
     for (seed, buffer) in (0..).zip([&good_from, &good_to, &from, &to]) {
@@ -347,21 +347,21 @@ fn assert_refused(gpu: &HostGpu, [from_type, to_type]: [MemoryTypeIndex; 2], cou
     assert_same(&gpu.get(&to), &pattern(3, 64), (from_type, to_type));
 }
 
-fn a_copy_into_memory_that_queues_only_read_is_refused(gpu: &HostGpu) {
+fn a_copy_into_memory_that_queues_only_read_is_refused(gpu: &Simulated) {
     let upload = gpu.buffer_types().into_iter().filter(|&t| !gpu.can_write_to(t));
     let pairs = upload.flat_map(|to| gpu.source_types().into_iter().map(move |from| [from, to]));
     let refused = (1..).zip(pairs).map(|(count, pair)| assert_refused(gpu, pair, count)).count();
     assert_ne!(refused, 0, "what this test is about");
 }
 
-fn a_copy_out_of_memory_that_queues_only_write_is_refused(gpu: &HostGpu) {
+fn a_copy_out_of_memory_that_queues_only_write_is_refused(gpu: &Simulated) {
     let readback = gpu.buffer_types().into_iter().filter(|&t| !gpu.can_read_from(t));
     let pairs = readback.flat_map(|from| gpu.target_types().into_iter().map(move |to| [from, to]));
     let refused = (1..).zip(pairs).map(|(count, pair)| assert_refused(gpu, pair, count)).count();
     assert_ne!(refused, 0, "what this test is about");
 }
 
-fn a_wait_for_itself_is_refused(gpu: &HostGpu) {
+fn a_wait_for_itself_is_refused(gpu: &Simulated) {
     for queue in gpu.queues() {
         gpu.wait(gpu.submit(queue, &[], &[]));
     }
@@ -375,7 +375,7 @@ fn a_wait_for_itself_is_refused(gpu: &HostGpu) {
     }
 }
 
-fn a_wait_for_a_queue_that_does_not_exist_is_refused(gpu: &HostGpu) {
+fn a_wait_for_a_queue_that_does_not_exist_is_refused(gpu: &Simulated) {
     let beyond = [gpu.properties().queues.len() as u8, u8::MAX];
     for (count, queue) in (1..).zip(beyond) {
         let nowhere = TimelinePoint { queue: QueueIndex(queue), value: TimelineValue(1) };
@@ -385,7 +385,7 @@ fn a_wait_for_a_queue_that_does_not_exist_is_refused(gpu: &HostGpu) {
     assert_eq!(gpu.submit(FIRST, &[], &[]).value, TimelineValue(1), "nothing was submitted before");
 }
 
-fn work_for_a_queue_that_does_not_exist_is_refused(gpu: &HostGpu) {
+fn work_for_a_queue_that_does_not_exist_is_refused(gpu: &Simulated) {
     let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.buffer_types()[0], 64));
     gpu.fixture().complaints_about("submit: ");
     for queue in [gpu.properties().queues.len() as u8, u8::MAX].map(QueueIndex) {
@@ -393,7 +393,7 @@ fn work_for_a_queue_that_does_not_exist_is_refused(gpu: &HostGpu) {
     }
 }
 
-fn all_is_well_without_a_complaint(gpu: &HostGpu) {
+fn all_is_well_without_a_complaint(gpu: &Simulated) {
     let buffer = gpu.buffer(gpu.visible_buffer_types()[0], 64);
     gpu.put(&buffer, 0, &[1; 64]);
     assert_eq!(gpu.get(&buffer), [1; 64]);
@@ -414,7 +414,7 @@ fn all_is_well_without_a_complaint(gpu: &HostGpu) {
     gpu.run(&copies);
 }
 
-fn a_buffer_off_its_alignment_is_refused(gpu: &HostGpu) {
+fn a_buffer_off_its_alignment_is_refused(gpu: &Simulated) {
     let alignment = gpu.requirements(100).alignment.get();
     assert!(alignment > 1, "what this test is about");
     let memory = gpu.allocate(gpu.buffer_types()[0], 4 * alignment);
@@ -425,7 +425,7 @@ fn a_buffer_off_its_alignment_is_refused(gpu: &HostGpu) {
     drop([memory.buffer(0, 100), memory.buffer(alignment, 100), memory.buffer(3 * alignment, 100)]);
 }
 
-fn a_buffer_in_the_wrong_memory_type_is_refused(gpu: &HostGpu) {
+fn a_buffer_in_the_wrong_memory_type_is_refused(gpu: &Simulated) {
     let allowed = gpu.buffer_types();
     let others: Vec<_> = gpu.types().into_iter().filter(|t| !allowed.contains(t)).collect();
     assert!(!others.is_empty(), "what this test is about");
@@ -437,7 +437,7 @@ fn a_buffer_in_the_wrong_memory_type_is_refused(gpu: &HostGpu) {
     }
 }
 
-fn a_buffer_in_less_memory_than_it_needs_is_refused(gpu: &HostGpu) {
+fn a_buffer_in_less_memory_than_it_needs_is_refused(gpu: &Simulated) {
     // A buffer of 100 bytes takes a whole page here, and a driver writes to all of it.
     let memory = gpu.allocate(gpu.buffer_types()[0], gpu.requirements(100).size - 1);
     assert!(memory.try_buffer(0, 100).is_err());

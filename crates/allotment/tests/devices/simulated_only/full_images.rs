@@ -7,12 +7,12 @@ use allotment::device::{
 
 use crate::fixture::{Outcome, Test, tests};
 use crate::gpu::{Gpu, Image, TexelCopy, WholeCopy, assert_same, pattern};
-use crate::kinds::host::HostFixture;
+use crate::kinds::simulated::SimulatedFixture;
 
-type HostGpu = Gpu<HostFixture>;
+type Simulated = Gpu<SimulatedFixture>;
 
-pub(super) fn all() -> Vec<Test<HostFixture>> {
-    tests![HostFixture:
+pub(super) fn all() -> Vec<Test<SimulatedFixture>> {
+    tests![SimulatedFixture:
         whole_images_of_different_descriptions_are_refused,
         a_whole_image_is_not_copied_onto_itself,
         an_image_is_in_one_copy_of_a_submission,
@@ -34,16 +34,16 @@ fn desc() -> ImageDesc {
 }
 
 fn whole<'a>(
-    from: &'a Image<'_, HostFixture>,
-    to: &'a Image<'_, HostFixture>,
+    from: &'a Image<'_, SimulatedFixture>,
+    to: &'a Image<'_, SimulatedFixture>,
     info: &'a ImageDesc,
-) -> WholeCopy<'a, HostFixture> {
-    WholeCopy::<HostFixture> { from: from.raw(), to: to.raw(), info, before: (), after: () }
+) -> WholeCopy<'a, SimulatedFixture> {
+    WholeCopy::<SimulatedFixture> { from: from.raw(), to: to.raw(), info, before: (), after: () }
 }
 
 /// The last of these copies is refused with one complaint, and nothing is submitted.
 #[track_caller]
-fn assert_refused(gpu: &HostGpu, full_images: &[WholeCopy<'_, HostFixture>], why: &str) {
+fn assert_refused(gpu: &Simulated, full_images: &[WholeCopy<'_, SimulatedFixture>], why: &str) {
     let before = (gpu.device().submitted(FIRST), gpu.fixture().complaints_about("submit: "));
     let work = Submission { full_images, ..Submission::default() };
     assert_eq!(gpu.try_submit_all(FIRST, &work), Err(DeviceError::Unsupported), "{why}");
@@ -53,7 +53,7 @@ fn assert_refused(gpu: &HostGpu, full_images: &[WholeCopy<'_, HostFixture>], why
     assert!(complaints.last().unwrap().contains(why), "{complaints:#?}");
 }
 
-fn whole_images_of_different_descriptions_are_refused(gpu: &HostGpu) {
+fn whole_images_of_different_descriptions_are_refused(gpu: &Simulated) {
     let (from, to) = (gpu.image(desc()), gpu.image(desc()));
     let [mut wide, mut high, mut levels, mut layers, mut samples, mut texels] = [desc(); 6];
     wide.extent[0] += 1;
@@ -73,7 +73,7 @@ fn whole_images_of_different_descriptions_are_refused(gpu: &HostGpu) {
     gpu.wait(gpu.submit_whole(FIRST, &[], &[whole(&from, &to, &desc())]));
 }
 
-fn a_whole_image_is_not_copied_onto_itself(gpu: &HostGpu) {
+fn a_whole_image_is_not_copied_onto_itself(gpu: &Simulated) {
     let needs = gpu.device().image_requirements(&desc()).unwrap();
     let step = needs.alignment.get();
     let apart = needs.alignment.align_up(needs.size);
@@ -87,7 +87,7 @@ fn a_whole_image_is_not_copied_onto_itself(gpu: &HostGpu) {
     gpu.wait(gpu.submit_whole(FIRST, &[], &[whole(&from, &behind, &desc())]));
 }
 
-fn an_image_is_in_one_copy_of_a_submission(gpu: &HostGpu) {
+fn an_image_is_in_one_copy_of_a_submission(gpu: &Simulated) {
     let [a, b, c, d] = [(); 4].map(|()| gpu.image(desc()));
     let of = desc();
     let first = whole(&a, &b, &of);
@@ -97,7 +97,7 @@ fn an_image_is_in_one_copy_of_a_submission(gpu: &HostGpu) {
     let buffer = gpu.buffer(gpu.two_way_type(), 4096);
     let texel = TexelBlock::new(4);
     for image in [&a, &b] {
-        let in_part = TexelCopy::<HostFixture> {
+        let in_part = TexelCopy::<SimulatedFixture> {
             buffer: buffer.raw(),
             buffer_offset: 0,
             row_pitch: texel.row_pitch(16, &gpu.properties().limits),
@@ -122,7 +122,7 @@ fn an_image_is_in_one_copy_of_a_submission(gpu: &HostGpu) {
     gpu.wait(gpu.submit_whole(FIRST, &[], &[first, whole(&c, &d, &of)]));
 }
 
-fn a_whole_image_that_is_destroyed_too_early_is_a_complaint(gpu: &HostGpu) {
+fn a_whole_image_that_is_destroyed_too_early_is_a_complaint(gpu: &Simulated) {
     gpu.device().pause_queues();
     let (from, to) = (gpu.image(desc()), gpu.image(desc()));
     let kept = [from.memory().clone(), to.memory().clone()];
@@ -137,25 +137,25 @@ fn a_whole_image_that_is_destroyed_too_early_is_a_complaint(gpu: &HostGpu) {
     drop(kept);
 }
 
-fn a_whole_image_that_was_destroyed_is_refused(gpu: &HostGpu) {
+fn a_whole_image_that_was_destroyed_is_refused(gpu: &Simulated) {
     let (from, to) = (gpu.image(desc()), gpu.image(desc()));
     let (kept, gone) = (from.memory().clone(), from.raw().clone());
     // SAFETY: from this device, and not used by a queue.
     unsafe { gpu.device().destroy_image(from.disown()) };
     let of = desc();
-    let copy = WholeCopy::<HostFixture> { from: &gone, to: to.raw(), info: &of, before: (), after: () };
+    let copy = WholeCopy::<SimulatedFixture> { from: &gone, to: to.raw(), info: &of, before: (), after: () };
     assert_refused(gpu, &[copy], "uses a destroyed resource");
     drop(kept);
 }
 
-fn a_whole_images_memory_that_was_freed_is_refused(gpu: &HostGpu) {
+fn a_whole_images_memory_that_was_freed_is_refused(gpu: &Simulated) {
     let (from, to) = (gpu.image(desc()), gpu.image(desc()));
     // SAFETY: live, and not used by a queue.
     unsafe { gpu.device().free_memory(to.memory().disown()) };
     assert_refused(gpu, &[whole(&from, &to, &desc())], "uses freed memory");
 }
 
-fn all_samples_of_a_whole_image_are_copied(gpu: &HostGpu) {
+fn all_samples_of_a_whole_image_are_copied(gpu: &Simulated) {
     let mut several = desc();
     several.samples = 8;
     let needs = gpu.device().image_requirements(&several).unwrap();
@@ -170,7 +170,7 @@ fn all_samples_of_a_whole_image_are_copied(gpu: &HostGpu) {
     assert_same(&gpu.get(&bytes[0]), &pattern(1, needs.size), "the source");
 }
 
-fn a_whole_image_is_read_when_the_queue_comes_to_it(gpu: &HostGpu) {
+fn a_whole_image_is_read_when_the_queue_comes_to_it(gpu: &Simulated) {
     let needs = gpu.device().image_requirements(&desc()).unwrap();
     let [from, to] = [(); 2].map(|()| gpu.allocate(gpu.upload_type(), needs.size));
     let images = [from.image(0, desc()), to.image(0, desc())];
