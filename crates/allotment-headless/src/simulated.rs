@@ -1,6 +1,6 @@
 //! Reads through descriptors on the simulated GPU, which executes them itself.
 
-use allotment::device::simulated::{HostRead, SimulatedGpu};
+use allotment::device::simulated::{SimulatedGpu, SimulatedRead};
 use allotment::device::{BufferDesc, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 
 use crate::{DescriptorReader, Read};
@@ -45,7 +45,7 @@ impl DescriptorReader<SimulatedGpu> for SimulatedReader {
     }
 }
 
-fn simulated_read<'a>(read: &Read<'a, SimulatedGpu>) -> HostRead<'a> {
+fn simulated_read<'a>(read: &Read<'a, SimulatedGpu>) -> SimulatedRead<'a> {
     let Read { heap, indices, indices_offset, count, to, to_offset } = *read;
-    HostRead { heap, indices, indices_offset, count, to, to_offset }
+    SimulatedRead { heap, indices, indices_offset, count, to, to_offset }
 }

@@ -12,7 +12,7 @@ mod requests;
 use core::time::Duration;
 use std::sync::Arc;
 
-use allotment::device::simulated::{HostRead, Profile, SimulatedGpu};
+use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedRead};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice as _, DescriptorHeapDesc, DescriptorHeapType,
     DescriptorHeapVisibility, Device as _, MemoryTypeIndex, QueueIndex, ShaderVisibleHeapType, Submission,
@@ -417,7 +417,7 @@ fn a_steady_frame_of_descriptors_allocates_no_host_memory() {
         // SAFETY: as above.
         unsafe { device.copy_descriptors(&staging, 0, &heap, 0, 100) };
         let (indices, to) = (buffer.handle(), buffer.handle());
-        let read = HostRead { heap: &heap, indices, indices_offset: 0, count: 50, to, to_offset: 2048 };
+        let read = SimulatedRead { heap: &heap, indices, indices_offset: 0, count: 50, to, to_offset: 2048 };
         // SAFETY: the ranges lie in the buffer, which lives until the wait is over.
         let value = unsafe { device.submit_reads(QUEUE, &[], &[read; 10]) }.unwrap();
         let waited = device.wait(TimelinePoint { queue: QUEUE, value }, Duration::from_secs(10));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use allotment::descriptor::{Binding, BindingLayout, BindingSet, TransientDescriptors};
 use allotment::device::DescriptorDevice;
-use allotment::device::simulated::{HostDescriptor, SimulatedGpu};
+use allotment::device::simulated::{SimulatedDescriptor, SimulatedGpu};
 
 use super::Dimensions;
 use super::locked_ranges::LockedRanges;
@@ -62,7 +62,7 @@ fn one_by_one(recordings: u32) -> Result<Racer, Failure> {
 }
 
 #[inline(never)]
-fn write_tables(transient: &mut TransientDescriptors<SimulatedGpu>, descriptor: &HostDescriptor<'_>) {
+fn write_tables(transient: &mut TransientDescriptors<SimulatedGpu>, descriptor: &SimulatedDescriptor<'_>) {
     for _ in 0..DRAWS {
         let Ok(mut table) = transient.allocate(DYNAMIC) else { unreachable!("recordings have completed") };
         for at in 0..DYNAMIC {

@@ -9,7 +9,7 @@ use allotment::descriptor::{
     CpuDescriptorHeap, CpuDescriptorHeapDesc, CpuDescriptorRange, DescriptorFill, ShaderVisibleHeap,
     ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::simulated::{HostDescriptor, Profile, SimulatedGpu};
+use allotment::device::simulated::{Profile, SimulatedDescriptor, SimulatedGpu};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, Device, QueueIndex, ShaderVisibleHeapType,
 };
@@ -69,7 +69,7 @@ impl Rig {
         Ok(range)
     }
 
-    pub(super) fn descriptor(&self) -> HostDescriptor<'_> {
+    pub(super) fn descriptor(&self) -> SimulatedDescriptor<'_> {
         // SAFETY: the buffer lives as long as this, allows every use, and has these bytes.
         unsafe { self.device.buffer_descriptor(self.buffer.handle(), 0..256, BufferUse::ReadOnly) }
     }

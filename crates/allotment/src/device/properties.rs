@@ -123,7 +123,7 @@ pub struct MemoryType {
 #[non_exhaustive]
 pub enum Api {
     /// None: the simulated GPU.
-    Host,
+    Simulated,
     /// Vulkan.
     Vulkan,
     /// Direct3D 12. Queues can only [read](MemoryProperties::DEVICE_READ_ONLY) its upload heaps and only

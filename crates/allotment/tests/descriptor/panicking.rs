@@ -13,8 +13,8 @@ use allotment::descriptor::{
     ShaderVisibleHeapDesc,
 };
 use allotment::device::simulated::{
-    HostDescriptor, HostDescriptorHeap, HostRead, HostSampler, Profile, SimulatedBuffer, SimulatedGpu,
-    SimulatedImage, SimulatedMemory,
+    Profile, SimulatedBuffer, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedImage,
+    SimulatedMemory, SimulatedRead, SimulatedSampler,
 };
 use allotment::device::{
     BufferCopy, BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapAddress, DescriptorHeapBacking,
@@ -247,15 +247,15 @@ unsafe impl Device for PanickingDevice {
 
 // SAFETY: as above.
 unsafe impl DescriptorDevice for PanickingDevice {
-    type DescriptorHeap = HostDescriptorHeap;
-    type Descriptor<'a> = HostDescriptor<'a>;
-    type Sampler = HostSampler;
+    type DescriptorHeap = SimulatedDescriptorHeap;
+    type Descriptor<'a> = SimulatedDescriptor<'a>;
+    type Sampler = SimulatedSampler;
 
     fn descriptor_limits(&self) -> DescriptorLimits {
         self.inner.descriptor_limits()
     }
 
-    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorHeapType {
+    fn descriptor_kind(descriptor: &SimulatedDescriptor<'_>) -> DescriptorHeapType {
         SimulatedGpu::descriptor_kind(descriptor)
     }
 
@@ -267,42 +267,47 @@ unsafe impl DescriptorDevice for PanickingDevice {
         &self,
         desc: &DescriptorHeapDesc,
         _: Option<DescriptorHeapBacking<'_, Self>>,
-    ) -> Result<HostDescriptorHeap, DeviceError> {
+    ) -> Result<SimulatedDescriptorHeap, DeviceError> {
         // SAFETY: the caller's promise; these heaps stand in no buffer.
         unsafe { self.inner.create_descriptor_heap(desc, None) }
     }
 
-    unsafe fn destroy_descriptor_heap(&self, heap: HostDescriptorHeap) {
+    unsafe fn destroy_descriptor_heap(&self, heap: SimulatedDescriptorHeap) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_descriptor_heap(heap) };
     }
 
-    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> DescriptorHeapAddress {
+    fn descriptor_heap_address(&self, heap: &SimulatedDescriptorHeap) -> DescriptorHeapAddress {
         self.inner.descriptor_heap_address(heap)
     }
 
-    unsafe fn write_descriptor(&self, heap: &HostDescriptorHeap, at: u32, descriptor: &HostDescriptor<'_>) {
+    unsafe fn write_descriptor(
+        &self,
+        heap: &SimulatedDescriptorHeap,
+        at: u32,
+        descriptor: &SimulatedDescriptor<'_>,
+    ) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.write_descriptor(heap, at, descriptor) };
         self.pass(Call::Write);
     }
 
-    unsafe fn write_null_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+    unsafe fn write_null_descriptors(&self, heap: &SimulatedDescriptorHeap, at: Range<u32>) {
         self.pass(Call::WriteNull);
         // SAFETY: the caller's promise.
         unsafe { self.inner.write_null_descriptors(heap, at) };
     }
 
-    unsafe fn poison_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+    unsafe fn poison_descriptors(&self, heap: &SimulatedDescriptorHeap, at: Range<u32>) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.poison_descriptors(heap, at) };
     }
 
     unsafe fn copy_descriptors(
         &self,
-        from: &HostDescriptorHeap,
+        from: &SimulatedDescriptorHeap,
         from_at: u32,
-        to: &HostDescriptorHeap,
+        to: &SimulatedDescriptorHeap,
         to_at: u32,
         count: u32,
     ) {
@@ -311,16 +316,16 @@ unsafe impl DescriptorDevice for PanickingDevice {
         self.pass(Call::Copy);
     }
 
-    fn create_sampler(&self, desc: &SamplerDesc) -> Result<HostSampler, DeviceError> {
+    fn create_sampler(&self, desc: &SamplerDesc) -> Result<SimulatedSampler, DeviceError> {
         self.inner.create_sampler(desc)
     }
 
-    unsafe fn destroy_sampler(&self, sampler: HostSampler) {
+    unsafe fn destroy_sampler(&self, sampler: SimulatedSampler) {
         // SAFETY: the caller's promise.
         unsafe { self.inner.destroy_sampler(sampler) };
     }
 
-    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a HostSampler) -> HostDescriptor<'a> {
+    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a SimulatedSampler) -> SimulatedDescriptor<'a> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.sampler_descriptor(sampler) }
     }
@@ -330,7 +335,7 @@ unsafe impl DescriptorDevice for PanickingDevice {
         buffer: &'a SimulatedBuffer,
         range: Range<u64>,
         usage: BufferUse,
-    ) -> HostDescriptor<'a> {
+    ) -> SimulatedDescriptor<'a> {
         // SAFETY: the caller's promise.
         unsafe { self.inner.buffer_descriptor(buffer, range, usage) }
     }
@@ -366,7 +371,7 @@ impl Rig {
         Self { device, tracker, allocator, memory, sevens }
     }
 
-    fn seven(&self) -> HostDescriptor<'_> {
+    fn seven(&self) -> SimulatedDescriptor<'_> {
         // SAFETY: the buffer lives as long as the rig.
         unsafe { self.device.buffer_descriptor(self.sevens.handle(), 0..4, BufferUse::ReadOnly) }
     }
@@ -392,7 +397,7 @@ impl Rig {
         list.write(0, &indices).unwrap();
         let recording = self.tracker.record("reads");
         let view = heap.begin(&recording).unwrap();
-        let read = HostRead {
+        let read = SimulatedRead {
             heap: view.heap(),
             indices: list.handle(),
             indices_offset: 0,

@@ -7,7 +7,9 @@ use allotment::descriptor::{
     CpuDescriptorHeap, CpuDescriptorHeapDesc, DescriptorError, DescriptorRange, ShaderVisibleHeap,
     ShaderVisibleHeapDesc, TransientDescriptors,
 };
-use allotment::device::simulated::{HostDescriptor, HostDescriptorHeap, HostRead, Profile, SimulatedGpu};
+use allotment::device::simulated::{
+    Profile, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedRead,
+};
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapType, QueueIndex, TimelinePoint,
 };
@@ -60,7 +62,7 @@ impl Rig {
     }
 
     /// A descriptor of a number.
-    pub(crate) fn number(&self, number: u32) -> HostDescriptor<'_> {
+    pub(crate) fn number(&self, number: u32) -> SimulatedDescriptor<'_> {
         let start = u64::from(number % NUMBERS) * STEP;
         // SAFETY: the buffer lives as long as the rig, and the range lies in it.
         unsafe {
@@ -98,7 +100,7 @@ impl Rig {
     pub(crate) fn submit_reads(
         &self,
         recording: Recording,
-        heap: &HostDescriptorHeap,
+        heap: &SimulatedDescriptorHeap,
         indices: &[u32],
     ) -> Reading {
         let size = (indices.len().max(1) * 4) as u64;
@@ -106,7 +108,7 @@ impl Rig {
         let to = mapped(&self.allocator, size, MemoryUsage::Readback);
         let bytes: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
         list.write(0, &bytes).unwrap();
-        let read = HostRead {
+        let read = SimulatedRead {
             heap,
             indices: list.handle(),
             indices_offset: 0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use allotment::MemoryUsage;
 use allotment::descriptor::{DescriptorError, KeepAlive};
-use allotment::device::simulated::HostDescriptor;
+use allotment::device::simulated::SimulatedDescriptor;
 use allotment::device::{BufferUse, DescriptorDevice as _, SamplerDesc};
 
 use crate::rig::{Heap, Rig, mapped, numbers_of, value};
@@ -97,7 +97,7 @@ fn a_batch_with_a_descriptor_of_another_kind_takes_nothing() {
     let rig = Rig::new();
     let heap = rig.resources(16, 0, 0);
     let sampler = rig.device.create_sampler(&SamplerDesc::default()).unwrap();
-    let wrong = HostDescriptor::Sampler(&sampler);
+    let wrong = SimulatedDescriptor::Sampler(&sampler);
     let batch = [(rig.number(0), None), (wrong, None), (rig.number(2), None)];
     let refused = heap.insert_all(batch.into_iter()).unwrap_err();
     assert!(matches!(refused, DescriptorError::WrongKind { .. }));
@@ -118,7 +118,7 @@ fn a_failing_batch(rig: &Rig, heap: &Heap, how: &str) {
         // SAFETY: the buffer lives until its batch has failed, and the range lies in it.
         let of = |at| unsafe { rig.device.buffer_descriptor(keep.handle(), at..at + 4, BufferUse::ReadOnly) };
         let good = (0..5_u32).map(|i| (of(u64::from(i) * 4), Some(keep.clone() as KeepAlive)));
-        let wrong = (HostDescriptor::Sampler(&sampler), None);
+        let wrong = (SimulatedDescriptor::Sampler(&sampler), None);
         match how {
             "a descriptor of another kind" => {
                 let batch: Vec<_> = good.chain([wrong]).collect();

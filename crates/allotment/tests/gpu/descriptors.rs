@@ -1,7 +1,7 @@
 //! Descriptor heaps that are created on first use, and transient descriptors of frames.
 
 use allotment::descriptor::{Binding, BindingSet, DescriptorError, ShaderVisibleHeapDesc};
-use allotment::device::simulated::{HostRead, Profile, SimulatedGpu};
+use allotment::device::simulated::{Profile, SimulatedGpu, SimulatedRead};
 use allotment::device::{BufferUse, DescriptorDevice as _, DescriptorHeapType, SamplerDesc};
 use allotment::gpu::{Gpu, GpuDesc};
 use allotment::memory::Buffer;
@@ -81,7 +81,7 @@ fn work_reads_through_the_descriptors_of_its_frame() {
         let heap = transient.heap();
         frame
             .submit(QUEUE, |queue, waits| {
-                let read = HostRead {
+                let read = SimulatedRead {
                     heap,
                     indices: &indices.buffer,
                     indices_offset: indices.offset,

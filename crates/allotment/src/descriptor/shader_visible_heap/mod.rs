@@ -77,7 +77,7 @@ use crate::sync::locked;
 /// // A recording binds the heap that it begins with.
 /// let recording = tracker.record("a frame");
 /// let transient = heap.begin(&recording)?;
-/// let bind: &allotment::device::simulated::HostDescriptorHeap = transient.heap();
+/// let bind: &allotment::device::simulated::SimulatedDescriptorHeap = transient.heap();
 /// # let _ = bind;
 ///
 /// heap.remove(slot)?;

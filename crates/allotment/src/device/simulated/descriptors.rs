@@ -7,7 +7,7 @@
 //!   word 3    size in bytes
 //! ```
 //!
-//! Queue work decodes descriptors when it runs ([`HostRead`](super::HostRead)), and never before. So a slot that is
+//! Queue work decodes descriptors when it runs ([`SimulatedRead`](super::SimulatedRead)), and never before. So a slot that is
 //! overwritten too early shows as wrong bytes, and one that names a destroyed object as a validation error.
 //!
 //! A descriptor that was never written is all zeros, which is recognised as such.
@@ -40,14 +40,14 @@ const GPU: u64 = 1 << 62;
 
 /// A descriptor heap of the simulated GPU. A clone refers to the same heap.
 #[derive(Clone)]
-pub struct HostDescriptorHeap {
+pub struct SimulatedDescriptorHeap {
     pub(super) slots: Arc<Slots>,
 }
 
-impl fmt::Debug for HostDescriptorHeap {
+impl fmt::Debug for SimulatedDescriptorHeap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DescriptorHeapDesc { usage, capacity } = self.slots.desc;
-        write!(f, "HostDescriptorHeap({usage:?}, {capacity})")
+        write!(f, "SimulatedDescriptorHeap({usage:?}, {capacity})")
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Slots {
 pub(super) struct HeapInUse(Arc<Slots>);
 
 impl HeapInUse {
-    pub(super) fn new(heap: &HostDescriptorHeap) -> Self {
+    pub(super) fn new(heap: &SimulatedDescriptorHeap) -> Self {
         heap.slots.readers.fetch_add(1, Relaxed);
         Self(Arc::clone(&heap.slots))
     }
@@ -86,12 +86,12 @@ impl Drop for HeapInUse {
 
 /// A sampler of the simulated GPU.
 #[derive(Debug)]
-pub struct HostSampler {
+pub struct SimulatedSampler {
     desc: SamplerDesc,
     name: Name,
 }
 
-impl HostSampler {
+impl SimulatedSampler {
     /// Returns the description that it was created from.
     #[must_use]
     pub fn desc(&self) -> &SamplerDesc {
@@ -101,7 +101,7 @@ impl HostSampler {
 
 /// How shaders access an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HostImageUse {
+pub enum SimulatedImageUse {
     /// It is sampled.
     Sampled,
     /// Texels are read and written.
@@ -110,7 +110,7 @@ pub enum HostImageUse {
 
 /// A descriptor to write into a slot.
 #[derive(Clone, Debug)]
-pub enum HostDescriptor<'a> {
+pub enum SimulatedDescriptor<'a> {
     /// A range of a buffer.
     Buffer {
         /// The buffer.
@@ -125,10 +125,10 @@ pub enum HostDescriptor<'a> {
         /// The image.
         image: &'a SimulatedImage,
         /// How shaders access it.
-        usage: HostImageUse,
+        usage: SimulatedImageUse,
     },
     /// A sampler.
-    Sampler(&'a HostSampler),
+    Sampler(&'a SimulatedSampler),
     /// A render target.
     RenderTarget(&'a SimulatedImage),
     /// A depth-stencil image.
@@ -214,10 +214,10 @@ fn word(tag: Tag) -> u64 {
     MAGIC | tag as u64
 }
 
-fn encode(descriptor: &HostDescriptor<'_>) -> [u64; 4] {
+fn encode(descriptor: &SimulatedDescriptor<'_>) -> [u64; 4] {
     let whole = |tag, image: &SimulatedImage| [word(tag), image.range.name.0, 0, image.range.size];
     match descriptor {
-        HostDescriptor::Buffer { buffer, range, usage } => {
+        SimulatedDescriptor::Buffer { buffer, range, usage } => {
             let tag = match usage {
                 BufferUse::ReadOnly => Tag::ReadOnly,
                 BufferUse::ReadWrite => Tag::ReadWrite,
@@ -225,13 +225,13 @@ fn encode(descriptor: &HostDescriptor<'_>) -> [u64; 4] {
             };
             [word(tag), buffer.range.name.0, range.start, range.end - range.start]
         }
-        HostDescriptor::Image { image, usage: HostImageUse::Sampled } => whole(Tag::Sampled, image),
-        HostDescriptor::Image { image, usage: HostImageUse::Storage } => whole(Tag::Storage, image),
-        HostDescriptor::Sampler(sampler) => {
+        SimulatedDescriptor::Image { image, usage: SimulatedImageUse::Sampled } => whole(Tag::Sampled, image),
+        SimulatedDescriptor::Image { image, usage: SimulatedImageUse::Storage } => whole(Tag::Storage, image),
+        SimulatedDescriptor::Sampler(sampler) => {
             [word(Tag::Sampler), sampler.name.0, SimulatedGpu::sampler_mark(&sampler.desc).into(), 0]
         }
-        HostDescriptor::RenderTarget(image) => whole(Tag::RenderTarget, image),
-        HostDescriptor::DepthStencil(image) => whole(Tag::DepthStencil, image),
+        SimulatedDescriptor::RenderTarget(image) => whole(Tag::RenderTarget, image),
+        SimulatedDescriptor::DepthStencil(image) => whole(Tag::DepthStencil, image),
     }
 }
 
@@ -292,7 +292,7 @@ impl SimulatedGpu {
     }
 
     /// Returns whether a range of slots may be accessed; reports a validation error if not.
-    fn check_slots(&self, call: &str, heap: &HostDescriptorHeap, at: u32, count: u32) -> bool {
+    fn check_slots(&self, call: &str, heap: &SimulatedDescriptorHeap, at: u32, count: u32) -> bool {
         let end = u64::from(at) + u64::from(count);
         if heap.slots.is_destroyed() {
             self.report(format!("{call}: {heap:?} was destroyed"));
@@ -309,7 +309,7 @@ impl SimulatedGpu {
     }
 
     /// Returns the validation error of a descriptor that is being written, if any.
-    fn descriptor_error(&self, descriptor: &HostDescriptor<'_>) -> Option<&'static str> {
+    fn descriptor_error(&self, descriptor: &SimulatedDescriptor<'_>) -> Option<&'static str> {
         let resource = |range: &ResourceRange| {
             if range.users.destroyed.load(Relaxed) {
                 Some("names a destroyed resource")
@@ -320,13 +320,13 @@ impl SimulatedGpu {
             }
         };
         match descriptor {
-            HostDescriptor::Buffer { buffer, range, usage } => {
+            SimulatedDescriptor::Buffer { buffer, range, usage } => {
                 resource(&buffer.range).or_else(|| range_error(&buffer.range, range, *usage))
             }
-            HostDescriptor::Image { image, .. }
-            | HostDescriptor::RenderTarget(image)
-            | HostDescriptor::DepthStencil(image) => resource(&image.range),
-            HostDescriptor::Sampler(_) => None,
+            SimulatedDescriptor::Image { image, .. }
+            | SimulatedDescriptor::RenderTarget(image)
+            | SimulatedDescriptor::DepthStencil(image) => resource(&image.range),
+            SimulatedDescriptor::Sampler(_) => None,
         }
     }
 }
@@ -334,20 +334,22 @@ impl SimulatedGpu {
 // SAFETY: a heap has as many descriptors as requested, with bytes of their own, and the limits are never
 // written.
 unsafe impl DescriptorDevice for SimulatedGpu {
-    type DescriptorHeap = HostDescriptorHeap;
-    type Descriptor<'a> = HostDescriptor<'a>;
-    type Sampler = HostSampler;
+    type DescriptorHeap = SimulatedDescriptorHeap;
+    type Descriptor<'a> = SimulatedDescriptor<'a>;
+    type Sampler = SimulatedSampler;
 
     fn descriptor_limits(&self) -> DescriptorLimits {
         DescriptorLimits { strides: [STRIDE; 4], ..self.shared.profile.descriptors }
     }
 
-    fn descriptor_kind(descriptor: &HostDescriptor<'_>) -> DescriptorHeapType {
+    fn descriptor_kind(descriptor: &SimulatedDescriptor<'_>) -> DescriptorHeapType {
         match descriptor {
-            HostDescriptor::Buffer { .. } | HostDescriptor::Image { .. } => DescriptorHeapType::Resource,
-            HostDescriptor::Sampler(_) => DescriptorHeapType::Sampler,
-            HostDescriptor::RenderTarget(_) => DescriptorHeapType::RenderTarget,
-            HostDescriptor::DepthStencil(_) => DescriptorHeapType::DepthStencil,
+            SimulatedDescriptor::Buffer { .. } | SimulatedDescriptor::Image { .. } => {
+                DescriptorHeapType::Resource
+            }
+            SimulatedDescriptor::Sampler(_) => DescriptorHeapType::Sampler,
+            SimulatedDescriptor::RenderTarget(_) => DescriptorHeapType::RenderTarget,
+            SimulatedDescriptor::DepthStencil(_) => DescriptorHeapType::DepthStencil,
         }
     }
 
@@ -359,7 +361,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         &self,
         desc: &DescriptorHeapDesc,
         _: Option<DescriptorHeapBacking<'_, Self>>,
-    ) -> Result<HostDescriptorHeap, DeviceError> {
+    ) -> Result<SimulatedDescriptorHeap, DeviceError> {
         self.shared.faults.check()?;
         let limits = self.descriptor_limits();
         let (most, reserved) = match desc.usage {
@@ -376,10 +378,10 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         self.shared.memories.count_descriptor_heap(1);
         let (usable, readers) = (desc.capacity.saturating_sub(reserved), AtomicU32::new(0));
         let slots = Slots { desc: *desc, usable, bytes, readers, destroyed: AtomicBool::new(false) };
-        Ok(HostDescriptorHeap { slots: Arc::new(slots) })
+        Ok(SimulatedDescriptorHeap { slots: Arc::new(slots) })
     }
 
-    unsafe fn destroy_descriptor_heap(&self, heap: HostDescriptorHeap) {
+    unsafe fn destroy_descriptor_heap(&self, heap: SimulatedDescriptorHeap) {
         if heap.slots.destroyed.swap(true, Relaxed) {
             self.report(format!("destroy_descriptor_heap: {heap:?} was already destroyed"));
             return;
@@ -390,7 +392,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         self.shared.memories.count_descriptor_heap(-1);
     }
 
-    fn descriptor_heap_address(&self, heap: &HostDescriptorHeap) -> DescriptorHeapAddress {
+    fn descriptor_heap_address(&self, heap: &SimulatedDescriptorHeap) -> DescriptorHeapAddress {
         let cpu = heap.slots.bytes.at(0).addr().get() as u64;
         let gpu = match heap.slots.desc.usage {
             DescriptorHeapVisibility::CpuOnly(_) => 0,
@@ -399,7 +401,12 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         DescriptorHeapAddress { cpu, gpu }
     }
 
-    unsafe fn write_descriptor(&self, heap: &HostDescriptorHeap, at: u32, descriptor: &HostDescriptor<'_>) {
+    unsafe fn write_descriptor(
+        &self,
+        heap: &SimulatedDescriptorHeap,
+        at: u32,
+        descriptor: &SimulatedDescriptor<'_>,
+    ) {
         if !self.check_slots("write_descriptor", heap, at, 1) {
             return;
         }
@@ -415,14 +422,14 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         heap.slots.put(at, encode(descriptor));
     }
 
-    unsafe fn write_null_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+    unsafe fn write_null_descriptors(&self, heap: &SimulatedDescriptorHeap, at: Range<u32>) {
         if self.check_slots("write_null_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
             let words = null(heap.slots.kind());
             at.for_each(|at| heap.slots.put(at, words));
         }
     }
 
-    unsafe fn poison_descriptors(&self, heap: &HostDescriptorHeap, at: Range<u32>) {
+    unsafe fn poison_descriptors(&self, heap: &SimulatedDescriptorHeap, at: Range<u32>) {
         if self.check_slots("poison_descriptors", heap, at.start, at.end.saturating_sub(at.start)) {
             at.for_each(|at| heap.slots.bytes.write(offset(at), &[POISON; STRIDE as usize]));
         }
@@ -430,9 +437,9 @@ unsafe impl DescriptorDevice for SimulatedGpu {
 
     unsafe fn copy_descriptors(
         &self,
-        from: &HostDescriptorHeap,
+        from: &SimulatedDescriptorHeap,
         from_at: u32,
-        to: &HostDescriptorHeap,
+        to: &SimulatedDescriptorHeap,
         to_at: u32,
         count: u32,
     ) {
@@ -459,7 +466,7 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         self.report(format!("copy_descriptors: {count} from {from:?} to {to:?} {wrong}"));
     }
 
-    fn create_sampler(&self, desc: &SamplerDesc) -> Result<HostSampler, DeviceError> {
+    fn create_sampler(&self, desc: &SamplerDesc) -> Result<SimulatedSampler, DeviceError> {
         self.shared.faults.check()?;
         if !desc.is_valid() {
             return Err(DeviceError::Unsupported);
@@ -467,16 +474,16 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         if !self.shared.memories.count_sampler(self.shared.profile.descriptors.max_samplers) {
             return Err(DeviceError::TooManyAllocations);
         }
-        Ok(HostSampler { desc: *desc, name: self.shared.names.add(Named::Sampler) })
+        Ok(SimulatedSampler { desc: *desc, name: self.shared.names.add(Named::Sampler) })
     }
 
-    unsafe fn destroy_sampler(&self, sampler: HostSampler) {
+    unsafe fn destroy_sampler(&self, sampler: SimulatedSampler) {
         self.shared.names.remove(sampler.name);
         self.shared.memories.uncount_sampler();
     }
 
-    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a HostSampler) -> HostDescriptor<'a> {
-        HostDescriptor::Sampler(sampler)
+    unsafe fn sampler_descriptor<'a>(&self, sampler: &'a SimulatedSampler) -> SimulatedDescriptor<'a> {
+        SimulatedDescriptor::Sampler(sampler)
     }
 
     unsafe fn buffer_descriptor<'a>(
@@ -484,8 +491,8 @@ unsafe impl DescriptorDevice for SimulatedGpu {
         buffer: &'a SimulatedBuffer,
         range: Range<u64>,
         usage: BufferUse,
-    ) -> HostDescriptor<'a> {
-        HostDescriptor::Buffer { buffer, range, usage }
+    ) -> SimulatedDescriptor<'a> {
+        SimulatedDescriptor::Buffer { buffer, range, usage }
     }
 }
 

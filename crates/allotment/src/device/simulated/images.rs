@@ -7,7 +7,7 @@ use crate::device::{
     CopyDirection, FullImageCopy, ImageCopy, ImageDesc, QueueKind, Submission, TexelBlock, TransferUsage,
 };
 
-use super::queues::{HostCopy, Steps};
+use super::queues::{SimulatedCopy, Steps};
 use super::{InUse, SimulatedGpu, SimulatedImage};
 
 /// The dimensions of an image.
@@ -112,7 +112,7 @@ impl SimulatedGpu {
 }
 
 /// Converts a valid image copy to rows of bytes.
-pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> HostCopy {
+pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
     let (buffer, image, shape) = (&copy.buffer.range, &copy.image.range, copy.image.shape);
     let [width, height, depth] = copy.extent.map(u64::from);
     let [x, y, z] = copy.origin.map(u64::from);
@@ -127,7 +127,7 @@ pub(super) fn rows(copy: &ImageCopy<'_, SimulatedGpu>) -> HostCopy {
         CopyDirection::IntoImage => (buffer, image),
         CopyDirection::OutOfImage => (image, buffer),
     };
-    HostCopy {
+    SimulatedCopy {
         from: from.0,
         from_offset: from.1,
         from_steps: from.2,
@@ -168,7 +168,7 @@ fn ptr_eq(one: &SimulatedImage, other: &SimulatedImage) -> bool {
 }
 
 /// Converts a valid whole-image copy to bytes.
-pub(super) fn all_bytes(copy: &FullImageCopy<'_, SimulatedGpu>) -> HostCopy {
+pub(super) fn all_bytes(copy: &FullImageCopy<'_, SimulatedGpu>) -> SimulatedCopy {
     let (from, to) = (&copy.from.range, &copy.to.range);
-    HostCopy::of_bytes(from, from.offset, to, to.offset, from.size)
+    SimulatedCopy::of_bytes(from, from.offset, to, to.offset, from.size)
 }

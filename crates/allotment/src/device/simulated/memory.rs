@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use memmap2::MmapMut;
 
-use super::{DeviceProperties, HostUsage, MemoryHeapIndex, MemoryProperties, ValidationErrors};
+use super::{DeviceProperties, MemoryHeapIndex, MemoryProperties, SimulatedUsage, ValidationErrors};
 use crate::device::{
     DeviceError, MemoryHandle, MemoryType, MemoryTypeIndex, Priority, copy_bytes, read_bytes, write_bytes,
 };
@@ -345,8 +345,8 @@ impl Memories {
         self.samplers.fetch_sub(1, Relaxed);
     }
 
-    pub(super) fn usage(&self) -> HostUsage {
-        HostUsage {
+    pub(super) fn usage(&self) -> SimulatedUsage {
+        SimulatedUsage {
             memory_objects: self.count.load(Relaxed),
             memory_bytes: self.heap_usage.iter().map(|usage| usage.load(Relaxed)).sum(),
             buffers: self.buffers.load(Relaxed).unsigned_abs(),

@@ -49,15 +49,15 @@ use super::{
 use crate::sync::locked;
 
 pub use commands::CommandAllocator;
-pub use descriptors::{HostDescriptor, HostDescriptorHeap, HostImageUse, HostSampler};
+pub use descriptors::{SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedImageUse, SimulatedSampler};
 use faults::Faults;
 use images::Shape;
 pub use memory::SimulatedMemory;
 use memory::{Memories, MemoryObject};
 use names::{Name, Named, Names};
 pub use profile::Profile;
-use queues::{HostCopy, Queues, Task};
-pub use reads::HostRead;
+use queues::{Queues, SimulatedCopy, Task};
+pub use reads::SimulatedRead;
 
 /// The simulated GPU. A clone refers to the same device.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Drop for InUse {
 /// The live objects of a device, and the number of calls made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HostUsage {
+pub struct SimulatedUsage {
     /// Live memory objects.
     pub memory_objects: u32,
     /// Bytes in live memory objects.
@@ -242,7 +242,7 @@ impl SimulatedGpu {
 
     /// Returns the live objects and the number of calls so far.
     #[must_use]
-    pub fn usage(&self) -> HostUsage {
+    pub fn usage(&self) -> SimulatedUsage {
         self.shared.memories.usage()
     }
 
@@ -452,7 +452,7 @@ impl SimulatedGpu {
         &self,
         copy: &impl Debug,
         wrong: Option<&str>,
-        host_copy: impl FnOnce() -> HostCopy,
+        host_copy: impl FnOnce() -> SimulatedCopy,
     ) -> Result<Task, DeviceError> {
         if let Some(wrong) = wrong {
             self.report(format!("submit: {copy:?} {wrong}"));
@@ -732,7 +732,7 @@ unsafe impl Device for SimulatedGpu {
             let wrong = wrong.or(copy.to.copy_error(TransferUsage::DST));
             let host_copy = || {
                 let (read, written) = (from.offset + copy.from_offset, to.offset + copy.to_offset);
-                HostCopy::of_bytes(from, read, to, written, copy.size)
+                SimulatedCopy::of_bytes(from, read, to, written, copy.size)
             };
             self.check_copy(copy, wrong, host_copy)
         });

@@ -343,7 +343,7 @@ impl Profile {
     pub(super) fn properties(&self) -> DeviceProperties {
         DeviceProperties {
             name: format!("simulated {}", self.name),
-            api: Api::Host,
+            api: Api::Simulated,
             heaps: self.heaps.clone(),
             memory_types: self.memory_types.clone(),
             limits: self.limits,

@@ -19,7 +19,7 @@ use crate::sync::locked;
 /// A copy of rows of bytes, which keeps both ends alive until it is done. Offsets are relative to the memory. A
 /// copy between buffers is one row.
 #[derive(Debug)]
-pub(super) struct HostCopy {
+pub(super) struct SimulatedCopy {
     pub(super) from: InUse,
     pub(super) from_offset: u64,
     pub(super) from_steps: Steps,
@@ -40,7 +40,7 @@ pub(super) struct Steps {
     pub(super) slice: u64,
 }
 
-impl HostCopy {
+impl SimulatedCopy {
     /// Creates a copy of one row between the memory of two resources.
     pub(super) fn of_bytes(
         from: &ResourceRange,
@@ -93,7 +93,7 @@ impl HostCopy {
 /// A task of a submission.
 #[derive(Debug)]
 pub(super) enum Task {
-    Copy(HostCopy),
+    Copy(SimulatedCopy),
     Read(DescriptorRead),
 }
 

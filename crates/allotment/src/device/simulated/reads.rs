@@ -8,7 +8,7 @@ use super::memory::MemoryObject;
 use super::names::Names;
 use super::queues::Task;
 use super::{
-    HostDescriptorHeap, InUse, Named, ResourceRange, SimulatedBuffer, SimulatedGpu, ValidationErrors,
+    InUse, Named, ResourceRange, SimulatedBuffer, SimulatedDescriptorHeap, SimulatedGpu, ValidationErrors,
 };
 use crate::device::{
     DescriptorHeapVisibility, DeviceError, MemoryProperties, QueueIndex, TimelinePoint, TimelineValue,
@@ -16,9 +16,9 @@ use crate::device::{
 
 /// A series of reads through descriptors.
 #[derive(Clone, Copy, Debug)]
-pub struct HostRead<'a> {
+pub struct SimulatedRead<'a> {
     /// A shader-visible descriptor heap.
-    pub heap: &'a HostDescriptorHeap,
+    pub heap: &'a SimulatedDescriptorHeap,
     /// 32-bit numbers, one per read: the index of a descriptor in the heap.
     pub indices: &'a SimulatedBuffer,
     /// Offset of the first index in bytes.
@@ -31,7 +31,7 @@ pub struct HostRead<'a> {
     pub to_offset: u64,
 }
 
-/// A [`HostRead`] on a queue. Offsets are relative to the memory.
+/// A [`SimulatedRead`] on a queue. Offsets are relative to the memory.
 #[derive(Debug)]
 pub(super) struct DescriptorRead {
     heap: HeapInUse,
@@ -116,7 +116,7 @@ impl SimulatedGpu {
         &self,
         queue: QueueIndex,
         waits: &[TimelinePoint],
-        reads: &[HostRead<'_>],
+        reads: &[SimulatedRead<'_>],
     ) -> Result<TimelineValue, DeviceError> {
         self.shared.faults.check()?;
         let tasks = reads.iter().map(|read| match read_error(read) {
@@ -141,7 +141,7 @@ impl SimulatedGpu {
 }
 
 /// Returns the validation error of reads that are being submitted, if any.
-fn read_error(read: &HostRead<'_>) -> Option<&'static str> {
+fn read_error(read: &SimulatedRead<'_>) -> Option<&'static str> {
     let (indices, to) = (&read.indices.range, &read.to.range);
     let inside = |range: &ResourceRange, offset: u64| {
         offset.checked_add(4 * u64::from(read.count)).is_some_and(|end| end <= range.size)
@@ -196,7 +196,7 @@ mod tests {
             Self { device, memory, buffer }
         }
 
-        fn heap(&self, kind: ShaderVisibleHeapType) -> HostDescriptorHeap {
+        fn heap(&self, kind: ShaderVisibleHeapType) -> SimulatedDescriptorHeap {
             let desc =
                 DescriptorHeapDesc { usage: DescriptorHeapVisibility::ShaderVisible(kind), capacity: 4 };
             // SAFETY: the device has no buffers for heaps.
@@ -204,7 +204,7 @@ mod tests {
         }
 
         /// Has slot `at` name the number `100 + number`.
-        fn write(&self, heap: &HostDescriptorHeap, at: u32, number: u64) {
+        fn write(&self, heap: &SimulatedDescriptorHeap, at: u32, number: u64) {
             let first = 256 + 4 * number;
             // SAFETY: the buffer is live, the range lies in it.
             let descriptor =
@@ -213,9 +213,9 @@ mod tests {
             unsafe { self.device.write_descriptor(heap, at, &descriptor) };
         }
 
-        fn submit(&self, heap: &HostDescriptorHeap) -> TimelinePoint {
+        fn submit(&self, heap: &SimulatedDescriptorHeap) -> TimelinePoint {
             let (indices, to) = (&self.buffer, &self.buffer);
-            let read = HostRead { heap, indices, indices_offset: 0, count: 5, to, to_offset: 512 };
+            let read = SimulatedRead { heap, indices, indices_offset: 0, count: 5, to, to_offset: 512 };
             // SAFETY: the ranges lie in the buffer, which lives on.
             let value = unsafe { self.device.submit_reads(QueueIndex(0), &[], &[read]) }.unwrap();
             TimelinePoint { queue: QueueIndex(0), value }

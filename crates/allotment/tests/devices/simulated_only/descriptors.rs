@@ -1,7 +1,8 @@
 //! Descriptors of the simulated device: looked at when work runs, and what it says of their misuse.
 
 use allotment::device::simulated::{
-    HostDescriptor, HostDescriptorHeap, HostImageUse, HostRead, HostSampler, Profile, SimulatedGpu,
+    Profile, SimulatedDescriptor, SimulatedDescriptorHeap, SimulatedGpu, SimulatedImageUse, SimulatedRead,
+    SimulatedSampler,
 };
 use allotment::device::{
     BufferDesc, BufferUse, DescriptorDevice, DescriptorHeapDesc, DescriptorHeapType,
@@ -83,7 +84,7 @@ fn indices_are_taken_when_work_runs(rig: &Rig<'_>) {
     (0..3).for_each(|at| heap.write(at, &cells.descriptor(at)));
     let numbers = |numbers: [u32; 2]| numbers.map(u32::to_ne_bytes).concat();
     let (indices, to) = (rig.written(&numbers([0, 1])), rig.written(&numbers([7, 7])));
-    let read = HostRead {
+    let read = SimulatedRead {
         heap: heap.raw(),
         indices: indices.handle(),
         indices_offset: 0,
@@ -143,8 +144,11 @@ fn what_was_destroyed_or_freed_is_a_complaint_when_it_is_read(rig: &Rig<'_>) {
         let buffer = unsafe { device.create_buffer(&BufferDesc::new(64), memory, 0) }.unwrap();
         // SAFETY: live, and large enough.
         let image = unsafe { device.create_image(&desc, memory, 1024) }.unwrap();
-        heap.write(0, &HostDescriptor::Buffer { buffer: &buffer, range: 0..64, usage: BufferUse::ReadOnly });
-        heap.write(1, &HostDescriptor::Image { image: &image, usage: HostImageUse::Sampled });
+        heap.write(
+            0,
+            &SimulatedDescriptor::Buffer { buffer: &buffer, range: 0..64, usage: BufferUse::ReadOnly },
+        );
+        heap.write(1, &SimulatedDescriptor::Image { image: &image, usage: SimulatedImageUse::Sampled });
         assert_eq!(rig.gpu.fixture().complaints_about("read: "), count - 2);
         let read = |rig: &Rig<'_>| rig.read(&heap, &[0, 1]);
         if freed {
@@ -165,11 +169,11 @@ fn what_was_destroyed_or_freed_is_a_complaint_when_it_is_read(rig: &Rig<'_>) {
     }
 }
 
-fn sampler(rig: &Rig<'_>, desc: &SamplerDesc) -> HostSampler {
+fn sampler(rig: &Rig<'_>, desc: &SamplerDesc) -> SimulatedSampler {
     rig.device().create_sampler(desc).unwrap()
 }
 
-fn destroy(rig: &Rig<'_>, sampler: HostSampler) {
+fn destroy(rig: &Rig<'_>, sampler: SimulatedSampler) {
     // SAFETY: no work on its way reads through it.
     unsafe { rig.device().destroy_sampler(sampler) };
 }
@@ -273,7 +277,7 @@ fn a_range_that_shaders_cannot_use_is_a_complaint(rig: &Rig<'_>) {
     let (heap, buffer) = (rig.heap(RESOURCES, 1), rig.written(&[0; 1024]));
     let raw = BufferUse::ReadOnly;
     let write = |range, usage| {
-        heap.write(0, &HostDescriptor::Buffer { buffer: buffer.handle(), range, usage });
+        heap.write(0, &SimulatedDescriptor::Buffer { buffer: buffer.handle(), range, usage });
         rig.gpu.fixture().complaints_about("write_descriptor: ")
     };
     assert_eq!(write(1020..1024, raw), 0);
@@ -299,7 +303,7 @@ fn a_heap_that_is_destroyed_while_work_reads_it_is_a_complaint(rig: &Rig<'_>) {
     rig.device().pause_queues();
     // Only the second is read by work that is not over.
     let reading = rig.submit(&[], &[(&heaps[1], &[0])]);
-    let names: Vec<HostDescriptorHeap> = heaps.iter().map(|heap| heap.raw().clone()).collect();
+    let names: Vec<SimulatedDescriptorHeap> = heaps.iter().map(|heap| heap.raw().clone()).collect();
     let destroy = |heap| {
         // SAFETY: from this device; that work reads it is what the device shall say.
         unsafe { rig.device().destroy_descriptor_heap(heap) };
@@ -340,7 +344,7 @@ fn reads_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
     let (staging, heap, cells) = (rig.heap(STAGING, 1), rig.heap(RESOURCES, 1), rig.cells(10, 1));
     heap.write(0, &cells.descriptor(0));
     let small = rig.written(&[0; 64]);
-    let good = HostRead {
+    let good = SimulatedRead {
         heap: heap.raw(),
         indices: small.handle(),
         indices_offset: 0,
@@ -348,16 +352,16 @@ fn reads_that_nothing_can_make_are_refused(rig: &Rig<'_>) {
         to: small.handle(),
         to_offset: 32,
     };
-    let submit = |reads: &[HostRead<'_>]| {
+    let submit = |reads: &[SimulatedRead<'_>]| {
         // SAFETY: the device refuses what is wrong; the rest is waited for.
         unsafe { rig.device().submit_reads(FIRST, &[], reads) }
     };
     for (count, wrong) in (1..).zip([
-        HostRead { heap: staging.raw(), ..good },
-        HostRead { indices_offset: 36, ..good },
-        HostRead { to_offset: 33, ..good },
-        HostRead { to_offset: u64::MAX, ..good },
-        HostRead { count: u32::MAX, ..good },
+        SimulatedRead { heap: staging.raw(), ..good },
+        SimulatedRead { indices_offset: 36, ..good },
+        SimulatedRead { to_offset: 33, ..good },
+        SimulatedRead { to_offset: u64::MAX, ..good },
+        SimulatedRead { count: u32::MAX, ..good },
     ]) {
         assert_eq!(submit(&[good, wrong]), Err(DeviceError::Unsupported), "{wrong:?}");
         assert_eq!(rig.gpu.fixture().complaints_about("submit_reads: "), count);
@@ -426,7 +430,7 @@ fn a_lost_device_reads_nothing_and_lets_everything_go(rig: &Rig<'_>) {
     device.pause_queues();
     let reading = lost.submit(&[], &[(&heap, &[0])]);
     device.lose_device();
-    let again = HostRead {
+    let again = SimulatedRead {
         heap: heap.raw(),
         indices: cells.buffer.handle(),
         indices_offset: 0,
