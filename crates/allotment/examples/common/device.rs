@@ -36,7 +36,7 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
         ["vulkan", "sets"] => vulkan::<E>(Descriptors::Model(DescriptorModel::Sets)),
         ["d3d12"] => d3d12::<E>(true),
         ["d3d12", "unread"] => d3d12::<E>(false),
-        _ => Err(format!("{} [host [PROFILE] | vulkan [sets] | d3d12 [unread]]", E::NAME).into()),
+        _ => Err(format!("{} [simulated [PROFILE] | vulkan [sets] | d3d12 [unread]]", E::NAME).into()),
     }
 }
 

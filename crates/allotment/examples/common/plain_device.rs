@@ -28,7 +28,7 @@ pub(crate) fn run<E: Example>() -> Result<(), Box<dyn Error>> {
             E::run(Headless::open(&HeadlessDesc::default().with_device(choice))?.device().clone())
         }
         ["d3d12"] => d3d12::<E>(),
-        _ => Err(format!("{} [host [PROFILE] | vulkan | d3d12]", E::NAME).into()),
+        _ => Err(format!("{} [simulated [PROFILE] | vulkan | d3d12]", E::NAME).into()),
     }
 }
 
