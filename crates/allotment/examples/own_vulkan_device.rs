@@ -7,7 +7,10 @@
 //!
 //! `own_device` is all that Allotment needs of a program that has an instance and a device already.
 
-#![expect(clippy::multiple_unsafe_ops_per_block, reason = "Vulkan's calls follow each other, as in any program")]
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "Vulkan's calls follow each other, as in any program"
+)]
 
 use core::error::Error;
 use core::ffi::CStr;
