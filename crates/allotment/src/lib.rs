@@ -4,21 +4,37 @@
 //! use; descriptor heaps and binding sets; upload and readback. All of it also runs on a [simulated
 //! GPU](device::simulated), so that tests need no hardware.
 //!
+//! [`Gpu`] is where to begin: it owns everything below it. A [`Frame`] hands out what a frame needs, submits, and at its
+//! end reclaims what the GPU has completed. Two calls a frame, [`begin_frame`](Gpu::begin_frame) and
+//! [`end`](Frame::end), are all that is needed.
+//!
 //! ```
 //! use allotment::device::simulated::{SimulatedGpu, Profile};
-//! use allotment::{Allocator, AllocatorDesc, MemoryUsage, Requirements};
+//! use allotment::device::{BufferDesc, QueueIndex, Submission};
+//! use allotment::{Device, Gpu, GpuDesc, MemoryUsage};
 //!
 //! let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
-//! let allocator = Allocator::new(device, AllocatorDesc::default())?;
+//! let gpu = Gpu::new(device, GpuDesc::default())?;
 //!
-//! let options = MemoryUsage::Upload.with_name("particles");
-//! let particles = allocator.allocate(&Requirements::new(64 << 10), &options)?;
-//! allocator.write(&particles, 0, &[1, 2, 3])?;
-//! let location = allocator.location(&particles)?;
-//! println!("memory {:?} at {}, type {}", location.memory, location.offset, location.memory_type);
-//! allocator.free(particles)?;
+//! let options = MemoryUsage::GpuOnly.with_name("particles");
+//! let particles = gpu.create_buffer(&BufferDesc::new(65536), &options)?;
+//! gpu.uploads().write_buffer(&particles, 0, &[1, 2, 3])?;
+//! println!("offset {} of memory {:?}", particles.info().offset, particles.info().memory);
+//!
+//! for _ in 0..3 {
+//!     let frame = gpu.begin_frame()?;
+//!     frame.submit(QueueIndex(0), |queue, waits| {
+//!         // SAFETY: the submission is empty. A program submits its commands here, after `waits`.
+//!         unsafe { gpu.device().submit(queue, &Submission { waits, ..Submission::default() }) }
+//!     })?;
+//!     frame.end()?;
+//! }
+//! drop(particles); // destroyed once the GPU has completed what may use it
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Each layer below is public and usable alone: the [`Allocator`] by a program that has deferred destruction of its own,
+//! [`lifetime`] by one that has its own allocator.
 //!
 //! # Layers
 //!
@@ -32,6 +48,7 @@
 //! | memory | [`memory`] | the [`Allocator`]: pools, blocks, budgets, mapping, statistics, defragmentation |
 //! | descriptors | [`descriptor`] | descriptor heaps, binding sets, samplers |
 //! | transfers | [`upload`] | upload rings, arenas, the uploader, readback |
+//! | front | [`gpu`] | [`Gpu`] and [`Frame`]: one object that owns the layers, one loop that drives them |
 //!
 //! # Rules for all layers
 //!
@@ -45,6 +62,7 @@ pub mod device;
 pub mod gpu;
 pub mod lifetime;
 pub mod memory;
+pub mod prelude;
 mod sync;
 mod table;
 pub mod upload;
@@ -53,7 +71,8 @@ pub use allotment_suballoc::{Algorithm, Alignment, AlignmentError, Side, Strateg
 pub use device::{Device, Requirements, ResourceKind};
 pub use gpu::{Frame, Gpu, GpuDesc};
 pub use memory::{
-    Allocation, AllocationError, AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Pool, PoolDesc,
+    Allocation, AllocationError, AllocationOptions, Allocator, AllocatorDesc, Buffer, Image, MemoryUsage,
+    Pool, PoolDesc,
 };
 
 /// The code of the README and of the guide, compiled and run as doctests.
