@@ -4,6 +4,7 @@ mod descriptors;
 mod lifetime;
 mod memory;
 mod movable;
+mod pools;
 mod uploads;
 
 use core::fmt;

@@ -54,11 +54,9 @@ mod heaps;
 mod inspect;
 mod leaks;
 mod maintenance;
-mod mapped;
 mod movable;
 mod moves;
 mod new_block;
-mod owners;
 mod pool;
 mod preview;
 mod quick_lists;
@@ -69,7 +67,6 @@ mod shards;
 mod stalls;
 mod statistics;
 mod time;
-mod transfer;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
@@ -85,27 +82,22 @@ pub use desc::{
     AllocationOptions, BudgetPolicy, Dedicated, Lifetime, MemoryUsage, Movability, Name, NewBlocks,
 };
 pub use empty_blocks::EmptyBlockPolicy;
-pub use error::{
-    AccessError, AllocationError, CreateAllocatorError, CreatePoolError, DestroyPoolError, ShortName,
-    WrongAllocator,
-};
+pub use error::{AccessError, AllocationError, CreateAllocatorError, ShortName, WrongAllocator};
 pub use growth::BlockSizes;
 pub use heaps::{DriverCallStatistics, MemoryHeapReport};
 pub use inspect::{BlockInfo, CategoryStatistics};
 pub use leaks::{Leak, LeakHandler, LeakReport};
 pub use maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
-pub use mapped::MappedBuffer;
 pub use movable::{
     DefragmentationStep, Movable, MovableBuffer, MovableError, MovableImage, MovableSet, MovableSetDesc,
     MoveError, StepOutcome,
 };
-pub use owners::{
-    Buffer, Image, OwnedAllocation, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
-};
-pub use pool::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use preview::AllocationPreview;
-pub use resource::{RawBuffer, RawImage, RawResource, ResourceError};
+pub use resource::{
+    Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
+    ResourceError, Transfer, TransferError, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
+};
 pub use stalls::StallStatistics;
 pub use statistics::{DetailedStatistics, Statistics};
 pub use time::{ManualTime, TimeSource};
-pub use transfer::{Transfer, TransferError};

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
-use crate::memory::owners::{Kind, Unique};
 use crate::memory::resource::{Buffers, Class, Images, RawResource};
+use crate::memory::resource::{Kind, Unique};
 use crate::memory::{AccessError, MemoryLocation, OwningAllocator};
 use crate::sync::locked;
 

@@ -10,7 +10,7 @@ use crate::device::{
 };
 use crate::lifetime::Recording;
 use crate::memory::defragmentation::Released;
-use crate::memory::owners::Memory;
+use crate::memory::resource::Memory;
 use crate::memory::resource::{Buffers, Class, Images};
 use crate::memory::{Movability, Move, Name, OwningAllocator, Pass};
 use crate::sync::locked;

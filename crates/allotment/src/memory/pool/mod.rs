@@ -19,6 +19,7 @@
 
 mod desc;
 mod empty;
+mod error;
 mod free;
 mod invariants;
 mod pending;
@@ -43,6 +44,7 @@ use crate::device::{Device, Priority, PrioritySupport};
 use crate::table::AppendTable;
 
 pub use desc::{BlockSize, MAX_POOL_TYPES, Pool, PoolDesc};
+pub use error::{CreatePoolError, DestroyPoolError};
 pub(super) use free::Freed;
 pub(super) use pending::PendingBlock;
 pub(super) use plan::{BlockPlan, Source};

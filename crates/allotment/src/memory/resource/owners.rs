@@ -4,15 +4,15 @@ use core::fmt;
 use core::ops::Deref;
 use std::sync::Arc;
 
-use super::access::check_range;
-use super::allocator::{Allocation, Allocator};
-use super::resource::{Buffers, Class, Images, RawBuffer, RawImage, RawResource, ResourceError};
-use super::{
+use super::{Buffers, Class, Images, RawBuffer, RawImage, RawResource, ResourceError};
+use crate::device::{Device, Requirements};
+use crate::lifetime::{DeletionQueue, Owned};
+use crate::memory::access::check_range;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::{
     AccessError, AllocationError, AllocationInfo, AllocationOptions, MemoryLocation, Movability,
     WrongAllocator,
 };
-use crate::device::{Device, Requirements};
-use crate::lifetime::{DeletionQueue, Owned};
 
 /// Buffers, images or plain memory: how an owner destroys its token.
 pub trait Kind<D: Device> {
@@ -124,7 +124,7 @@ impl<D: Device, K: Kind<D>> Unique<D, K> {
 
     /// Replaces the handle of the token, whose allocation is in the new memory already. Returns the old handle with the
     /// old memory.
-    pub(super) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> RawResource<H>
+    pub(in crate::memory) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> RawResource<H>
     where
         K: Kind<D, Token = RawResource<H>>,
     {
@@ -300,7 +300,7 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside
     /// it.
-    pub(super) fn create_pinned<K>(
+    pub(in crate::memory) fn create_pinned<K>(
         &self,
         info: &K::Info<'_>,
         options: &AllocationOptions,
@@ -358,12 +358,12 @@ impl<D: Device> OwningAllocator<D> {
     }
 
     /// Retires a token of this allocator.
-    pub(super) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
+    pub(in crate::memory) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
         drop(self.own_new::<K>(token));
     }
 
     /// Retires a resource that is given as handle and memory.
-    pub(super) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
+    pub(in crate::memory) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
     where
         K: Class<D> + Kind<D, Token = RawResource<<K as Class<D>>::Handle>> + 'static,
     {

@@ -7,15 +7,15 @@ use core::error::Error;
 use core::fmt;
 use core::time::Duration;
 
-use super::access::{check_place, check_range};
-use super::allocator::{Allocation, Allocator};
-use super::record::RawPlace;
-use super::resource::{RawBuffer, ResourceError, check_usage};
-use super::{AccessError, Dedicated, MemoryUsage};
+use super::{RawBuffer, ResourceError, check_usage};
 use crate::device::{
     BufferCopy, BufferDesc, Device, DeviceError, MemoryHandle as _, MemoryProperties, MemoryTypeIndex,
     QueueIndex, Submission, TimelinePoint, TimelineValue, TransferUsage,
 };
+use crate::memory::access::{check_place, check_range};
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::record::RawPlace;
+use crate::memory::{AccessError, Dedicated, MemoryUsage};
 
 /// Why a transfer failed. The chunks before the failed one were copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,11 +15,11 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-use super::access::check_range;
-use super::allocator::{Allocation, Allocator};
-use super::resource::{RawBuffer, ResourceError};
-use super::{AccessError, AllocationOptions, Movability};
+use super::{RawBuffer, ResourceError};
 use crate::device::{Device, Mapped, MemoryProperties, MemoryTypeIndex, read_bytes, write_bytes};
+use crate::memory::access::check_range;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::{AccessError, AllocationOptions, Movability};
 
 /// A buffer that the CPU writes and reads, destroyed at once when dropped. `Send + Sync`.
 ///

@@ -1,0 +1,105 @@
+//! Why a custom pool was not created or destroyed.
+
+use core::error::Error;
+use core::fmt;
+
+use super::Pool;
+use crate::device::MemoryTypeIndex;
+use crate::memory::AllocationError;
+
+/// Why a pool was not created. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CreatePoolError {
+    /// The pool names no memory type, or more than four.
+    MemoryTypes {
+        /// How many the pool names.
+        count: usize,
+    },
+    /// The device has no such memory type, or the allocator was created without it
+    /// ([`AllocatorDesc::memory_types`](crate::AllocatorDesc::memory_types)).
+    NoMemoryType {
+        /// The memory type that the pool names.
+        memory_type: MemoryTypeIndex,
+    },
+    /// The block size is 0 or above what one memory object can have.
+    BlockSize {
+        /// Bytes asked for.
+        size: u64,
+    },
+    /// The minimum of blocks exceeds the maximum, or the maximum is 0.
+    BlockCounts {
+        /// The minimum.
+        min: u32,
+        /// The maximum.
+        max: u32,
+    },
+    /// The pool's first blocks could not be allocated.
+    FirstBlocks(AllocationError),
+}
+
+impl fmt::Display for CreatePoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MemoryTypes { count } => {
+                write!(f, "a pool takes one to four of the device's memory types, not {count}")
+            }
+            Self::NoMemoryType { memory_type } => {
+                write!(f, "the device has no memory type {memory_type} that the allocator may use")
+            }
+            Self::BlockSize { size } => write!(f, "a block cannot have {size} bytes"),
+            Self::BlockCounts { min, max } => {
+                write!(f, "a minimum of {min} blocks contradicts a maximum of {max}")
+            }
+            Self::FirstBlocks(error) => write!(f, "the pool's first blocks: {error}"),
+        }
+    }
+}
+
+impl Error for CreatePoolError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::FirstBlocks(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why a pool was not destroyed. The error returns the pool unchanged.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DestroyPoolError {
+    /// Allocations in the pool are still live. Free them, or [reset](crate::Allocator::reset_pool) the pool.
+    InUse {
+        /// The pool.
+        pool: Pool,
+        /// How many allocations are live.
+        allocations: u32,
+    },
+    /// Other clones of the pool exist. Drop them first, and the options, rings and upload pages that hold one.
+    Cloned {
+        /// The pool.
+        pool: Pool,
+        /// How many other clones there are.
+        clones: usize,
+    },
+    /// The pool belongs to another allocator.
+    WrongAllocator(Pool),
+}
+
+impl fmt::Display for DestroyPoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { allocations, .. } => {
+                write!(f, "{allocations} allocations of the pool are live: free them or reset the pool")
+            }
+            Self::Cloned { clones, .. } => write!(
+                f,
+                "{clones} other clones of the pool exist: drop them, and the options and rings that hold one"
+            ),
+            Self::WrongAllocator(_) => f.write_str("the pool belongs to another allocator"),
+        }
+    }
+}
+
+impl Error for DestroyPoolError {}

@@ -1,0 +1,87 @@
+//! Creates resources in a part of an allocation, beside or above others.
+
+use super::ResourceError;
+use super::class::{Buffers, Class, Images};
+use crate::device::{Device, Requirements, ResourceKind};
+use crate::memory::AccessError;
+use crate::memory::allocator::{Allocation, Allocator};
+
+impl<D: Device> Allocator<D> {
+    /// Creates a buffer bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
+    /// the buffer with the device, and free the memory after the last of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; no buffer is left behind. [`AccessError::DedicatedRequired`] where the device requires that
+    /// the buffer has dedicated memory: [`create_buffer`](Self::create_buffer) allocates that.
+    pub fn create_aliasing_buffer(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &D::BufferInfo<'_>,
+    ) -> Result<D::Buffer, ResourceError> {
+        self.create_in::<Buffers>(allocation, offset, info)
+    }
+
+    /// Creates an image bound `offset` bytes into an allocation, which other resources may be bound to as well. Destroy
+    /// the image with the device, and free the memory after the last of them.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; no image is left behind. [`AccessError::DedicatedRequired`] where the device requires that
+    /// the image has dedicated memory: [`create_image`](Self::create_image) allocates that.
+    pub fn create_aliasing_image(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &D::ImageInfo<'_>,
+    ) -> Result<D::Image, ResourceError> {
+        self.create_in::<Images>(allocation, offset, info)
+    }
+
+    fn create_in<C: Class<D>>(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &C::Info<'_>,
+    ) -> Result<C::Handle, ResourceError> {
+        let requirements = C::requirements(self.device(), info).map_err(ResourceError::Device)?;
+        self.check_kind(allocation, requirements.kind).map_err(ResourceError::Access)?;
+        let _held = self.hold(allocation).map_err(ResourceError::Access)?;
+        self.bind::<C>(allocation, offset, info, &requirements)
+    }
+
+    /// Refuses an optimal image on a page of linear resources, and the reverse, where the device forbids that: an
+    /// allocation keeps the distance of `bufferImageGranularity` only for the kind that it was allocated for.
+    pub(in crate::memory) fn check_kind(
+        &self,
+        allocation: &Allocation,
+        kind: ResourceKind,
+    ) -> Result<(), AccessError> {
+        // With a granularity of one byte every kind may be next to every other.
+        if self.device().properties().limits.buffer_image_granularity.get() == 1 {
+            return Ok(());
+        }
+        let info = self.info(allocation)?;
+        let alike = info.kind == ResourceKind::Unknown || info.kind.is_optimal() == kind.is_optimal();
+        // A dedicated allocation has no neighbours to keep a distance from.
+        if alike || info.dedicated {
+            return Ok(());
+        }
+        Err(AccessError::WrongKind { allocated: info.kind, wanted: kind })
+    }
+
+    /// Creates a resource bound to an allocation that the caller [holds](Self::hold).
+    pub(in crate::memory) fn bind<C: Class<D>>(
+        &self,
+        allocation: &Allocation,
+        offset: u64,
+        info: &C::Info<'_>,
+        requirements: &Requirements,
+    ) -> Result<C::Handle, ResourceError> {
+        let place = self.place_within(allocation, offset, requirements).map_err(ResourceError::Access)?;
+        // SAFETY: the memory lives as long as the token and what holds it, and the requirements were just
+        // checked.
+        unsafe { C::create(self.device(), info, place.memory, place.offset) }.map_err(ResourceError::Device)
+    }
+}

@@ -1,0 +1,147 @@
+//! Buffers or images: what differs between the two, so that everything else stands once.
+
+use core::fmt;
+
+use crate::device::{Device, DeviceError, MemoryDesc, Requirements, TransferUsage};
+
+/// Buffers or images: the functions of the device that differ between the two.
+pub trait Class<D: Device> {
+    /// The API's description of a resource.
+    type Info<'a>: Clone + fmt::Debug + Send + Sync;
+    /// The API's handle.
+    type Handle: Clone + fmt::Debug + Send + Sync;
+
+    /// Returns the size in bytes.
+    fn size(device: &D, info: &Self::Info<'_>, requirements: &Requirements) -> u64;
+    /// Returns the copies between buffers that it may take part in.
+    fn transfer_usage(device: &D, info: &Self::Info<'_>) -> TransferUsage;
+    /// Returns the memory requirements.
+    fn requirements(device: &D, info: &Self::Info<'_>) -> Result<Requirements, DeviceError>;
+    /// Creates a resource bound to existing memory.
+    ///
+    /// # Safety
+    ///
+    /// The promises of [`Device::create_buffer`].
+    unsafe fn create(
+        device: &D,
+        info: &Self::Info<'_>,
+        memory: D::Memory,
+        offset: u64,
+    ) -> Result<Self::Handle, DeviceError>;
+    /// Creates a resource together with dedicated memory.
+    fn create_dedicated(
+        device: &D,
+        info: &Self::Info<'_>,
+        memory: &MemoryDesc<'_, D::MemoryOptions>,
+    ) -> Result<(D::Memory, Self::Handle), DeviceError>;
+    /// Destroys a resource.
+    ///
+    /// # Safety
+    ///
+    /// The promises of [`Device::destroy_buffer`].
+    unsafe fn destroy(device: &D, handle: Self::Handle);
+    /// Sets the debug name for the API's tools.
+    ///
+    /// # Safety
+    ///
+    /// `handle` is live and from this device.
+    unsafe fn name(device: &D, handle: &Self::Handle, name: &str);
+}
+
+/// Marks functions for buffers.
+#[derive(Debug)]
+pub enum Buffers {}
+
+impl<D: Device> Class<D> for Buffers {
+    type Info<'a> = D::BufferInfo<'a>;
+    type Handle = D::Buffer;
+
+    fn size(device: &D, info: &D::BufferInfo<'_>, _: &Requirements) -> u64 {
+        device.buffer_size(info)
+    }
+
+    fn transfer_usage(device: &D, info: &D::BufferInfo<'_>) -> TransferUsage {
+        device.buffer_transfer_usage(info)
+    }
+
+    fn requirements(device: &D, info: &D::BufferInfo<'_>) -> Result<Requirements, DeviceError> {
+        device.buffer_requirements(info)
+    }
+
+    unsafe fn create(
+        device: &D,
+        info: &D::BufferInfo<'_>,
+        memory: D::Memory,
+        offset: u64,
+    ) -> Result<D::Buffer, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { device.create_buffer(info, memory, offset) }
+    }
+
+    fn create_dedicated(
+        device: &D,
+        info: &D::BufferInfo<'_>,
+        memory: &MemoryDesc<'_, D::MemoryOptions>,
+    ) -> Result<(D::Memory, D::Buffer), DeviceError> {
+        device.create_dedicated_buffer(info, memory)
+    }
+
+    unsafe fn destroy(device: &D, handle: D::Buffer) {
+        // SAFETY: the caller's promise.
+        unsafe { device.destroy_buffer(handle) };
+    }
+
+    unsafe fn name(device: &D, handle: &D::Buffer, name: &str) {
+        // SAFETY: the caller's promise.
+        unsafe { device.name_buffer(handle, name) };
+    }
+}
+
+/// Marks functions for images.
+#[derive(Debug)]
+pub enum Images {}
+
+impl<D: Device> Class<D> for Images {
+    type Info<'a> = D::ImageInfo<'a>;
+    type Handle = D::Image;
+
+    fn size(_: &D, _: &D::ImageInfo<'_>, requirements: &Requirements) -> u64 {
+        requirements.size
+    }
+
+    fn transfer_usage(_: &D, _: &D::ImageInfo<'_>) -> TransferUsage {
+        TransferUsage::empty()
+    }
+
+    fn requirements(device: &D, info: &D::ImageInfo<'_>) -> Result<Requirements, DeviceError> {
+        device.image_requirements(info)
+    }
+
+    unsafe fn create(
+        device: &D,
+        info: &D::ImageInfo<'_>,
+        memory: D::Memory,
+        offset: u64,
+    ) -> Result<D::Image, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { device.create_image(info, memory, offset) }
+    }
+
+    fn create_dedicated(
+        device: &D,
+        info: &D::ImageInfo<'_>,
+        memory: &MemoryDesc<'_, D::MemoryOptions>,
+    ) -> Result<(D::Memory, D::Image), DeviceError> {
+        device.create_dedicated_image(info, memory)
+    }
+
+    unsafe fn destroy(device: &D, handle: D::Image) {
+        // SAFETY: the caller's promise.
+        unsafe { device.destroy_image(handle) };
+    }
+
+    unsafe fn name(device: &D, handle: &D::Image, name: &str) {
+        // SAFETY: the caller's promise.
+        unsafe { device.name_image(handle, name) };
+    }
+}

@@ -1,0 +1,199 @@
+//! Creates buffers and images, and destroys them.
+
+use super::class::{Buffers, Class, Images};
+use super::{RawBuffer, RawImage, RawResource, ResourceError};
+use crate::device::Device;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::dedicated::DedicatedForResource;
+use crate::memory::desc::AllocationRequest;
+use crate::memory::{AllocationOptions, Movability, WrongAllocator};
+use crate::sync::locked;
+
+impl<D: Device> Allocator<D> {
+    /// Creates a buffer with memory for it, from the default pools or from the custom pool that the options name.
+    ///
+    /// Where the device requires that the buffer has dedicated memory, or the options ask for that, it is allocated
+    /// together with the buffer; in a custom pool it counts as one of the pool's blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither a buffer nor memory is left behind. [`AllocationError::DedicatedInFixedPool`] where
+    /// the buffer is to have dedicated memory and the pool's blocks have a fixed size.
+    ///
+    /// ```
+    /// use allotment::device::BufferDesc;
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("integrated").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = MemoryUsage::Upload.with_name("vertices");
+    /// let vertices = allocator.create_buffer(&BufferDesc::new(4096), &options)?;
+    /// allocator.write(vertices.allocation(), 0, &[7; 4096])?;
+    /// allocator.destroy_buffer(vertices)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<RawBuffer<D>, ResourceError> {
+        self.create::<Buffers>(info, options, None)
+    }
+
+    /// Creates an image with memory for it, as [`create_buffer`](Self::create_buffer) creates a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`]; neither an image nor memory is left behind.
+    ///
+    /// ```
+    /// use allotment::device::ImageDesc;
+    /// use allotment::device::simulated::{SimulatedGpu, Profile};
+    /// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
+    ///
+    /// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+    /// let allocator = Allocator::new(device, AllocatorDesc::default())?;
+    /// let options = MemoryUsage::GpuOnly.with_name("albedo");
+    /// // On the simulated device a format is its bytes a texel.
+    /// let albedo = allocator.create_image(&ImageDesc::new(1024, 1024, 4), &options)?;
+    /// assert!(allocator.location(albedo.allocation())?.size >= 4 << 20);
+    /// allocator.destroy_image(albedo)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_image(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<RawImage<D>, ResourceError> {
+        self.create::<Images>(info, options, None)
+    }
+
+    pub(super) fn create<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+        memory_options: Option<&D::MemoryOptions>,
+    ) -> Result<RawResource<C::Handle>, ResourceError> {
+        let (resource, movability) = self.create_pinned::<C>(info, options, memory_options)?;
+        self.allow_moves(resource.allocation(), movability, false);
+        Ok(resource)
+    }
+
+    /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned
+    /// beside it: a pass that moved it before it is bound would free the memory that it is being bound to.
+    pub(in crate::memory) fn create_pinned<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        options: &AllocationOptions,
+        memory_options: Option<&D::MemoryOptions>,
+    ) -> Result<(RawResource<C::Handle>, Movability), ResourceError> {
+        let device = self.device();
+        let requirements = C::requirements(device, info).map_err(ResourceError::Device)?;
+        let mut movability = options.movability;
+        let pinned = options.clone().with_movability(Movability::Pinned);
+        let request = &AllocationRequest::new(&requirements, &pinned);
+        let (handle, allocation) = match self.dedicated_for_resource(request, memory_options.is_some()) {
+            DedicatedForResource::No => self.create_placed::<C>(info, request)?,
+            DedicatedForResource::Preferred => {
+                match self.create_with_dedicated::<C>(info, request, memory_options) {
+                    // The driver prefers dedicated memory and does not require it, so a block serves as well.
+                    Err(ResourceError::Allocation(_)) => self.create_placed::<C>(info, request)?,
+                    made => made?,
+                }
+            }
+            DedicatedForResource::Required => {
+                // A resource with dedicated memory cannot be moved into a block.
+                movability = Movability::Pinned;
+                self.create_with_dedicated::<C>(info, request, memory_options)?
+            }
+        };
+        Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
+    }
+
+    /// Names a new resource, and makes a token of it.
+    fn resource_of<C: Class<D>>(
+        &self,
+        handle: C::Handle,
+        allocation: Allocation,
+        info: &C::Info<'_>,
+        request: &AllocationRequest<'_>,
+    ) -> RawResource<C::Handle> {
+        let device = self.device();
+        if let Some(name) = &request.options.name {
+            // SAFETY: created just now.
+            unsafe { C::name(device, &handle, name.as_str()) };
+        }
+        let size = C::size(device, info, &request.requirements);
+        RawResource { handle, size, transfer_usage: C::transfer_usage(device, info), allocation }
+    }
+
+    /// Notes in its pool that a resource is bound to an allocation that the caller [holds](Self::hold). A pool with
+    /// resources cannot be reset.
+    pub(super) fn note_resource(&self, allocation: &Allocation) {
+        let Some(slot) = self.pools.get(allocation.pool) else { return };
+        let mut guard = locked(&slot.state);
+        if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
+            detail.has_resource = true;
+        }
+    }
+
+    fn create_placed<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        request: &AllocationRequest<'_>,
+    ) -> Result<(C::Handle, Allocation), ResourceError> {
+        let allocation = self.allocate_for_request(request).map_err(ResourceError::Allocation)?;
+        let bind = || {
+            if request.options.pool.is_none() {
+                return self.bind::<C>(&allocation, 0, info, &request.requirements);
+            }
+            // Keeps the pool from being reset before the resource is noted in it.
+            let _held = self.hold(&allocation).map_err(ResourceError::Access)?;
+            let handle = self.bind::<C>(&allocation, 0, info, &request.requirements)?;
+            self.note_resource(&allocation);
+            Ok(handle)
+        };
+        match bind() {
+            Ok(handle) => Ok((handle, allocation)),
+            Err(error) => {
+                // This allocator made the allocation, so it cannot refuse to free it.
+                let _ = self.free(allocation);
+                Err(error)
+            }
+        }
+    }
+
+    /// Destroys a buffer and frees its memory. No queue may use it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    pub fn destroy_buffer(&self, buffer: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
+        self.destroy::<Buffers>(buffer)
+    }
+
+    /// Destroys an image and frees its memory. No queue may use it any more.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongAllocator`] when the resource is from another allocator; the error returns it.
+    pub fn destroy_image(&self, image: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
+        self.destroy::<Images>(image)
+    }
+
+    fn destroy<C: Class<D>>(
+        &self,
+        resource: RawResource<C::Handle>,
+    ) -> Result<(), WrongAllocator<RawResource<C::Handle>>> {
+        if !self.owns(&resource.allocation) {
+            return Err(WrongAllocator(resource));
+        }
+        let RawResource { handle, allocation, .. } = resource;
+        // SAFETY: from this device, as its token is from this allocator; the caller is done with it.
+        unsafe { C::destroy(self.device(), handle) };
+        // Checked above, so it cannot be refused.
+        let _ = self.free(allocation);
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Creates resources together with dedicated memory, and dedicated memory with options of the API.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::class::{Buffers, Class, Images};
+use super::{RawBuffer, RawImage, ResourceError};
+use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::block_set::Role;
+use crate::memory::desc::AllocationRequest;
+use crate::memory::pool::{RoundedRequest, Source};
+use crate::memory::{AllocationError, AllocationOptions, Dedicated, NewBlocks, ShortName};
+
+impl<D: Device> Allocator<D> {
+    /// Creates a buffer in a dedicated allocation with options of the API: export, import, protection. Imported
+    /// memory has one memory type only: name it in [`AllocationOptions::memory_types`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`create_buffer`](Self::create_buffer).
+    pub fn create_buffer_with(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
+    ) -> Result<RawBuffer<D>, ResourceError> {
+        self.create::<Buffers>(info, options, Some(memory_options))
+    }
+
+    /// Creates an image in a dedicated allocation with options of the API, as
+    /// [`create_buffer_with`](Self::create_buffer_with) creates a buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`create_image`](Self::create_image).
+    pub fn create_image_with(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
+    ) -> Result<RawImage<D>, ResourceError> {
+        self.create::<Images>(info, options, Some(memory_options))
+    }
+
+    /// Allocates dedicated memory with options of the API and no resource in it yet.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`allocate`](Self::allocate).
+    pub fn allocate_with(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+        memory_options: &D::MemoryOptions,
+    ) -> Result<Allocation, AllocationError> {
+        let request = &AllocationRequest::new(requirements, options);
+        let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
+        self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})
+            .map(|(allocation, ())| allocation)
+    }
+
+    /// Allocates dedicated memory as [`allocate_with`](Self::allocate_with), for one resource that is bound later.
+    #[cfg(feature = "vulkan")]
+    pub(in crate::memory) fn allocate_exclusive(
+        &self,
+        request: &AllocationRequest<'_>,
+        memory_options: &D::MemoryOptions,
+    ) -> Result<Allocation, AllocationError> {
+        let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
+        self.allocate_dedicated(request, Some(memory_options), true, make, |()| {})
+            .map(|(allocation, ())| allocation)
+    }
+
+    pub(super) fn create_with_dedicated<C: Class<D>>(
+        &self,
+        info: &C::Info<'_>,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
+    ) -> Result<(C::Handle, Allocation), ResourceError> {
+        let device = self.device();
+        let make = |memory: &MemoryDesc<'_, _>| C::create_dedicated(device, info, memory);
+        // SAFETY: created just now, and no queue has seen it.
+        let unmake = |handle| unsafe { C::destroy(device, handle) };
+        let made = self.allocate_dedicated(request, memory_options, true, make, unmake);
+        let (allocation, handle) = made.map_err(ResourceError::Allocation)?;
+        if request.options.pool.is_some() {
+            // Another thread may have reset the pool since, and freed the memory.
+            let noted = self.hold(&allocation).map(|_held| self.note_resource(&allocation));
+            if let Err(error) = noted {
+                unmake(handle);
+                return Err(ResourceError::Access(error));
+            }
+        }
+        Ok((handle, allocation))
+    }
+
+    /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
+    /// suit in turn. `exclusive` says that no other resource can be bound to it.
+    fn allocate_dedicated<H>(
+        &self,
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
+        exclusive: bool,
+        make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
+        unmake: impl Fn(H),
+    ) -> Result<(Allocation, H), AllocationError> {
+        // So that the pool ties the memory to its resource, instead of reusing it later.
+        let options = request.options.clone().with_dedicated(Dedicated::Always);
+        let request = &request.with_options(&options);
+        if let Some(pool) = &request.options.pool {
+            return self.by_pool_types(pool, request, |set| {
+                self.make_dedicated((pool.index(), set), request, memory_options, exclusive, &make, &unmake)
+            });
+        }
+        self.by_ranking(request, |memory_type, request| {
+            let pool = self.own_shard(self.default_pool_for(memory_type, request));
+            self.make_dedicated((pool, 0), request, memory_options, exclusive, &make, &unmake)
+        })
+    }
+
+    /// Allocates dedicated memory from one memory type of one pool. Where the driver refuses, frees empty blocks and
+    /// tries once more.
+    fn make_dedicated<H>(
+        &self,
+        from: (u32, usize),
+        request: &AllocationRequest<'_>,
+        memory_options: Option<&D::MemoryOptions>,
+        exclusive: bool,
+        make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
+        unmake: impl Fn(H),
+    ) -> Result<(Allocation, H), AllocationError> {
+        let (pool, set) = from;
+        if request.options.new_blocks == NewBlocks::NeverAllocate {
+            let requested = request.requirements.size;
+            return Err(AllocationError::WouldGrow {
+                requested,
+                free: 0,
+                largest_free: 0,
+                name: ShortName::NONE,
+            });
+        }
+        let (getting, fitted, source) = self.begin_dedicated_block(pool, set, request)?;
+        let memory_options = memory_options.or(source.options.as_ref());
+        let attempt = || self.allocate_with_resource(request, &source, memory_options, &make, &unmake);
+        let got = self.waiting(|| {
+            attempt().or_else(|refused| {
+                if self.make_room(source.memory_type, refused) { attempt() } else { Err(refused) }
+            })
+        });
+        let (got, handle) = match got {
+            Ok((memory, handle)) => (Ok((memory, Role::DedicatedToAllocation)), Some(handle)),
+            Err(error) => (Err(error), None),
+        };
+        let settled = self.insert_block(
+            getting,
+            pool,
+            got,
+            &RoundedRequest { dedicated_to_resource: exclusive, ..fitted },
+            request,
+        );
+        match (settled, handle) {
+            (Ok(allocation), Some(handle)) => Ok((allocation, handle)),
+            (Err(error), handle) => {
+                handle.into_iter().for_each(unmake);
+                Err(error)
+            }
+            (Ok(_), None) => unreachable!("memory that was not allocated is not taken in"),
+        }
+    }
+
+    /// Allocates memory together with its resource from the driver.
+    fn allocate_with_resource<H>(
+        &self,
+        request: &AllocationRequest<'_>,
+        source: &Source<D>,
+        memory_options: Option<&D::MemoryOptions>,
+        make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
+        unmake: impl Fn(H),
+    ) -> Result<(OwnedMemory<D>, H), AllocationError> {
+        let (device, size, memory_type) = (self.device(), request.requirements.size, source.memory_type);
+        let refused = |error| self.heaps.refused(device, memory_type, size, error);
+        let memory = MemoryDesc::new(memory_type, size)
+            .with_priority(request.options.priority)
+            .with_options(memory_options);
+        let charge = self.heaps.charge(device, memory_type, size, source.budget_policy)?;
+        self.heaps.allocate_calls.fetch_add(1, Relaxed);
+        let (raw, handle) = make(&memory).map_err(refused)?;
+        // SAFETY: created just now, with this type and size, and known to nobody else.
+        match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
+            Ok(memory) => {
+                charge.keep();
+                if let Some(name) = &request.options.name {
+                    // SAFETY: created just now, and nobody else can free it yet.
+                    unsafe { device.name_memory(raw, name.as_str()) };
+                }
+                Ok((memory, handle))
+            }
+            Err(error) => {
+                unmake(handle);
+                Err(refused(error))
+            }
+        }
+    }
+}

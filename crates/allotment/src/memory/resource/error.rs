@@ -1,0 +1,39 @@
+//! Why a resource was not created.
+
+use core::error::Error;
+use core::fmt;
+
+use crate::device::DeviceError;
+use crate::memory::{AccessError, AllocationError};
+
+/// Why a resource was not created. Neither a resource nor memory is left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResourceError {
+    /// The device cannot create such a resource, or the driver refused.
+    Device(DeviceError),
+    /// Its memory could not be allocated.
+    Allocation(AllocationError),
+    /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
+    Access(AccessError),
+}
+
+impl fmt::Display for ResourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(error) => write!(f, "the device refused the resource: {error}"),
+            Self::Allocation(error) => write!(f, "no memory for the resource: {error}"),
+            Self::Access(error) => write!(f, "the resource cannot be bound to the memory: {error}"),
+        }
+    }
+}
+
+impl Error for ResourceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            Self::Allocation(error) => Some(error),
+            Self::Access(error) => Some(error),
+        }
+    }
+}

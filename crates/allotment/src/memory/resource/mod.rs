@@ -1,0 +1,91 @@
+//! Buffers and images together with their memory: both, or neither.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `class.rs` | the functions of the device that differ between buffers and images |
+//! | `create.rs` | creation and destruction of tokens ([`RawBuffer`], [`RawImage`]) |
+//! | `dedicated.rs` | resources that are created together with dedicated memory |
+//! | `aliasing.rs` | resources in a part of an allocation, beside or above others |
+//! | `owners.rs` | [`Buffer`](super::Buffer) and [`Image`](super::Image), which are destroyed by being dropped |
+//! | `mapped.rs` | buffers that the CPU writes and reads by a pointer |
+//! | `transfer.rs` | copies of bytes to and from buffers by a queue, at once |
+
+mod aliasing;
+mod class;
+mod create;
+mod dedicated;
+mod error;
+mod mapped;
+mod owners;
+mod transfer;
+
+use super::AccessError;
+use super::allocator::Allocation;
+use crate::device::{Device, TransferUsage};
+
+pub(super) use class::{Buffers, Class, Images};
+pub use error::ResourceError;
+pub use mapped::MappedBuffer;
+pub use owners::{
+    Buffer, Image, OwnedAllocation, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
+};
+pub(super) use owners::{Kind, Memory};
+pub use transfer::{Transfer, TransferError};
+
+/// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together
+/// ([`Allocator::destroy_buffer`], [`Allocator::destroy_image`]).
+#[derive(Debug)]
+#[must_use = "a resource and its memory are freed by giving it back to its allocator"]
+pub struct RawResource<H> {
+    // Not public: only resources of the allocator's own device may be destroyed by it, and only once.
+    handle: H,
+    size: u64,
+    /// Copies that safe calls may submit with the buffer; none for an image.
+    transfer_usage: TransferUsage,
+    allocation: Allocation,
+}
+
+impl<H> RawResource<H> {
+    /// Returns the API's handle. Never destroy it without its memory.
+    pub fn handle(&self) -> &H {
+        &self.handle
+    }
+
+    /// Returns the size in bytes: of a buffer, as described; of an image, of its memory.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the memory.
+    pub fn allocation(&self) -> &Allocation {
+        &self.allocation
+    }
+
+    /// Refuses a copy that the resource was not created for.
+    pub(crate) fn check_usage(&self, copy: TransferUsage) -> Result<(), AccessError> {
+        check_usage(self.transfer_usage, copy)
+    }
+
+    /// Makes a token of a resource and its memory that is only going to be destroyed.
+    pub(in crate::memory) fn of_parts(handle: H, size: u64, allocation: Allocation) -> Self {
+        Self { handle, size, transfer_usage: TransferUsage::empty(), allocation }
+    }
+
+    /// Replaces the handle. Returns the old handle with the old memory.
+    pub(in crate::memory) fn replace_handle(&mut self, handle: H, old: Allocation) -> Self {
+        Self::of_parts(core::mem::replace(&mut self.handle, handle), self.size, old)
+    }
+}
+
+/// Refuses a copy by a buffer that has other usages.
+pub(in crate::memory) fn check_usage(usage: TransferUsage, copy: TransferUsage) -> Result<(), AccessError> {
+    let missing = copy.difference(usage);
+    if missing.is_empty() { Ok(()) } else { Err(AccessError::MissingUsage { missing }) }
+}
+
+/// A buffer and its memory, as a token: dropping it leaks both. [`Buffer`](super::Buffer) is destroyed by being
+/// dropped.
+pub type RawBuffer<D> = RawResource<<D as Device>::Buffer>;
+
+/// An image and its memory, as a token: dropping it leaks both. [`Image`](super::Image) is destroyed by being dropped.
+pub type RawImage<D> = RawResource<<D as Device>::Image>;
