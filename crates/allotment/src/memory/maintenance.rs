@@ -316,7 +316,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     ///
-    /// [`AllocationError`] when the driver or a limit refused a block; the blocks allocated before remain.
+    /// [`AllocationError`] when the driver or a limit refused a block; the blocks allocated before remain. Nothing is
+    /// allocated where no block of the pool can hold such a request ([`AllocationError::TooLargeForBlock`]).
     ///
     /// ```
     /// use allotment::device::simulated::{SimulatedGpu, Profile};
@@ -353,6 +354,8 @@ impl<D: Device> Allocator<D> {
             let state = guard.as_mut().ok_or(AllocationError::WrongPool)?;
             let (heap, memory_type) = (state.sets[set].heap, state.sets[set].memory_type);
             state.pass_time(self.time.now());
+            let size = request.requirements.size;
+            state.check_fixed_block(set, size, size).map_err(|refused| refused.of(options))?;
             let wanted = state.block_wanted_for(set, bytes, self.heaps.heap_size(heap));
             let Some(size) = wanted else { return Ok(allocated) };
             if state.has_all_blocks() {

@@ -106,6 +106,23 @@ impl<D: Device> PoolState<D> {
         if self.has_all_blocks() { Err(self.full(set, rounded.sizes.requested)) } else { Ok(plan) }
     }
 
+    /// Refuses a request for `requested` bytes, `size` of them with what it is rounded up to, that no block of a pool
+    /// with a fixed block size can hold: more blocks would not help it.
+    pub(in crate::memory) fn check_fixed_block(
+        &self,
+        set: usize,
+        size: u64,
+        requested: u64,
+    ) -> Result<(), AllocationError> {
+        match self.rules.sizing {
+            // A buddy block serves a request from a whole cell, a power of two.
+            BlockSize::Fixed(block_size) if self.sets[set].least_block(size) > block_size => {
+                Err(AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE })
+            }
+            BlockSize::Fixed(_) | BlockSize::Growing(_) => Ok(()),
+        }
+    }
+
     /// Returns true when the pool has as many blocks as it may have.
     pub(in crate::memory) fn has_all_blocks(&self) -> bool {
         // Blocks that other threads are allocating count: `max_blocks` holds for them as well.
@@ -130,13 +147,12 @@ impl<D: Device> PoolState<D> {
         if rounded.role != Role::Shared {
             return Ok(BlockPlan::exactly(rounded.role, rounded.request.size));
         }
-        // A buddy block serves a request from a whole cell, a power of two.
+        self.check_fixed_block(set, rounded.request.size, requested)?;
         let least = self.sets[set].least_block(rounded.request.size);
         let too_large =
             |block_size| AllocationError::TooLargeForBlock { requested, block_size, name: ShortName::NONE };
         let sizes = match self.rules.sizing {
             BlockSize::Growing(sizes) => sizes,
-            BlockSize::Fixed(block_size) if least > block_size => return Err(too_large(block_size)),
             BlockSize::Fixed(block_size) => return Ok(BlockPlan::exactly(Role::Shared, block_size)),
         };
         let block_size = sizes.largest_in(heap_size);
