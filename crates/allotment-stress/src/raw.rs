@@ -37,11 +37,11 @@ pub(crate) fn destroy_new_image<D: Device>(device: &D, image: D::Image) {
 /// the buffer alive through the slot; tables and chunks get a buffer that outlives all heaps.
 pub(crate) fn buffer_descriptor<'a, D: DescriptorDevice>(
     device: &D,
-    buffer: &'a Buffer<D>,
+    buffer: &'a D::Buffer,
     range: Range<u64>,
 ) -> D::Descriptor<'a> {
     // SAFETY: the buffer is live, its range is one of 256 bytes that it has, and it lives as said above.
-    unsafe { device.buffer_descriptor(buffer.handle(), range, BufferUse::ReadOnly) }
+    unsafe { device.buffer_descriptor(buffer, range, BufferUse::ReadOnly) }
 }
 
 /// Returns a sampler's descriptor. It is never written: each heap refuses it as a descriptor of another type.

@@ -13,8 +13,8 @@ use allotment::descriptor::{
 use allotment::device::{BufferDesc, DescriptorHeapType, SamplerDesc, TimelinePoint};
 use allotment::lifetime::{DeletionQueue, Recycler, ReleaseQueue, SubmissionTracker};
 use allotment::memory::{
-    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, Image, LeakHandler,
-    MappedBuffer, MovableBuffer, MovableSet, MovableSetDesc, OwnedAllocation, OwningAllocator, PassLimits,
+    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc,
+    EmptyBlockPolicy, Image, LeakHandler, MappedBuffer, OwnedAllocation, OwningAllocator, PassLimits,
     RawBuffer, RawImage,
 };
 use allotment::upload::{UploadPool, UploadPoolDesc};
@@ -124,7 +124,7 @@ pub struct World<D: Stressed> {
     /// Another allocator, whose allocations the first one must refuse.
     pub(crate) other: Arc<Allocator<D>>,
     pub(crate) memory: OwningAllocator<D>,
-    pub(crate) set: Arc<MovableSet<D>>,
+    pub(crate) set: Arc<Defragmenter<D>>,
     /// Read-locked while a movable buffer's upload is recorded and not submitted; write-locked by a step. A step
     /// without the lock may lose such writes, and nothing else.
     pub(crate) steps: RwLock<()>,
@@ -149,7 +149,7 @@ pub struct World<D: Stressed> {
     pub(crate) owned: Shelf<Marked<Buffer<D>>>,
     pub(crate) owned_images: Shelf<Image<D>>,
     pub(crate) owned_memory: Shelf<OwnedAllocation<D>>,
-    pub(crate) movables: Shelf<Marked<MovableBuffer<D>>>,
+    pub(crate) movables: Shelf<Marked<Buffer<D>>>,
     pub(crate) pools: Shelf<Pool>,
 }
 
@@ -178,7 +178,7 @@ impl<D: Stressed> World<D> {
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let limits = PassLimits::default().with_time(Duration::from_millis(5));
         let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(limits);
-        let set = Arc::new(MovableSet::new(&memory, MovableSetDesc::new(strategy))?);
+        let set = Arc::new(Defragmenter::new(&memory, DefragmenterDesc::new(strategy))?);
         let mut pages = UploadPoolDesc::default();
         (pages.page_size, pages.kept_bytes) = (16 << 10, 64 << 10);
         let mut world = Self {
@@ -232,7 +232,8 @@ impl<D: Stressed> World<D> {
         let layout = BindingLayout::new(&heap, &staging, &bindings)?;
         let named = Arc::new(self.memory.create_buffer(&self.describable(), &device_local())?);
         {
-            let descriptor = raw::buffer_descriptor(&self.device, &named, 0..256);
+            let handle = named.handle();
+            let descriptor = raw::buffer_descriptor(&self.device, &handle, 0..256);
             layout.bind_static(0, 0, &descriptor, Some(named.clone()))?;
         }
         self.named = Some(named);

@@ -33,11 +33,11 @@ fn first_frame<D: Device + Clone>(device: D) -> Result<(), Box<dyn Error>> {
         // In place of a draw, the GPU copies both into the picture. The copies wait for the upload of the mesh.
         let (mesh_handle, picture) = (mesh.handle(), picture.handle());
         let copies = [
-            BufferCopy { from: mesh_handle, from_offset: 0, to: picture, to_offset: 0, size: 256 },
+            BufferCopy { from: &mesh_handle, from_offset: 0, to: &picture, to_offset: 0, size: 256 },
             BufferCopy {
                 from: &constants.buffer,
                 from_offset: constants.offset,
-                to: picture,
+                to: &picture,
                 to_offset: 256,
                 size: 256,
             },

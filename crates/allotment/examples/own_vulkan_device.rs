@@ -226,7 +226,7 @@ fn main() -> Outcome {
         let buffer = commands.next()?;
         let mut readback = gpu.readback()?;
         let ticket = readback.allocate(u64::from(PICTURE * PICTURE * 4), Alignment::new(16)?)?;
-        let images = (*texture.handle(), *picture.handle());
+        let images = (texture.handle(), picture.handle());
         record(device.raw(), buffer, images, corner(frame.number()), (*readback.buffer(), ticket.offset()))?;
         // The submission waits for the upload of the texture.
         let point = frame.submit(QUEUE, |queue, waits| {

@@ -55,7 +55,8 @@ impl<'w, D: Stressed> Player<'w, D> {
         let Some((descriptors, _)) = self.descriptors() else { return };
         let Some(buffer) = self.new_named() else { return };
         let keep: KeepAlive = buffer.clone();
-        let descriptor = raw::buffer_descriptor(&self.world.device, &buffer, 0..256);
+        let handle = buffer.handle();
+        let descriptor = raw::buffer_descriptor(&self.world.device, &handle, 0..256);
         let inserted = descriptors.heap.insert(&descriptor, Some(keep));
         if let Some(slot) = self.done(inserted)
             && let Some(slot) = descriptors.slots.put(slot)
@@ -69,10 +70,11 @@ impl<'w, D: Stressed> Player<'w, D> {
         let count = self.input.below(9);
         let buffers: Vec<_> = (0..count).filter_map(|_| self.new_named()).collect();
         let device = &self.world.device;
+        let handles: Vec<_> = buffers.iter().map(|buffer| buffer.handle()).collect();
         let mut all: Vec<(D::Descriptor<'_>, Option<KeepAlive>)> = Vec::new();
-        for buffer in &buffers {
+        for (buffer, handle) in buffers.iter().zip(&handles) {
             let keep: KeepAlive = buffer.clone();
-            all.push((raw::buffer_descriptor(device, buffer, 0..256), Some(keep)));
+            all.push((raw::buffer_descriptor(device, handle, 0..256), Some(keep)));
         }
         let fault = self.input.below(4);
         let at = self.input.index(all.len() + 1);
@@ -107,7 +109,8 @@ impl<'w, D: Stressed> Player<'w, D> {
         if self.input.once_in(3) {
             let Some(buffer) = self.new_named() else { return };
             let keep: KeepAlive = buffer.clone();
-            let descriptor = raw::buffer_descriptor(&self.world.device, &buffer, 256..512);
+            let handle = buffer.handle();
+            let descriptor = raw::buffer_descriptor(&self.world.device, &handle, 256..512);
             let replaced = descriptors.heap.replace(slot, &descriptor, Some(keep));
             let slot = self.done(replaced).unwrap_or(slot);
             let _ = descriptors.slots.put(slot);
@@ -150,7 +153,8 @@ impl<'w, D: Stressed> Player<'w, D> {
                         }
                     }
                     _ => {
-                        let descriptor = raw::buffer_descriptor(&self.world.device, named, 0..256);
+                        let handle = named.handle();
+                        let descriptor = raw::buffer_descriptor(&self.world.device, &handle, 0..256);
                         self.done(range.write(at, &descriptor));
                     }
                 }
@@ -199,7 +203,8 @@ impl<'w, D: Stressed> Player<'w, D> {
                     }
                 }
                 _ => {
-                    let descriptor = raw::buffer_descriptor(&self.world.device, named, 0..256);
+                    let handle = named.handle();
+                    let descriptor = raw::buffer_descriptor(&self.world.device, &handle, 0..256);
                     let written = table.write(at, &descriptor);
                     self.done(written);
                 }
@@ -235,7 +240,8 @@ impl<'w, D: Stressed> Player<'w, D> {
             }
             4 => {
                 let keep: KeepAlive = named.clone();
-                let descriptor = raw::buffer_descriptor(&self.world.device, named, 0..256);
+                let handle = named.handle();
+                let descriptor = raw::buffer_descriptor(&self.world.device, &handle, 0..256);
                 let keep = (at % 2 == 0).then_some(keep);
                 self.done(set.bind(binding, at, &descriptor, keep));
             }
@@ -292,7 +298,8 @@ impl<'w, D: Stressed> Player<'w, D> {
                         self.done(staging.fill(&mut range, fill));
                     }
                     _ => {
-                        let descriptor = raw::buffer_descriptor(&self.world.device, named, 0..256);
+                        let handle = named.handle();
+                        let descriptor = raw::buffer_descriptor(&self.world.device, &handle, 0..256);
                         self.done(staging.write(&mut range, at, &descriptor));
                     }
                 }

@@ -472,7 +472,7 @@ impl<'w, D: Stressed> Player<'w, D> {
     pub(super) fn use_owned(&mut self) {
         let Some(Marked { it, mut bytes }) = self.world.owned.take(&mut self.input) else { return };
         let writes = self.input.once_in(2);
-        self.use_bytes(&it, &mut bytes, writes);
+        it.with_raw(|buffer| self.use_bytes(buffer, &mut bytes, writes));
         drop(self.world.owned.put(Marked { it, bytes }));
     }
 
@@ -497,7 +497,8 @@ impl<'w, D: Stressed> Player<'w, D> {
             4 => {
                 let size = self.small_size();
                 let (requirements, options) = (Requirements::new(size), self.options());
-                let bytes = self.input.pick(&[0, 1, 100_000, 1 << 20]);
+                // Room for a few: in a pool of tiny blocks a megabyte takes more memory objects than a driver has.
+                let bytes = self.input.pick(&[0, 1, 16 * size, 64 * size]);
                 self.done(allocator.reserve(&requirements, &options, bytes));
                 return;
             }

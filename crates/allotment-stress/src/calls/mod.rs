@@ -99,15 +99,15 @@ calls! {
     Defragment,
     /// A manual defragmentation of a custom pool.
     DefragmentPool,
-    /// `MovableSet::create_buffer`.
+    /// `Defragmenter::create_buffer`.
     CreateMovable,
     /// Transfers to and from movable buffers.
     UseMovable,
     /// Drops a movable buffer.
     DropMovable,
-    /// `MovableSet::defragment_step`.
+    /// `Defragmenter::step`.
     Step,
-    /// `MovableSet::stop`.
+    /// `Defragmenter::stop`.
     StopSet,
     /// `Uploader::initialize`, `update` of an owned buffer.
     Upload,

@@ -122,7 +122,7 @@ impl<D: Stressed> Player<'_, D> {
         } else {
             BufferDesc::new(size).into()
         };
-        let made = self.world.set.create_buffer(info, &options);
+        let made = self.world.set.create_buffer(&info, &options);
         if let Some(buffer) = self.done(made) {
             drop(self.world.movables.put(Marked::new(buffer)));
         }
@@ -133,7 +133,8 @@ impl<D: Stressed> Player<'_, D> {
         let writes = self.input.once_in(2);
         if self.input.once_in(8) {
             let _ = (it.handle(), it.moves(), it.size());
-            self.done(it.location());
+            let _ = (it.location(), it.info(), it.is_relocatable());
+            self.tally.made(self.call);
         }
         let world = self.world;
         // Without the lock a step's copy may run before or after this transfer.
@@ -141,10 +142,10 @@ impl<D: Stressed> Player<'_, D> {
         let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
         if guard.is_some() {
             self.wait_for_moves();
-            it.with(|buffer| self.use_bytes(buffer, &mut bytes, writes));
+            it.with_raw(|buffer| self.use_bytes(buffer, &mut bytes, writes));
         } else {
             let mut unknown = Shadow::default();
-            it.with(|buffer| self.use_bytes(buffer, &mut unknown, writes));
+            it.with_raw(|buffer| self.use_bytes(buffer, &mut unknown, writes));
             if writes {
                 bytes.forget();
             }
@@ -167,7 +168,7 @@ impl<D: Stressed> Player<'_, D> {
         for _ in 0..=self.input.below(4) {
             // A thread with a pending upload to a movable buffer has submitted it before.
             let guard = world.steps.write().unwrap_or_else(PoisonError::into_inner);
-            let stepped = world.set.defragment_step(limits);
+            let stepped = world.set.step(limits);
             if let Ok(step) = &stepped {
                 let mut copied = world.copied.lock().unwrap_or_else(PoisonError::into_inner);
                 *copied = step.copied_at.or(*copied);

@@ -83,7 +83,7 @@ impl<D: Stressed> Player<'_, D> {
             if bytes.expected().is_none() { (0, size.min(1 << 19)) } else { self.range(size) };
         let new = pattern(len.min(1 << 19));
         let written = if self.input.once_in(3) {
-            self.see_before_writing(it.allocation(), offset, new.len() as u64);
+            it.with_raw(|raw| self.see_before_writing(raw.allocation(), offset, new.len() as u64));
             uploader.initialize(&it, offset, &new)
         } else {
             uploader.update(&it, offset, &new)
@@ -112,18 +112,20 @@ impl<D: Stressed> Player<'_, D> {
             return;
         };
         let world = self.world;
-        // The copies of a step run on their own queue, concurrently with those on another queue; a program must
-        // wait for `copied_at` then.
+        // A step that runs beside the upload is a matter of chance where queues run side by side.
         let one_queue = world.device.properties().queues.len() == 1;
         let keeps_steps_away = self.input.below(2) == 0 || !one_queue;
+        // The uploader waits by itself for the copies of the steps before.
         let guard = keeps_steps_away.then(|| world.steps.read().unwrap_or_else(PoisonError::into_inner));
-        if guard.is_some() {
-            self.wait_for_moves();
-        }
         let size = it.size();
         let (offset, len) = if bytes.expected().is_none() { (0, size) } else { self.range(size) };
         let new = pattern(len);
-        let written = it.with(|buffer| uploader.update(buffer, offset, &new));
+        let written = if self.input.once_in(3) {
+            it.with_raw(|raw| self.see_before_writing(raw.allocation(), offset, new.len() as u64));
+            uploader.initialize(&it, offset, &new)
+        } else {
+            uploader.update(&it, offset, &new)
+        };
         let submitted = uploader.submit();
         self.uploader = Some(uploader);
         let written = self.done(written).is_some();
@@ -142,7 +144,7 @@ impl<D: Stressed> Player<'_, D> {
             bytes.forget();
         } else {
             bytes.write(size, offset, &new);
-            it.with(|buffer| self.use_bytes(buffer, &mut bytes, false));
+            it.with_raw(|buffer| self.use_bytes(buffer, &mut bytes, false));
         }
         drop(guard);
         drop(self.world.movables.put(Marked { it, bytes }));
@@ -171,7 +173,7 @@ impl<D: Stressed> Player<'_, D> {
                 self.wait_for(&points);
                 for mut marked in core::mem::take(&mut self.uploaded) {
                     if self.input.once_in(2) {
-                        self.use_bytes(&marked.it, &mut marked.bytes, false);
+                        marked.it.with_raw(|raw| self.use_bytes(raw, &mut marked.bytes, false));
                     }
                     drop(self.world.owned.put(marked));
                 }

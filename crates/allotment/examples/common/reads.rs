@@ -170,7 +170,7 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
             indices: indices.handle(),
             indices_offset: first,
             count: u32::try_from(count)?,
-            to: self.results.handle(),
+            to: &self.results.handle(),
             to_offset: 0,
         }];
         let read = |queue, waits: &[TimelinePoint]| {
@@ -187,7 +187,7 @@ impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
         let size = 4 * count as u64;
         let mut ring = self.gpu.readback()?;
         let ticket = ring.allocate(size, Alignment::new(16)?)?;
-        let (from, to) = (self.results.handle(), ring.buffer());
+        let (from, to) = (&self.results.handle(), ring.buffer());
         let copies = [BufferCopy { from, from_offset: 0, to, to_offset: ticket.offset(), size }];
         let back = frame.submit_after(QUEUE, &[read], |queue, waits| {
             let work = Submission { waits, copies: &copies, ..Submission::default() };

@@ -9,8 +9,8 @@ use std::time::Instant;
 use allotment::device::{BufferCopy, BufferDesc, Device, QueueIndex, Submission};
 use allotment::gpu::{Frame, Gpu, GpuDesc};
 use allotment::memory::{
-    BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, MovableBuffer,
-    MovableSetDesc, PassLimits,
+    BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc, EmptyBlockPolicy,
+    PassLimits,
 };
 use allotment::upload::{ReadbackTicket, RingDesc};
 use allotment::{Alignment, AllocatorDesc, MemoryUsage};
@@ -42,7 +42,7 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 struct House<D: Device> {
     number: u64,
-    buffer: MovableBuffer<D>,
+    buffer: Buffer<D>,
     /// Bytes that it takes at least, as the device says: on Direct3D 12 whole pages of 64 KiB.
     takes: u64,
 }
@@ -96,7 +96,7 @@ impl<D: Device + Clone> Town<D> {
         let mut desc = desc.with_readback(RingDesc::readback(64 << 20));
         if defragmented {
             let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(LIMITS);
-            desc = desc.with_defragmentation(MovableSetDesc::new(strategy).on_queue(QUEUE));
+            desc = desc.with_defragmentation(DefragmenterDesc::new(strategy).with_queue(QUEUE));
         }
         Ok(Self {
             gpu: Gpu::new(device, desc)?,
@@ -150,10 +150,10 @@ impl<D: Device + Clone> Town<D> {
         let desc = BufferDesc::new(size_of(number)).into();
         let requirements = self.gpu.device().buffer_requirements(&desc)?;
         let takes = requirements.alignment.align_up(requirements.size);
-        let options = MemoryUsage::GpuOnly.with_name("house");
-        let buffer = self.gpu.movable_set().create_buffer(desc, &options)?;
+        let options = MemoryUsage::GpuOnly.with_name("house").relocatable();
+        let buffer = self.gpu.create_buffer(&desc, &options)?;
         fill(number, &mut self.bytes);
-        buffer.with(|buffer| self.gpu.uploads().write_buffer(buffer, 0, &self.bytes))?;
+        self.gpu.uploads().write_buffer(&buffer, 0, &self.bytes)?;
         self.live += takes;
         self.houses.push(House { number, buffer, takes });
         Ok(())
@@ -227,7 +227,7 @@ impl<D: Device + Clone> Town<D> {
 
     /// After the last frame every house is compared once more and dropped, and nothing may be left.
     pub(crate) fn leave(mut self) -> Outcome<Summary> {
-        let statistics = self.gpu.movable_set().statistics();
+        let statistics = self.gpu.defragmenter().statistics();
         (self.summary.built, self.summary.live) = (self.next, self.live);
         self.summary.idle_on_average = self.idle / self.summary.frames as f64;
         self.summary.moves = statistics.moves;

@@ -181,12 +181,12 @@ impl<D: Device + Clone> Flight<D> {
         let copies = parts.each_ref().map(|(from, from_offset, bytes)| {
             let to_offset = size;
             size += bytes;
-            BufferCopy { from, from_offset: *from_offset, to: picture, to_offset, size: *bytes }
+            BufferCopy { from, from_offset: *from_offset, to: &picture, to_offset, size: *bytes }
         });
         let mut ring = self.gpu.readback()?;
         let ticket = ring.allocate(size, Alignment::new(16)?)?;
         let (to, to_offset) = (ring.buffer(), ticket.offset());
-        let back = [BufferCopy { from: picture, from_offset: 0, to, to_offset, size }];
+        let back = [BufferCopy { from: &picture, from_offset: 0, to, to_offset, size }];
 
         // Both after the copy before: the last picture is read before this one overwrites it.
         for copies in [&copies[..], &back] {

@@ -201,7 +201,7 @@ impl Stream {
         self.bytes.extend(self.numbers.iter().flat_map(|number| number.to_le_bytes()));
         self.uploader.initialize(&numbers, 0, &self.bytes)?;
 
-        let set = sets.write(run, *numbers.handle(), *results.handle());
+        let set = sets.write(run, numbers.handle(), results.handle());
         self.shader.record(commands, set, seed_of(id), count);
         let ticket = self.results.allocate(size, Alignment::new(4)?)?;
         let raw = self.device.raw();
@@ -214,7 +214,7 @@ impl Stream {
         barrier(raw, commands, shader, copy);
         let region = [vk::BufferCopy { src_offset: 0, dst_offset: ticket.offset(), size }];
         // SAFETY: the commands are being recorded; the results are as large, and the ring has given the room.
-        unsafe { raw.cmd_copy_buffer(commands, *results.handle(), *self.results.buffer(), &region) };
+        unsafe { raw.cmd_copy_buffer(commands, results.handle(), *self.results.buffer(), &region) };
         barrier(raw, commands, (vk::PipelineStageFlags::TRANSFER, vk::AccessFlags::TRANSFER_WRITE), host);
         self.coming.push_back((id, ticket));
         Ok(())

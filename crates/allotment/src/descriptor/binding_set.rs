@@ -169,7 +169,8 @@ impl<D: DescriptorDevice> BindingSet<D> {
     ///
     /// Those of [`bind`](Self::bind), and [`DescriptorError::BadRange`] if the range is empty, exceeds the
     /// buffer, is not aligned as its [use](BufferUse) requires, or is larger than the device allows;
-    /// [`DescriptorError::WrongDevice`] if the buffer belongs to another device.
+    /// [`DescriptorError::WrongDevice`] if the buffer belongs to another device;
+    /// [`DescriptorError::Relocatable`] if defragmentation may move it.
     ///
     /// # Safety
     ///
@@ -185,8 +186,13 @@ impl<D: DescriptorDevice> BindingSet<D> {
         usage: BufferUse,
     ) -> Result<(), DescriptorError> {
         let allocator = Arc::clone(self.layout.inner.heap.allocator());
-        if buffer.allocator().device().id() != allocator.device().id() {
+        let (handle, of_device) =
+            buffer.with_owned(|owned, _| (owned.handle().clone(), owned.allocator().device().id()));
+        if of_device != allocator.device().id() {
             return Err(DescriptorError::WrongDevice);
+        }
+        if buffer.is_relocatable() {
+            return Err(DescriptorError::Relocatable);
         }
         let limits = allocator.device().descriptor_limits();
         let lies = range.start < range.end && range.end <= buffer.size();
@@ -201,7 +207,7 @@ impl<D: DescriptorDevice> BindingSet<D> {
         }
         // SAFETY: the buffer lives as long as it is borrowed, and the range was checked; the rest is the
         // caller's promise.
-        let descriptor = unsafe { allocator.device().buffer_descriptor(buffer.handle(), range, usage) };
+        let descriptor = unsafe { allocator.device().buffer_descriptor(&handle, range, usage) };
         let keep: KeepAlive = buffer.clone();
         self.bind(binding, at, &descriptor, Some(keep))
     }

@@ -121,7 +121,7 @@ impl<D: Device> fmt::Debug for ImageCopy<'_, D> {
 }
 
 /// A copy of all texels of an image into another image of the same description: all mip levels, array layers,
-/// samples and aspects. [`Device::is_copyable_image`] returns which images support it.
+/// samples and aspects. [`Device::relocatable_image_info`] tells which images support it.
 pub struct FullImageCopy<'a, D: Device> {
     /// The source image.
     pub from: &'a D::Image,

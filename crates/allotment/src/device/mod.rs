@@ -206,10 +206,11 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// guarantees for the description. The memory that the buffer is bound to is not considered.
     fn buffer_transfer_usage(&self, info: &Self::BufferInfo<'_>) -> TransferUsage;
 
-    /// Returns whether the contents of a buffer with this description can be copied to another one with the same
-    /// description, so that defragmentation can move it. The memory that the buffer is bound to is not
-    /// considered (queues may not read some memory, for example).
-    fn is_copyable_buffer(&self, info: &Self::BufferInfo<'_>) -> bool;
+    /// Returns a description that borrows nothing, by which defragmentation can create such a buffer again elsewhere
+    /// and copy its contents there. `None` where that is not possible: the buffer cannot be copied, or the
+    /// description cannot be used twice. The memory that the buffer is bound to is not considered (queues may not
+    /// read some memory, for example).
+    fn relocatable_buffer_info(&self, info: &Self::BufferInfo<'_>) -> Option<Self::BufferInfo<'static>>;
 
     /// Returns the memory requirements of a buffer.
     ///
@@ -307,9 +308,10 @@ pub unsafe trait Device: Send + Sync + 'static {
     /// `bufferImageGranularity` separates it from buffers.
     fn image_kind(&self, info: &Self::ImageInfo<'_>) -> ResourceKind;
 
-    /// Returns whether an image with this description can be copied [as a whole](FullImageCopy) into another one
-    /// with the same description, at least by a graphics queue, so that defragmentation can move it.
-    fn is_copyable_image(&self, info: &Self::ImageInfo<'_>) -> bool;
+    /// Returns a description that borrows nothing, by which defragmentation can create such an image again elsewhere
+    /// and copy it there [as a whole](FullImageCopy), at least by a graphics queue. `None` where that is not
+    /// possible.
+    fn relocatable_image_info(&self, info: &Self::ImageInfo<'_>) -> Option<Self::ImageInfo<'static>>;
 
     /// Sets the debug name of memory, for the API's own tools. Does nothing if the API has no debug names.
     ///
@@ -350,7 +352,7 @@ pub unsafe trait Device: Send + Sync + 'static {
     ///
     /// [`DeviceError`]; nothing was submitted in that case. [`DeviceError::Unsupported`] if the API cannot
     /// express an [image copy's](ImageCopy) row pitch or leave an image in the state `after`; or if an image
-    /// [cannot be copied as a whole](Self::is_copyable_image), has undefined contents in the state `before`, or
+    /// [cannot be copied as a whole](Self::relocatable_image_info), has undefined contents in the state `before`, or
     /// has depth, stencil or several samples and the queue is not a graphics queue.
     ///
     /// # Safety

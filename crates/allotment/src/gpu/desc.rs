@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::descriptor::ShaderVisibleHeapDesc;
 use crate::device::Api;
-use crate::memory::{AllocatorDesc, MovableSetDesc};
+use crate::memory::{AllocatorDesc, DefragmenterDesc};
 use crate::upload::{RingDesc, UploadPoolDesc, UploaderDesc};
 
 /// Three frames: one that the CPU records, one that waits in the queue and one that the GPU executes.
@@ -70,8 +70,8 @@ pub struct GpuDesc {
     /// likewise.
     pub sampler_descriptors: Option<ShaderVisibleHeapDesc>,
     /// Whether [`Frame::end`](super::Frame::end) does a step of defragmentation, and within which limits. `None` by
-    /// default: no step. Only resources of [`Gpu::movable_set`](super::Gpu::movable_set) move.
-    pub defragmentation: Option<MovableSetDesc>,
+    /// default: no step. Only [relocatable](crate::AllocationOptions::relocatable) buffers and images move.
+    pub defragmentation: Option<DefragmenterDesc>,
     /// Which thread allocates blocks ahead of demand. The thread that ends a frame by default.
     pub maintenance: Maintenance,
 }
@@ -153,7 +153,7 @@ impl GpuDesc {
 
     /// Returns the same configuration with a step of defragmentation at the end of each frame.
     #[must_use]
-    pub fn with_defragmentation(mut self, desc: MovableSetDesc) -> Self {
+    pub fn with_defragmentation(mut self, desc: DefragmenterDesc) -> Self {
         self.defragmentation = Some(desc);
         self
     }

@@ -243,8 +243,9 @@ impl<D: Device> Frame<D> {
     /// readback ranges, command allocators), ends the allocator's frame, does maintenance, and a step of
     /// defragmentation where [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for one.
     ///
-    /// Defragmentation is skipped while another recording is open. No other thread may write to resources of
-    /// [`Gpu::movable_set`] during the call: such a write may be lost.
+    /// Defragmentation is skipped while another recording is open. No other thread may begin to record writes to
+    /// relocatable resources during the call: they may go to the old place and be lost. [Uploads](Gpu::uploads) wait
+    /// until the call is over.
     ///
     /// # Errors
     ///

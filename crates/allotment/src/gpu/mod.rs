@@ -33,7 +33,7 @@
 //!
 //! ```text
 //!   Gpu ── Allocator, SubmissionTracker, DeletionQueue     at once
-//!    │     Uploader (behind a lock), UploadPool, MovableSet
+//!    │     Uploader (behind a lock), UploadPool, Defragmenter
 //!    │     CommandAllocatorPool per queue                   on first use, as all below
 //!    │     ShaderVisibleHeap ×2, SamplerCache, CpuDescriptorHeap ×4
 //!    │     ReadbackRing (behind a lock)
@@ -91,7 +91,7 @@ use part::Part;
 use crate::device::{Device, DeviceError};
 use crate::lifetime::{DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracker, TimelinePoints};
 use crate::memory::{
-    Allocator, BlockGrowth, DefragmentationStep, MaintenanceThread, MovableSet, OwningAllocator,
+    Allocator, BlockGrowth, DefragmentationStep, Defragmenter, MaintenanceThread, OwningAllocator,
 };
 use crate::sync::locked;
 use crate::upload::{ReadbackRing, UploadPool, Uploader};
@@ -118,7 +118,7 @@ struct Shared<D: Device> {
     readback: Mutex<Option<ReadbackRing<D>>>,
     upload_pool: UploadPool<D>,
     uploader: Mutex<Uploader<D>>,
-    movable: MovableSet<D>,
+    defragmenter: Defragmenter<D>,
     memory: OwningAllocator<D>,
 }
 
@@ -142,7 +142,7 @@ impl<D: Device + Clone> Gpu<D> {
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
         let uploader = Uploader::new(&memory, desc.uploader).map_err(GpuError::Uploader)?;
         let pages = desc.pages_for(allocator.device().properties().api);
-        let movable = MovableSet::new(&memory, desc.defragmentation.unwrap_or_default());
+        let defragmenter = Defragmenter::new(&memory, desc.defragmentation.unwrap_or_default());
         let maintenance = match desc.maintenance {
             Maintenance::EndOfFrame => None,
             Maintenance::Thread => Some(MaintenanceThread::spawn(Arc::clone(&allocator))),
@@ -158,7 +158,7 @@ impl<D: Device + Clone> Gpu<D> {
             readback: Mutex::new(None),
             upload_pool: UploadPool::new(&allocator, &tracker, pages),
             uploader: Mutex::new(uploader),
-            movable: movable.map_err(GpuError::Defragmentation)?,
+            defragmenter: defragmenter.map_err(GpuError::Defragmentation)?,
             memory,
             desc,
         };
@@ -209,11 +209,11 @@ impl<D: Device> Gpu<D> {
         &self.shared.upload_pool
     }
 
-    /// Returns the buffers and images that defragmentation may move. [`Frame::end`] does its steps where
+    /// Returns the defragmenter, which moves the relocatable buffers and images. [`Frame::end`] does its steps where
     /// [`GpuDesc::defragmentation`] asks for them.
     #[must_use]
-    pub fn movable_set(&self) -> &MovableSet<D> {
-        &self.shared.movable
+    pub fn defragmenter(&self) -> &Defragmenter<D> {
+        &self.shared.defragmenter
     }
 
     /// Returns the uploads: writes to buffers and images from any thread.
@@ -297,14 +297,16 @@ impl<D: Device> Gpu<D> {
     /// Does a step of defragmentation where that is asked for and nothing is recorded that may write to what would move.
     fn defragment_step(&self) -> Result<Option<DefragmentationStep>, FrameError> {
         let Some(desc) = &self.desc().defragmentation else { return Ok(None) };
+        // Locked until the step is over: a copy that another thread stages meanwhile would go to the old place.
+        let mut uploader = locked(&self.shared.uploader);
         // Staged uploads hold a recording open; and their copies name buffers by handles that a move replaces.
-        self.uploads().submit().map_err(FrameError::Uploads)?;
+        uploader.submit().map_err(FrameError::Uploads)?;
         // A recording that is submitted later would write to where a resource was, and the write would be lost.
         let recordings = self.tracker().statistics();
         if recordings.open + recordings.open_explicit > 0 {
             return Ok(None);
         }
-        let step = self.shared.movable.defragment_step(desc.defragmentation.limits);
+        let step = self.shared.defragmenter.step(desc.defragmentation.limits);
         let step = step.map_err(FrameError::Defragmentation)?;
         if let Some(point) = step.copied_at {
             locked(&self.shared.moved_at).insert(point);

@@ -3,7 +3,7 @@
 use super::{Gpu, ReadBufferError};
 use crate::AllocationOptions;
 use crate::device::{Device, QueueIndex};
-use crate::memory::{Buffer, Image, ResourceError, Transfer, TransferError};
+use crate::memory::{Buffer, Image, Movability, ResourceError, Transfer, TransferError};
 
 /// Bytes that [`Gpu::read_buffer`] copies at a time.
 const READ_CHUNK: u64 = 1 << 20;
@@ -11,6 +11,9 @@ const READ_CHUNK: u64 = 1 << 20;
 impl<D: Device> Gpu<D> {
     /// Creates a buffer and its memory. Dropping it retires it: it is destroyed once no open recording and no
     /// submission in flight can reference it.
+    ///
+    /// With [`AllocationOptions::relocatable`], the end of a frame may move it, where
+    /// [`GpuDesc::defragmentation`](super::GpuDesc::defragmentation) asks for that.
     ///
     /// # Errors
     ///
@@ -20,7 +23,10 @@ impl<D: Device> Gpu<D> {
         info: &D::BufferInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Buffer<D>, ResourceError> {
-        self.memory().create_buffer(info, options)
+        match options.movability {
+            Movability::Pinned => self.memory().create_buffer(info, options),
+            Movability::Copied | Movability::Recreated => self.defragmenter().create_buffer(info, options),
+        }
     }
 
     /// Creates an image and its memory, which are retired as [buffers](Self::create_buffer) are.
@@ -33,7 +39,10 @@ impl<D: Device> Gpu<D> {
         info: &D::ImageInfo<'_>,
         options: &AllocationOptions,
     ) -> Result<Image<D>, ResourceError> {
-        self.memory().create_image(info, options)
+        match options.movability {
+            Movability::Pinned => self.memory().create_image(info, options),
+            Movability::Copied | Movability::Recreated => self.defragmenter().create_image(info, options),
+        }
     }
 
     /// Reads bytes of a buffer that can be copied from. Submits pending uploads, waits until all queues are idle and
@@ -53,7 +62,7 @@ impl<D: Device> Gpu<D> {
         self.tracker().wait_idle(self.desc().timeout).map_err(TransferError::Device)?;
         let chunk = (bytes.len() as u64).clamp(1, READ_CHUNK);
         let transfer = Transfer::new(self.allocator(), QueueIndex(0), chunk);
-        transfer.map_err(TransferError::Buffer)?.download_from(buffer, offset, bytes)?;
-        Ok(())
+        let mut transfer = transfer.map_err(TransferError::Buffer)?;
+        Ok(buffer.with_raw(|raw| transfer.download_from(raw, offset, bytes))?)
     }
 }

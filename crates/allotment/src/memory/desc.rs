@@ -311,6 +311,13 @@ impl AllocationOptions {
         self
     }
 
+    /// Lets defragmentation move the allocation, with its contents: [`Movability::Copied`]. A
+    /// [`Gpu`](crate::gpu::Gpu) moves such buffers and images at the end of its frames.
+    #[must_use]
+    pub fn relocatable(self) -> Self {
+        self.with_movability(Movability::Copied)
+    }
+
     /// Sets the budget policy.
     #[must_use]
     pub fn with_budget(mut self, budget: BudgetPolicy) -> Self {

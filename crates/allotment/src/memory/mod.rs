@@ -54,7 +54,6 @@ mod heaps;
 mod inspect;
 mod leaks;
 mod maintenance;
-mod movable;
 mod moves;
 mod new_block;
 mod pool;
@@ -62,6 +61,7 @@ mod preview;
 mod quick_lists;
 mod record;
 mod release;
+mod relocation;
 mod resource;
 mod shards;
 mod stalls;
@@ -88,15 +88,13 @@ pub use heaps::{DriverCallStatistics, MemoryHeapReport};
 pub use inspect::{BlockInfo, CategoryStatistics};
 pub use leaks::{Leak, LeakHandler, LeakReport};
 pub use maintenance::{BlockGrowth, MaintenanceReport, MaintenanceThread, Watermark};
-pub use movable::{
-    DefragmentationStep, Movable, MovableBuffer, MovableError, MovableImage, MovableSet, MovableSetDesc,
-    MoveError, StepOutcome,
-};
 pub use pool::{BlockSize, CreatePoolError, DestroyPoolError, MAX_POOL_TYPES, Pool, PoolDesc};
 pub use preview::AllocationPreview;
+pub use relocation::{DefragmentationStep, Defragmenter, DefragmenterDesc, MoveError, StepOutcome};
 pub use resource::{
-    Buffer, Image, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer, RawImage, RawResource,
-    ResourceError, Transfer, TransferError, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
+    Buffer, BufferOrImage, Buffers, Image, Images, MappedBuffer, OwnedAllocation, OwningAllocator, RawBuffer,
+    RawImage, RawResource, Resource, ResourceError, Transfer, TransferError, Unique, UniqueAllocation,
+    UniqueBuffer, UniqueImage,
 };
 pub use stalls::StallStatistics;
 pub use statistics::{DetailedStatistics, Statistics};

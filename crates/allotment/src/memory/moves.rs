@@ -41,8 +41,8 @@ pub(super) struct SurveyedAllocation {
     pub(super) alignment: Alignment,
     /// [`Movability::Pinned`] also while the allocation is mapped or being moved.
     pub(super) movability: Movability,
-    /// Only its `MovableSet` moves it.
-    pub(super) of_a_set: bool,
+    /// Only its `Defragmenter` moves it.
+    pub(super) of_a_defragmenter: bool,
 }
 
 /// Ranges of the quick lists that are merged per call, so that the lock is held for microseconds.
@@ -88,7 +88,7 @@ impl<D: Device> PoolState<D> {
             needed_alignment: cell.map_or(detail.alignment, |cell| cell.max(detail.alignment)),
             alignment: detail.alignment,
             movability: if free_to_move { detail.movability } else { Movability::Pinned },
-            of_a_set: entry.is_of_a_set(),
+            of_a_defragmenter: entry.is_of_a_defragmenter(),
         })
     }
 
@@ -214,11 +214,12 @@ impl<D: Device> PoolState<D> {
         let set = usize::from(one.set);
         self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
         let was = slot.records.get(record).map(Record::read);
-        let [dedicated_to_resource, of_a_set] = was.map_or([false; 2], |was| [was.exclusive, was.of_a_set]);
-        // A `MovableSet` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
+        let [dedicated_to_resource, of_a_defragmenter] =
+            was.map_or([false; 2], |was| [was.exclusive, was.of_a_defragmenter]);
+        // A `Defragmenter` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
         // caller's the old range may be free at once, while the caller's resource is still bound to it: the mark makes
         // the allocator refuse to touch memory through that resource.
-        let here = Marks { dedicated_to_resource: false, of_a_set, moved: !of_a_set };
+        let here = Marks { dedicated_to_resource: false, of_a_defragmenter, moved: !of_a_defragmenter };
         let there = Marks { dedicated_to_resource, ..Marks::default() };
         for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
@@ -237,11 +238,16 @@ impl<D: Device> PoolState<D> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Sets whether defragmentation may move an allocation: by passes or, with `of_a_set`, by its `MovableSet` alone.
+    /// Sets whether defragmentation may move an allocation: by passes or, with `of_a_defragmenter`, by its `Defragmenter` alone.
     ///
     /// An allocation is pinned until its resource is bound and the code that moves it knows the resource. Both settings
     /// change in one step under the pool's lock; between two steps a pass of another thread could move the allocation.
-    pub(super) fn allow_moves(&self, allocation: &Allocation, movability: Movability, of_a_set: bool) {
+    pub(super) fn allow_moves(
+        &self,
+        allocation: &Allocation,
+        movability: Movability,
+        of_a_defragmenter: bool,
+    ) {
         let Some(slot) = self.pools.get(allocation.pool) else { return };
         let Some(record) = slot.records.get(allocation.record) else { return };
         if movability == Movability::Pinned && !record.read().movable {
@@ -255,7 +261,7 @@ impl<D: Device> Allocator<D> {
         }
         if let Some(detail) = guard.as_mut().and_then(|state| state.detail_mut(allocation.record)) {
             detail.movability = movability;
-            record.set_movable(movability != Movability::Pinned, of_a_set);
+            record.set_movable(movability != Movability::Pinned, of_a_defragmenter);
         }
     }
 

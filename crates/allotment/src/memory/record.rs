@@ -50,8 +50,8 @@ pub(super) struct RawPlace {
     pub(super) moving: bool,
     /// The record has the new location already, but the copy has not completed: reads are refused as well.
     pub(super) arriving: bool,
-    /// Only its `MovableSet` moves the allocation, since that alone knows the resource.
-    pub(super) of_a_set: bool,
+    /// Only its `Defragmenter` moves the allocation, since that alone knows the resource.
+    pub(super) of_a_defragmenter: bool,
     /// A pass moved the allocation: a resource bound to it may be bound to a range that is free by now.
     pub(super) moved: bool,
 }
@@ -64,7 +64,7 @@ const EXCLUSIVE: u32 = 1 << 8;
 const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
 const ARRIVING: u32 = 1 << 11;
-const OF_A_SET: u32 = 1 << 12;
+const OF_A_DEFRAGMENTER: u32 = 1 << 12;
 const MOVED: u32 = 1 << 13;
 
 impl Record {
@@ -86,7 +86,7 @@ impl Record {
             | bit(place.movable, MOVABLE)
             | bit(place.moving, MOVING)
             | bit(place.arriving, ARRIVING)
-            | bit(place.of_a_set, OF_A_SET)
+            | bit(place.of_a_defragmenter, OF_A_DEFRAGMENTER)
             | bit(place.moved, MOVED);
         self.kind.store(u32::from(place.memory_type.0) | kind, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
@@ -109,7 +109,7 @@ impl Record {
                 movable: kind & MOVABLE != 0,
                 moving: kind & MOVING != 0,
                 arriving: kind & ARRIVING != 0,
-                of_a_set: kind & OF_A_SET != 0,
+                of_a_defragmenter: kind & OF_A_DEFRAGMENTER != 0,
                 moved: kind & MOVED != 0,
             };
             // Orders the loads above before the second load of the sequence.
@@ -155,7 +155,7 @@ impl Record {
     pub(super) fn refit(&self, size: u64, movable: bool) {
         self.size.store(size, Ordering::Release);
         let kind = self.kind.load(Ordering::Relaxed);
-        let kept = kind & !(MOVABLE | OF_A_SET | MOVED);
+        let kept = kind & !(MOVABLE | OF_A_DEFRAGMENTER | MOVED);
         let wanted = if movable { kept | MOVABLE } else { kept };
         // The short path of small requests: an unchanged flag word is not stored.
         if wanted != kind {
@@ -170,18 +170,18 @@ impl Record {
         self.kind.store(wanted, Ordering::Release);
     }
 
-    /// Returns true when only a `MovableSet` moves the allocation.
-    pub(super) fn is_of_a_set(&self) -> bool {
-        self.kind.load(Ordering::Relaxed) & OF_A_SET != 0
+    /// Returns true when only a `Defragmenter` moves the allocation.
+    pub(super) fn is_of_a_defragmenter(&self) -> bool {
+        self.kind.load(Ordering::Relaxed) & OF_A_DEFRAGMENTER != 0
     }
 
-    /// Sets whether the allocation may move, and whether only a `MovableSet` moves it. The pool's lock ensures that
+    /// Sets whether the allocation may move, and whether only a `Defragmenter` moves it. The pool's lock ensures that
     /// there is one writer.
-    pub(super) fn set_movable(&self, movable: bool, of_a_set: bool) {
-        let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | OF_A_SET);
+    pub(super) fn set_movable(&self, movable: bool, of_a_defragmenter: bool) {
+        let kind = self.kind.load(Ordering::Relaxed) & !(MOVABLE | OF_A_DEFRAGMENTER);
         let movable = if movable { MOVABLE } else { 0 };
-        let of_a_set = if of_a_set { OF_A_SET } else { 0 };
-        self.kind.store(kind | movable | of_a_set, Ordering::Release);
+        let of_a_defragmenter = if of_a_defragmenter { OF_A_DEFRAGMENTER } else { 0 };
+        self.kind.store(kind | movable | of_a_defragmenter, Ordering::Release);
     }
 
     /// Records that the bytes are still being copied to the location.

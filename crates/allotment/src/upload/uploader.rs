@@ -8,8 +8,10 @@ use super::lane::{Lane, StagedImage, WhenFull};
 use crate::device::{
     Device, DeviceError, MemoryProperties, QueueIndex, QueueKind, TexelBlock, TimelinePoint, TransferUsage,
 };
-use crate::lifetime::{SubmissionTracker, TimelinePoints};
-use crate::memory::{AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator};
+use crate::lifetime::{Owned, SubmissionTracker, TimelinePoints};
+use crate::memory::{
+    AccessError, Allocation, Buffer, Image, MemoryLocation, OwningAllocator, UniqueBuffer, UniqueImage,
+};
 
 /// The options of an [`Uploader`].
 #[derive(Clone, Copy, Debug)]
@@ -164,22 +166,28 @@ impl<D: Device> Uploader<D> {
     /// that [`submit`](Self::submit) returns are reached.
     ///
     /// If the device uses the range nevertheless, it sees the old or the new bytes. If earlier bytes of this
-    /// uploader for the same buffer are still pending, these are staged too, and are written after them.
+    /// uploader for the same buffer are still pending, these are staged too, and are written after them; likewise
+    /// where the copy of a [relocatable](crate::AllocationOptions::relocatable) buffer to its current place is. Such a
+    /// buffer is not moved during the call.
     ///
     /// # Errors
     ///
     /// [`UploadError`]. Where staging memory is [waited](WhenFull::Wait) for, some of the bytes may have been written
     /// or be on their way; else nothing is.
     pub fn initialize(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.while_alive(|this| {
-            let place = this.check_buffer(to, offset, bytes)?;
-            let tracker = this.memory.deletion_queue().tracker();
-            if place.mapped_ptr.is_none() || this.buffers.writes_to(tracker, to.allocation().id()) {
-                return this.stage(to, &place, offset, bytes);
-            }
-            this.memory.allocator().write(to.allocation(), offset, bytes)?;
-            this.direct_bytes += bytes.len() as u64;
-            Ok(())
+        to.with_owned(|to, moved_at| {
+            self.while_alive(|this| {
+                let place = this.check_buffer(to, offset, bytes)?;
+                let tracker = this.memory.deletion_queue().tracker();
+                // The copy of a move would overwrite what the CPU writes before it.
+                let is_staged = moved_at.is_some() || this.buffers.writes_to(tracker, to.allocation().id());
+                if place.mapped_ptr.is_none() || is_staged {
+                    return this.stage(to, moved_at, &place, offset, bytes);
+                }
+                this.memory.allocator().write(to.allocation(), offset, bytes)?;
+                this.direct_bytes += bytes.len() as u64;
+                Ok(())
+            })
         })
     }
 
@@ -190,9 +198,11 @@ impl<D: Device> Uploader<D> {
     ///
     /// As for [`initialize`](Self::initialize), and [`UploadError::ReadOnly`].
     pub fn update(&mut self, to: &Buffer<D>, offset: u64, bytes: &[u8]) -> Result<(), UploadError> {
-        self.while_alive(|this| {
-            let place = this.check_buffer(to, offset, bytes)?;
-            this.stage(to, &place, offset, bytes)
+        to.with_owned(|to, moved_at| {
+            self.while_alive(|this| {
+                let place = this.check_buffer(to, offset, bytes)?;
+                this.stage(to, moved_at, &place, offset, bytes)
+            })
         })
     }
 
@@ -218,7 +228,7 @@ impl<D: Device> Uploader<D> {
 
     fn check_buffer(
         &self,
-        to: &Buffer<D>,
+        to: &Owned<UniqueBuffer<D>>,
         offset: u64,
         bytes: &[u8],
     ) -> Result<MemoryLocation<D>, UploadError> {
@@ -245,7 +255,8 @@ impl<D: Device> Uploader<D> {
 
     fn stage(
         &mut self,
-        to: &Buffer<D>,
+        to: &Owned<UniqueBuffer<D>>,
+        moved_at: Option<TimelinePoint>,
         place: &MemoryLocation<D>,
         offset: u64,
         bytes: &[u8],
@@ -260,6 +271,7 @@ impl<D: Device> Uploader<D> {
             return Ok(());
         }
         self.buffers.check(bytes.len() as u64)?;
+        self.wait_for_move(moved_at);
         let target = to.allocation().id();
         let mut done = offset;
         // A piece larger than a `usize` is larger than every slice.
@@ -291,12 +303,18 @@ impl<D: Device> Uploader<D> {
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
-        self.while_alive(|this| this.stage_image(to, write, bytes))
+        to.with_owned(|to, moved_at| self.while_alive(|this| this.stage_image(to, moved_at, write, bytes)))
+    }
+
+    /// Makes staged data wait for the copy by which defragmentation moved its target: another queue executes it.
+    fn wait_for_move(&mut self, moved_at: Option<TimelinePoint>) {
+        moved_at.into_iter().for_each(|point| self.lanes_mut().for_each(|lane| lane.wait_for(point)));
     }
 
     fn stage_image(
         &mut self,
-        to: &Image<D>,
+        to: &Owned<UniqueImage<D>>,
+        moved_at: Option<TimelinePoint>,
         write: &ImageWrite<D::ImageState>,
         bytes: &[u8],
     ) -> Result<(), UploadError> {
@@ -312,6 +330,7 @@ impl<D: Device> Uploader<D> {
             // As for buffers: no copy of size 0.
             return Ok(());
         }
+        self.wait_for_move(moved_at);
         let limits = &self.memory.allocator().device().properties().limits;
         let pitch = texel.row_pitch(width, limits);
         let lane = self.images.as_mut().unwrap_or(&mut self.buffers);

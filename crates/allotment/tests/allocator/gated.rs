@@ -177,8 +177,8 @@ unsafe impl Device for GatedDevice {
         self.inner.buffer_transfer_usage(desc)
     }
 
-    fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {
-        self.inner.is_copyable_buffer(desc)
+    fn relocatable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
+        self.inner.relocatable_buffer_info(desc)
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
@@ -246,8 +246,8 @@ unsafe impl Device for GatedDevice {
         self.inner.image_kind(desc)
     }
 
-    fn is_copyable_image(&self, desc: &ImageDesc) -> bool {
-        self.inner.is_copyable_image(desc)
+    fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {
+        self.inner.relocatable_image_info(desc)
     }
 
     unsafe fn submit(

@@ -12,9 +12,9 @@ use allotment::device::BufferDesc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
-    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, EmptyBlockPolicy, LeakHandler,
-    MaintenanceThread, MovableBuffer, MovableSet, MovableSetDesc, OwningAllocator, PassLimits, StepOutcome,
-    Watermark,
+    BlockGrowth, BlockSizes, Buffer, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
+    DefragmenterDesc, EmptyBlockPolicy, LeakHandler, MaintenanceThread, OwningAllocator, PassLimits,
+    StepOutcome, Watermark,
 };
 use allotment::{Allocation, Allocator, AllocatorDesc, MemoryUsage};
 
@@ -138,14 +138,11 @@ fn a_leak_handler_that_panics_leaks_no_memory_of_the_device() {
 }
 
 /// Fills buffers of a set, and frees most of them, so that a step has something to move.
-fn scattered(
-    memory: &OwningAllocator<GatedDevice>,
-    set: &MovableSet<GatedDevice>,
-) -> Vec<MovableBuffer<GatedDevice>> {
+fn scattered(set: &Defragmenter<GatedDevice>) -> Vec<Buffer<GatedDevice>> {
     let desc = wanted(1, MemoryUsage::Readback).with_name("a mesh");
     let make = |i: u8| {
-        let buffer = set.create_buffer(BufferDesc::new(16 * KIB), &desc).unwrap();
-        buffer.with(|it| memory.allocator().write(it.allocation(), 0, &[i; 16])).unwrap();
+        let buffer = set.create_buffer(&BufferDesc::new(16 * KIB), &desc).unwrap();
+        buffer.write(0, &[i; 16]).unwrap();
         buffer
     };
     let all: Vec<_> = (0..24).map(make).collect();
@@ -162,14 +159,14 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
             let tracker = SubmissionTracker::new(device.clone()).unwrap();
             let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
             let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
-            let set = MovableSet::new(&memory, MovableSetDesc::new(full)).unwrap();
-            let buffers = scattered(&memory, &set);
+            let set = Defragmenter::new(&memory, DefragmenterDesc::new(full)).unwrap();
+            let buffers = scattered(&set);
             assert_eq!(tracker.wait_idle(PATIENCE), Ok(()));
             memory.deletion_queue().reclaim();
             device.panic_at(gate, calls);
             let (mut panics, mut moved) = (0, 0);
             for _ in 0..1000 {
-                match catch_unwind(AssertUnwindSafe(|| set.defragment_step(PassLimits::NONE))) {
+                match catch_unwind(AssertUnwindSafe(|| set.step(PassLimits::NONE))) {
                     Err(_) => panics += 1,
                     Ok(step) => {
                         let step = step.unwrap();
@@ -184,11 +181,11 @@ fn a_step_in_which_the_device_panics_leaves_nothing_that_later_steps_find() {
                 allocator.check_invariants();
             }
             assert_eq!(panics, calls, "{gate:?}");
-            assert_eq!(moved, buffers.iter().map(MovableBuffer::moves).sum::<u32>(), "{gate:?}");
+            assert_eq!(moved, buffers.iter().map(Buffer::moves).sum::<u32>(), "{gate:?}");
             assert_eq!(allocator.statistics().blocks, 2, "{gate:?}: 6 of 16 KiB stand in two blocks");
             for (i, buffer) in buffers.iter().enumerate() {
                 let mut bytes = [0; 16];
-                buffer.with(|it| allocator.read(it.allocation(), 0, &mut bytes)).unwrap();
+                buffer.read(0, &mut bytes).unwrap();
                 assert_eq!(bytes, [4 * i as u8; 16], "{gate:?}");
             }
             drop((buffers, set));

@@ -11,7 +11,7 @@ use allotment::device::{BufferDesc, MemoryProperties, MemoryTypeIndex, QueueInde
 use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 use allotment::memory::{
     AccessError, BlockGrowth, BlockSize, BlockSizes, Dedicated, DefragmentationDesc, DefragmentationStrategy,
-    EmptyBlockPolicy, Movability, MovableSet, MovableSetDesc, NextPass, OwningAllocator, PassLimits,
+    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Movability, NextPass, OwningAllocator, PassLimits,
     Transfer, TransferError, Watermark,
 };
 use allotment::{Allocation, AllocationError, Allocator, AllocatorDesc, PoolDesc};
@@ -277,9 +277,9 @@ fn a_pass_does_not_take_a_buffer_that_its_set_is_creating() {
         let allocator = Arc::new(allocator);
         let tracker = SubmissionTracker::new(device.clone()).unwrap();
         let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
-        let set = MovableSet::new(&memory, MovableSetDesc::default()).unwrap();
+        let set = Defragmenter::new(&memory, DefragmenterDesc::default()).unwrap();
         let desc = wanted_in(1, DEVICE_TYPE).with_name("a mesh");
-        let create = || set.create_buffer(BufferDesc::new(20 * KIB), &desc).unwrap();
+        let create = || set.create_buffer(&BufferDesc::new(20 * KIB), &desc).unwrap();
         let buffer = defragmented_while_created(gate, &allocator, &device, create);
         assert_eq!(buffer.moves(), 0);
         drop((buffer, set, memory, tracker));

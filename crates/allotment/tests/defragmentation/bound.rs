@@ -136,7 +136,7 @@ fn what_has_an_owner_stays_where_it_is_whatever_its_description_allows() {
     let raws = every_fourth((0..16).map(raw).map(Result::unwrap).collect(), drop);
     memory.deletion_queue().reclaim();
     let places = || -> Vec<_> {
-        let buffers = buffers.iter().map(|it| stage.place(it.allocation()));
+        let buffers = buffers.iter().map(|it| it.with_raw(|raw| stage.place(raw.allocation())));
         buffers.chain(raws.iter().map(|it| stage.place(it))).collect()
     };
     let before = places();
@@ -168,7 +168,7 @@ fn a_buffer_that_gets_an_owner_while_a_pass_is_open_stays_where_it_is() {
     let owned = memory.own_buffer(buffer).unwrap();
     pass.end();
     drop(run);
-    assert_eq!(stage.place(owned.allocation()), before);
+    assert_eq!(owned.with_raw(|raw| stage.place(raw.allocation())), before);
     let mut uploader = Uploader::new(memory, UploaderDesc::default()).unwrap();
     uploader.update(&owned, 0, &[7; 1000]).unwrap();
     uploader.submit().unwrap();
@@ -188,13 +188,13 @@ fn a_buffer_that_was_dropped_keeps_its_memory_while_a_queue_reads_it() {
     let mut buffers = every_fourth((0..12).map(make).collect(), drop);
     memory.deletion_queue().reclaim();
     let mut transfer = Transfer::new(memory.allocator(), QueueIndex(0), SIZE).unwrap();
-    transfer.upload_to(&buffers[0], 0, &vec![42; SIZE as usize]).unwrap();
+    buffers[0].with_raw(|raw| transfer.upload_to(raw, 0, &vec![42; SIZE as usize])).unwrap();
 
     stage.device.pause_queues();
     let recording = stage.tracker.record("reads a buffer that is dropped");
     let read = buffers.remove(0);
     let copy =
-        BufferCopy { from: read.handle(), from_offset: 0, to: back.handle(), to_offset: 0, size: SIZE };
+        BufferCopy { from: &read.handle(), from_offset: 0, to: back.handle(), to_offset: 0, size: SIZE };
     let work = Submission { copies: &[copy], ..Submission::default() };
     // SAFETY: the ranges lie in both buffers; the one is dropped after the recording began, so it is destroyed after its
     // submission, and the other lives until the queue is idle.

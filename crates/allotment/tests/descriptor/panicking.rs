@@ -142,8 +142,8 @@ unsafe impl Device for PanickingDevice {
         self.inner.buffer_transfer_usage(desc)
     }
 
-    fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {
-        self.inner.is_copyable_buffer(desc)
+    fn relocatable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
+        self.inner.relocatable_buffer_info(desc)
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
@@ -204,8 +204,8 @@ unsafe impl Device for PanickingDevice {
         self.inner.image_kind(desc)
     }
 
-    fn is_copyable_image(&self, desc: &ImageDesc) -> bool {
-        self.inner.is_copyable_image(desc)
+    fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {
+        self.inner.relocatable_image_info(desc)
     }
 
     unsafe fn submit(
@@ -426,7 +426,7 @@ impl Rig {
 
     fn read(&self, buffer: &Buffer<PanickingDevice>) -> Vec<u8> {
         let mut bytes = vec![0; buffer.size() as usize];
-        self.allocator.read(buffer.allocation(), 0, &mut bytes).unwrap();
+        buffer.read(0, &mut bytes).unwrap();
         bytes
     }
 }

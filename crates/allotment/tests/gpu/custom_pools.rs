@@ -5,7 +5,7 @@ use std::sync::Arc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, ImageDesc, MemoryProperties};
 use allotment::memory::{
-    AccessError, AllocationPreview, DestroyPoolError, MappedBuffer, MovableError, ResourceError,
+    AccessError, AllocationPreview, BlockSize, DestroyPoolError, MappedBuffer, ResourceError,
 };
 use allotment::upload::{ReadbackRing, RingDesc, UploadPool, UploadPoolDesc};
 use allotment::{AllocationError, AllocationOptions, MemoryUsage, Pool, PoolDesc, Requirements};
@@ -50,7 +50,7 @@ fn a_buffer_of_a_pool_is_uploaded_to_read_and_destroyed_as_any_other() {
     // The GPU still reads it when it is dropped.
     rig.device.pause_queues();
     let frame = rig.gpu.begin_frame().unwrap();
-    let ticket = rig.read(&frame, (buffer.handle(), 0), 4096);
+    let ticket = rig.read(&frame, (&buffer.handle(), 0), 4096);
     drop((buffer, image));
     frame.end().unwrap();
     assert_eq!(live(&rig, &pool), 2);
@@ -203,11 +203,31 @@ fn a_pool_of_another_allocator_is_refused_by_every_call() {
 }
 
 #[test]
-fn a_movable_set_refuses_a_custom_pool_since_it_does_not_defragment_one() {
+fn a_reservation_for_requests_that_no_block_of_the_pool_holds_allocates_no_block() {
+    let rig = Rig::new();
+    for (block_size, size) in [(1, 2), (4096, 4097), (3 << 20, 1 << 22)] {
+        let best =
+            rig.gpu.allocator().explain(&Requirements::new(1), &MemoryUsage::GpuOnly.into())[0].memory_type;
+        let mut desc = PoolDesc::new([best]);
+        desc.sizing = Some(BlockSize::Fixed(block_size));
+        let pool = rig.gpu.allocator().create_pool(desc).unwrap();
+        let options = MemoryUsage::GpuOnly.with_pool(&pool);
+        let refused = rig.gpu.allocator().reserve(&Requirements::new(size), &options, 1 << 20);
+        let allocated = rig.gpu.allocator().allocate(&Requirements::new(size), &options);
+        assert_eq!(refused.unwrap_err(), allocated.unwrap_err());
+        assert_eq!(rig.gpu.allocator().pool_statistics(&pool).unwrap().blocks, 0);
+        drop(options);
+        rig.gpu.allocator().destroy_pool(pool).unwrap();
+    }
+    rig.finish();
+}
+
+#[test]
+fn a_relocatable_buffer_is_refused_in_a_custom_pool_which_no_step_defragments() {
     let rig = Rig::new();
     let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
-    let refused = rig.gpu.movable_set().create_buffer(BufferDesc::new(64), &options);
-    assert!(matches!(refused, Err(MovableError::CustomPool)), "{refused:?}");
+    let refused = rig.gpu.create_buffer(&BufferDesc::new(64), &options.clone().relocatable());
+    assert!(matches!(refused, Err(ResourceError::RelocatableInPool)), "{refused:?}");
     finish(rig, pool, options);
 }
 

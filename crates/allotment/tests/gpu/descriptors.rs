@@ -73,8 +73,9 @@ fn work_reads_through_the_descriptors_of_its_frame() {
         let frame = rig.gpu.begin_frame().unwrap();
         let mut transient = frame.transient_descriptors().unwrap();
         let mut table = transient.allocate(1).unwrap();
+        let handle = numbers.handle();
         // SAFETY: the buffer is alive until the frame's submissions have completed.
-        let descriptor = unsafe { rig.device.buffer_descriptor(numbers.handle(), 0..4, BufferUse::ReadOnly) };
+        let descriptor = unsafe { rig.device.buffer_descriptor(&handle, 0..4, BufferUse::ReadOnly) };
         table.write(0, &descriptor).unwrap();
         let index = table.place().first;
         let indices = frame.upload(index.to_le_bytes()).unwrap();
@@ -86,7 +87,7 @@ fn work_reads_through_the_descriptors_of_its_frame() {
                     indices: &indices.buffer,
                     indices_offset: indices.offset,
                     count: 1,
-                    to: found.handle(),
+                    to: &found.handle(),
                     to_offset: 0,
                 };
                 // SAFETY: all of it is alive until the frame's submissions have completed.

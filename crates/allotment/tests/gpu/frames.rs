@@ -10,7 +10,7 @@ use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, DeviceError, Submission};
 use allotment::gpu::{FrameError, GpuDesc, Maintenance, SubmitError};
 use allotment::memory::{
-    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, MovableSetDesc, Watermark,
+    BlockGrowth, BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc, Watermark,
 };
 
 use crate::rig::{QUEUE, Rig, options};
@@ -74,7 +74,7 @@ fn a_frame_that_is_dropped_half_way_loses_nothing() {
         rig.gpu.uploads().write_buffer(&buffer, 0, &[3; 4096]).unwrap();
         frame.upload([1; 1000]).unwrap();
         let mut commands = frame.command_allocator(QUEUE).unwrap();
-        commands.copy_buffer((buffer.handle(), 0), (buffer.handle(), 2048), 1024);
+        commands.copy_buffer((&buffer.handle(), 0), (&buffer.handle(), 2048), 1024);
         drop(frame);
     }
     rig.gpu.reclaim();
@@ -86,7 +86,7 @@ fn a_frame_that_is_dropped_half_way_loses_nothing() {
         "uploads stay pending: {statistics:?}"
     );
     let frame = rig.gpu.begin_frame().unwrap();
-    let ticket = rig.read(&frame, (buffer.handle(), 0), 4096);
+    let ticket = rig.read(&frame, (&buffer.handle(), 0), 4096);
     frame.end().unwrap();
     assert_eq!(rig.bytes(&ticket), [3; 4096]);
     drop((buffer, ticket));
@@ -121,7 +121,7 @@ fn commands_are_reset_only_after_their_submission_has_completed() {
         for _ in 0..3 {
             let mut commands = frame.command_allocator(QUEUE).unwrap();
             assert!(commands.is_empty());
-            commands.copy_buffer((from.handle(), 0), (to.handle(), 0), 64);
+            commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 64);
             rig.submit(&frame, &commands).unwrap();
         }
         frame.end().unwrap();
@@ -145,12 +145,12 @@ fn a_frame_submits_to_several_queues() {
         let frame = rig.gpu.begin_frame().unwrap();
         let upload = frame.upload([number; 1024]).unwrap();
         let mut first = frame.command_allocator(other).unwrap();
-        first.copy_buffer((&upload.buffer, upload.offset), (middle.handle(), 0), 1024);
+        first.copy_buffer((&upload.buffer, upload.offset), (&middle.handle(), 0), 1024);
         let there = rig.submit(&frame, &first).unwrap();
         let mut ring = rig.gpu.readback().unwrap();
         let ticket = ring.allocate(1024, allotment::Alignment::ONE).unwrap();
         let mut second = frame.command_allocator(QUEUE).unwrap();
-        second.copy_buffer((middle.handle(), 0), (ring.buffer(), ticket.offset()), 1024);
+        second.copy_buffer((&middle.handle(), 0), (ring.buffer(), ticket.offset()), 1024);
         let read = frame.submit_after(QUEUE, &[there], |queue, waits| {
             assert!(waits.contains(&there));
             // SAFETY: what it uses is alive until it has completed.
@@ -217,7 +217,7 @@ fn a_submission_that_fails_can_be_repeated() {
     let refused = frame.submit(QUEUE, |_, _| -> Result<_, DeviceError> { panic!("uploads come first") });
     assert!(matches!(refused, Err(SubmitError::Uploads(_))), "{refused:?}");
     rig.device.clear_faults();
-    let ticket = rig.read(&frame, (buffer.handle(), 0), 128);
+    let ticket = rig.read(&frame, (&buffer.handle(), 0), 128);
     frame.end().unwrap();
     let found = rig.bytes(&ticket);
     assert_eq!((found[0], found[64]), (4, 5));
@@ -232,7 +232,7 @@ fn a_closure_that_panics_after_it_submitted_leaves_its_commands_alone() {
     let (from, to) = (rig.buffer(64), rig.buffer(64));
     let frame = rig.gpu.begin_frame().unwrap();
     let mut commands = frame.command_allocator(QUEUE).unwrap();
-    commands.copy_buffer((from.handle(), 0), (to.handle(), 0), 64);
+    commands.copy_buffer((&from.handle(), 0), (&to.handle(), 0), 64);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         frame.submit(QUEUE, |queue, waits| -> Result<_, DeviceError> {
             // SAFETY: what it uses is alive until it has completed.
@@ -290,14 +290,14 @@ fn a_lost_device_is_an_error_and_nothing_hangs() {
 #[test]
 fn the_end_of_a_frame_defragments_within_its_limits() {
     let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
-    let desc =
-        GpuDesc::default().with_allocator(small_blocks()).with_defragmentation(MovableSetDesc::new(strategy));
+    let desc = GpuDesc::default()
+        .with_allocator(small_blocks())
+        .with_defragmentation(DefragmenterDesc::new(strategy));
     let rig = Rig::with(desc);
-    let set = rig.gpu.movable_set();
     let mut meshes = Vec::new();
     for number in 0..16_u8 {
-        let mesh = set.create_buffer(BufferDesc::new(256 << 10), &options()).unwrap();
-        mesh.with(|mesh| rig.gpu.uploads().write_buffer(mesh, 0, &[number; 1024])).unwrap();
+        let mesh = rig.gpu.create_buffer(&BufferDesc::new(256 << 10), &options().relocatable()).unwrap();
+        rig.gpu.uploads().write_buffer(&mesh, 0, &[number; 1024]).unwrap();
         meshes.push((number, mesh));
     }
     let blocks = rig.gpu.allocator().statistics().blocks;

@@ -1,7 +1,9 @@
 //! Uploads without and with a frame.
 
-use allotment::device::{BufferDesc, Device as _, QueueIndex, Submission};
+use allotment::AllocatorDesc;
+use allotment::device::{BufferCopy, BufferDesc, Device as _, QueueIndex, Submission};
 use allotment::gpu::{Gpu, GpuDesc, GpuError};
+use allotment::memory::{BlockSizes, DefragmentationDesc, DefragmentationStrategy, DefragmenterDesc};
 use allotment::upload::{UploadError, UploaderDesc};
 
 use crate::rig::{QUEUE, Rig, options};
@@ -29,7 +31,7 @@ fn commands_wait_for_the_uploads_before_them() {
     let buffer = rig.buffer(4096);
     rig.gpu.uploads().write_buffer(&buffer, 0, &[7; 4096]).unwrap();
     let frame = rig.gpu.begin_frame().unwrap();
-    let ticket = rig.read(&frame, (buffer.handle(), 0), 4096);
+    let ticket = rig.read(&frame, (&buffer.handle(), 0), 4096);
     frame.end().unwrap();
     assert_eq!(rig.bytes(&ticket), [7; 4096]);
     drop((buffer, ticket));
@@ -44,14 +46,62 @@ fn an_update_waits_for_what_still_reads_the_old_bytes() {
     rig.gpu.wait(rig.gpu.uploads().submit().unwrap()).unwrap();
     rig.device.pause_queues();
     let frame = rig.gpu.begin_frame().unwrap();
-    let old = rig.read(&frame, (buffer.handle(), 0), 4096);
+    let old = rig.read(&frame, (&buffer.handle(), 0), 4096);
     rig.gpu.uploads().update_buffer(&buffer, 0, &[2; 4096]).unwrap();
-    let new = rig.read(&frame, (buffer.handle(), 0), 4096);
+    let new = rig.read(&frame, (&buffer.handle(), 0), 4096);
     frame.end().unwrap();
     rig.device.resume_queues();
     assert_eq!(rig.bytes(&old), [1; 4096]);
     assert_eq!(rig.bytes(&new), [2; 4096]);
     drop((buffer, old, new));
+    rig.finish();
+}
+
+#[test]
+fn an_upload_to_a_buffer_that_a_step_moved_arrives_after_the_copy_of_the_move() {
+    let mut allocator = AllocatorDesc::default();
+    allocator.block_sizes = BlockSizes::fixed(1 << 20);
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    let desc = GpuDesc::default().with_allocator(allocator);
+    let rig = Rig::with(desc.with_defragmentation(DefragmenterDesc::new(full)));
+    let uploads = rig.gpu.uploads();
+    let mesh = |_| rig.gpu.create_buffer(&BufferDesc::new(256 << 10), &options().relocatable()).unwrap();
+    let mut meshes: Vec<_> = (0..16).map(mesh).collect();
+    meshes.iter().for_each(|mesh| uploads.write_buffer(mesh, 0, &[1; 1000]).unwrap());
+    let mut index = 0;
+    meshes.retain(|_| (index % 4 == 0, index += 1).0);
+    rig.gpu.wait_idle().unwrap();
+
+    // The copies of a move wait for this one on another queue; an upload on a third queue does not.
+    let (slow, back) = (rig.buffer(32 << 20), rig.buffer(32 << 20));
+    let (from, to) = (slow.handle(), back.handle());
+    let copies: [_; 8] = core::array::from_fn(|_| BufferCopy {
+        from: &from,
+        from_offset: 0,
+        to: &to,
+        to_offset: 0,
+        size: 32 << 20,
+    });
+    let mut moves = 0;
+    while moves == 0 {
+        let recording = rig.gpu.record("a slow copy");
+        let submit = |queue, waits: &[_]| {
+            let work = Submission { waits, copies: &copies, ..Submission::default() };
+            // SAFETY: the ranges lie in the buffers, which live until the queue is idle.
+            unsafe { rig.device.submit(queue, &work) }
+        };
+        rig.gpu.submit(recording, rig.other_queue(), submit).unwrap();
+        moves = rig.gpu.begin_frame().unwrap().end().unwrap().defragmentation.map_or(0, |step| step.moves);
+    }
+    meshes.iter().for_each(|mesh| uploads.write_buffer(mesh, 0, &[2; 1000]).unwrap());
+    rig.gpu.wait(uploads.submit().unwrap()).unwrap();
+    rig.gpu.wait_idle().unwrap();
+    for mesh in &meshes {
+        let mut found = vec![0; 1000];
+        rig.gpu.read_buffer(mesh, 0, &mut found).unwrap();
+        assert_eq!(found, [2; 1000], "moved {} times", mesh.moves());
+    }
+    drop((meshes, slow, back));
     rig.finish();
 }
 

@@ -82,7 +82,7 @@ impl Stream<'_> {
             while done < self.bench.size() {
                 let size = (STAGING / 4).min(self.bench.size() - done);
                 let from_offset = self.room(ring, size)?;
-                let (from, to) = (ring.buffer(), self.target.handle());
+                let (from, to) = (ring.buffer(), &self.target.handle());
                 let copies = [BufferCopy { from, from_offset, to, to_offset: done, size }];
                 let work = Submission { copies: &copies, ..Submission::default() };
                 let recording = self.tracker.record("copies");
@@ -112,7 +112,8 @@ impl Stream<'_> {
     fn verify(&self) -> Result<(), Failure> {
         let mut back = vec![0; self.bench.source.len()];
         let transfer = Transfer::new(&self.bench.allocator, self.bench.gpu.queue, 4 << 20);
-        transfer.map_err(failed)?.download_from(&self.target, 0, &mut back).map_err(failed)?;
+        let mut transfer = transfer.map_err(failed)?;
+        self.target.with_raw(|raw| transfer.download_from(raw, 0, &mut back)).map_err(failed)?;
         if back == self.bench.source {
             Ok(())
         } else {

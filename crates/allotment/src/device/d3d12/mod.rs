@@ -428,8 +428,8 @@ unsafe impl DeviceApi for Device {
         if full_images::is_copyable_buffer(info) { TransferUsage::all() } else { TransferUsage::empty() }
     }
 
-    fn is_copyable_buffer(&self, info: &ResourceInfo<'_>) -> bool {
-        full_images::is_copyable_buffer(info)
+    fn relocatable_buffer_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
+        info.borrowing_nothing().filter(full_images::is_copyable_buffer)
     }
 
     fn buffer_requirements(&self, info: &ResourceInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -488,8 +488,8 @@ unsafe impl DeviceApi for Device {
         images::kind(info)
     }
 
-    fn is_copyable_image(&self, info: &ResourceInfo<'_>) -> bool {
-        full_images::is_copyable_image(info)
+    fn relocatable_image_info(&self, info: &ResourceInfo<'_>) -> Option<ResourceInfo<'static>> {
+        info.borrowing_nothing().filter(full_images::is_copyable_image)
     }
 
     fn priority_support(&self) -> PrioritySupport {

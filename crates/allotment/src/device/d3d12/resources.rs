@@ -112,6 +112,19 @@ impl<'a> ResourceInfo<'a> {
         }
     }
 
+    /// Returns the same description for as long as one likes; `None` where it borrows a list of castable formats.
+    pub(super) fn borrowing_nothing(&self) -> Option<ResourceInfo<'static>> {
+        let Self { desc, initial, clear_value, castable, unchecked, broken } = *self;
+        castable.is_empty().then_some(ResourceInfo {
+            desc,
+            initial,
+            clear_value,
+            castable: &[],
+            unchecked,
+            broken,
+        })
+    }
+
     pub(super) fn castable(&self) -> &'a [DXGI_FORMAT] {
         self.castable
     }

@@ -621,8 +621,8 @@ unsafe impl Device for SimulatedGpu {
 
     /// All buffers with both transfer usages can be copied, as in Direct3D 12; whether a queue may read or write
     /// their memory is separate.
-    fn is_copyable_buffer(&self, desc: &BufferDesc) -> bool {
-        self.buffer_transfer_usage(desc).is_all()
+    fn relocatable_buffer_info(&self, desc: &BufferDesc) -> Option<BufferDesc> {
+        self.buffer_transfer_usage(desc).is_all().then_some(*desc)
     }
 
     fn buffer_requirements(&self, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
@@ -692,8 +692,8 @@ unsafe impl Device for SimulatedGpu {
     }
 
     /// All images can be copied: here an image is bytes and nothing else.
-    fn is_copyable_image(&self, _: &ImageDesc) -> bool {
-        true
+    fn relocatable_image_info(&self, desc: &ImageDesc) -> Option<ImageDesc> {
+        Some(*desc)
     }
 
     unsafe fn submit(

@@ -2,6 +2,7 @@
 
 use ash::vk;
 
+use super::families::Families;
 use super::resources::shared_by_chain;
 use super::{EnabledFeatures, MemoryOptions, Shared, refused};
 use crate::device::{
@@ -20,6 +21,8 @@ pub struct BufferInfo<'a> {
     shared_as: vk::ExternalMemoryHandleTypeFlags,
     /// All queue families of the device may use it without ownership transfers.
     every_queue: bool,
+    /// The families that may, of a description that borrows no list of them.
+    families: Families,
     /// The usage flags were not promised to be valid for the device.
     unchecked: bool,
 }
@@ -35,7 +38,7 @@ impl<'a> BufferInfo<'a> {
     #[must_use]
     pub const unsafe fn from_raw(info: vk::BufferCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw: info, shared_as, every_queue: false, unchecked: false }
+        Self { raw: info, shared_as, every_queue: false, families: Families::NONE, unchecked: false }
     }
 
     /// Returns the size in bytes.
@@ -72,16 +75,25 @@ impl<'a> BufferInfo<'a> {
         self.shared_as | unsafe { shared_by_chain(self.raw.p_next) }
     }
 
-    /// Returns true if a copy of the buffer's bytes in another buffer of the same description is equivalent. Not
-    /// so with a chain, whose meaning is not known here, and with shared memory, which other processes access in
-    /// place.
-    pub(super) fn is_copyable(&self) -> bool {
-        let BufferInfo { raw, shared_as, .. } = self;
-        raw.usage.contains(COPIED)
+    /// Returns a description that borrows nothing, if a copy of the buffer's bytes in another buffer of the same
+    /// description is equivalent. Not so with a chain, whose meaning is not known here, and with shared memory, which
+    /// other processes access in place.
+    pub(super) fn relocatable(&self) -> Option<BufferInfo<'static>> {
+        let Self { raw, shared_as, every_queue, unchecked, .. } = *self;
+        let copyable = raw.usage.contains(COPIED)
             && !raw.usage.intersects(NON_RELOCATABLE_USAGE)
             && raw.flags.is_empty()
             && raw.p_next.is_null()
-            && shared_as.is_empty()
+            && shared_as.is_empty();
+        if !copyable {
+            return None;
+        }
+        let (list, count) = (raw.p_queue_family_indices, raw.queue_family_index_count);
+        // SAFETY: the description is valid, as promised to `from_raw`.
+        let families = unsafe { self.families.or(raw.sharing_mode, list, count) }?;
+        let raw =
+            vk::BufferCreateInfo::default().size(raw.size).usage(raw.usage).sharing_mode(raw.sharing_mode);
+        Some(BufferInfo { raw, shared_as, every_queue, families, unchecked })
     }
 
     /// Sets exactly these usages, which the device supports.
@@ -116,7 +128,7 @@ impl From<BufferDesc> for BufferInfo<'_> {
         let flags = vk::BufferUsageFlags::from_raw(desc.usage as u32);
         let raw = vk::BufferCreateInfo::default().size(desc.size).usage(COPIED | flags);
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw, shared_as, every_queue: true, unchecked: true }
+        Self { raw, shared_as, every_queue: true, families: Families::NONE, unchecked: true }
     }
 }
 
@@ -196,7 +208,7 @@ impl Shared {
         info: &BufferInfo<'_>,
         f: impl FnOnce(&vk::BufferCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
-        let BufferInfo { mut raw, shared_as, every_queue, unchecked } = *info;
+        let BufferInfo { mut raw, shared_as, every_queue, families, unchecked } = *info;
         // Drivers need not validate sizes. Only a sparse buffer can be larger than a single memory object.
         let sparse = raw.flags.contains(vk::BufferCreateFlags::SPARSE_BINDING);
         let largest = (!sparse).then_some(self.properties.limits.max_allocation_size);
@@ -208,6 +220,10 @@ impl Shared {
             } else {
                 USAGES
             };
+        }
+        let own_families = families.list();
+        if !own_families.is_empty() {
+            raw = raw.queue_family_indices(&own_families);
         }
         if every_queue && self.families.len() > 1 {
             // Copies may be submitted to any queue, and nothing here transfers ownership: all families share the

@@ -2,6 +2,7 @@
 
 use ash::vk;
 
+use super::families::Families;
 use super::resources::shared_by_chain;
 use super::{MemoryOptions, Shared, refused};
 use crate::device::{
@@ -18,6 +19,8 @@ pub struct ImageInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,
     /// Handle types of the shared memory that it will be bound to.
     shared_as: vk::ExternalMemoryHandleTypeFlags,
+    /// The queue families that may use it, of a description that borrows no list of them.
+    families: Families,
     /// The description was not promised to be valid: the driver is queried first.
     unchecked: bool,
 }
@@ -33,7 +36,7 @@ impl<'a> ImageInfo<'a> {
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
         let shared_as = vk::ExternalMemoryHandleTypeFlags::empty();
-        Self { raw: info, shared_as, unchecked: false }
+        Self { raw: info, shared_as, families: Families::NONE, unchecked: false }
     }
 
     /// Adds handle types as which the image's memory is shared, both when it is
@@ -52,6 +55,30 @@ impl<'a> ImageInfo<'a> {
 
     pub(super) fn raw(&self) -> &vk::ImageCreateInfo<'a> {
         &self.raw
+    }
+
+    /// Returns a description that borrows nothing, if the image [can be copied](Self::is_copyable).
+    pub(super) fn relocatable(&self) -> Option<ImageInfo<'static>> {
+        if !self.is_copyable() {
+            return None;
+        }
+        let Self { raw, shared_as, unchecked, .. } = *self;
+        let (list, count) = (raw.p_queue_family_indices, raw.queue_family_index_count);
+        // SAFETY: the description is valid, as promised to `from_raw`.
+        let families = unsafe { self.families.or(raw.sharing_mode, list, count) }?;
+        let raw = vk::ImageCreateInfo::default()
+            .flags(raw.flags)
+            .image_type(raw.image_type)
+            .format(raw.format)
+            .extent(raw.extent)
+            .mip_levels(raw.mip_levels)
+            .array_layers(raw.array_layers)
+            .samples(raw.samples)
+            .tiling(raw.tiling)
+            .usage(raw.usage)
+            .sharing_mode(raw.sharing_mode)
+            .initial_layout(raw.initial_layout);
+        Some(ImageInfo { raw, shared_as, families, unchecked })
     }
 
     /// Returns true if a copy of the image's contents in another image of the same description is equivalent.
@@ -112,7 +139,12 @@ impl From<ImageDesc> for ImageInfo<'_> {
                 Tiling::Linear => vk::ImageTiling::LINEAR,
             })
             .usage(usage);
-        Self { raw, shared_as: vk::ExternalMemoryHandleTypeFlags::empty(), unchecked: true }
+        Self {
+            raw,
+            shared_as: vk::ExternalMemoryHandleTypeFlags::empty(),
+            families: Families::NONE,
+            unchecked: true,
+        }
     }
 }
 
@@ -321,7 +353,11 @@ impl Shared {
         info: &ImageInfo<'_>,
         f: impl FnOnce(&vk::ImageCreateInfo<'_>) -> R,
     ) -> Result<R, DeviceError> {
-        let ImageInfo { raw, shared_as, unchecked } = *info;
+        let ImageInfo { mut raw, shared_as, families, unchecked } = *info;
+        let own_families = families.list();
+        if !own_families.is_empty() {
+            raw = raw.queue_family_indices(&own_families);
+        }
         let several_bindings = vk::ImageCreateFlags::DISJOINT | vk::ImageCreateFlags::SPARSE_BINDING;
         if raw.flags.intersects(several_bindings) {
             return Err(DeviceError::Unsupported);

@@ -43,6 +43,7 @@ mod copies;
 mod descriptors;
 #[cfg(unix)]
 mod external;
+mod families;
 mod full_images;
 mod images;
 mod memory;
@@ -647,8 +648,8 @@ unsafe impl DeviceApi for Device {
         info.transfer_usage()
     }
 
-    fn is_copyable_buffer(&self, info: &BufferInfo<'_>) -> bool {
-        info.is_copyable()
+    fn relocatable_buffer_info(&self, info: &BufferInfo<'_>) -> Option<BufferInfo<'static>> {
+        info.relocatable()
     }
 
     fn buffer_requirements(&self, info: &BufferInfo<'_>) -> Result<Requirements, DeviceError> {
@@ -709,8 +710,8 @@ unsafe impl DeviceApi for Device {
         info.kind()
     }
 
-    fn is_copyable_image(&self, info: &ImageInfo<'_>) -> bool {
-        info.is_copyable()
+    fn relocatable_image_info(&self, info: &ImageInfo<'_>) -> Option<ImageInfo<'static>> {
+        info.relocatable()
     }
 
     fn priority_support(&self) -> PrioritySupport {

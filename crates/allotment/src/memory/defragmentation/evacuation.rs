@@ -109,7 +109,7 @@ pub(super) struct Worth<'a> {
     pub(super) strategy: DefragmentationStrategy,
     pub(super) largest: u64,
     pub(super) ignored: &'a HashSet<AllocationId>,
-    pub(super) of_a_set: bool,
+    pub(super) of_a_defragmenter: bool,
 }
 
 pub(super) enum HandedOut {
@@ -197,7 +197,7 @@ impl Evacuation {
             if (usize::from(allocation.set), allocation.block) == (self.set(), self.block) {
                 let (record, generation) = (allocation.record, allocation.generation);
                 stays |= allocation.movability == Movability::Pinned || allocation.size > worth.largest;
-                stays |= allocation.of_a_set != worth.of_a_set;
+                stays |= allocation.of_a_defragmenter != worth.of_a_defragmenter;
                 stays |= worth.ignored.contains(&AllocationId { allocator, pool, record, generation });
                 cost += if allocation.movability == Movability::Copied { allocation.size } else { 0 };
                 let known = now.known.get(&record).filter(|known| known.generation == generation);

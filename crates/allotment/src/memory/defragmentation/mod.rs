@@ -122,7 +122,7 @@ impl core::ops::Sub for DefragmentationStatistics {
 ///
 /// Repeat steps 2 to 4 until there is nothing more to gain. Only allocations that were requested as
 /// [movable](super::AllocationOptions::with_movability) are moved, within their pool and memory type. A pass that is dropped is
-/// cancelled; each allocation is always in one place or in the other. [`MovableSet`](super::MovableSet) does all of this
+/// cancelled; each allocation is always in one place or in the other. [`Defragmenter`](super::Defragmenter) does all of this
 /// for buffers and images, with copies by a queue.
 ///
 /// # Cost
@@ -194,7 +194,7 @@ pub struct Defragmentation<'a, D: Device> {
 
 impl<D: Device> Allocator<D> {
     /// Begins to defragment all default pools, each memory type by itself. Resources of a
-    /// [`MovableSet`](super::MovableSet) are not moved: only their set can recreate them.
+    /// [`Defragmenter`](super::Defragmenter) are not moved: only it can create them again.
     ///
     /// # Errors
     ///
@@ -229,7 +229,7 @@ impl<D: Device> Allocator<D> {
         &self,
         desc: DefragmentationDesc,
         scope: Scope,
-        of_a_set: bool,
+        of_a_defragmenter: bool,
     ) -> Result<Run, DefragmentationError> {
         match scope {
             Scope::DefaultPools => {
@@ -253,7 +253,7 @@ impl<D: Device> Allocator<D> {
                 }
             }
         }
-        Ok(Run::new(self, desc, scope, of_a_set))
+        Ok(Run::new(self, desc, scope, of_a_defragmenter))
     }
 
     pub(super) fn end_run(&self, run: &mut Run) {

@@ -61,14 +61,14 @@ use crate::sync::locked;
 /// Surveys of a run at most. Pools that change all the time would otherwise keep it going for ever.
 const MAX_ROUNDS: u32 = 4;
 
-/// The state of a defragmentation between its passes. It holds no lock and borrows nothing, so a `MovableSet`, which owns
+/// The state of a defragmentation between its passes. It holds no lock and borrows nothing, so a `Defragmenter`, which owns
 /// its allocator by an `Arc`, can keep it as well.
 #[derive(Debug)]
 pub(in crate::memory) struct Run {
     desc: DefragmentationDesc,
     scope: Scope,
-    /// Moves the resources of a `MovableSet`, or else all other allocations.
-    of_a_set: bool,
+    /// Moves the resources of a `Defragmenter`, or else all other allocations.
+    of_a_defragmenter: bool,
     stage: Stage,
     /// The latest plan.
     plan: DefragmentationPlan,
@@ -117,12 +117,12 @@ impl Run {
         allocator: &Allocator<D>,
         desc: DefragmentationDesc,
         scope: Scope,
-        of_a_set: bool,
+        of_a_defragmenter: bool,
     ) -> Self {
         Self {
             desc,
             scope,
-            of_a_set,
+            of_a_defragmenter,
             stage: Stage::Surveying(Survey::new(scope.arenas(allocator), desc.limits.bytes)),
             plan: DefragmentationPlan::default(),
             ignored: HashSet::new(),
@@ -159,11 +159,12 @@ impl Run {
     fn prepare<D: Device>(&mut self, allocator: &Allocator<D>, time: &mut Stopwatch) {
         match &mut self.stage {
             Stage::Surveying(survey) => {
-                let (ignored, of_a_set) = (&self.ignored, self.of_a_set);
+                let (ignored, of_a_defragmenter) = (&self.ignored, self.of_a_defragmenter);
                 let stays = |pool, allocation: &crate::memory::moves::SurveyedAllocation| {
                     let (record, generation) = (allocation.record, allocation.generation);
                     let id = AllocationId { allocator: allocator.id, pool, record, generation };
-                    allocation.of_a_set != of_a_set || (!ignored.is_empty() && ignored.contains(&id))
+                    allocation.of_a_defragmenter != of_a_defragmenter
+                        || (!ignored.is_empty() && ignored.contains(&id))
                 };
                 if survey.step(allocator, stays, time) {
                     let survey = core::mem::replace(survey, Survey::new(Vec::new(), 0));
@@ -269,7 +270,7 @@ impl Run {
                     strategy: self.desc.strategy.with_bytes_left(self.bytes_left.saturating_sub(promised)),
                     largest: self.desc.limits.bytes,
                     ignored: &self.ignored,
-                    of_a_set: self.of_a_set,
+                    of_a_defragmenter: self.of_a_defragmenter,
                 };
                 evacuation.search(allocator, slot, now, first, &worth)
             }

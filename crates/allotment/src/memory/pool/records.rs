@@ -68,7 +68,7 @@ pub(in crate::memory) struct Marks {
     /// The memory was allocated for one resource, and the API knows it.
     pub(in crate::memory) dedicated_to_resource: bool,
     /// Only the movable set that owns the resource moves it.
-    pub(in crate::memory) of_a_set: bool,
+    pub(in crate::memory) of_a_defragmenter: bool,
     /// A pass moved the allocation, while its resource is still bound to the old place.
     pub(in crate::memory) moved: bool,
 }
@@ -147,7 +147,7 @@ impl<D: Device> PoolState<D> {
     pub(in crate::memory) fn write_place(&self, slot: &PoolSlot<D>, record: u32, marks: Marks) {
         let Some(detail) = self.detail(record) else { return };
         let blocks = &self.sets[usize::from(detail.set)];
-        let Marks { dedicated_to_resource, of_a_set, moved } = marks;
+        let Marks { dedicated_to_resource, of_a_defragmenter, moved } = marks;
         if let (Some(entry), Some(block)) = (slot.records.get(record), blocks.block(detail.spot.block)) {
             entry.write(&RawPlace {
                 memory: block.memory.handle().to_raw(),
@@ -160,7 +160,7 @@ impl<D: Device> PoolState<D> {
                 movable: detail.movability != Movability::Pinned,
                 moving: false,
                 arriving: false,
-                of_a_set,
+                of_a_defragmenter,
                 moved,
             });
         }

@@ -1,20 +1,20 @@
-//! A set of relocatable resources, and the steps that move them.
+//! The relocatable resources of an allocator, and the steps that move them.
 
 use core::fmt;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::error::{MovableError, MoveError};
+use super::cell::{Cell, Members};
+use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
+use super::error::MoveError;
 use super::new_resource::{NewResource, PendingCopy};
-use super::resource::{Members, Movable, MovableBuffer, MovableClass, MovableImage};
-use super::set_desc::{DefragmentationStep, MovableSetDesc, StepOutcome};
 use crate::device::{Device, QueueIndex, QueueKind};
 use crate::memory::defragmentation::{Found, Run, Scope};
-use crate::memory::resource::{Buffers, Images};
+use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
 use crate::memory::statistics::Statistics;
 use crate::memory::{
-    AllocationOptions, DefragmentationDesc, DefragmentationStatistics, Movability, Move, OwningAllocator,
-    Pass, PassLimits,
+    AllocationOptions, Buffer, DefragmentationDesc, DefragmentationStatistics, Image, Movability, Move,
+    OwningAllocator, Pass, PassLimits, ResourceError,
 };
 use crate::sync::locked;
 
@@ -28,9 +28,10 @@ const IDLE_STEPS_UNCHANGED: u32 = 256;
 /// Freed bytes count as much from this part of an average block on: an eighth.
 const MUCH_OF_BLOCK: u64 = 8;
 
-/// Buffers and images that defragmentation moves, so that the allocator's default pools stay in few blocks.
+/// Creates buffers and images that it moves later, so that the allocator's default pools stay in few blocks. A
+/// [`Gpu`](crate::gpu::Gpu) has one, and calls its steps.
 ///
-/// Call [`defragment_step`](Self::defragment_step) once a frame. Each step surveys, plans, or moves a few resources,
+/// Call [`step`](Self::step) once a frame. Each step surveys, plans, or moves a few resources,
 /// within its limits; mostly there is nothing to do. `Send + Sync`: any thread may create and use resources.
 ///
 /// ```text
@@ -43,7 +44,7 @@ const MUCH_OF_BLOCK: u64 = 8;
 ///
 /// No thread waits: the copy is a submission like any other, and the old resource is retired like any other
 /// ([`lifetime`](crate::lifetime)). The application rewrites the descriptors of a moved resource;
-/// [`Movable::moves`](super::Movable::moves) shows when.
+/// [`Buffer::moves`] shows when.
 ///
 /// Resources in memory that queues cannot both read and write (upload and readback heaps of Direct3D 12) are not moved.
 ///
@@ -54,7 +55,7 @@ const MUCH_OF_BLOCK: u64 = 8;
 /// use allotment::device::simulated::{SimulatedGpu, Profile};
 /// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
 /// use allotment::memory::{
-///     BlockSizes, DefragmentationDesc, DefragmentationStrategy, MovableSet, MovableSetDesc, OwningAllocator,
+///     BlockSizes, DefragmentationDesc, DefragmentationStrategy, Defragmenter, DefragmenterDesc, OwningAllocator,
 ///     PassLimits, StepOutcome,
 /// };
 /// use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage, Requirements};
@@ -66,17 +67,17 @@ const MUCH_OF_BLOCK: u64 = 8;
 /// let allocator = Arc::new(Allocator::new(device, desc)?);
 /// let memory = OwningAllocator::new(&allocator, &DeletionQueue::new(&tracker));
 /// let strategy = DefragmentationDesc::new(DefragmentationStrategy::Full);
-/// let set = MovableSet::new(&memory, MovableSetDesc::new(strategy))?;
+/// let defragmenter = Defragmenter::new(&memory, DefragmenterDesc::new(strategy))?;
 ///
 /// let desc = AllocationOptions::new(MemoryUsage::GpuOnly).with_name("mesh");
 /// let mut meshes = Vec::new();
 /// for _ in 0..16 {
-///     meshes.push(set.create_buffer(BufferDesc::new(256 << 10), &desc)?);
+///     meshes.push(defragmenter.create_buffer(&BufferDesc::new(256 << 10), &desc)?);
 /// }
 /// let mut index = 0;
 /// meshes.retain(|_| (index % 4 == 0, index += 1).0); // one mesh of each block is left
 /// for _frame in 0..100 {
-///     set.defragment_step(PassLimits::default())?;
+///     defragmenter.step(PassLimits::default())?;
 ///     tracker.wait_idle(core::time::Duration::from_secs(1))?;
 ///     memory.deletion_queue().reclaim();
 /// }
@@ -84,7 +85,7 @@ const MUCH_OF_BLOCK: u64 = 8;
 /// assert_eq!(meshes.iter().map(|mesh| mesh.moves()).sum::<u32>(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct MovableSet<D: Device> {
+pub struct Defragmenter<D: Device> {
     pub(super) memory: OwningAllocator<D>,
     pub(super) queue: QueueIndex,
     desc: DefragmentationDesc,
@@ -109,14 +110,14 @@ struct State<D: Device> {
     seen: Statistics,
 }
 
-impl<D: Device> MovableSet<D> {
-    /// Creates a set of resources that `memory` allocates.
+impl<D: Device> Defragmenter<D> {
+    /// Creates a defragmenter of resources that `memory` allocates.
     ///
     /// # Errors
     ///
     /// [`MoveError::NoSuchQueue`]; [`MoveError::WrongDevice`] when the tracker by which `memory` retires its resources belongs
     /// to another device than its allocator.
-    pub fn new(memory: &OwningAllocator<D>, desc: MovableSetDesc) -> Result<Self, MoveError> {
+    pub fn new(memory: &OwningAllocator<D>, desc: DefragmenterDesc) -> Result<Self, MoveError> {
         if !memory.deletion_queue().tracker().tracks(memory.allocator().device()) {
             return Err(MoveError::WrongDevice);
         }
@@ -157,67 +158,53 @@ impl<D: Device> MovableSet<D> {
         *locked(&self.statistics)
     }
 
-    /// Creates a relocatable buffer; see [`OwningAllocator::create_buffer`]. It is always movable. With
-    /// [`Movability::Recreated`] in `desc`, a move does not copy its bytes.
+    /// Creates a relocatable buffer, as [`OwningAllocator::create_buffer`] creates a pinned one. It is movable whatever
+    /// the options say; with [`Movability::Recreated`], a move does not copy its bytes.
     ///
-    /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the set's queue.
+    /// On Vulkan, a buffer with exclusive sharing mode belongs to the family of the defragmenter's queue.
     ///
     /// # Errors
     ///
-    /// [`MovableError`].
+    /// [`ResourceError::NotRelocatable`], [`ResourceError::RelocatableInPool`], and the errors of any buffer.
     pub fn create_buffer(
         &self,
-        info: D::BufferInfo<'static>,
-        desc: &AllocationOptions,
-    ) -> Result<MovableBuffer<D>, MovableError> {
-        if !self.memory.allocator().device().is_copyable_buffer(&info) {
-            return Err(MovableError::NotCopyable);
-        }
-        self.create::<Buffers>(info, desc)
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Buffer<D>, ResourceError> {
+        let own = self.memory.allocator().device().relocatable_buffer_info(info);
+        self.create::<Buffers>(own.ok_or(ResourceError::NotRelocatable)?, options)
     }
 
-    /// Creates a relocatable image; see [`OwningAllocator::create_image`]. It is always movable, like a
-    /// [buffer](Self::create_buffer). Until its [state](MovableImage::set_state) is set, a move copies nothing, and the
-    /// new image has the state of a newly created one.
+    /// Creates a relocatable image, as [`create_buffer`](Self::create_buffer) creates a buffer. Until its
+    /// [state](Image::set_state) is set, a move copies nothing, and the new image has the state of a newly created one.
     ///
     /// # Errors
     ///
-    /// [`MovableError`]; [`NotCopyable`](MovableError::NotCopyable) also when the set's queue is not a graphics queue.
-    ///
-    /// # Safety
-    ///
-    /// Whenever a step is called, the whole image is in the state that was [set](MovableImage::set_state) last, or will be
-    /// once all submitted work has completed. A recording that is not submitted by then neither uses the image on another
-    /// queue than the set's, nor leaves it in another state. Later uses on another queue wait for
-    /// [`copied_at`](DefragmentationStep::copied_at). On Vulkan the image belongs to the family of the set's queue.
-    pub unsafe fn create_image(
+    /// The errors of [`create_buffer`](Self::create_buffer); [`ResourceError::NotRelocatable`] also when the
+    /// defragmenter's queue is not a graphics queue.
+    pub fn create_image(
         &self,
-        info: D::ImageInfo<'static>,
-        desc: &AllocationOptions,
-    ) -> Result<MovableImage<D>, MovableError> {
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Image<D>, ResourceError> {
         let device = self.memory.allocator().device();
         let queue = device.properties().queues.get(usize::from(self.queue.0));
         // Compute and transfer queues cannot copy every image: multisampled or depth images, for example.
         let draws = queue.is_some_and(|queue| queue.kind == QueueKind::Graphics);
-        if !draws || !device.is_copyable_image(&info) {
-            return Err(MovableError::NotCopyable);
-        }
-        self.create::<Images>(info, desc)
+        let own = device.relocatable_image_info(info).filter(|_| draws);
+        self.create::<Images>(own.ok_or(ResourceError::NotRelocatable)?, options)
     }
 
-    fn create<C: MovableClass<D>>(
+    fn create<C: BufferOrImage<D>>(
         &self,
         info: C::Info<'static>,
-        desc: &AllocationOptions,
-    ) -> Result<Movable<D, C>, MovableError> {
-        if desc.pool.is_some() {
-            return Err(MovableError::CustomPool);
+        options: &AllocationOptions,
+    ) -> Result<Resource<D, C>, ResourceError> {
+        if options.pool.is_some() {
+            return Err(ResourceError::RelocatableInPool);
         }
-        let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(desc))?;
-        let made = Movable::new(&self.members, info, resource, None);
-        // Only now is it a member that a step finds. Movable any earlier, a pass of another thread could move it.
-        made.with(|it| self.memory.allocator().allow_moves(it.allocation(), movability, true));
-        Ok(made)
+        let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(options))?;
+        Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability)))
     }
 
     /// Executes one frame's part of defragmenting the default pools. When it returns, the copies are submitted, after all
@@ -229,29 +216,33 @@ impl<D: Device> MovableSet<D> {
     /// The CPU cannot access the bytes of a moved resource until its copy completes: it gets
     /// [`AccessError::Moving`](crate::memory::AccessError::Moving).
     ///
-    /// Call it while no unsubmitted recording writes to resources of the set: such a write would go to the old place and
+    /// Call it while no unsubmitted recording writes to its resources: such a write would go to the old place and
     /// be lost. Recordings that read them by their old handles may be open or in flight, on any queue. Uploads to them
     /// must be [submitted](crate::upload::Uploader::submit) before.
     ///
-    /// Movable allocations outside this set are not moved. While another thread executes a step, this returns
+    /// Movable allocations of others are not moved. While another thread executes a step, this returns
     /// [`LimitReached`](StepOutcome::LimitReached) at once.
     ///
     /// # Errors
     ///
     /// [`MoveError`]. All resources stay in their places.
-    pub fn defragment_step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
+    pub fn step(&self, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
         // Taken out of the mutex, so that no lock is held during driver calls.
         let Some(state) = locked(&self.state).take() else {
             return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
         };
-        let mut guard = StepGuard { set: self, state: Some(state) };
+        let mut guard = StepGuard { defragmenter: self, state: Some(state) };
         match &mut guard.state {
-            Some(state) => self.step(state, limits),
+            Some(state) => self.continue_run(state, limits),
             None => unreachable!("the state is taken only when `StepGuard` is dropped"),
         }
     }
 
-    fn step(&self, state: &mut State<D>, limits: PassLimits) -> Result<DefragmentationStep, MoveError> {
+    fn continue_run(
+        &self,
+        state: &mut State<D>,
+        limits: PassLimits,
+    ) -> Result<DefragmentationStep, MoveError> {
         let allocator = self.memory.allocator();
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
@@ -281,7 +272,7 @@ impl<D: Device> MovableSet<D> {
         let mut all = locked(&self.statistics);
         *all = *all + run.statistics - before;
         drop(all);
-        // Ended here, not with the set: an open run keeps others from defragmenting these pools.
+        // Ended here, not with the defragmenter: an open run keeps others from defragmenting these pools.
         if found == Found::Done {
             allocator.end_run(run);
             state.run = None;
@@ -302,15 +293,15 @@ impl<D: Device> MovableSet<D> {
     }
 }
 
-/// A step in progress. Puts the state back into its set when dropped, also after a panic.
+/// A step in progress. Puts the state back when dropped, also after a panic.
 struct StepGuard<'a, D: Device> {
-    set: &'a MovableSet<D>,
+    defragmenter: &'a Defragmenter<D>,
     state: Option<State<D>>,
 }
 
 impl<D: Device> Drop for StepGuard<'_, D> {
     fn drop(&mut self) {
-        *locked(&self.set.state) = self.state.take();
+        *locked(&self.defragmenter.state) = self.state.take();
     }
 }
 
@@ -338,7 +329,7 @@ impl<D: Device> State<D> {
     }
 }
 
-impl<D: Device> Drop for MovableSet<D> {
+impl<D: Device> Drop for Defragmenter<D> {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
@@ -346,9 +337,9 @@ impl<D: Device> Drop for MovableSet<D> {
     }
 }
 
-impl<D: Device> fmt::Debug for MovableSet<D> {
+impl<D: Device> fmt::Debug for Defragmenter<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MovableSet")
+        f.debug_struct("Defragmenter")
             .field("members", &locked(&self.members).len())
             .field("statistics", &self.statistics())
             .finish_non_exhaustive()

@@ -1,12 +1,12 @@
-//! Description of a set of relocatable resources, and the result of its steps.
+//! Description of a defragmenter, and the result of its steps.
 
 use crate::device::{QueueIndex, TimelinePoint};
 use crate::memory::DefragmentationDesc;
 
-/// Description of a [`MovableSet`](super::MovableSet).
+/// Description of a [`Defragmenter`](super::Defragmenter).
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
-pub struct MovableSetDesc {
+pub struct DefragmenterDesc {
     /// Strategy, and what happens to emptied blocks. The limits are replaced by those of each step.
     pub defragmentation: DefragmentationDesc,
     /// The queue that copies. Defaults to the first graphics queue, or else the first queue. On Vulkan, the images must
@@ -14,8 +14,8 @@ pub struct MovableSetDesc {
     pub queue: Option<QueueIndex>,
 }
 
-impl MovableSetDesc {
-    /// Describes a set by its defragmentation, with the defaults for everything else.
+impl DefragmenterDesc {
+    /// Describes a defragmenter by its defragmentation, with the defaults for everything else.
     #[must_use]
     pub fn new(defragmentation: DefragmentationDesc) -> Self {
         Self { defragmentation, queue: None }
@@ -23,7 +23,7 @@ impl MovableSetDesc {
 
     /// Sets the queue that copies.
     #[must_use]
-    pub const fn on_queue(mut self, queue: QueueIndex) -> Self {
+    pub const fn with_queue(mut self, queue: QueueIndex) -> Self {
         self.queue = Some(queue);
         self
     }
@@ -50,7 +50,7 @@ pub struct DefragmentationStep {
     pub moves: u32,
     /// Bytes that the queue copies for these moves.
     pub bytes: u64,
-    /// The point at which the copies complete. Work on other queues than the set's that uses moved resources waits for
+    /// The point at which the copies complete. Work on other queues than the defragmenter's that uses moved resources waits for
     /// it.
     pub copied_at: Option<TimelinePoint>,
 }

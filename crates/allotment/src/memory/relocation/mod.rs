@@ -1,16 +1,20 @@
-//! Relocatable buffers and images: recreated in a new place, copied by a queue, and exchanged.
+//! Relocation of buffers and images: created again in a new place, copied by a queue, and exchanged.
 //!
-//! `resource` is the owner's object: its handle changes when the resource is moved. `set` finds the moves
-//! (`defragmentation`). `step` creates the new resources (`new_resource`), submits the copies and replaces old by new.
+//! | file | what it is |
+//! |---|---|
+//! | `cell.rs` | a relocatable resource, whose handle changes when it is moved |
+//! | `defragmenter.rs` | the relocatable resources of an allocator, and the runs that find their moves |
+//! | `step.rs` | a pass: creates the new resources, submits the copies, replaces old by new |
+//! | `new_resource.rs` | resources in their new places, until they replace the old ones |
 
+mod cell;
+mod defragmenter;
+mod desc;
 mod error;
 mod new_resource;
-mod resource;
-mod set;
-mod set_desc;
 mod step;
 
-pub use error::{MovableError, MoveError};
-pub use resource::{Movable, MovableBuffer, MovableImage};
-pub use set::MovableSet;
-pub use set_desc::{DefragmentationStep, MovableSetDesc, StepOutcome};
+pub(super) use cell::{Cell, Member};
+pub use defragmenter::Defragmenter;
+pub use desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
+pub use error::MoveError;

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use super::resource::{Cell, MovableClass};
+use super::cell::Cell;
 use crate::device::{Device, TimelinePoint};
-use crate::memory::resource::{Buffers, Class, Images};
+use crate::memory::resource::{BufferOrImage, Buffers, Class, Images};
 use crate::memory::{MemoryLocation, OwningAllocator};
 use crate::sync::locked;
 
@@ -14,7 +14,7 @@ pub(super) enum NewResource<D: Device> {
     Image(NewObject<D, Images>),
 }
 
-pub(super) struct NewObject<D: Device, C: MovableClass<D>> {
+pub(super) struct NewObject<D: Device, C: BufferOrImage<D>> {
     pub(super) cell: Arc<Cell<D, C>>,
     pub(super) from: C::Handle,
     pub(super) to: C::Handle,
@@ -31,7 +31,7 @@ pub(super) enum PendingCopy<D: Device> {
     Image(Weak<Cell<D, Images>>),
 }
 
-impl<D: Device, C: MovableClass<D>> NewObject<D, C> {
+impl<D: Device, C: BufferOrImage<D>> NewObject<D, C> {
     pub(super) fn create(
         device: &D,
         cell: Arc<Cell<D, C>>,
@@ -39,7 +39,7 @@ impl<D: Device, C: MovableClass<D>> NewObject<D, C> {
         [copied, host_visible]: [bool; 2],
     ) -> Option<Self> {
         let now = locked(&cell.current);
-        let (from, size, state) = (now.resource.handle().clone(), now.resource.size(), now.state);
+        let (from, size, state) = (now.resource().handle().clone(), now.resource().size(), now.state);
         drop(now);
         // SAFETY: the place is reserved for this resource, with the size and alignment that its description needs, in
         // memory that lives as long as the reservation.
@@ -77,18 +77,18 @@ impl<D: Device> NewResource<D> {
         old: crate::Allocation,
         copied_at: Option<TimelinePoint>,
     ) -> Option<PendingCopy<D>> {
-        let arrives = copied_at.filter(|_| self.blocks_cpu_access());
+        let blocks = self.blocks_cpu_access();
         let pending = match self {
             Self::Buffer(NewObject { cell, to, copied, .. }) => {
-                cell.replace(memory, to, old, arrives, copied);
+                cell.replace(memory, to, old, copied_at.filter(|_| copied), blocks);
                 PendingCopy::Buffer(Arc::downgrade(&cell))
             }
             Self::Image(NewObject { cell, to, copied, .. }) => {
-                cell.replace(memory, to, old, arrives, copied);
+                cell.replace(memory, to, old, copied_at.filter(|_| copied), blocks);
                 PendingCopy::Image(Arc::downgrade(&cell))
             }
         };
-        arrives.map(|_| pending)
+        blocks.then_some(pending)
     }
 
     /// Retires the new resource together with its place.

@@ -1,10 +1,10 @@
-//! A step of a set: creates the new resources of a pass, submits the copies, and replaces the old resources.
+//! A step of a defragmenter: creates the new resources of a pass, submits the copies, and replaces the old resources.
 
+use super::cell::Member;
+use super::defragmenter::Defragmenter;
+use super::desc::{DefragmentationStep, StepOutcome};
 use super::error::MoveError;
 use super::new_resource::{NewObject, NewResource, PendingCopy};
-use super::resource::Member;
-use super::set::MovableSet;
-use super::set_desc::{DefragmentationStep, StepOutcome};
 use crate::device::{
     BufferCopy, Device, DeviceError, FullImageCopy, MemoryProperties, Submission, TimelinePoint,
 };
@@ -15,7 +15,7 @@ use crate::memory::resource::{Buffers, Class, Images};
 use crate::memory::{Movability, Move, Name, OwningAllocator, Pass};
 use crate::sync::locked;
 
-impl<D: Device> MovableSet<D> {
+impl<D: Device> Defragmenter<D> {
     /// Creates all resources of a pass in their new places, submits the copies, and replaces the old resources.
     pub(super) fn execute_pass(
         &self,
@@ -80,7 +80,7 @@ impl<D: Device> MovableSet<D> {
         Ok(step)
     }
 
-    /// Creates a resource of the set in its new place. `None` when it is not in the set, or cannot be created there.
+    /// Creates a resource in its new place. `None` when it is not the defragmenter's, or cannot be created there.
     fn recreate(&self, moved: &Move<D>) -> Option<NewResource<D>> {
         let device = self.memory.allocator().device();
         let found = device.properties().memory_type(moved.to().memory_type)?;
@@ -165,7 +165,7 @@ impl<D: Device> MovableSet<D> {
             // SAFETY: each new resource is the only one in its place and was created by the description of its old one,
             // and the device said that resources of this description can be copied. The old ones live at least until
             // this recording has completed, since their owners hold them or they are retired after it; so do the new
-            // ones. The conditions for images are the promise of the caller of `create_image`.
+            // ones. The conditions for images are the promise of the caller of `set_state`.
             unsafe { device.submit(queue, &work) }
         });
         submitted.map(Some).map_err(|refused| refused.error)

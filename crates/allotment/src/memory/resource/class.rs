@@ -1,8 +1,12 @@
 //! Buffers or images: what differs between the two, so that everything else stands once.
 
 use core::fmt;
+use std::sync::Weak;
+
+use super::{Kind, RawResource};
 
 use crate::device::{Device, DeviceError, MemoryDesc, Requirements, TransferUsage};
+use crate::memory::relocation::{Cell, Member};
 
 /// Buffers or images: the functions of the device that differ between the two.
 pub trait Class<D: Device> {
@@ -48,7 +52,37 @@ pub trait Class<D: Device> {
     unsafe fn name(device: &D, handle: &Self::Handle, name: &str);
 }
 
-/// Marks functions for buffers.
+/// Either [buffers](Buffers) or [images](Images). Nothing else implements it.
+pub trait BufferOrImage<D: Device>:
+    Class<D, Handle: 'static> + Kind<D, Token = RawResource<<Self as Class<D>>::Handle>> + 'static
+{
+    /// What a copy needs beside the description: the state of an image.
+    type State: Copy + fmt::Debug + Send + Sync;
+
+    /// Wraps a relocatable resource for the list of its defragmenter.
+    #[doc(hidden)]
+    fn member(cell: Weak<Cell<D, Self>>) -> Member<D>
+    where
+        Self: Sized;
+}
+
+impl<D: Device> BufferOrImage<D> for Buffers {
+    type State = ();
+
+    fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {
+        Member::Buffer(cell)
+    }
+}
+
+impl<D: Device> BufferOrImage<D> for Images {
+    type State = D::ImageState;
+
+    fn member(cell: Weak<Cell<D, Self>>) -> Member<D> {
+        Member::Image(cell)
+    }
+}
+
+/// Marks buffers.
 #[derive(Debug)]
 pub enum Buffers {}
 
@@ -97,7 +131,7 @@ impl<D: Device> Class<D> for Buffers {
     }
 }
 
-/// Marks functions for images.
+/// Marks images.
 #[derive(Debug)]
 pub enum Images {}
 

@@ -141,7 +141,7 @@ impl<D: Device> MappedBuffer<D> {
     }
 
     /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
-    /// cached: create buffers that are read with [`MemoryUsage::Readback`](super::MemoryUsage::Readback).
+    /// cached: create buffers that are read with [`MemoryUsage::Readback`](crate::MemoryUsage::Readback).
     ///
     /// # Errors
     ///

@@ -6,7 +6,9 @@
 //! | `create.rs` | creation and destruction of tokens ([`RawBuffer`], [`RawImage`]) |
 //! | `dedicated.rs` | resources that are created together with dedicated memory |
 //! | `aliasing.rs` | resources in a part of an allocation, beside or above others |
-//! | `owners.rs` | [`Buffer`](super::Buffer) and [`Image`](super::Image), which are destroyed by being dropped |
+//! | `deferred.rs` | [`Buffer`] and [`Image`], which are destroyed once they are dropped and the GPU is done with them |
+//! | `unique.rs` | owners that destroy at once when they are dropped |
+//! | `owning_allocator.rs` | the allocator together with a deletion queue |
 //! | `mapped.rs` | buffers that the CPU writes and reads by a pointer |
 //! | `transfer.rs` | copies of bytes to and from buffers by a queue, at once |
 
@@ -14,26 +16,29 @@ mod aliasing;
 mod class;
 mod create;
 mod dedicated;
+mod deferred;
 mod error;
 mod mapped;
-mod owners;
+mod owning_allocator;
 mod transfer;
+mod unique;
 
 use super::AccessError;
 use super::allocator::Allocation;
 use crate::device::{Device, TransferUsage};
 
-pub(super) use class::{Buffers, Class, Images};
+pub(super) use class::Class;
+pub use class::{BufferOrImage, Buffers, Images};
+pub use deferred::{Buffer, Image, Resource};
 pub use error::ResourceError;
 pub use mapped::MappedBuffer;
-pub use owners::{
-    Buffer, Image, OwnedAllocation, OwningAllocator, Unique, UniqueAllocation, UniqueBuffer, UniqueImage,
-};
-pub(super) use owners::{Kind, Memory};
+pub use owning_allocator::OwningAllocator;
 pub use transfer::{Transfer, TransferError};
+pub(super) use unique::{Kind, Memory};
+pub use unique::{OwnedAllocation, Unique, UniqueAllocation, UniqueBuffer, UniqueImage};
 
-/// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together
-/// ([`Allocator::destroy_buffer`], [`Allocator::destroy_image`]).
+/// A resource and the memory that it is bound to, as a token: dropping it leaks both. Destroy both together, by
+/// [`destroy_buffer`](crate::Allocator::destroy_buffer) or [`destroy_image`](crate::Allocator::destroy_image).
 #[derive(Debug)]
 #[must_use = "a resource and its memory are freed by giving it back to its allocator"]
 pub struct RawResource<H> {

@@ -108,10 +108,10 @@ fn an_uploader_with_any_amount_of_staging_writes_or_refuses_any_number_of_bytes(
                     let there = uploader.submit().unwrap();
                     assert_eq!(rig.tracker.wait_all(&there, LONG), Ok(()));
                     let mut found = [0; 100];
-                    memory.allocator().read(target.allocation(), 0, &mut found).unwrap_or_else(|_| {
+                    target.read(0, &mut found).unwrap_or_else(|_| {
                         let mut transfer =
                             crate::memory::Transfer::new(memory.allocator(), QUEUE, 100).unwrap();
-                        transfer.download(target.allocation(), 0, &mut found).unwrap();
+                        target.with_raw(|raw| transfer.download(raw.allocation(), 0, &mut found)).unwrap();
                     });
                     assert_eq!(found, [7; 100], "{what}");
                 }

@@ -18,9 +18,9 @@ fn target(memory: &OwningAllocator<SimulatedGpu>, size: u64) -> Buffer<Simulated
     memory.create_buffer(&BufferDesc::new(size), &desc).unwrap()
 }
 
-fn read(memory: &OwningAllocator<SimulatedGpu>, buffer: &Buffer<SimulatedGpu>) -> Vec<u8> {
+fn read(buffer: &Buffer<SimulatedGpu>) -> Vec<u8> {
     let mut bytes = vec![0; buffer.size() as usize];
-    memory.allocator().read(buffer.allocation(), 0, &mut bytes).unwrap();
+    buffer.read(0, &mut bytes).unwrap();
     bytes
 }
 
@@ -31,8 +31,8 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         let memory = memory(&rig);
         let (first, second) = (target(&memory, 400), target(&memory, 400));
         let mut lane = Lane::new(QUEUE, 1000, WhenFull::Refuse);
-        let id = |buffer: &Buffer<_>| buffer.allocation().id();
-        lane.stage(&memory, (id(&first), first.handle(), 0), &pattern(1, 400)).unwrap();
+        let id = |buffer: &Buffer<_>| buffer.id();
+        lane.stage(&memory, (id(&first), &first.handle(), 0), &pattern(1, 400)).unwrap();
         rig.device.pause_queues();
         let panics = || {
             lane.flush_by(&memory, |device, queue, work| {
@@ -51,16 +51,16 @@ fn a_batch_whose_submission_panics_is_gone_and_its_bytes_stay_until_the_queue_is
         assert_eq!(rig.device.submitted(QUEUE), TimelineValue(u64::from(given)));
         lane.discard();
         let large = pattern(2, 400);
-        lane.stage(&memory, (id(&second), second.handle(), 0), &large).unwrap();
+        lane.stage(&memory, (id(&second), &second.handle(), 0), &large).unwrap();
         lane.flush(&memory).unwrap();
-        let full = lane.stage(&memory, (id(&second), second.handle(), 0), &large);
+        let full = lane.stage(&memory, (id(&second), &second.handle(), 0), &large);
         assert_eq!(full.is_err(), given, "the bytes of both are in use: {full:?}");
         rig.device.resume_queues();
         lane.flush(&memory).unwrap();
         rig.wait_idle();
-        assert_eq!(read(&memory, &second), large);
+        assert_eq!(read(&second), large);
         if given {
-            assert_eq!(read(&memory, &first), pattern(1, 400));
+            assert_eq!(read(&first), pattern(1, 400));
         }
         drop((lane, first, second));
         assert_eq!(memory.deletion_queue().drain(LONG).pending, 0);

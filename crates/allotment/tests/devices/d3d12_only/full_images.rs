@@ -112,7 +112,7 @@ fn depth_and_several_samples_are_copied_whole(gpu: &D3d12) -> Outcome {
         (D3D12_RESOURCE_DESC { SampleDesc: several, ..depth }, D3D12_RESOURCE_STATE_DEPTH_WRITE),
     ] {
         let info = ResourceInfo::new(desc).with_initial_state(state);
-        assert!(gpu.device().is_copyable_image(&info), "{info:?}");
+        assert!(gpu.device().relocatable_image_info(&info).is_some(), "{info:?}");
         if gpu.device().image_requirements(&info).is_err() {
             continue;
         }
@@ -147,7 +147,7 @@ fn whole_images_are_in_no_other_state_than_common_on_a_queue_for_copies(gpu: &D3
 }
 
 fn what_copy_resource_does_not_take_is_not_moved(gpu: &D3d12) {
-    let movable = |info: ResourceInfo<'_>| gpu.device().is_copyable_image(&info);
+    let movable = |info: ResourceInfo<'_>| gpu.device().relocatable_image_info(&info).is_some();
     let plain = texture(16, 16, D3D12_RESOURCE_FLAG_NONE);
     let info = ResourceInfo::new(plain);
     assert!(movable(info) && movable(info.with_initial_layout(D3D12_BARRIER_LAYOUT_COMMON)));
@@ -163,8 +163,9 @@ fn what_copy_resource_does_not_take_is_not_moved(gpu: &D3d12) {
     let buffer = ResourceInfo::from(BufferDesc::new(64));
     let structures = D3D12_RESOURCE_FLAG_RAYTRACING_ACCELERATION_STRUCTURE;
     let structures = D3D12_RESOURCE_DESC { Flags: structures, ..*buffer.desc() };
-    assert!(gpu.device().is_copyable_buffer(&buffer));
+    assert!(gpu.device().relocatable_buffer_info(&buffer).is_some());
     assert_eq!(gpu.device().buffer_transfer_usage(&buffer), TransferUsage::all());
     assert_eq!(gpu.device().buffer_transfer_usage(&structures.into()), TransferUsage::empty());
-    assert!(!gpu.device().is_copyable_buffer(&structures.into()) && !gpu.device().is_copyable_buffer(&info));
+    assert!(gpu.device().relocatable_buffer_info(&structures.into()).is_none());
+    assert!(gpu.device().relocatable_buffer_info(&info).is_none());
 }

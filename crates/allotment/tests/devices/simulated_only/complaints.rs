@@ -300,7 +300,7 @@ fn a_copy_that_a_buffer_was_not_made_for_is_refused(gpu: &Simulated) {
     ] {
         let info = BufferDesc::new(64).with_usage(usage);
         assert_eq!(gpu.device().buffer_transfer_usage(&info), allowed);
-        assert!(!gpu.device().is_copyable_buffer(&info));
+        assert!(gpu.device().relocatable_buffer_info(&info).is_none());
         let memory = gpu.allocate(memory_type, 64);
         // SAFETY: the memory is as large as the buffer, and goes after it.
         let one_way = unsafe { gpu.device().create_buffer(&info, memory.handle(), 0) }.unwrap();

@@ -48,7 +48,7 @@ fn frames_read_their_own_bytes_and_those_that_were_uploaded_before<F: Fixture>(g
         let mesh = buffer::<F>(&front, SIZE);
         front.uploads().write_buffer(&mesh, 0, &pattern(number, SIZE)).unwrap();
         let upload = frame.upload(pattern(number + 100, SIZE)).unwrap();
-        let (from, to) = (mesh.handle(), results.handle());
+        let (from, to) = (&mesh.handle(), &results.handle());
         let (own, own_offset) = (&upload.buffer, upload.offset);
         let to_offset = 2 * SIZE * number;
         let copies = [

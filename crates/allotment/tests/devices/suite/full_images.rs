@@ -98,7 +98,7 @@ impl<'g, F: Fixture> Filled<'g, F> {
 /// Copies an image into another one, and reads both.
 #[track_caller]
 fn assert_arrives<F: Fixture>(gpu: &Gpu<F>, queue: QueueIndex, desc: ImageDesc, parts: Vec<Part>) {
-    assert!(gpu.device().is_copyable_image(&desc.into()), "{desc:?}");
+    assert!(gpu.device().relocatable_image_info(&desc.into()).is_some(), "{desc:?}");
     let from = Filled::new(gpu, queue, desc, parts, 1);
     let to = gpu.image(desc);
     let now = state(gpu);
@@ -285,12 +285,12 @@ fn a_whole_image_for_a_queue_that_does_not_exist_is_refused<F: Fixture>(gpu: &Gp
 }
 
 fn what_a_plain_description_makes_can_be_moved<F: Fixture>(gpu: &Gpu<F>) {
-    assert!(gpu.device().is_copyable_buffer(&BufferDesc::new(1).into()));
+    assert!(gpu.device().relocatable_buffer_info(&BufferDesc::new(1).into()).is_some());
     assert!(gpu.device().buffer_transfer_usage(&BufferDesc::new(1).into()).is_all());
     let flat = desc(gpu, [16, 16, 1]);
     let mut several = flat;
     several.samples = 4;
     for desc in [flat, split(flat, 5, 3), desc(gpu, [4, 5, 6]), several] {
-        assert!(gpu.device().is_copyable_image(&desc.into()), "{desc:?}");
+        assert!(gpu.device().relocatable_image_info(&desc.into()).is_some(), "{desc:?}");
     }
 }

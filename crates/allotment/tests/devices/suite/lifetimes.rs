@@ -72,7 +72,7 @@ fn what_is_dropped_right_after_its_submission_stays_until_the_queue_is_done<F: F
         let source = stage.source(&bytes);
         let target = stage.buffer(SIZE + i, MemoryUsage::Readback);
         let recording = stage.tracker.record("a draw");
-        stage.submit_copy(FIRST, recording, &[], [source.handle(), target.handle()], SIZE + i);
+        stage.submit_copy(FIRST, recording, &[], [&source.handle(), &target.handle()], SIZE + i);
         // Its memory is the next one's as soon as it may be.
         drop(source);
         stage.deletion_queue.reclaim();
@@ -129,7 +129,7 @@ fn a_recording_of_frame_1_that_is_submitted_in_frame_5_finds_its_data<F: Fixture
         let other = stage.source(&pattern(frame, SIZE));
         let elsewhere = stage.buffer(SIZE, MemoryUsage::Readback);
         let recording = stage.tracker.record("a frame");
-        stage.submit_copy(FIRST, recording, &[], [other.handle(), elsewhere.handle()], SIZE);
+        stage.submit_copy(FIRST, recording, &[], [&other.handle(), &elsewhere.handle()], SIZE);
         stage.wait_idle();
         assert_eq!(stage.deletion_queue.reclaim().count, 0, "the late recording may use anything");
     }
@@ -164,7 +164,7 @@ fn a_queue_with_no_work_pins_nothing<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
         // No other queue is given anything meanwhile, nor ever was in the first round.
         let (source, target) = (stage.source(&pattern(1, SIZE)), stage.buffer(SIZE, MemoryUsage::Readback));
         let recording = stage.tracker.record("the only one");
-        let point = stage.submit_copy(queue, recording, &[], [source.handle(), target.handle()], SIZE);
+        let point = stage.submit_copy(queue, recording, &[], [&source.handle(), &target.handle()], SIZE);
         drop((source, target));
         stage.wait(point);
         stage.deletion_queue.reclaim();
@@ -186,9 +186,9 @@ fn what_several_queues_use_stays_until_all_are_done<F: Fixture>(gpu: &Gpu<F>) ->
     let gate = TimelinePoint { queue: FIRST, value: TimelineValue(2) };
     let names = targets.each_ref().map(|target| target.handle());
     let recording = stage.tracker.record("first queue");
-    let done = stage.submit_copy(FIRST, recording, &[], [source.handle(), names[0]], SIZE);
+    let done = stage.submit_copy(FIRST, recording, &[], [&source.handle(), &names[0]], SIZE);
     let recording = stage.tracker.record("second queue");
-    let held = stage.submit_copy(second, recording, &[gate], [source.handle(), names[1]], SIZE);
+    let held = stage.submit_copy(second, recording, &[gate], [&source.handle(), &names[1]], SIZE);
     drop(source);
     stage.wait(done);
     assert_eq!(stage.deletion_queue.reclaim().count, 0, "the second queue has not begun");

@@ -7,8 +7,8 @@ use allotment::MemoryUsage;
 use allotment::device::{BufferCopy, BufferDesc, CopyDirection, Device as _, ImageCopy, Submission};
 use allotment::memory::{
     AccessError, BlockSizes, Buffer, DefragmentationDesc, DefragmentationError, DefragmentationStrategy,
-    EmptyBlockPolicy, Movability, MovableBuffer, MovableImage, MovableSet, MovableSetDesc, MoveError,
-    NextPass, PassLimits, StepOutcome,
+    Defragmenter, DefragmenterDesc, EmptyBlockPolicy, Image, Movability, MoveError, NextPass, PassLimits,
+    StepOutcome,
 };
 use allotment::upload::{ImageWrite, UploadError, Uploader, UploaderDesc};
 
@@ -26,12 +26,12 @@ pub(super) fn all<F: Fixture>() -> Vec<Test<F>> {
         what_is_dropped_while_it_is_copied_goes_when_that_is_done,
         what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind,
         the_cpu_is_kept_from_bytes_that_are_on_their_way,
-        what_is_of_a_set_is_moved_by_nobody_else,
-        what_is_movable_and_not_of_the_set_stays_and_costs_nothing,
+        what_belongs_to_a_defragmenter_is_moved_by_nobody_else,
+        a_pinned_buffer_among_relocatable_ones_stays_and_costs_nothing,
         threads_make_read_and_drop_buffers_while_they_are_moved,
         what_need_not_be_copied_is_made_again_without_a_copy,
         a_step_moves_no_more_than_its_limits,
-        a_set_that_is_dropped_half_way_leaves_everything_where_it_is,
+        a_defragmenter_that_is_dropped_half_way_leaves_everything_where_it_is,
     ]
 }
 
@@ -45,27 +45,27 @@ fn stage<F: Fixture>(gpu: &Gpu<F>) -> Stage<'_, F> {
 }
 
 fn wanted() -> AllocationOptions {
-    MemoryUsage::GpuOnly.with_name("of the set")
+    MemoryUsage::GpuOnly.with_name("relocatable")
 }
 
-fn set<F: Fixture>(stage: &Stage<'_, F>) -> MovableSet<F::Device> {
+fn defragmenter<F: Fixture>(stage: &Stage<'_, F>) -> Defragmenter<F::Device> {
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full);
-    MovableSet::new(&stage.memory, MovableSetDesc::new(desc).on_queue(FIRST)).unwrap()
+    Defragmenter::new(&stage.memory, DefragmenterDesc::new(desc).with_queue(FIRST)).unwrap()
 }
 
 /// Every fourth of so many buffers that were made one after the other, with its bytes.
 fn scattered<F: Fixture>(
     stage: &Stage<'_, F>,
-    set: &MovableSet<F::Device>,
+    defragmenter: &Defragmenter<F::Device>,
     desc: &AllocationOptions,
     count: u64,
-) -> Vec<(MovableBuffer<F::Device>, Vec<u8>)> {
+) -> Vec<(Buffer<F::Device>, Vec<u8>)> {
     let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
     let mut all = Vec::new();
     for i in 0..count {
         let bytes = pattern(i, SIZE + i);
-        let buffer = set.create_buffer(BufferDesc::new(SIZE + i).into(), desc).unwrap();
-        buffer.with(|owned| uploader.initialize(owned, 0, &bytes)).unwrap();
+        let buffer = defragmenter.create_buffer(&BufferDesc::new(SIZE + i).into(), desc).unwrap();
+        uploader.initialize(&buffer, 0, &bytes).unwrap();
         all.push((buffer, bytes));
     }
     uploader.submit().unwrap();
@@ -78,10 +78,10 @@ fn scattered<F: Fixture>(
 }
 
 /// Steps until there is nothing to gain. Returns how many resources were moved.
-fn run<F: Fixture>(stage: &Stage<'_, F>, set: &MovableSet<F::Device>) -> u32 {
+fn run<F: Fixture>(stage: &Stage<'_, F>, defragmenter: &Defragmenter<F::Device>) -> u32 {
     let mut moves = 0;
     for _ in 0..1000 {
-        let step = set.defragment_step(PassLimits::NONE).unwrap();
+        let step = defragmenter.step(PassLimits::NONE).unwrap();
         moves += step.moves;
         assert_eq!(step.moves > 0, step.outcome == StepOutcome::Moved);
         if step.outcome == StepOutcome::Idle {
@@ -93,9 +93,9 @@ fn run<F: Fixture>(stage: &Stage<'_, F>, set: &MovableSet<F::Device>) -> u32 {
     panic!("there is no end");
 }
 
-fn assert_hold<F: Fixture>(stage: &Stage<'_, F>, buffers: &[(MovableBuffer<F::Device>, Vec<u8>)]) {
+fn assert_hold<F: Fixture>(stage: &Stage<'_, F>, buffers: &[(Buffer<F::Device>, Vec<u8>)]) {
     for (i, (buffer, bytes)) in buffers.iter().enumerate() {
-        buffer.with(|owned| stage.assert_holds(owned, bytes, i));
+        stage.assert_holds(buffer, bytes, i);
     }
 }
 
@@ -106,14 +106,14 @@ fn blocks<F: Fixture>(stage: &Stage<'_, F>) -> u32 {
 
 fn moved_buffers_hold_their_bytes_and_their_blocks_are_given_back<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let defragmenter = defragmenter(&stage);
+    let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     let before = blocks(&stage);
     assert!(before >= 4, "{before}");
     let handles: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
-    let moves = run(&stage, &set);
+    let moves = run(&stage, &defragmenter);
     assert!(moves > 0 && blocks(&stage) < before, "{moves} moved, {before} blocks are {}", blocks(&stage));
-    assert_eq!(set.statistics().moves, moves);
+    assert_eq!(defragmenter.statistics().moves, moves);
     assert_eq!(buffers.iter().map(|(buffer, _)| buffer.moves()).sum::<u32>(), moves);
     for ((buffer, _), old) in buffers.iter().zip(handles) {
         let same = format!("{:?}", buffer.handle()) == format!("{old:?}");
@@ -122,28 +122,27 @@ fn moved_buffers_hold_their_bytes_and_their_blocks_are_given_back<F: Fixture>(gp
     assert_hold(&stage, &buffers);
     stage.memory.allocator().check_invariants();
     // Nothing can be gained again.
-    assert_eq!(run(&stage, &set), 0);
+    assert_eq!(run(&stage, &defragmenter), 0);
 }
 
 fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
+    let defragmenter = defragmenter(&stage);
     let mut on_first = UploaderDesc::default();
     on_first.image_queue = Some(FIRST);
     let mut uploader = Uploader::new(&stage.memory, on_first).unwrap();
     let extent = [128, 96, 1];
     let desc = desc(gpu, extent);
     let state = state(gpu);
-    let mut images: Vec<(MovableImage<F::Device>, Vec<u8>)> = Vec::new();
+    let mut images: Vec<(Image<F::Device>, Vec<u8>)> = Vec::new();
     for i in 0..64 {
-        // SAFETY: it is used on the set's queue alone, and said to be in the state that it is in.
-        let image = unsafe { set.create_image(desc.into(), &wanted()) }.unwrap();
+        let image = defragmenter.create_image(&desc.into(), &wanted()).unwrap();
         let bytes = pattern(i, u64::from(extent[0] * extent[1] * TEXEL.bytes));
-        let (origin, texel, before) = ([0; 3], TEXEL, image.state());
+        let (origin, texel, before) = ([0; 3], TEXEL, image.state().unwrap_or_default());
         let write = ImageWrite { mip_level: 0, array_layer: 0, origin, extent, texel, before, after: state };
         // SAFETY: the box is the image, which is in the state that a new one is in.
-        image.with(|owned| unsafe { uploader.write_image(owned, &write, &bytes) }).unwrap();
-        // SAFETY: the copy leaves it so, and is submitted below.
+        unsafe { uploader.write_image(&image, &write, &bytes) }.unwrap();
+        // SAFETY: the copy leaves it so, and is submitted below; it is used on the defragmenter's queue alone.
         unsafe { image.set_state(state) };
         images.push((image, bytes));
     }
@@ -154,7 +153,7 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
     images.retain(|_| (index % 4 == 0, index += 1).0);
     stage.deletion_queue.reclaim();
     let before = blocks(&stage);
-    let moves = run(&stage, &set);
+    let moves = run(&stage, &defragmenter);
     // Where the driver wants images alone in their memory, there may be no block to go into.
     assert!(before < 4 || moves > 0, "{before} blocks are {}", blocks(&stage));
 
@@ -162,10 +161,10 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
     let row = TEXEL.row_bytes(extent[0]) as usize;
     let back = stage.buffer(pitch * u64::from(extent[1]), MemoryUsage::Readback);
     for (i, (image, bytes)) in images.iter().enumerate() {
-        assert_eq!(image.state(), state);
+        assert_eq!(image.state(), Some(state));
         let handle = image.handle();
         let copies = [ImageCopy {
-            buffer: back.handle(),
+            buffer: &back.handle(),
             buffer_offset: 0,
             row_pitch: pitch,
             rows: extent[1],
@@ -185,7 +184,7 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
         let point = recording.submit(FIRST, |_| unsafe { gpu.device().submit(FIRST, &work) }).unwrap();
         stage.wait(point);
         let mut found = vec![0; (pitch * u64::from(extent[1])) as usize];
-        stage.memory.allocator().read(back.allocation(), 0, &mut found).unwrap();
+        back.read(0, &mut found).unwrap();
         for (y, (found, expected)) in found.chunks(pitch as usize).zip(bytes.chunks(row)).enumerate() {
             assert_same(&found[..row], expected, (i, y));
         }
@@ -194,11 +193,11 @@ fn moved_images_hold_their_texels<F: Fixture>(gpu: &Gpu<F>) {
 
 fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let defragmenter = defragmenter(&stage);
+    let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     let old: Vec<_> = buffers.iter().map(|(buffer, _)| buffer.handle()).collect();
     let recording = stage.tracker.record("recorded before");
-    let moves = (0..10).map(|_| set.defragment_step(PassLimits::NONE).unwrap().moves).sum::<u32>();
+    let moves = (0..10).map(|_| defragmenter.step(PassLimits::NONE).unwrap().moves).sum::<u32>();
     assert!(moves > 0);
     let targets: Vec<_> =
         buffers.iter().map(|(_, bytes)| stage.buffer(bytes.len() as u64, MemoryUsage::Readback)).collect();
@@ -206,10 +205,11 @@ fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu
     let others: Vec<_> = (0..16).map(|i| stage.source(&pattern(1000 + i, SIZE))).collect();
     stage.wait_idle();
     stage.deletion_queue.reclaim();
+    let named: Vec<_> = targets.iter().map(|target| (target.handle(), target.size())).collect();
     let copies: Vec<_> = old
         .iter()
-        .zip(&targets)
-        .map(|(from, to)| BufferCopy { from, from_offset: 0, to: to.handle(), to_offset: 0, size: to.size() })
+        .zip(&named)
+        .map(|(from, (to, size))| BufferCopy { from, from_offset: 0, to, to_offset: 0, size: *size })
         .collect();
     let work = Submission { copies: &copies, ..Submission::default() };
     // SAFETY: the recording was open when they were moved, so what they were lives until it is over.
@@ -225,10 +225,10 @@ fn what_was_recorded_by_the_old_handle_reads_what_is_there<F: Fixture>(gpu: &Gpu
 
 fn what_is_dropped_while_it_is_copied_goes_when_that_is_done<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let mut buffers = scattered(&stage, &set, &wanted(), 64);
+    let defragmenter = defragmenter(&stage);
+    let mut buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     for _ in 0..100 {
-        if set.defragment_step(PassLimits::NONE.with_moves(2)).unwrap().outcome == StepOutcome::Moved {
+        if defragmenter.step(PassLimits::NONE.with_moves(2)).unwrap().outcome == StepOutcome::Moved {
             // Perhaps one that is on its way.
             buffers.pop();
             stage.deletion_queue.reclaim();
@@ -243,10 +243,10 @@ fn what_is_dropped_while_it_is_copied_goes_when_that_is_done<F: Fixture>(gpu: &G
 
 fn what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted(), 64);
-    while set.defragment_step(PassLimits::NONE).unwrap().outcome != StepOutcome::Moved {}
-    drop((buffers, set));
+    let defragmenter = defragmenter(&stage);
+    let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
+    while defragmenter.step(PassLimits::NONE).unwrap().outcome != StepOutcome::Moved {}
+    drop((buffers, defragmenter));
     stage.wait_idle();
     stage.deletion_queue.reclaim();
     assert_eq!(stage.memory.allocator().statistics().allocations, 0);
@@ -255,25 +255,22 @@ fn what_goes_before_anybody_saw_its_bytes_arrive_leaves_nothing_behind<F: Fixtur
 
 fn the_cpu_is_kept_from_bytes_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted(), 64);
-    while set.defragment_step(PassLimits::NONE).unwrap().outcome != StepOutcome::Moved {}
+    let defragmenter = defragmenter(&stage);
+    let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
+    while defragmenter.step(PassLimits::NONE).unwrap().outcome != StepOutcome::Moved {}
     let mut early = 0;
     for (i, (buffer, bytes)) in buffers.iter().enumerate() {
-        buffer.with(|owned| {
-            let allocator = stage.memory.allocator();
-            let mut found = vec![0; bytes.len()];
-            match allocator.read(owned.allocation(), 0, &mut found) {
-                Ok(()) => assert_same(&found, bytes, i),
-                Err(AccessError::Moving) => {
-                    early += 1;
-                    let written = allocator.write(owned.allocation(), 0, &[1]);
-                    assert!(matches!(written, Ok(()) | Err(AccessError::Moving)), "{written:?}");
-                }
-                Err(AccessError::NotHostVisible { .. }) => {}
-                Err(other) => panic!("{other}"),
+        let mut found = vec![0; bytes.len()];
+        match buffer.read(0, &mut found) {
+            Ok(()) => assert_same(&found, bytes, i),
+            Err(AccessError::Moving) => {
+                early += 1;
+                let written = buffer.write(0, &[1]);
+                assert!(matches!(written, Ok(()) | Err(AccessError::Moving)), "{written:?}");
             }
-        });
+            Err(AccessError::NotHostVisible { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
     }
     stage.wait_idle();
     // Whoever comes now finds the bytes there; one of those above may have come between.
@@ -281,37 +278,36 @@ fn the_cpu_is_kept_from_bytes_that_are_on_their_way<F: Fixture>(gpu: &Gpu<F>) {
         assert_hold(&stage, &buffers);
     }
     for (buffer, bytes) in &buffers {
-        let allocator = stage.memory.allocator();
-        let written = buffer.with(|owned| allocator.write(owned.allocation(), 0, &bytes[..1]));
+        let written = buffer.write(0, &bytes[..1]);
         assert!(matches!(written, Ok(()) | Err(AccessError::NotHostVisible { .. })), "{written:?}");
     }
     assert_hold(&stage, &buffers);
 }
 
-fn what_is_of_a_set_is_moved_by_nobody_else<F: Fixture>(gpu: &Gpu<F>) {
+fn what_belongs_to_a_defragmenter_is_moved_by_nobody_else<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let defragmenter = defragmenter(&stage);
+    let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     let desc = DefragmentationDesc::new(DefragmentationStrategy::Full).with_limits(PassLimits::NONE);
     let mut by_hand = stage.memory.allocator().defragmentation(desc).unwrap();
     assert_eq!(by_hand.plan().moves(), 0);
     assert!(matches!(by_hand.next_pass(), NextPass::Done));
-    let busy = set.defragment_step(PassLimits::NONE);
+    let busy = defragmenter.step(PassLimits::NONE);
     assert_eq!(busy, Err(MoveError::Defragmentation(DefragmentationError::AlreadyRunning)));
     drop(by_hand);
-    assert!(run(&stage, &set) > 0);
+    assert!(run(&stage, &defragmenter) > 0);
     assert_hold(&stage, &buffers);
 }
 
-fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &Gpu<F>) {
+fn a_pinned_buffer_among_relocatable_ones_stays_and_costs_nothing<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
+    let defragmenter = defragmenter(&stage);
     // One of the application's own among those of each block.
     let desc = wanted().with_movability(Movability::Copied);
     let mut own = Vec::new();
     let mut buffers = Vec::new();
     for i in 0..64u64 {
-        buffers.push(set.create_buffer(BufferDesc::new(SIZE).into(), &wanted()).unwrap());
+        buffers.push(defragmenter.create_buffer(&BufferDesc::new(SIZE).into(), &wanted()).unwrap());
         if i % 4 == 3 {
             own.push(stage.memory.create_buffer(&BufferDesc::new(SIZE).into(), &desc).unwrap());
         }
@@ -319,33 +315,35 @@ fn what_is_movable_and_not_of_the_set_stays_and_costs_nothing<F: Fixture>(gpu: &
     let mut index = 0;
     buffers.retain(|_| (index % 4 == 0, index += 1).0);
     stage.deletion_queue.reclaim();
-    let places = |own: &[Buffer<F::Device>]| -> Vec<u64> {
-        own.iter().map(|it| stage.memory.allocator().location(it.allocation()).unwrap().offset).collect()
-    };
+    let places =
+        |own: &[Buffer<F::Device>]| -> Vec<u64> { own.iter().map(|it| it.location().offset).collect() };
     let before = places(&own);
-    assert_eq!((run(&stage, &set), set.statistics().bytes_moved), (0, 0), "each block has one that stays");
+    assert_eq!(
+        (run(&stage, &defragmenter), defragmenter.statistics().bytes_moved),
+        (0, 0),
+        "each block has one that stays"
+    );
     assert_eq!(places(&own), before);
 }
 
 fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
+    let defragmenter = defragmenter(&stage);
     let done = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for thread in 0..2u64 {
-            let (stage, set, done) = (&stage, &set, &done);
+            let (stage, defragmenter, done) = (&stage, &defragmenter, &done);
             scope.spawn(move || {
                 let mut uploader = Uploader::new(&stage.memory, UploaderDesc::default()).unwrap();
-                let mut live: Vec<(MovableBuffer<F::Device>, Vec<u8>)> = Vec::new();
+                let mut live: Vec<(Buffer<F::Device>, Vec<u8>)> = Vec::new();
                 for i in 0..150u64 {
                     let bytes = pattern(thread << 32 | i, SIZE / 2 + i);
                     let desc = BufferDesc::new(SIZE / 2 + i).into();
-                    let buffer = set.create_buffer(desc, &wanted()).unwrap();
+                    let buffer = defragmenter.create_buffer(&desc, &wanted()).unwrap();
                     // It may be on its way already: then its bytes come after those that are copied.
-                    let put = |uploader: &mut Uploader<F::Device>| {
-                        buffer.with(|owned| uploader.initialize(owned, 0, &bytes))
-                    };
-                    while let Err(UploadError::Access(AccessError::Moving)) = put(&mut uploader) {
+                    while let Err(UploadError::Access(AccessError::Moving)) =
+                        uploader.initialize(&buffer, 0, &bytes)
+                    {
                         stage.wait_idle();
                     }
                     uploader.submit().unwrap();
@@ -360,7 +358,7 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
             });
         }
         while done.load(Ordering::Relaxed) < 2 {
-            set.defragment_step(PassLimits::default()).unwrap();
+            defragmenter.step(PassLimits::default()).unwrap();
             stage.deletion_queue.reclaim();
         }
     });
@@ -371,47 +369,47 @@ fn threads_make_read_and_drop_buffers_while_they_are_moved<F: Fixture>(gpu: &Gpu
 
 fn what_need_not_be_copied_is_made_again_without_a_copy<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted().with_movability(Movability::Recreated), 64);
+    let defragmenter = defragmenter(&stage);
+    let buffers = scattered(&stage, &defragmenter, &wanted().with_movability(Movability::Recreated), 64);
     let before = blocks(&stage);
-    assert!(run(&stage, &set) > 0 && blocks(&stage) < before);
-    assert_eq!(set.statistics().bytes_moved, 0);
+    assert!(run(&stage, &defragmenter) > 0 && blocks(&stage) < before);
+    assert_eq!(defragmenter.statistics().bytes_moved, 0);
     drop(buffers);
 }
 
 fn a_step_moves_no_more_than_its_limits<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
-    let set = set(&stage);
-    let buffers = scattered(&stage, &set, &wanted(), 64);
+    let defragmenter = defragmenter(&stage);
+    let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
     let limits = PassLimits::NONE.with_moves(3).with_bytes(130 * KIB);
     for _ in 0..200 {
-        let step = set.defragment_step(limits).unwrap();
+        let step = defragmenter.step(limits).unwrap();
         assert!(step.moves <= 2 && step.bytes <= 130 * KIB, "{step:?}");
         assert_eq!(step.copied_at.is_some(), step.moves > 0);
     }
-    assert!(set.statistics().passes > 1);
+    assert!(defragmenter.statistics().passes > 1);
     stage.wait_idle();
     assert_hold(&stage, &buffers);
 }
 
-fn a_set_that_is_dropped_half_way_leaves_everything_where_it_is<F: Fixture>(gpu: &Gpu<F>) {
+fn a_defragmenter_that_is_dropped_half_way_leaves_everything_where_it_is<F: Fixture>(gpu: &Gpu<F>) {
     let stage = stage(gpu);
     for steps in 0..6 {
-        let set = set(&stage);
-        let buffers = scattered(&stage, &set, &wanted(), 64);
+        let defragmenter = defragmenter(&stage);
+        let buffers = scattered(&stage, &defragmenter, &wanted(), 64);
         for _ in 0..steps {
-            set.defragment_step(PassLimits::NONE.with_moves(1)).unwrap();
+            defragmenter.step(PassLimits::NONE.with_moves(1)).unwrap();
         }
-        set.stop();
+        defragmenter.stop();
         let by_hand = stage.memory.allocator().defragmentation(DefragmentationDesc::default());
-        assert!(by_hand.is_ok(), "a set that was stopped is in nobody's way");
-        drop((by_hand, set));
+        assert!(by_hand.is_ok(), "a defragmenter that was stopped is in nobody's way");
+        drop((by_hand, defragmenter));
         stage.wait_idle();
         stage.deletion_queue.reclaim();
         assert_hold(&stage, &buffers);
         stage.memory.allocator().check_invariants();
-        let other = MovableSet::new(&stage.memory, MovableSetDesc::default()).unwrap();
-        other.defragment_step(PassLimits::NONE).expect("nobody defragments any more");
+        let other = Defragmenter::new(&stage.memory, DefragmenterDesc::default()).unwrap();
+        other.step(PassLimits::NONE).expect("nobody defragments any more");
         drop((buffers, other));
         stage.wait_idle();
         stage.deletion_queue.reclaim();

@@ -48,7 +48,7 @@ impl<'g, F: Fixture> Stage<'g, F> {
     /// A buffer that the CPU has written, to be copied from.
     pub(super) fn source(&self, bytes: &[u8]) -> Buffer<F::Device> {
         let buffer = self.buffer(bytes.len() as u64, MemoryUsage::Upload);
-        self.memory.allocator().write(buffer.allocation(), 0, bytes).unwrap();
+        buffer.write(0, bytes).unwrap();
         buffer
     }
 
@@ -97,7 +97,7 @@ impl<'g, F: Fixture> Stage<'g, F> {
     ) {
         let mut found = vec![0; expected.len()];
         let mut transfer = Transfer::new(self.memory.allocator(), FIRST, 64 * KIB).unwrap();
-        transfer.download_from(buffer, 0, &mut found).unwrap();
+        buffer.with_raw(|raw| transfer.download_from(raw, 0, &mut found)).unwrap();
         assert_same(&found, expected, what);
     }
 }

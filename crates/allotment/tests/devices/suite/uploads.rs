@@ -55,7 +55,7 @@ fn submit<F: Fixture>(stage: &Stage<'_, F>, uploader: &mut Uploader<F::Device>) 
 }
 
 fn is_read_only<F: Fixture>(stage: &Stage<'_, F>, buffer: &Buffer<F::Device>) -> bool {
-    let place = stage.memory.allocator().location(buffer.allocation()).unwrap();
+    let place = buffer.location();
     stage.gpu.has(place.memory_type, MemoryProperties::DEVICE_READ_ONLY)
 }
 
@@ -157,7 +157,7 @@ fn a_full_uploader_that_may_not_wait_refuses_and_says_what_to_wait_for<F: Fixtur
     submit(&stage, &mut uploader);
     let mut expected = vec![0; 90_000];
     let mut transfer = allotment::memory::Transfer::new(stage.memory.allocator(), FIRST, 64 * KIB).unwrap();
-    transfer.download_from(&buffer, 0, &mut expected).unwrap();
+    buffer.with_raw(|raw| transfer.download_from(raw, 0, &mut expected)).unwrap();
     assert_same(&expected[..40_000], &first, "before");
     assert_same(&expected[50_000..], &second, "after");
 }
@@ -198,7 +198,7 @@ fn a_batch_waits_for_what_it_was_told<F: Fixture>(gpu: &Gpu<F>) -> Outcome {
     for round in 1..10 {
         let target = stage.buffer(500_000, MemoryUsage::Readback);
         let recording = stage.tracker.record("reads the old bytes");
-        let point = stage.submit_copy(FIRST, recording, &[], [buffer.handle(), target.handle()], 500_000);
+        let point = stage.submit_copy(FIRST, recording, &[], [&buffer.handle(), &target.handle()], 500_000);
         uploader.wait_for(point).unwrap();
         let new = pattern(round, 500_000);
         uploader.update(&buffer, 0, &new).unwrap();
@@ -249,11 +249,11 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let pitch = TEXEL.row_pitch(width, &gpu.properties().limits);
     let back = stage.buffer(pitch * u64::from(height), MemoryUsage::Readback);
     let copies = [ImageCopy {
-        buffer: back.handle(),
+        buffer: &back.handle(),
         buffer_offset: 0,
         row_pitch: pitch,
         rows: height,
-        image: image.handle(),
+        image: &image.handle(),
         mip_level: 0,
         array_layer: 0,
         origin: [0; 3],
@@ -270,7 +270,7 @@ fn write_an_image<F: Fixture>(gpu: &Gpu<F>, [width, height]: [u32; 2], staging: 
     let point = recording.submit(queue, |_| unsafe { gpu.device().submit(queue, &work) }).unwrap();
     stage.wait(point);
     let mut found = vec![0; (pitch * u64::from(height)) as usize];
-    stage.memory.allocator().read(back.allocation(), 0, &mut found).unwrap();
+    back.read(0, &mut found).unwrap();
     for (y, (found, expected)) in found.chunks(pitch as usize).zip(bytes.chunks(row)).enumerate() {
         assert_same(&found[..row], expected, y);
     }
@@ -461,7 +461,7 @@ fn arenas_of_recordings_give_their_pages_to_the_next<F: Fixture>(gpu: &Gpu<F>) {
         // Before its recording is submitted: it makes no difference.
         drop(arena);
         let copies =
-            [BufferCopy { from: &from, from_offset, to: target.handle(), to_offset: 0, size: 50_000 }];
+            [BufferCopy { from: &from, from_offset, to: &target.handle(), to_offset: 0, size: 50_000 }];
         let work = Submission { copies: &copies, ..Submission::default() };
         // SAFETY: the page goes with the recording; the target is kept by the test.
         let point = recording.submit(FIRST, |queue| unsafe { gpu.device().submit(queue, &work) }).unwrap();

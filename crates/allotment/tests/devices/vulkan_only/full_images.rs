@@ -114,7 +114,7 @@ fn assert_depth_arrives(gpu: &Vulkan, of: vk::Format, aspects: vk::ImageAspectFl
     if gpu.device().image_requirements(&desc.into()).is_err() {
         return false;
     }
-    assert!(gpu.device().is_copyable_image(&desc.into()), "{of:?}");
+    assert!(gpu.device().relocatable_image_info(&desc.into()).is_some(), "{of:?}");
     let (from, to) = (gpu.image(desc), gpu.image(desc));
     let mut memory = gpu.device().command_memory(FIRST).unwrap();
     let attached = vk::ImageLayout::DEPTH_STENCIL_ATTACHMENT_OPTIMAL;
@@ -290,7 +290,7 @@ fn images_that_are_more_than_their_texels_are_not_copied_whole(gpu: &Vulkan) {
     let plain = super::image_info(vk::ImageTiling::OPTIMAL).usage(both);
     // SAFETY: never made; nothing is pointed at but what lives in this function.
     let info = |raw: vk::ImageCreateInfo<'static>| unsafe { ImageInfo::from_raw(raw) };
-    let movable = |info: ImageInfo<'_>| gpu.device().is_copyable_image(&info);
+    let movable = |info: ImageInfo<'_>| gpu.device().relocatable_image_info(&info).is_some();
     let views = vk::ImageCreateFlags::MUTABLE_FORMAT | vk::ImageCreateFlags::CUBE_COMPATIBLE;
     for raw in [plain, plain.flags(views), plain.tiling(vk::ImageTiling::LINEAR)] {
         assert!(movable(info(raw)), "{raw:?}");
@@ -348,7 +348,7 @@ fn buffers_that_are_more_than_their_bytes_are_not_moved(gpu: &Vulkan) {
     let plain = vk::BufferCreateInfo::default().size(64).usage(both);
     // SAFETY: never made; nothing is pointed at.
     let info = |raw: vk::BufferCreateInfo<'static>| unsafe { BufferInfo::from_raw(raw) };
-    let movable = |info: BufferInfo<'_>| gpu.device().is_copyable_buffer(&info);
+    let movable = |info: BufferInfo<'_>| gpu.device().relocatable_buffer_info(&info).is_some();
     let vertices = vk::BufferUsageFlags::VERTEX_BUFFER;
     assert!(movable(info(plain)) && movable(info(plain.usage(both | vertices))));
     assert!(movable(BufferDesc::new(64).with_usage(vertices.as_raw().into()).into()));

@@ -1,0 +1,181 @@
+//! The allocator together with a deletion queue: resources that may be dropped at any time.
+
+use std::sync::Arc;
+
+use super::unique::Memory;
+use super::{
+    Buffer, BufferOrImage, Buffers, Image, Images, Kind, OwnedAllocation, RawBuffer, RawImage, RawResource,
+    Resource, ResourceError, Unique,
+};
+use crate::device::{Device, Requirements};
+use crate::lifetime::{DeletionQueue, Owned};
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::{AllocationError, AllocationOptions, Movability, WrongAllocator};
+
+/// An allocator whose resources may be dropped at any time: they are destroyed, and their memory is freed, once the GPU
+/// is done with them. Clones share the allocator and the deletion queue.
+///
+/// ```
+/// use std::sync::Arc;
+/// use allotment::device::BufferDesc;
+/// use allotment::device::simulated::{SimulatedGpu, Profile};
+/// use allotment::lifetime::{DeletionQueue, SubmissionTracker};
+/// use allotment::memory::OwningAllocator;
+/// use allotment::{Allocator, AllocatorDesc, MemoryUsage};
+///
+/// let device = SimulatedGpu::new(Profile::named("discrete-large-bar").unwrap());
+/// let tracker = SubmissionTracker::new(device.clone())?;
+/// let deferred = DeletionQueue::new(&tracker);
+/// let allocator = Arc::new(Allocator::new(device, AllocatorDesc::default())?);
+/// let memory = OwningAllocator::new(&allocator, &deferred);
+///
+/// let options = MemoryUsage::GpuOnly.with_name("mesh");
+/// let mesh = memory.create_buffer(&BufferDesc::new(65536), &options)?;
+/// let recording = tracker.record("a frame");
+/// drop(mesh); // the open recording may use it
+/// assert_eq!((deferred.statistics().pending, deferred.statistics().bytes), (1, 65536));
+/// drop(recording);
+/// deferred.reclaim();
+/// assert_eq!(allocator.statistics().allocation_bytes, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct OwningAllocator<D: Device> {
+    allocator: Arc<Allocator<D>>,
+    deletion_queue: DeletionQueue,
+}
+
+// Not derived, since it is cloned whether or not the device can be.
+impl<D: Device> Clone for OwningAllocator<D> {
+    fn clone(&self) -> Self {
+        Self { allocator: Arc::clone(&self.allocator), deletion_queue: self.deletion_queue.clone() }
+    }
+}
+
+impl<D: Device> OwningAllocator<D> {
+    /// Creates an allocator whose resources go through `deletion_queue` when they are dropped.
+    #[must_use]
+    pub fn new(allocator: &Arc<Allocator<D>>, deletion_queue: &DeletionQueue) -> Self {
+        Self { allocator: Arc::clone(allocator), deletion_queue: deletion_queue.clone() }
+    }
+
+    /// Returns the allocator.
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator<D>> {
+        &self.allocator
+    }
+
+    /// Returns the queue in which dropped resources wait for the GPU.
+    #[must_use]
+    pub fn deletion_queue(&self) -> &DeletionQueue {
+        &self.deletion_queue
+    }
+
+    /// Creates a buffer as [`Allocator::create_buffer`] does. It is [never moved](Unique).
+    ///
+    /// # Errors
+    ///
+    /// The errors of that call.
+    pub fn create_buffer(
+        &self,
+        info: &D::BufferInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Buffer<D>, ResourceError> {
+        self.create_pinned::<Buffers>(info, options).map(|(buffer, _)| Resource::pinned(buffer))
+    }
+
+    /// Creates an image as [`Allocator::create_image`] does. It is [never moved](Unique).
+    ///
+    /// # Errors
+    ///
+    /// The errors of that call.
+    pub fn create_image(
+        &self,
+        info: &D::ImageInfo<'_>,
+        options: &AllocationOptions,
+    ) -> Result<Image<D>, ResourceError> {
+        self.create_pinned::<Images>(info, options).map(|(image, _)| Resource::pinned(image))
+    }
+
+    /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside
+    /// it.
+    pub(in crate::memory) fn create_pinned<K>(
+        &self,
+        info: &K::Info<'_>,
+        options: &AllocationOptions,
+    ) -> Result<(Owned<Unique<D, K>>, Movability), ResourceError>
+    where
+        K: BufferOrImage<D>,
+    {
+        let (resource, movability) = self.allocator.create_pinned::<K>(info, options, None)?;
+        Ok((self.own_new::<K>(resource), movability))
+    }
+
+    /// Allocates memory as [`Allocator::allocate`] does. It is [never moved](Unique).
+    ///
+    /// # Errors
+    ///
+    /// The errors of that call.
+    pub fn allocate(
+        &self,
+        requirements: &Requirements,
+        options: &AllocationOptions,
+    ) -> Result<OwnedAllocation<D>, AllocationError> {
+        let allocation = self.allocator.allocate(requirements, options)?;
+        self.allocator.pin(&allocation);
+        Ok(self.own_new::<Memory>(allocation))
+    }
+
+    /// Takes ownership of a buffer of the allocator. It is [never moved](Unique) from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongAllocator`] when it is from another allocator; the error returns it.
+    pub fn own_buffer(&self, buffer: RawBuffer<D>) -> Result<Buffer<D>, WrongAllocator<RawBuffer<D>>> {
+        Unique::new(&self.allocator, buffer).map(|unique| Resource::pinned(self.own(unique)))
+    }
+
+    /// Takes ownership of an image of the allocator.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`own_buffer`](Self::own_buffer).
+    pub fn own_image(&self, image: RawImage<D>) -> Result<Image<D>, WrongAllocator<RawImage<D>>> {
+        Unique::new(&self.allocator, image).map(|unique| Resource::pinned(self.own(unique)))
+    }
+
+    /// Takes ownership of memory of the allocator.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`own_buffer`](Self::own_buffer).
+    pub fn own_allocation(
+        &self,
+        allocation: Allocation,
+    ) -> Result<OwnedAllocation<D>, WrongAllocator<Allocation>> {
+        Unique::new(&self.allocator, allocation).map(|unique| self.own(unique))
+    }
+
+    /// Retires a token of this allocator.
+    pub(in crate::memory) fn retire<K: Kind<D> + 'static>(&self, token: K::Token) {
+        drop(self.own_new::<K>(token));
+    }
+
+    /// Retires a resource that is given as handle and memory.
+    pub(in crate::memory) fn retire_parts<K>(&self, handle: K::Handle, size: u64, memory: Allocation)
+    where
+        K: BufferOrImage<D>,
+    {
+        self.retire::<K>(RawResource::of_parts(handle, size, memory));
+    }
+
+    fn own<K: Kind<D> + 'static>(&self, unique: Unique<D, K>) -> Owned<Unique<D, K>> {
+        let bytes = unique.bytes();
+        self.deletion_queue.own_sized(unique, bytes)
+    }
+
+    /// Takes ownership of a token that the allocator made just now.
+    fn own_new<K: Kind<D> + 'static>(&self, token: K::Token) -> Owned<Unique<D, K>> {
+        self.own(Unique::of_own(&self.allocator, token))
+    }
+}

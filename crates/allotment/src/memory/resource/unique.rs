@@ -1,0 +1,213 @@
+//! Owners that destroy resources and free memory at once when they are dropped.
+
+use core::fmt;
+use core::ops::Deref;
+use std::sync::Arc;
+
+use super::{BufferOrImage, Buffers, Images, RawBuffer, RawImage, RawResource};
+use crate::device::Device;
+use crate::lifetime::Owned;
+use crate::memory::access::check_range;
+use crate::memory::allocator::{Allocation, Allocator};
+use crate::memory::{AccessError, AllocationInfo, MemoryLocation, WrongAllocator};
+
+/// Buffers, images or plain memory: how an owner destroys its token.
+pub trait Kind<D: Device> {
+    /// The token of the allocator.
+    type Token: fmt::Debug + Send;
+
+    /// Returns the allocation of a token.
+    fn allocation(token: &Self::Token) -> &Allocation;
+
+    /// Destroys a token of this allocator.
+    fn give_back(allocator: &Allocator<D>, token: Self::Token) -> Result<(), WrongAllocator<Self::Token>>;
+}
+
+impl<D: Device> Kind<D> for Buffers {
+    type Token = RawBuffer<D>;
+
+    fn allocation(token: &RawBuffer<D>) -> &Allocation {
+        token.allocation()
+    }
+
+    fn give_back(allocator: &Allocator<D>, token: RawBuffer<D>) -> Result<(), WrongAllocator<RawBuffer<D>>> {
+        allocator.destroy_buffer(token)
+    }
+}
+
+impl<D: Device> Kind<D> for Images {
+    type Token = RawImage<D>;
+
+    fn allocation(token: &RawImage<D>) -> &Allocation {
+        token.allocation()
+    }
+
+    fn give_back(allocator: &Allocator<D>, token: RawImage<D>) -> Result<(), WrongAllocator<RawImage<D>>> {
+        allocator.destroy_image(token)
+    }
+}
+
+/// Memory without a resource of the allocator.
+#[derive(Debug)]
+pub enum Memory {}
+
+impl<D: Device> Kind<D> for Memory {
+    type Token = Allocation;
+
+    fn allocation(token: &Allocation) -> &Allocation {
+        token
+    }
+
+    fn give_back(allocator: &Allocator<D>, token: Allocation) -> Result<(), WrongAllocator<Allocation>> {
+        allocator.free(token)
+    }
+}
+
+/// A token with its allocator, destroyed at once when dropped: for callers that know that the GPU is done with it, as
+/// [`Owned`] does.
+///
+/// Defragmentation passes do not move it, whatever its options allow: a pass could free memory that the GPU
+/// still reads for a dropped resource, and a resource that is bound to the old location would be in use.
+/// A [`Buffer`](super::Buffer) can be relocatable.
+pub struct Unique<D: Device, K: Kind<D>> {
+    allocator: Arc<Allocator<D>>,
+    /// A token of this allocator. `None` only after `into_inner` and while dropping.
+    token: Option<K::Token>,
+}
+
+/// A buffer that is destroyed at once when dropped.
+pub type UniqueBuffer<D> = Unique<D, Buffers>;
+/// An image that is destroyed at once when dropped.
+pub type UniqueImage<D> = Unique<D, Images>;
+/// Memory that is freed at once when dropped.
+pub type UniqueAllocation<D> = Unique<D, Memory>;
+
+/// Memory that is freed once it is dropped and the GPU is done with it.
+pub type OwnedAllocation<D> = Owned<UniqueAllocation<D>>;
+
+impl<D: Device, K: Kind<D>> Unique<D, K> {
+    /// Takes ownership of a token of `allocator`.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongAllocator`] when it is from another allocator; the error returns it.
+    pub fn new(allocator: &Arc<Allocator<D>>, token: K::Token) -> Result<Self, WrongAllocator<K::Token>> {
+        if allocator.owns(K::allocation(&token)) {
+            allocator.pin(K::allocation(&token));
+            Ok(Self { allocator: Arc::clone(allocator), token: Some(token) })
+        } else {
+            Err(WrongAllocator(token))
+        }
+    }
+
+    /// Takes ownership of a token that the allocator made just now.
+    pub(super) fn of_own(allocator: &Arc<Allocator<D>>, token: K::Token) -> Self {
+        Self { allocator: Arc::clone(allocator), token: Some(token) }
+    }
+
+    /// Returns the size of the memory in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.allocator.location(K::allocation(self)).map_or(0, |place| place.size)
+    }
+
+    /// Returns the allocator of the token.
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator<D>> {
+        &self.allocator
+    }
+
+    /// Returns the token, which the caller destroys.
+    #[must_use]
+    pub fn into_inner(mut self) -> K::Token {
+        match self.token.take() {
+            Some(token) => token,
+            None => unreachable!("only `into_inner` and `drop` take the token"),
+        }
+    }
+
+    /// Replaces the handle of the token, whose allocation is in the new memory already. Returns the old handle with the
+    /// old memory.
+    pub(in crate::memory) fn replace_handle<H>(&mut self, handle: H, old: Allocation) -> RawResource<H>
+    where
+        K: Kind<D, Token = RawResource<H>>,
+    {
+        match &mut self.token {
+            Some(token) => token.replace_handle(handle, old),
+            None => unreachable!("only `into_inner` and `drop` take the token"),
+        }
+    }
+}
+
+impl<D: Device, K: BufferOrImage<D>> Unique<D, K> {
+    /// Returns everything that is known of the resource's memory: memory object, offset, size, mapped pointer, memory
+    /// type, name, block. Locks the pool.
+    #[must_use]
+    pub fn info(&self) -> AllocationInfo<D> {
+        match self.allocator.info(self.allocation()) {
+            Ok(info) => info,
+            // No token of a resource becomes stale: a pool with resources is not reset.
+            Err(_) => unreachable!("memory lives as long as the resource that is bound to it"),
+        }
+    }
+
+    /// Returns where the resource is. Takes no lock.
+    #[must_use]
+    pub fn location(&self) -> MemoryLocation<D> {
+        match self.allocator.location(self.allocation()) {
+            Ok(location) => location,
+            Err(_) => unreachable!("memory lives as long as the resource that is bound to it"),
+        }
+    }
+}
+
+impl<D: Device> Unique<D, Buffers> {
+    /// Copies `bytes` into the buffer from byte `offset` on, and makes them visible to the GPU. Writing bytes that the
+    /// GPU reads at the same time gives wrong bytes, never undefined behaviour.
+    ///
+    /// # Errors
+    ///
+    /// [`AccessError::OutOfRange`]; [`AccessError::NotHostVisible`] where the CPU cannot reach the memory, which
+    /// [`MemoryUsage::Upload`](crate::MemoryUsage::Upload) rules out; or the driver refuses to flush. In the first two
+    /// cases nothing was written.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
+        check_range(offset, bytes.len() as u64, self.size())?;
+        self.allocator.write(self.allocation(), offset, bytes)
+    }
+
+    /// Copies bytes out of the buffer from byte `offset` on, with what the GPU wrote. Slow in memory that is not
+    /// cached: create buffers that are read with [`MemoryUsage::Readback`](crate::MemoryUsage::Readback).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write`](Self::write), where the driver may refuse to invalidate. `bytes` is unchanged then.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessError> {
+        check_range(offset, bytes.len() as u64, self.size())?;
+        self.allocator.read(self.allocation(), offset, bytes)
+    }
+}
+
+impl<D: Device, K: Kind<D>> Deref for Unique<D, K> {
+    type Target = K::Token;
+
+    fn deref(&self) -> &K::Token {
+        match &self.token {
+            Some(token) => token,
+            None => unreachable!("only `into_inner` and `drop` take the token"),
+        }
+    }
+}
+
+impl<D: Device, K: Kind<D>> Drop for Unique<D, K> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            // `new` checked the allocator, so it cannot refuse.
+            let _ = K::give_back(&self.allocator, token);
+        }
+    }
+}
+
+impl<D: Device, K: Kind<D>> fmt::Debug for Unique<D, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Unique").field(&self.token).finish()
+    }
+}
