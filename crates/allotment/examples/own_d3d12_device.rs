@@ -182,7 +182,7 @@ mod example {
             let mut readback = gpu.readback()?;
             // Copies of texels to a buffer begin at multiples of 512.
             let ticket = readback.allocate(u64::from(PICTURE * PICTURE * 4), Alignment::new(512)?)?;
-            let images = (texture.handle(), picture.handle());
+            let images = (&texture.handle(), &picture.handle());
             record(&list, images, corner(frame.number()), (readback.buffer(), ticket.offset()))?;
             let lists = [Some(list.cast()?)];
             // The submission waits for the upload of the texture.
