@@ -50,6 +50,13 @@
 //! | transfers | [`upload`] | upload rings, arenas, the uploader, readback |
 //! | front | [`gpu`] | [`Gpu`] and [`Frame`]: one object that owns the layers, one loop that drives them |
 //!
+//! # What happens inside
+//!
+//! With the feature `tracing`, each layer emits events with its own target: `allotment::memory`, `allotment::lifetime`,
+//! `allotment::upload`, `allotment::descriptor`, `allotment::gpu`. Leaks, device loss and objects that outlive their
+//! deletion queue are warnings; driver calls, refusals, waits and moves are debug messages. No event is emitted with a
+//! lock of a pool, a tracker or a heap held.
+//!
 //! # Rules for all layers
 //!
 //! - Shared objects take `&self` and are `Send + Sync`. Locks are per pool; none is held while a driver or user
@@ -61,6 +68,7 @@ pub mod descriptor;
 pub mod device;
 pub mod gpu;
 pub mod lifetime;
+mod log;
 pub mod memory;
 pub mod prelude;
 mod sync;

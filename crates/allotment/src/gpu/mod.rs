@@ -90,6 +90,7 @@ use part::Part;
 
 use crate::device::{Device, DeviceError};
 use crate::lifetime::{DeletionQueue, FramesInFlight, Reclaimed, SubmissionTracker, TimelinePoints};
+use crate::log::event;
 use crate::memory::{
     Allocator, BlockGrowth, DefragmentationStep, Defragmenter, MaintenanceThread, OwningAllocator,
 };
@@ -237,6 +238,7 @@ impl<D: Device> Gpu<D> {
         loop {
             let oldest = locked(&self.shared.frames).oldest_to_wait_for();
             let Some(oldest) = oldest else { break };
+            event!(TRACE, "gpu", "all frames are in flight: waits for the oldest");
             // Without the lock, since a thread that ends a frame meanwhile needs it.
             let left = timeout.saturating_sub(began.elapsed());
             self.tracker()

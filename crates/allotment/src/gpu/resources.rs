@@ -18,6 +18,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    #[track_caller]
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
@@ -34,6 +35,7 @@ impl<D: Device> Gpu<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither an image nor memory is left behind.
+    #[track_caller]
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,

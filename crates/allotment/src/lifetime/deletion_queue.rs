@@ -27,6 +27,7 @@ use super::release_queue::ReleaseQueue;
 use super::statistics::{Reclaimed, ReleaseStatistics};
 use super::tracker::{Reached, SubmissionTracker};
 use crate::device::TimelinePoint;
+use crate::log::event;
 use crate::sync::checked::{AtomicBool, fence};
 
 /// The number of types that most programs retire is lower.
@@ -222,6 +223,15 @@ impl DeletionQueue {
         let reached = home.tracker.poll_progress(ahead);
         let mut reclaimed = Reclaimed::default();
         home.queues().for_each(|queue| reclaimed += queue.hand_out(&reached));
+        if reclaimed.count != 0 {
+            event!(
+                TRACE,
+                "lifetime",
+                count = reclaimed.count,
+                bytes = reclaimed.bytes,
+                "destroyed retired objects"
+            );
+        }
         home.tracker.reclaim_orphans(Patience::None);
         reclaimed
     }

@@ -13,6 +13,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::tracker::SubmissionTracker;
+use crate::log::event;
 use crate::sync::checked::{AtomicBool, AtomicUsize};
 
 /// How long the destruction of a queue waits for a GPU that makes no progress.
@@ -105,6 +106,13 @@ fn finish_once(orphan: &Arc<dyn Orphan>, patience: Patience) {
             tracker.disown(orphan);
             return;
         }
+        event!(
+            WARN,
+            "lifetime",
+            objects = left,
+            recordings_open = held,
+            "objects outlive their deletion queue"
+        );
         if !held && patience == Patience::Once {
             // No recording was open, so five seconds of waiting were not enough: a hung GPU must not delay the
             // close of each later recording again.

@@ -27,6 +27,7 @@ use super::registry::{Holds, OpenRecording, RecordingId, RecordingStatus, Regist
 use super::timeline_points::{MAX_QUEUES, TimelinePoints};
 use super::timelines::{Progress, Sealed, Timeline, Timelines};
 use crate::device::{Device, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
+use crate::log::event;
 use crate::sync::checked::{AtomicBool, AtomicU64, Mutex, locked};
 
 /// The device has more queues than a tracker supports.
@@ -344,7 +345,7 @@ impl SubmissionTracker {
             Progress::Lost => {
                 // The cached value stays as it is: `reached` checks `lost` first, and statistics keep the last
                 // known point.
-                self.shared.lost.store(true, Release);
+                self.note_loss();
                 u64::MAX
             }
         }
@@ -385,6 +386,12 @@ impl SubmissionTracker {
         points.points().all(|point| self.is_reached(point))
     }
 
+    fn note_loss(&self) {
+        if !self.shared.lost.swap(true, AcqRel) {
+            event!(WARN, "lifetime", "the device is lost");
+        }
+    }
+
     /// Returns whether the device was found to be lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
@@ -420,7 +427,7 @@ impl SubmissionTracker {
                     raise(seen, point.value.0);
                 }
             }
-            Err(DeviceError::Lost) => self.shared.lost.store(true, Release),
+            Err(DeviceError::Lost) => self.note_loss(),
             Err(_) => {}
         }
         waited

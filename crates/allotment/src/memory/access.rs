@@ -8,7 +8,7 @@ use std::sync::{PoisonError, RwLockReadGuard};
 use super::allocator::{Allocation, AllocationId, Allocator};
 use super::pool::{Label, PoolSlot};
 use super::record::{RawPlace, Record};
-use super::{AccessError, Movability, Name};
+use super::{AccessError, CallSite, Movability, Name};
 use crate::device::{
     DedicatedNeed, Device, MemoryHandle, MemoryTypeIndex, Requirements, ResourceKind, Visibility,
     make_visible, read_bytes, write_bytes,
@@ -80,6 +80,8 @@ pub struct AllocationInfo<D: Device> {
     pub kind: ResourceKind,
     /// Debug name.
     pub name: Option<Name>,
+    /// Where the program made the allocation, if the allocator [stores](super::AllocatorDesc::call_sites) that.
+    pub call_site: Option<CallSite>,
     /// User data.
     pub user_data: u64,
     /// Category; empty for none.
@@ -103,7 +105,7 @@ pub struct AllocationInfo<D: Device> {
 // Not derived, since it is cloned whether or not the device can be.
 impl<D: Device> Clone for AllocationInfo<D> {
     fn clone(&self) -> Self {
-        Self { name: self.name.clone(), ..*self }
+        Self { name: self.name.clone(), call_site: self.call_site.clone(), ..*self }
     }
 }
 
@@ -235,6 +237,7 @@ impl<D: Device> Allocator<D> {
             occupied: set.bytes_taken(&detail.spot, detail.sizes),
             kind: detail.kind,
             name: label.name.clone(),
+            call_site: label.call_site.clone(),
             user_data: label.user_data,
             category: label.category,
             dedicated: block.role != super::block_set::Role::Shared,
@@ -266,7 +269,7 @@ impl<D: Device> Allocator<D> {
         self.change_label(allocation, |label| label.user_data = user_data)
     }
 
-    fn change_label<T>(
+    pub(super) fn change_label<T>(
         &self,
         allocation: &Allocation,
         change: impl FnOnce(&mut Label) -> T,

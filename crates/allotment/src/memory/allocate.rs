@@ -48,6 +48,7 @@ use super::desc::AllocationRequest;
 use super::pool::{MAX_POOL_TYPES, PendingBlock, Pool, PoolSlot, PoolState, RoundedRequest};
 use super::{AllocationError, AllocationOptions, BudgetPolicy, MemoryUsage, NewBlocks, ShortName};
 use crate::device::{Device, MemoryProperties, MemoryTypeIndex, Requirements, ResourceKind};
+use crate::log::event;
 use crate::sync::locked;
 
 impl<D: Device> Allocator<D> {
@@ -97,12 +98,15 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_pool(pool)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn allocate(
         &self,
         requirements: &Requirements,
         options: &AllocationOptions,
     ) -> Result<Allocation, AllocationError> {
-        self.allocate_for_request(&AllocationRequest::new(requirements, options))
+        let allocation = self.allocate_for_request(&AllocationRequest::new(requirements, options))?;
+        self.note_call_site(&allocation);
+        Ok(allocation)
     }
 
     pub(super) fn allocate_for_request(
@@ -162,10 +166,10 @@ impl<D: Device> Allocator<D> {
                 within_budget.as_ref().filter(|_| types.peek().is_some()).unwrap_or(request.options);
             match attempt(memory_type, &request.with_options(options)) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|refused| refused.of(request.options)),
+                result => return result.map_err(|error| refused(error, request)),
             }
         }
-        Err(first.unwrap_or_else(|| self.no_memory_type(request)).of(request.options))
+        Err(refused(first.unwrap_or_else(|| self.no_memory_type(request)), request))
     }
 
     /// Returns the reason why no memory type suits a request.
@@ -209,16 +213,16 @@ impl<D: Device> Allocator<D> {
             }
             match attempt(set) {
                 Err(error) if error.falls_through() => first = first.or(Some(error)),
-                result => return result.map_err(|refused| refused.of(request.options)),
+                result => return result.map_err(|error| refused(error, request)),
             }
         }
         let name = ShortName::NONE;
-        Err(match first {
-            Some(refused) => refused,
+        let reason = match first {
+            Some(error) => error,
             None if any_allowed => AllocationError::NoTypeWithProperties { allowed, required, name },
             None => AllocationError::NotInPool { allowed, name },
-        }
-        .of(request.options))
+        };
+        Err(refused(reason, request))
     }
 
     /// Returns the memory types of a pool.
@@ -447,6 +451,13 @@ fn within_budget_unless_last(options: &AllocationOptions) -> Option<AllocationOp
 }
 
 /// Checks the size of a request. After this check, no sum of sizes and offsets can overflow.
+/// Names the request in the error by which it is refused.
+fn refused(error: AllocationError, request: &AllocationRequest<'_>) -> AllocationError {
+    let error = error.of(request.options);
+    event!(DEBUG, "memory", bytes = request.requirements.size, %error, "refused a request");
+    error
+}
+
 fn check_size(request: &AllocationRequest<'_>) -> Result<(), AllocationError> {
     match request.requirements.size {
         0 => Err(AllocationError::ZeroSize),

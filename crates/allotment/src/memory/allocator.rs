@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use allotment_suballoc::{Algorithm, Alignment};
 
 use super::block_set::BlockSet;
+use super::call_site::CallSites;
 use super::candidates::Ranking;
 use super::empty_blocks::EmptyBlockPolicy;
 use super::growth::BlockSizes;
@@ -50,6 +51,9 @@ pub struct AllocatorDesc {
     pub time: TimeSource,
     /// Destination of the leak report when the allocator is dropped.
     pub on_leak: LeakHandler,
+    /// What is stored of where allocations are made, for leak reports: in builds with debug assertions the line that
+    /// called the library, in others nothing.
+    pub call_sites: CallSites,
 }
 
 impl Default for AllocatorDesc {
@@ -64,6 +68,7 @@ impl Default for AllocatorDesc {
             memory_types: MemoryTypeMask::ALL,
             time: TimeSource::default(),
             on_leak: LeakHandler::default(),
+            call_sites: CallSites::default(),
         }
     }
 }

@@ -25,6 +25,7 @@ impl<D: Device> Allocator<D> {
     /// assert!(allocator.free_many(pages).is_empty(), "all belong to this allocator");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn allocate_many(
         &self,
         requirements: &Requirements,
@@ -39,7 +40,12 @@ impl<D: Device> Allocator<D> {
         let mut made = Vec::new();
         for index in 0..count {
             let room = made.try_reserve(1).map_err(|_| AllocationError::TooManyAllocations { limit: index });
-            match room.and_then(|()| self.allocate(requirements, options)) {
+            // Not by `and_then`: the call site of a call in a closure is the closure.
+            let allocated = match room {
+                Ok(()) => self.allocate(requirements, options),
+                Err(full) => Err(full),
+            };
+            match allocated {
                 Ok(allocation) => made.push(allocation),
                 Err(error) => {
                     // Allocated above by this allocator, so none is returned.

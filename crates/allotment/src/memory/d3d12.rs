@@ -18,6 +18,7 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a resource nor memory is left behind.
+    #[track_caller]
     pub fn create_resource(
         &self,
         info: &ResourceInfo<'_>,
@@ -31,6 +32,7 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// The errors of [`create_resource`](Self::create_resource).
+    #[track_caller]
     pub fn create_resource_with(
         &self,
         info: &ResourceInfo<'_>,

@@ -30,6 +30,7 @@ use super::{AllocationError, BudgetPolicy, ShortName};
 use crate::device::{
     Device, DeviceError, MemoryDesc, MemoryHeapBudget, MemoryHeapIndex, MemoryTypeIndex, OwnedMemory,
 };
+use crate::log::event;
 use crate::sync::locked;
 
 /// Allocations after which the driver is queried for its budgets again. A query can take a driver milliseconds; between
@@ -293,6 +294,7 @@ impl Heaps {
         match OwnedMemory::allocate(device, desc) {
             Ok(memory) => {
                 charge.keep();
+                event!(DEBUG, "memory", %memory_type, bytes = size, "allocated a memory object");
                 Ok(memory)
             }
             Err(error) => Err(self.refused(device, memory_type, size, error)),
@@ -309,6 +311,7 @@ impl Heaps {
     ) -> AllocationError {
         let reserved =
             heap_of(device, memory_type).map_or(0, |heap| self.heaps[heap.get()].reserved.load(Relaxed));
+        event!(WARN, "memory", %memory_type, bytes = requested, reserved, %error, "the driver refused memory");
         match error {
             // Memory objects that the application allocates itself count in the driver, but not here.
             DeviceError::TooManyAllocations => {
@@ -329,6 +332,7 @@ impl Heaps {
     pub(super) fn free<D: Device>(&self, device: &D, memory: OwnedMemory<D>) {
         let (heap, size) = (heap_of(device, memory.memory_type()), memory.size());
         self.free_calls.fetch_add(1, Relaxed);
+        event!(DEBUG, "memory", memory_type = %memory.memory_type(), bytes = size, "frees a memory object");
         if let Ok(heap) = heap {
             self.heaps[heap.get()].freed.fetch_add(size, AcqRel);
         }

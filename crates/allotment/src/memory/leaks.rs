@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::Name;
 use super::allocator::Allocator;
+use super::call_site::CallSite;
 use crate::device::{Device, MemoryTypeIndex, ResourceKind};
+use crate::log::event;
 use crate::sync::locked;
 
 /// A live allocation, as a leak report shows it.
@@ -27,6 +29,9 @@ pub struct Leak {
     pub pool: Option<Name>,
     /// The memory type of the allocation.
     pub memory_type: MemoryTypeIndex,
+    /// Where the program made the allocation, if the allocator
+    /// [stores](super::AllocatorDesc::call_sites) that.
+    pub call_site: Option<CallSite>,
 }
 
 impl fmt::Display for Leak {
@@ -42,9 +47,15 @@ impl fmt::Display for Leak {
         if let Some(pool) = &self.pool {
             write!(f, ", in pool \"{pool}\"")?;
         }
+        if let Some(call_site) = &self.call_site {
+            write!(f, ", allocated at {call_site}")?;
+        }
         Ok(())
     }
 }
+
+/// How many leaks a report shows. The largest come first; a long tail would hide them.
+const SHOWN: usize = 20;
 
 /// All allocations that were live when an allocator was dropped, largest first. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +66,13 @@ pub struct LeakReport {
 
 impl fmt::Display for LeakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The largest come first; a long tail would hide them.
-        const SHOWN: usize = 20;
         let bytes: u64 = self.leaks.iter().map(|leak| leak.size).sum();
         writeln!(f, "{} allocations of {bytes} bytes were never freed:", self.leaks.len())?;
         for leak in self.leaks.iter().take(SHOWN) {
             writeln!(f, "  {leak}")?;
+            if let Some(backtrace) = leak.call_site.as_ref().and_then(CallSite::backtrace) {
+                writeln!(f, "{backtrace}")?;
+            }
         }
         match self.leaks.len().saturating_sub(SHOWN) {
             0 => Ok(()),
@@ -105,7 +117,8 @@ impl<D: Device> Allocator<D> {
     /// let allocator = Allocator::new(device, desc)?;
     /// let options = MemoryUsage::GpuOnly.with_name("shadow map");
     /// drop(allocator.allocate(&Requirements::new(64), &options)?);
-    /// assert_eq!(allocator.leaks()[0].to_string(), "\"shadow map\": 64 bytes of memory type 0");
+    /// let leak = allocator.leaks()[0].to_string();
+    /// assert!(leak.starts_with("\"shadow map\": 64 bytes of memory type 0"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -122,6 +135,7 @@ impl<D: Device> Allocator<D> {
                 user_data: state.label(record).user_data,
                 pool: state.rules.name.clone(),
                 memory_type: state.sets[usize::from(detail.set)].memory_type,
+                call_site: state.label(record).call_site.clone(),
             }));
         }
         leaks.sort_by_key(|leak| core::cmp::Reverse(leak.size));
@@ -136,6 +150,9 @@ pub(super) fn report_leaks<D: Device>(allocator: &Allocator<D>) {
         return;
     }
     let report = LeakReport { leaks: allocator.leaks() };
+    if !matches!(allocator.desc().on_leak, LeakHandler::Ignore) {
+        event!(WARN, "memory", %report, "an allocator was dropped with live allocations");
+    }
     match &allocator.desc().on_leak {
         LeakHandler::Print => {
             // Standard error may be closed, and a drop has no caller to return the error to.

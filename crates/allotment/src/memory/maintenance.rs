@@ -35,6 +35,7 @@ use super::desc::AllocationRequest;
 use super::pool::{PendingBlock, PoolSlot, PoolState};
 use super::{AllocationError, AllocationOptions, BudgetPolicy};
 use crate::device::{Device, MemoryDesc, MemoryTypeIndex, OwnedMemory, Requirements};
+use crate::log::event;
 use crate::sync::locked;
 
 /// Which thread allocates blocks from the driver and frees them.
@@ -208,6 +209,16 @@ impl<D: Device> Allocator<D> {
             while self.release_one(slot, PoolState::take_unwanted) {
                 done.returned += 1;
             }
+        }
+        if done != MaintenanceReport::default() {
+            event!(
+                DEBUG,
+                "memory",
+                blocks = done.blocks,
+                bytes = done.bytes,
+                freed = done.returned,
+                "maintained"
+            );
         }
         done
     }

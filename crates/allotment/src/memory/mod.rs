@@ -38,6 +38,7 @@ mod allocate;
 mod allocator;
 mod batch;
 mod block_set;
+mod call_site;
 mod candidates;
 mod custom_pools;
 #[cfg(all(feature = "d3d12", windows))]
@@ -72,6 +73,7 @@ mod vulkan;
 
 pub use access::{AllocationInfo, MemoryLocation};
 pub use allocator::{Allocation, AllocationId, Allocator, AllocatorDesc};
+pub use call_site::{CallSite, CallSites};
 pub use candidates::{MemoryTypeCandidate, Suitability};
 pub use defragmentation::{
     Defragmentation, DefragmentationDesc, DefragmentationError, DefragmentationPlan,

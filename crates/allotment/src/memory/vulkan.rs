@@ -23,6 +23,7 @@ impl Allocator<Device> {
     ///
     /// `buffer` is live, of the allocator's device, not sparse, not bound, and not created for external
     /// memory; dedicated memory that it gets is bound to nothing else.
+    #[track_caller]
     pub unsafe fn allocate_for_buffer(
         &self,
         buffer: vk::Buffer,
@@ -48,6 +49,7 @@ impl Allocator<Device> {
     /// external memory; dedicated memory that it gets is bound to nothing else. It is of linear tiling only
     /// where `kind` is not [`OptimalImage`](ResourceKind::OptimalImage), and of optimal tiling only
     /// where `kind` is that or [`Unknown`](ResourceKind::Unknown).
+    #[track_caller]
     pub unsafe fn allocate_for_image(
         &self,
         image: vk::Image,
@@ -63,6 +65,7 @@ impl Allocator<Device> {
     /// # Safety
     ///
     /// The resource is live, of the device, not bound, and needs what `requirements` say.
+    #[track_caller]
     unsafe fn allocate_for(
         &self,
         resource: DedicatedTo,
@@ -77,12 +80,14 @@ impl Allocator<Device> {
             let options = options.clone().with_movability(Movability::Pinned);
             self.allocate_exclusive(&request.with_options(&options), &memory_options)
         };
-        match self.dedicated_for_resource(request, false) {
+        let allocation = match self.dedicated_for_resource(request, false) {
             DedicatedForResource::Required => dedicated(),
             // The driver prefers dedicated memory and does not require it, so a block serves as well.
             DedicatedForResource::Preferred => dedicated().or_else(|_| self.allocate_for_request(request)),
             DedicatedForResource::No => self.allocate_for_request(request),
-        }
+        }?;
+        self.note_call_site(&allocation);
+        Ok(allocation)
     }
 
     /// Binds a buffer `offset` bytes into an allocation. Any number of resources may be bound to the same bytes of

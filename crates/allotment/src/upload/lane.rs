@@ -33,6 +33,7 @@ use crate::device::{
     TimelinePoint, TimelineValue,
 };
 use crate::lifetime::{Recording, SubmissionTracker, SubmitError};
+use crate::log::event;
 use crate::memory::{AccessError, AllocationId, OwningAllocator};
 
 /// Batches per ring, so that one can be filled while others are copied.
@@ -336,6 +337,7 @@ impl<D: Device> Lane<D> {
                 (WaitFor::Submission, WhenFull::Wait(_)) => self.flush(memory)?,
                 (WaitFor::Point(point), WhenFull::Wait(timeout)) => {
                     self.statistics.waits += 1;
+                    event!(DEBUG, "upload", ?point, "staging memory is full: waits for the GPU");
                     match memory.deletion_queue().tracker().wait(point, timeout) {
                         Err(DeviceError::TimedOut { point, .. }) => {
                             return Err(UploadError::TimedOut { point });

@@ -9,6 +9,7 @@ mod aliasing;
 mod arguments;
 mod bad_input;
 mod budgets;
+mod call_sites;
 mod candidates;
 mod dump;
 mod empty_blocks;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{MemoryHeapIndex, MemoryTypeIndex};
-use allotment::memory::{Dedicated, LeakHandler, LeakReport, Name, Statistics};
+use allotment::memory::{CallSites, Dedicated, LeakHandler, LeakReport, Name, Statistics};
 use allotment::{Algorithm, Allocator, AllocatorDesc, MemoryUsage, PoolDesc, ResourceKind};
 
 use crate::rig::{
@@ -17,6 +17,7 @@ fn watched() -> (SimulatedGpu, Allocator<SimulatedGpu>, Arc<Mutex<Vec<LeakReport
     let reports = Arc::new(Mutex::new(Vec::new()));
     let mut desc = AllocatorDesc::default();
     let kept = Arc::clone(&reports);
+    desc.call_sites = CallSites::None;
     desc.on_leak =
         LeakHandler::Call(Arc::new(move |report: &LeakReport| kept.lock().unwrap().push(report.clone())));
     (device.clone(), Allocator::new(device, desc).unwrap(), reports)

@@ -16,6 +16,7 @@ use crate::descriptor::generation::Generation;
 use crate::descriptor::heap_desc::ShaderVisibleHeapDesc;
 use crate::descriptor::heap_regions::Regions;
 use crate::device::DescriptorDevice;
+use crate::log::event;
 
 impl<D: DescriptorDevice> Shared<D> {
     /// Returns whether recordings that begin now use this generation.
@@ -80,6 +81,7 @@ impl<D: DescriptorDevice> Shared<D> {
         drop(guard);
         self.retired.retire(Retired::Kept(Kept::Generation { _it: old }));
         drop(old_mirror);
+        event!(DEBUG, "descriptor", generation = number, "replaced a descriptor heap");
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::device::{Device, MemoryHandle, PrioritySupport, ResourceKind};
 use crate::memory::block_set::{Role, Sizes, Spot};
 use crate::memory::desc::AllocationRequest;
 use crate::memory::record::RawPlace;
-use crate::memory::{AllocationError, AllocationOptions, Movability, Name};
+use crate::memory::{AllocationError, AllocationOptions, CallSite, Movability, Name};
 
 /// The part of an allocation that is read under the pool's lock only.
 #[derive(Clone, Debug)]
@@ -48,17 +48,23 @@ pub(in crate::memory) enum Travel {
     Left,
 }
 
-/// The debug name, user data and category of an allocation. Apart from [`Detail`], since most allocations have none.
+/// The debug name, user data, category and call site of an allocation. Apart from [`Detail`], since most allocations have none.
 #[derive(Clone, Debug, Default)]
 pub(in crate::memory) struct Label {
     pub(in crate::memory) name: Option<Name>,
     pub(in crate::memory) user_data: u64,
     pub(in crate::memory) category: &'static str,
+    pub(in crate::memory) call_site: Option<CallSite>,
 }
 
 impl Label {
     pub(super) fn of(options: &AllocationOptions) -> Self {
-        Self { name: options.name.clone(), user_data: options.user_data, category: options.category }
+        Self {
+            name: options.name.clone(),
+            user_data: options.user_data,
+            category: options.category,
+            call_site: None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::desc::{DefragmentationStep, DefragmenterDesc, StepOutcome};
 use super::error::MoveError;
 use super::new_resource::{NewResource, PendingCopy};
 use crate::device::{Device, QueueIndex, QueueKind};
+use crate::log::event;
 use crate::memory::defragmentation::{Found, Run, Scope};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
 use crate::memory::statistics::Statistics;
@@ -166,6 +167,7 @@ impl<D: Device> Defragmenter<D> {
     /// # Errors
     ///
     /// [`ResourceError::NotRelocatable`], [`ResourceError::RelocatableInPool`], and the errors of any buffer.
+    #[track_caller]
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
@@ -182,6 +184,7 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// The errors of [`create_buffer`](Self::create_buffer); [`ResourceError::NotRelocatable`] also when the
     /// defragmenter's queue is not a graphics queue.
+    #[track_caller]
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
@@ -195,6 +198,7 @@ impl<D: Device> Defragmenter<D> {
         self.create::<Images>(own.ok_or(ResourceError::NotRelocatable)?, options)
     }
 
+    #[track_caller]
     fn create<C: BufferOrImage<D>>(
         &self,
         info: C::Info<'static>,
@@ -277,6 +281,9 @@ impl<D: Device> Defragmenter<D> {
             allocator.end_run(run);
             state.run = None;
             (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
+        }
+        if let Ok(DefragmentationStep { moves: 1.., .. }) = &done {
+            event!(DEBUG, "memory", step = ?done, "moved resources");
         }
         done
     }

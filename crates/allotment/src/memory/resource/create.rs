@@ -34,6 +34,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_buffer(vertices)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
@@ -62,6 +63,7 @@ impl<D: Device> Allocator<D> {
     /// allocator.destroy_image(albedo)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
@@ -70,6 +72,7 @@ impl<D: Device> Allocator<D> {
         self.create::<Images>(info, options, None)
     }
 
+    #[track_caller]
     pub(super) fn create<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
@@ -83,6 +86,7 @@ impl<D: Device> Allocator<D> {
 
     /// Creates a resource that stays where it is until [`allow_moves`](Self::allow_moves) allows what is returned
     /// beside it: a pass that moved it before it is bound would free the memory that it is being bound to.
+    #[track_caller]
     pub(in crate::memory) fn create_pinned<C: Class<D>>(
         &self,
         info: &C::Info<'_>,
@@ -109,6 +113,7 @@ impl<D: Device> Allocator<D> {
                 self.create_with_dedicated::<C>(info, request, memory_options)?
             }
         };
+        self.note_call_site(&allocation);
         Ok((self.resource_of::<C>(handle, allocation, info, request), movability))
     }
 

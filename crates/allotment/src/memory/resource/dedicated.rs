@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::class::{Buffers, Class, Images};
 use super::{RawBuffer, RawImage, ResourceError};
 use crate::device::{Device, DeviceError, MemoryDesc, OwnedMemory, Requirements};
+use crate::log::event;
 use crate::memory::allocator::{Allocation, Allocator};
 use crate::memory::block_set::Role;
 use crate::memory::desc::AllocationRequest;
@@ -18,6 +19,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_buffer`](Self::create_buffer).
+    #[track_caller]
     pub fn create_buffer_with(
         &self,
         info: &D::BufferInfo<'_>,
@@ -33,6 +35,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`create_image`](Self::create_image).
+    #[track_caller]
     pub fn create_image_with(
         &self,
         info: &D::ImageInfo<'_>,
@@ -47,6 +50,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     ///
     /// The errors of [`allocate`](Self::allocate).
+    #[track_caller]
     pub fn allocate_with(
         &self,
         requirements: &Requirements,
@@ -55,8 +59,10 @@ impl<D: Device> Allocator<D> {
     ) -> Result<Allocation, AllocationError> {
         let request = &AllocationRequest::new(requirements, options);
         let make = |memory: &MemoryDesc<'_, _>| self.device().allocate_memory(memory).map(|m| (m, ()));
-        self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})
-            .map(|(allocation, ())| allocation)
+        let (allocation, ()) =
+            self.allocate_dedicated(request, Some(memory_options), false, make, |()| {})?;
+        self.note_call_site(&allocation);
+        Ok(allocation)
     }
 
     /// Allocates dedicated memory as [`allocate_with`](Self::allocate_with), for one resource that is bound later.
@@ -189,6 +195,7 @@ impl<D: Device> Allocator<D> {
         match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
             Ok(memory) => {
                 charge.keep();
+                event!(DEBUG, "memory", %memory_type, bytes = size, "allocated a memory object for a resource");
                 if let Some(name) = &request.options.name {
                     // SAFETY: created just now, and nobody else can free it yet.
                     unsafe { device.name_memory(raw, name.as_str()) };

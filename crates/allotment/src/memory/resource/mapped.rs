@@ -60,6 +60,7 @@ impl<D: Device> MappedBuffer<D> {
     /// # Errors
     ///
     /// [`ResourceError`]; neither a buffer nor memory is left behind.
+    #[track_caller]
     pub fn new(
         allocator: &Arc<Allocator<D>>,
         info: &D::BufferInfo<'_>,

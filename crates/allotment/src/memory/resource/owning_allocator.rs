@@ -76,6 +76,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// The errors of that call.
+    #[track_caller]
     pub fn create_buffer(
         &self,
         info: &D::BufferInfo<'_>,
@@ -89,6 +90,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// The errors of that call.
+    #[track_caller]
     pub fn create_image(
         &self,
         info: &D::ImageInfo<'_>,
@@ -99,6 +101,7 @@ impl<D: Device> OwningAllocator<D> {
 
     /// Creates a resource that is pinned until [`Allocator::allow_moves`] sets the movability that is returned beside
     /// it.
+    #[track_caller]
     pub(in crate::memory) fn create_pinned<K>(
         &self,
         info: &K::Info<'_>,
@@ -116,6 +119,7 @@ impl<D: Device> OwningAllocator<D> {
     /// # Errors
     ///
     /// The errors of that call.
+    #[track_caller]
     pub fn allocate(
         &self,
         requirements: &Requirements,

@@ -1,0 +1,19 @@
+//! Events for the `tracing` crate, where the feature `tracing` is on. Without it the macro expands to nothing.
+//!
+//! The target of an event is `allotment::` and the name of the layer's module, so that a filter such as
+//! `allotment::memory=debug` selects a layer. Events are emitted with no lock of a pool, a tracker or a heap held:
+//! a subscriber may call the library.
+
+/// Emits an event: its level, its layer, its fields, and what happened.
+macro_rules! event {
+    ($level:ident, $layer:literal, $($fields_and_message:tt)+) => {
+        #[cfg(feature = "tracing")]
+        tracing::event!(
+            target: concat!("allotment::", $layer),
+            tracing::Level::$level,
+            $($fields_and_message)+
+        )
+    };
+}
+
+pub(crate) use event;
