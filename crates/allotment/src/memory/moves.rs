@@ -221,11 +221,14 @@ impl<D: Device> PoolState<D> {
         // the allocator refuse to touch memory through that resource.
         let here = Marks { dedicated_to_resource: false, of_a_defragmenter, moved: !of_a_defragmenter };
         let there = Marks { dedicated_to_resource, ..Marks::default() };
+        let old_resource_stays = of_a_defragmenter && one.has_resource;
         for (record, place, marks) in [(record, other, here), (reserved, one, there)] {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
             if let Some(detail) = self.detail_mut(record) {
                 (detail.spot, detail.sizes) = (place.spot, place.sizes);
                 (detail.travel, detail.may_wait) = (Travel::Rests, may_wait);
+                // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
+                detail.has_resource |= old_resource_stays;
             }
             self.write_place(slot, record, marks);
         }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use allotment::device::simulated::SimulatedGpu;
 use allotment::device::{BufferDesc, ImageDesc, MemoryProperties};
 use allotment::memory::{
-    AccessError, AllocationPreview, BlockSize, DestroyPoolError, MappedBuffer, ResourceError,
+    AccessError, AllocationPreview, BlockSize, DefragmentationDesc, DefragmentationStrategy, Defragmenter,
+    DefragmenterDesc, DestroyPoolError, EmptyBlockPolicy, MappedBuffer, PassLimits, ResourceError,
 };
 use allotment::upload::{ReadbackRing, RingDesc, UploadPool, UploadPoolDesc};
-use allotment::{AllocationError, AllocationOptions, MemoryUsage, Pool, PoolDesc, Requirements};
+use allotment::{AllocationError, AllocationOptions, GpuDesc, MemoryUsage, Pool, PoolDesc, Requirements};
 
 use crate::rig::{QUEUE, Rig};
 
@@ -66,7 +67,7 @@ fn a_buffer_of_a_pool_is_uploaded_to_read_and_destroyed_as_any_other() {
 #[test]
 fn the_cpu_writes_and_reads_a_buffer_where_its_memory_is_mapped() {
     for profile in ["discrete-large-bar", "integrated", "mobile"] {
-        let rig = Rig::on(profile, allotment::GpuDesc::default());
+        let rig = Rig::on(profile, GpuDesc::default());
         let (pool, options) = pool_for(&rig, MemoryUsage::Readback);
         let buffer = rig.gpu.create_buffer(&BufferDesc::new(1000), &options).unwrap();
         buffer.write(10, &[1, 2, 3]).unwrap();
@@ -81,7 +82,7 @@ fn the_cpu_writes_and_reads_a_buffer_where_its_memory_is_mapped() {
         drop(buffer);
         finish(rig, pool, options);
     }
-    let rig = Rig::on("discrete-no-bar", allotment::GpuDesc::default());
+    let rig = Rig::on("discrete-no-bar", GpuDesc::default());
     let buffer = rig.buffer(64);
     let memory_type = buffer.location().memory_type;
     assert_eq!(buffer.write(0, &[1]), Err(AccessError::NotHostVisible { memory_type }));
@@ -141,7 +142,7 @@ fn many_allocations_previews_and_reservations_are_made_in_a_pool() {
 
 #[test]
 fn explain_says_which_types_of_a_pool_a_request_tries_and_in_which_order() {
-    let rig = Rig::on("discrete-large-bar", allotment::GpuDesc::default());
+    let rig = Rig::on("discrete-large-bar", GpuDesc::default());
     let allocator = rig.gpu.allocator();
     let types = [2, 0].map(allotment::device::MemoryTypeIndex);
     let pool = allocator.create_pool(PoolDesc::new(types)).unwrap();
@@ -223,19 +224,82 @@ fn a_reservation_for_requests_that_no_block_of_the_pool_holds_allocates_no_block
 }
 
 #[test]
-fn a_relocatable_buffer_is_refused_in_a_custom_pool_which_no_step_defragments() {
+fn the_end_of_a_frame_defragments_a_custom_pool_with_relocatable_buffers() {
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    let rig = Rig::with(GpuDesc::default().with_defragmentation(DefragmenterDesc::new(full)));
+    let allocator = Arc::clone(rig.gpu.allocator());
+    let best = allocator.explain(&Requirements::new(256), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    let mut desc = PoolDesc::new([best]);
+    desc.sizing = Some(BlockSize::Fixed(1 << 20));
+    desc.empty_blocks = EmptyBlockPolicy::NONE;
+    let pool = allocator.create_pool(desc).unwrap();
+    let options = MemoryUsage::GpuOnly.with_pool(&pool).relocatable();
+    let mesh = |number: u8| {
+        let mesh = rig.gpu.create_buffer(&BufferDesc::new(256 << 10), &options).unwrap();
+        rig.gpu.uploads().write_buffer(&mesh, 0, &[number; 1000]).unwrap();
+        (number, mesh)
+    };
+    let mut meshes: Vec<_> = (0..32).map(mesh).collect();
+    assert_eq!(allocator.pool_statistics(&pool).unwrap().blocks, 8);
+    meshes.retain(|(number, _)| number % 4 == 0);
+    for _ in 0..100 {
+        rig.gpu.begin_frame().unwrap().end().unwrap();
+        rig.gpu.wait_idle().unwrap();
+    }
+    let after = allocator.pool_statistics(&pool).unwrap();
+    assert_eq!((after.blocks, after.allocations), (2, 8));
+    assert_eq!(meshes.iter().map(|(_, mesh)| mesh.moves()).sum::<u32>(), 6);
+    assert_eq!(allocator.reset_pool(&pool), Err(AllocationError::ResourcesInPool { count: 8 }));
+    for (number, mesh) in &meshes {
+        let mut found = vec![0; 1000];
+        rig.gpu.read_buffer(mesh, 0, &mut found).unwrap();
+        assert_eq!(found, [*number; 1000]);
+    }
+    drop((meshes, options));
+    rig.gpu.wait_idle().unwrap();
+    rig.gpu.defragmenter().stop();
+    allocator.destroy_pool(pool).unwrap();
+    drop(allocator);
+    rig.finish();
+}
+
+#[test]
+fn a_pool_is_not_destroyed_while_its_defragmentation_is_under_way() {
+    let full = DefragmentationDesc::new(DefragmentationStrategy::Full);
+    let limits = PassLimits::NONE.with_moves(1);
     let rig = Rig::new();
-    let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
-    let refused = rig.gpu.create_buffer(&BufferDesc::new(64), &options.clone().relocatable());
-    assert!(matches!(refused, Err(ResourceError::RelocatableInPool)), "{refused:?}");
-    finish(rig, pool, options);
+    let defragmenter = Defragmenter::new(rig.gpu.memory(), DefragmenterDesc::new(full)).unwrap();
+    let best =
+        rig.gpu.allocator().explain(&Requirements::new(256), &MemoryUsage::GpuOnly.into())[0].memory_type;
+    let mut desc = PoolDesc::new([best]);
+    desc.sizing = Some(BlockSize::Fixed(1 << 20));
+    let pool = rig.gpu.allocator().create_pool(desc).unwrap();
+    let options = MemoryUsage::GpuOnly.with_pool(&pool);
+    let mesh = |_| defragmenter.create_buffer(&BufferDesc::new(256 << 10), &options).unwrap();
+    let mut meshes: Vec<_> = (0..32).map(mesh).collect();
+    let mut index = 0;
+    meshes.retain(|_| (index % 4 == 0, index += 1).0);
+    rig.gpu.wait_idle().unwrap();
+    while defragmenter.step(limits).unwrap().moves == 0 {}
+    drop((meshes, options));
+    rig.gpu.wait_idle().unwrap();
+    let refused = rig.gpu.allocator().destroy_pool(pool);
+    let pool = match refused {
+        Err(DestroyPoolError::Cloned { pool, clones: 1 } | DestroyPoolError::InUse { pool, .. }) => pool,
+        other => panic!("{other:?}"),
+    };
+    defragmenter.stop();
+    rig.gpu.allocator().destroy_pool(pool).unwrap();
+    assert_eq!(defragmenter.step(limits).unwrap().moves, 0);
+    drop(defragmenter);
+    rig.finish();
 }
 
 #[test]
 fn frames_use_buffers_of_a_pool_while_the_pool_is_maintained() {
     let mut desc = allotment::AllocatorDesc::default();
     desc.block_growth = allotment::memory::BlockGrowth::Ahead(allotment::memory::Watermark::default());
-    let rig = Rig::with(allotment::GpuDesc::default().with_allocator(desc));
+    let rig = Rig::with(GpuDesc::default().with_allocator(desc));
     let (pool, options) = pool_for(&rig, MemoryUsage::GpuOnly);
     let mut kept = Vec::new();
     for number in 0..50_u8 {

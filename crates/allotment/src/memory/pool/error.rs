@@ -76,7 +76,8 @@ pub enum DestroyPoolError {
         /// How many allocations are live.
         allocations: u32,
     },
-    /// Other clones of the pool exist. Drop them first, and the options, rings and upload pages that hold one.
+    /// Other clones of the pool exist. Drop them first, and the options, rings and upload pages that hold one;
+    /// [stop](super::super::Defragmenter::stop) a defragmenter that is moving resources of the pool.
     Cloned {
         /// The pool.
         pool: Pool,

@@ -9,7 +9,7 @@ use crate::device::{Device, TimelinePoint};
 use crate::lifetime::Owned;
 use crate::memory::allocator::{Allocation, AllocationId};
 use crate::memory::resource::{BufferOrImage, Buffers, Images, Unique};
-use crate::memory::{Movability, OwningAllocator};
+use crate::memory::{Movability, OwningAllocator, Pool};
 use crate::sync::locked;
 
 /// A resource of a defragmenter.
@@ -20,8 +20,9 @@ pub enum Member<D: Device> {
     Image(Weak<Cell<D, Images>>),
 }
 
-/// The resources of a defragmenter by their allocations, whose ids never change.
-pub(super) type Members<D> = Mutex<HashMap<AllocationId, Member<D>>>;
+/// The resources of a defragmenter by their allocations, whose ids never change; each with its custom pool, if it has
+/// one.
+pub(super) type Members<D> = Mutex<HashMap<AllocationId, (Member<D>, Option<Pool>)>>;
 
 /// The shared part of a relocatable resource.
 pub struct Cell<D: Device, C: BufferOrImage<D>> {
@@ -50,13 +51,14 @@ impl<D: Device, C: BufferOrImage<D>> Cell<D, C> {
         info: C::Info<'static>,
         resource: Owned<Unique<D, C>>,
         movability: Movability,
+        pool: Option<Pool>,
     ) -> Arc<Self> {
         let id = resource.allocation().id();
         let current = CurrentResource { resource, state: None, copied_at: None, blocks_cpu_access: false };
         let (current, moves) = (Mutex::new(current), AtomicU32::new(0));
         // The list holds weak references, so that a defragmenter does not keep its resources alive.
         let cell = Arc::new(Self { info, current, id, moves, members: Arc::downgrade(members) });
-        locked(members).insert(id, C::member(Arc::downgrade(&cell)));
+        locked(members).insert(id, (C::member(Arc::downgrade(&cell)), pool));
         // Only now does a step find it. Movable any earlier, a pass of another thread could move it.
         cell.with(|it| it.resource.allocator().allow_moves(it.resource.allocation(), movability, true));
         cell
@@ -131,7 +133,9 @@ impl<D: Device, C: BufferOrImage<D>> Drop for Cell<D, C> {
     fn drop(&mut self) {
         // The defragmenter may have been dropped before its resources.
         if let Some(members) = self.members.upgrade() {
-            locked(&members).remove(&self.id);
+            // A statement of its own, so that the pool is dropped without the lock.
+            let removed = locked(&members).remove(&self.id);
+            drop(removed);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::memory::resource::{BufferOrImage, Buffers, Images, Resource};
 use crate::memory::statistics::Statistics;
 use crate::memory::{
     AllocationOptions, Buffer, DefragmentationDesc, DefragmentationStatistics, Image, Movability, Move,
-    OwningAllocator, Pass, PassLimits, ResourceError,
+    OwningAllocator, Pass, PassLimits, Pool, ResourceError,
 };
 use crate::sync::locked;
 
@@ -29,8 +29,8 @@ const IDLE_STEPS_UNCHANGED: u32 = 256;
 /// Freed bytes count as much from this part of an average block on: an eighth.
 const MUCH_OF_BLOCK: u64 = 8;
 
-/// Creates buffers and images that it moves later, so that the allocator's default pools stay in few blocks. A
-/// [`Gpu`](crate::gpu::Gpu) has one, and calls its steps.
+/// Creates buffers and images that it moves later, so that the allocator's default pools, and the custom pools that they
+/// are in, stay in few blocks. A [`Gpu`](crate::gpu::Gpu) has one, and calls its steps.
 ///
 /// Call [`step`](Self::step) once a frame. Each step surveys, plans, or moves a few resources,
 /// within its limits; mostly there is nothing to do. `Send + Sync`: any thread may create and use resources.
@@ -98,8 +98,10 @@ pub struct Defragmenter<D: Device> {
 }
 
 struct State<D: Device> {
-    /// The defragmentation in progress.
-    run: Option<Run>,
+    /// The defragmentation in progress, and its custom pool, which is not destroyed meanwhile.
+    run: Option<(Run, Option<Pool>)>,
+    /// The pools that come after it, the next one last; `None` for the default pools.
+    waiting: Vec<Option<Pool>>,
     /// The moves of a step; kept to reuse its memory.
     moves: Vec<Move<D>>,
     created: Vec<Option<NewResource<D>>>,
@@ -131,6 +133,7 @@ impl<D: Device> Defragmenter<D> {
         }
         let state = State {
             run: None,
+            waiting: Vec::new(),
             moves: Vec::new(),
             created: Vec::new(),
             pending: Vec::new(),
@@ -166,7 +169,7 @@ impl<D: Device> Defragmenter<D> {
     ///
     /// # Errors
     ///
-    /// [`ResourceError::NotRelocatable`], [`ResourceError::RelocatableInPool`], and the errors of any buffer.
+    /// [`ResourceError::NotRelocatable`], and the errors of any buffer.
     #[track_caller]
     pub fn create_buffer(
         &self,
@@ -204,18 +207,16 @@ impl<D: Device> Defragmenter<D> {
         info: C::Info<'static>,
         options: &AllocationOptions,
     ) -> Result<Resource<D, C>, ResourceError> {
-        if options.pool.is_some() {
-            return Err(ResourceError::RelocatableInPool);
-        }
         let (resource, movability) = self.memory.create_pinned::<C>(&info, &movable(options))?;
-        Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability)))
+        Ok(Resource::relocatable(Cell::new(&self.members, info, resource, movability, options.pool.clone())))
     }
 
-    /// Executes one frame's part of defragmenting the default pools. When it returns, the copies are submitted, after all
+    /// Executes one frame's part of defragmenting the default pools and the custom pools with relocatable resources, one
+    /// after the other. When it returns, the copies are submitted, after all
     /// work that queues were given before, and the moved resources have new handles.
     ///
-    /// Between the steps of one run, places are reserved and no other defragmentation of the default pools can begin;
-    /// [`stop`](Self::stop) ends the run.
+    /// Between the steps of one run, places are reserved, and no other defragmentation of the same pools can begin, nor
+    /// can the pool be destroyed; [`stop`](Self::stop) ends the run.
     ///
     /// The CPU cannot access the bytes of a moved resource until its copy completes: it gets
     /// [`AccessError::Moving`](crate::memory::AccessError::Moving).
@@ -250,15 +251,18 @@ impl<D: Device> Defragmenter<D> {
         let allocator = self.memory.allocator();
         // Before anything else: a resource whose copy has completed is pinned no longer, and can move again.
         state.pending.retain(|resource| !resource.is_complete());
-        if state.run.is_none() && state.is_idle(allocator.statistics()) {
+        let at_rest = state.run.is_none() && state.waiting.is_empty();
+        if at_rest && state.is_idle(allocator.statistics()) {
             return Ok(DefragmentationStep::without_moves(StepOutcome::Idle));
         }
-        let run = match &mut state.run {
-            Some(run) => run,
-            none => {
-                let run = allocator.begin_run(self.desc, Scope::DefaultPools, true);
-                none.insert(run.map_err(MoveError::Defragmentation)?)
+        if state.run.is_none() {
+            if at_rest {
+                state.waiting = self.pools();
             }
+            state.run = self.begin_next_run(&mut state.waiting)?;
+        }
+        let Some((run, _)) = &mut state.run else {
+            return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
         };
         // The run may have begun with the limits of an earlier step.
         run.limit(limits);
@@ -280,12 +284,47 @@ impl<D: Device> Defragmenter<D> {
         if found == Found::Done {
             allocator.end_run(run);
             state.run = None;
-            (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
+            if state.waiting.is_empty() {
+                (state.idle_steps, state.seen) = (IDLE_STEPS_UNCHANGED, allocator.statistics());
+            } else {
+                return Ok(DefragmentationStep::without_moves(StepOutcome::LimitReached));
+            }
         }
         if let Ok(DefragmentationStep { moves: 1.., .. }) = &done {
             event!(DEBUG, "memory", step = ?done, "moved resources");
         }
         done
+    }
+
+    /// Returns the pools to defragment: the default pools, and each custom pool that has relocatable resources. The last
+    /// one comes first.
+    fn pools(&self) -> Vec<Option<Pool>> {
+        let members = locked(&self.members);
+        let mut pools: Vec<Option<Pool>> = Vec::new();
+        for (_, pool) in members.values() {
+            if pool.is_some() && !pools.contains(pool) {
+                pools.push(pool.clone());
+            }
+        }
+        pools.push(None);
+        pools
+    }
+
+    /// Begins to defragment the next pool that can be defragmented. `None` where there is no other.
+    fn begin_next_run(
+        &self,
+        waiting: &mut Vec<Option<Pool>>,
+    ) -> Result<Option<(Run, Option<Pool>)>, MoveError> {
+        while let Some(pool) = waiting.pop() {
+            let scope = pool.as_ref().map_or(Scope::DefaultPools, |pool| Scope::Pool(pool.index()));
+            match self.memory.allocator().begin_run(self.desc, scope, true) {
+                Ok(run) => return Ok(Some((run, pool))),
+                Err(error) if pool.is_none() => return Err(MoveError::Defragmentation(error)),
+                // A linear pool, or one that the program defragments itself, must not hold up the others.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Ends the current run: frees all reserved places, and lets other defragmentations of the default pools begin. The
@@ -294,7 +333,8 @@ impl<D: Device> Defragmenter<D> {
         // A statement of its own releases the lock here, before `end_run` takes pools' locks.
         let state = locked(&self.state).take();
         if let Some(mut state) = state {
-            state.run.take().into_iter().for_each(|mut run| self.memory.allocator().end_run(&mut run));
+            state.run.take().into_iter().for_each(|(mut run, _)| self.memory.allocator().end_run(&mut run));
+            state.waiting.clear();
             *locked(&self.state) = Some(state);
         }
     }
@@ -340,7 +380,7 @@ impl<D: Device> Drop for Defragmenter<D> {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let runs = state.iter_mut().filter_map(|state| state.run.as_mut());
-        runs.for_each(|run| self.memory.allocator().end_run(run));
+        runs.for_each(|(run, _)| self.memory.allocator().end_run(run));
     }
 }
 

@@ -92,7 +92,8 @@ impl<D: Device> Defragmenter<D> {
         let copied = moved.contents() == Movability::Copied;
         let host_visible = moved.to().mapped_ptr.is_some();
         let members = locked(&self.members);
-        match members.get(&moved.id())? {
+        let (member, _) = members.get(&moved.id())?;
+        match member {
             Member::Buffer(cell) => {
                 let cell = cell.upgrade()?;
                 drop(members);

@@ -17,10 +17,6 @@ pub enum ResourceError {
     /// A resource of this description cannot be relocatable: it lacks the copy usages, or its description cannot be used
     /// for a second resource. Add the usages, or leave it pinned.
     NotRelocatable,
-    /// The options name a custom pool, which a [`Defragmenter`](crate::memory::Defragmenter) does not defragment. Leave
-    /// the pool out, or create the resource by the allocator itself, where manual passes move it
-    /// ([`Allocator::defragmentation_in`](crate::Allocator::defragmentation_in)).
-    RelocatableInPool,
     /// The resource cannot be bound to the allocation, or the CPU cannot map memory that has to be mapped.
     Access(AccessError),
 }
@@ -33,12 +29,6 @@ impl fmt::Display for ResourceError {
             Self::NotRelocatable => {
                 write!(f, "the resource cannot be relocatable: copies of it are not possible")
             }
-            Self::RelocatableInPool => {
-                write!(
-                    f,
-                    "the resource cannot be relocatable in a custom pool: leave the pool out of its options"
-                )
-            }
             Self::Access(error) => write!(f, "the resource cannot be bound to the memory: {error}"),
         }
     }
@@ -50,7 +40,7 @@ impl Error for ResourceError {
             Self::Device(error) => Some(error),
             Self::Allocation(error) => Some(error),
             Self::Access(error) => Some(error),
-            Self::NotRelocatable | Self::RelocatableInPool => None,
+            Self::NotRelocatable => None,
         }
     }
 }
