@@ -8,13 +8,9 @@
 #[cfg(windows)]
 pub mod d3d12;
 mod messages;
-mod reader;
-mod simulated;
 pub mod vulkan;
 
 pub use messages::{Message, Messages, Severity};
-pub use reader::{DescriptorReader, Read};
-pub use simulated::SimulatedReader;
 
 /// Whether a validation layer is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

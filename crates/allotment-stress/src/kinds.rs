@@ -95,7 +95,7 @@ mod of_vulkan {
 
         fn memory_options(input: &mut Input<'_>) -> MemoryOptions {
             let kinds = [0, 1, 1, 0x200, 8].map(vk::ExternalMemoryHandleTypeFlags::from_raw);
-            MemoryOptions::new().exported_as(input.pick(&kinds))
+            MemoryOptions::new().with_export_handle_types(input.pick(&kinds))
         }
 
         fn disturb(&self, _: &mut Input<'_>) {}

@@ -194,7 +194,7 @@ mod example {
                 Anonymous: D3D12_RESOURCE_BARRIER_0 { Transition: ManuallyDrop::new(transition) },
                 ..Default::default()
             };
-            // SAFETY: the resource is live, and in the state that is said.
+            // SAFETY: the resource is live, and in the given state.
             unsafe { self.list.ResourceBarrier(&[barrier]) };
         }
 

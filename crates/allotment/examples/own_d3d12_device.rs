@@ -167,7 +167,7 @@ mod example {
             before: D3D12_RESOURCE_STATE_COMMON,
             after: D3D12_RESOURCE_STATE_COMMON,
         };
-        // SAFETY: the box is the whole image, whose texels have four bytes, and nobody has used it yet.
+        // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
         unsafe { gpu.uploads().write_image(&texture, &write, &texels) }?;
 
         let mut pictures = VecDeque::new();

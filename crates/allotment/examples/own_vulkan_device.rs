@@ -30,7 +30,7 @@ const FORMAT: vk::Format = vk::Format::R8G8B8A8_UNORM;
 const TEXTURE: u32 = 256;
 const PICTURE: u32 = 64;
 
-/// What the program owns. Allotment keeps it alive, and drops it after everything that it made with it.
+/// The program's objects. Allotment keeps them alive, and drops them after everything that it created with them.
 struct Vulkan {
     device: ash::Device,
     instance: ash::Instance,
@@ -212,7 +212,7 @@ fn main() -> Outcome {
         before: vk::ImageLayout::UNDEFINED,
         after: vk::ImageLayout::TRANSFER_SRC_OPTIMAL,
     };
-    // SAFETY: the box is the whole image, whose texels have four bytes, and nobody has used it yet.
+    // SAFETY: the box is the whole image, whose texels have four bytes, and nothing has used it yet.
     unsafe { gpu.uploads().write_image(&texture, &write, &texels) }?;
 
     let mut pictures = VecDeque::new();

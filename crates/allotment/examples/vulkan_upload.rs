@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example vulkan_upload`; `ALLOTMENT_VULKAN` names a device by a part of its name.
 //!
-//! What the CPU can write directly it writes directly; else it writes a staging buffer that a queue copies.
+//! The CPU writes memory directly where it can access it; elsewhere it writes a staging buffer that a queue copies.
 //! Which of the two it is depends on the memory type that the allocator chose, and it says why.
 
 use core::error::Error;

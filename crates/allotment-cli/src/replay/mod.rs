@@ -271,7 +271,7 @@ impl<T: Target> Run<'_, T> {
             Plan::Image(_) => {
                 self.outcome.images.made += 1;
                 // No buffer may be laid over such memory, to bring bytes there.
-                let out_of_reach = info.exclusive && place.mapped_ptr.is_none();
+                let out_of_reach = info.dedicated_to_resource && place.mapped_ptr.is_none();
                 slot.filled = if out_of_reach { 0 } else { place.size };
             }
         }

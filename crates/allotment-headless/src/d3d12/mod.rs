@@ -16,10 +16,8 @@
 mod adapters;
 mod debug_layer;
 mod error;
-mod reader;
 
 pub use error::OpenError;
-pub use reader::D3d12Reader;
 
 use std::sync::Arc;
 

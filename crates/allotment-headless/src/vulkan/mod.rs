@@ -21,11 +21,9 @@ mod descriptors;
 mod error;
 mod messenger;
 mod open;
-mod reader;
 
 pub use descriptors::Descriptors;
 pub use error::OpenError;
-pub use reader::VulkanReader;
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   slots     ▓▓▓▓▒▓▓▓▒▓▓▓▓▓░░░░     ▒ replaced or removed; comes back when nothing in flight can read it
 //!   CPU       frame 7: writes ░, forgets ▒          frame 8 …
-//!   GPU       frame 5: reads ▓▒      frame 6: reads ▓▒       frame 7: reads ▓, and what stands in ░ now
+//!   GPU       frame 5: reads ▓▒      frame 6: reads ▓▒       frame 7: reads ▓ and the new ░
 //! ```
 
 use core::error::Error;
@@ -13,7 +13,7 @@ use allotment::descriptor::{DescriptorSlot, ShaderVisibleHeap, ShaderVisibleHeap
 use allotment::device::DescriptorDevice;
 use allotment::gpu::{Frame, Gpu};
 use allotment::lifetime::Recording;
-use allotment_headless::DescriptorReader;
+use allotment_readers::DescriptorReader;
 
 use crate::cells::{Cell, Cells};
 use crate::cost::Cost;
@@ -42,12 +42,12 @@ const MOVED: usize = 64;
 /// Textures that the GPU reads in a frame.
 const READS: usize = if cfg!(debug_assertions) { 4_000 } else { 20_000 };
 
-/// More than there are textures and, at once, things on their way back.
+/// More than the textures and the slots that are pending release at one time.
 const CELLS: u64 = 147_456;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// What shaders find by the index of its slot.
+/// A texture, which shaders find by the index of its slot.
 struct Texture<D: DescriptorDevice> {
     slot: DescriptorSlot,
     cell: Arc<Cell<D>>,
@@ -77,7 +77,7 @@ impl Sizes {
         let limits = device.descriptor_limits().resources;
         let most_slots = GROWN.min(limits.max_capacity.saturating_sub(limits.reserved));
         let slots = most_slots / 5 * 4;
-        // Room is left for what is on its way back.
+        // Room is left for slots that are pending release.
         let textures = TEXTURES.min(slots as usize / 32 * 25);
         let most_textures = MOST_TEXTURES.min(most_slots as usize / 8 * 7);
         Self { slots, textures, most_slots, most_textures }
@@ -97,7 +97,7 @@ pub(crate) struct Frames<D: DescriptorDevice, R> {
     seen: Seen,
 }
 
-/// What was seen on the way.
+/// The figures that the example prints.
 #[derive(Default)]
 struct Seen {
     replaced: u64,
@@ -149,7 +149,7 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Frames<D, R> {
         Ok(())
     }
 
-    /// Textures change, go and come, whoever reads them.
+    /// Changes, removes and adds textures while frames in flight read them.
     fn change(&mut self, frame: u64) -> Outcome {
         let is_busy = self.reads.is_busy();
         let (device, count) = (self.gpu.device(), self.textures.len());
@@ -228,7 +228,7 @@ impl<D: DescriptorDevice + Clone, R: DescriptorReader<D>> Frames<D, R> {
         let Sizes { slots, most_slots, .. } = sizes;
         row("slots", format!("{slots}, then {most_slots}: the heap was replaced in frame {GROWS}"));
         row("slots in use at most", full.slots.peak.to_string());
-        row("slots on their way back at most", seen.most_retiring.to_string());
+        row("slots pending release at most", seen.most_retiring.to_string());
         row("replaced", seen.replaced.to_string());
         row("removed, and as many added", seen.removed.to_string());
         row("of both, frames in flight", seen.in_flight.to_string());
@@ -260,7 +260,7 @@ fn new_texture<D: DescriptorDevice>(
     Ok(Texture { slot, cell, value })
 }
 
-/// Which of so many textures change in a frame.
+/// Returns which textures change in a frame.
 fn changing(frame: u64, count: usize) -> impl Iterator<Item = usize> {
     (0..REPLACED).map(move |at| (frame as usize * REPLACED + at) * 7919 % count)
 }

@@ -28,7 +28,7 @@ use core::error::Error;
 use core::fmt::Debug;
 
 use allotment::device::DescriptorDevice;
-use allotment_headless::DescriptorReader;
+use allotment_readers::DescriptorReader;
 
 use frames::Frames;
 

@@ -1,7 +1,7 @@
 //! Small buffers that shaders read: 256 bytes each, side by side in a few large ones. The first 4 bytes are known.
 //!
-//! Who has a descriptor of a cell keeps it: it is an `Arc` that a slot or a binding holds on to. A cell is used again
-//! when nobody keeps it, and what is in it is overwritten at once: what reads it too late is seen.
+//! A slot or a binding with a descriptor of a cell keeps the cell alive by an `Arc`. A cell that nothing keeps alive is
+//! reused and overwritten at once, so that a read that comes too late is noticed.
 
 use core::error::Error;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use allotment::descriptor::KeepAlive;
 use allotment::device::{BufferUse, DescriptorDevice};
 use allotment::memory::MappedBuffer;
 use allotment::{Allocator, MemoryUsage};
-use allotment_headless::DescriptorReader;
+use allotment_readers::DescriptorReader;
 
 /// Bytes of a cell. A descriptor may begin at multiples of this on every device.
 pub(crate) const CELL: u64 = 256;
@@ -19,7 +19,7 @@ pub(crate) const CELL: u64 = 256;
 /// Cells that are made at once: 1 MiB.
 const PAGE: u64 = 4096;
 
-/// What is in cells that nobody keeps.
+/// The contents of cells that nothing keeps alive.
 const GONE: u32 = 0xDEAD_CE11;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -37,7 +37,7 @@ impl<D: DescriptorDevice> Cell<D> {
         unsafe { device.buffer_descriptor(self.page.handle(), range, BufferUse::ReadOnly) }
     }
 
-    /// Keeps it for as long as its descriptor can be read.
+    /// Keeps the cell alive for as long as its descriptor can be read.
     pub(crate) fn keep(self: &Arc<Self>) -> Option<KeepAlive> {
         Some(self.clone())
     }
@@ -46,10 +46,10 @@ impl<D: DescriptorDevice> Cell<D> {
 /// All cells.
 pub(crate) struct Cells<D: DescriptorDevice> {
     free: Vec<Arc<Cell<D>>>,
-    /// What its owner is done with and the GPU perhaps is not, oldest first.
+    /// Cells that their owners released and that the GPU may still read, oldest first.
     leaving: VecDeque<Arc<Cell<D>>>,
     pages: u64,
-    /// The value that was written last: no two are the same.
+    /// The last value that was written; each is written once.
     value: u32,
 }
 
@@ -58,7 +58,7 @@ impl<D: DescriptorDevice> Cells<D> {
         Self { free: Vec::new(), leaving: VecDeque::new(), pages: 0, value: 0 }
     }
 
-    /// There are so many, before they are needed.
+    /// Creates cells ahead of demand until there are this many.
     pub(crate) fn reserve<R: DescriptorReader<D>>(
         &mut self,
         count: u64,
@@ -76,7 +76,7 @@ impl<D: DescriptorDevice> Cells<D> {
         Ok(())
     }
 
-    /// A cell with a value that nothing had before.
+    /// Returns a cell with a value that no cell had before.
     pub(crate) fn take(&mut self) -> Outcome<(Arc<Cell<D>>, u32)> {
         let cell = self.free.pop().ok_or("the GPU keeps more cells than there are")?;
         self.value += 1;
@@ -84,12 +84,12 @@ impl<D: DescriptorDevice> Cells<D> {
         Ok((cell, self.value))
     }
 
-    /// Its owner is done with it.
+    /// Releases a cell.
     pub(crate) fn leave(&mut self, cell: Arc<Cell<D>>) {
         self.leaving.push_back(cell);
     }
 
-    /// Takes back what nobody keeps any more.
+    /// Makes cells available again that nothing keeps alive any more.
     pub(crate) fn reclaim(&mut self) -> Outcome {
         while self.leaving.front().is_some_and(|cell| Arc::strong_count(cell) == 1) {
             if let Some(cell) = self.leaving.pop_front() {
@@ -100,7 +100,7 @@ impl<D: DescriptorDevice> Cells<D> {
         Ok(())
     }
 
-    /// How many somebody keeps.
+    /// Returns the number of cells in use.
     pub(crate) fn kept(&self) -> u64 {
         self.pages * PAGE - self.free.len() as u64
     }

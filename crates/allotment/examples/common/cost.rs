@@ -1,4 +1,4 @@
-//! What frames cost: nothing, once they repeat themselves.
+//! The cost of frames in driver calls and heap allocations: none, once the frames repeat themselves.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::counting;
 /// there are two of 32 submissions each, and the transfer queue may get one submission a frame.
 pub(crate) const WARM_UP: u64 = 80;
 
-/// Counters, as they stand at some moment.
+/// The counters at one moment.
 #[derive(Clone, Copy, Default)]
 struct Counters {
     calls: DriverCallStatistics,
@@ -26,7 +26,7 @@ impl Counters {
     }
 }
 
-/// What frames have cost so far.
+/// The cost of the frames so far.
 #[derive(Default)]
 pub(crate) struct Cost {
     began: Counters,

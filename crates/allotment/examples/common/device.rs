@@ -8,15 +8,16 @@ use allotment::Device as _;
 use allotment::device::DescriptorDevice;
 use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment::device::vulkan::DescriptorModel;
-use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, VulkanReader};
-use allotment_headless::{DescriptorReader, DeviceChoice, SimulatedReader};
+use allotment_headless::DeviceChoice;
+use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc};
+use allotment_readers::{DescriptorReader, SimulatedReader, VulkanReader};
 
 /// How long a submission takes the simulated device at least: so frames are in flight when the next ones are made.
 const LATENCY: Duration = Duration::from_millis(1);
 
-/// What runs on any device.
+/// An example that runs on any device.
 pub(crate) trait Example {
-    /// What it is called.
+    /// The name of the example.
     const NAME: &'static str;
 
     /// Runs, and compares what was read where `is_read`.
@@ -70,7 +71,8 @@ fn vulkan<E: Example>(descriptors: Descriptors) -> Result<(), Box<dyn Error>> {
 /// Where shaders do not see descriptors (Wine's, over some Vulkan), all else is tried without reading.
 #[cfg(windows)]
 fn d3d12<E: Example>(is_read: bool) -> Result<(), Box<dyn Error>> {
-    use allotment_headless::d3d12::{D3d12Reader, Headless, HeadlessDesc};
+    use allotment_headless::d3d12::{Headless, HeadlessDesc};
+    use allotment_readers::D3d12Reader;
     let device = Headless::open(&HeadlessDesc::default())?.device().clone();
     println!("device: {}", device.properties().name);
     if is_read {
@@ -90,7 +92,7 @@ mod unread {
     use allotment::device::{
         BufferDesc, DescriptorDevice, DeviceError, QueueIndex, Submission, TimelinePoint, TimelineValue,
     };
-    use allotment_headless::{DescriptorReader, Read};
+    use allotment_readers::{DescriptorReader, Read};
 
     /// Reads nothing.
     pub(super) struct Unread<D>(D);

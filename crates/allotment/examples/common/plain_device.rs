@@ -8,9 +8,9 @@ use allotment::device::simulated::{Profile, SimulatedGpu};
 use allotment_headless::DeviceChoice;
 use allotment_headless::vulkan::{Headless, HeadlessDesc};
 
-/// What runs on any device.
+/// An example that runs on any device.
 pub(crate) trait Example {
-    /// What it is called.
+    /// The name of the example.
     const NAME: &'static str;
 
     /// Runs it.

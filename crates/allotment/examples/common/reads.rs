@@ -12,7 +12,7 @@ use allotment::lifetime::Recording;
 use allotment::memory::{Buffer, MappedBuffer};
 use allotment::upload::{ReadbackTicket, RingDesc};
 use allotment::{Alignment, AllocatorDesc, MemoryUsage};
-use allotment_headless::{DescriptorReader, Read};
+use allotment_readers::{DescriptorReader, Read};
 
 /// Frames in flight.
 pub(crate) const IN_FLIGHT: usize = 3;
@@ -45,7 +45,7 @@ impl List {
     }
 }
 
-/// A list on its way back.
+/// A list whose readback is pending.
 struct Coming {
     frame: u64,
     list: List,
@@ -82,7 +82,7 @@ pub(crate) struct Reads<D: DescriptorDevice, R> {
     indices: Vec<MappedBuffer<D>>,
     /// Lists that this frame has submitted.
     submitted: usize,
-    /// What the GPU writes, until it is copied to where the CPU reads it.
+    /// The values that the GPU writes, until they are copied to the readback ring.
     results: Buffer<D>,
     last: Option<TimelinePoint>,
     coming: VecDeque<Coming>,
@@ -97,7 +97,7 @@ pub(crate) struct Reads<D: DescriptorDevice, R> {
 }
 
 impl<D: DescriptorDevice, R: DescriptorReader<D>> Reads<D, R> {
-    /// For lists of at most so many.
+    /// Creates buffers for lists of at most `most` reads.
     pub(crate) fn new(gpu: &Gpu<D>, reader: R, most: usize, is_read: bool) -> Outcome<Self> {
         let upload = MemoryUsage::Upload.with_name("indices");
         let info = reader.buffer_info(LISTS as u64 * size_of_list(most), false);

@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     plain_device::run::<Houses>()
 }
 
-/// The same frames twice: as they are, and with a step of defragmentation in each.
+/// Runs the same frames twice: without and with a step of defragmentation in each.
 fn both<D: Device + Clone + Debug>(device: D) -> Result<(), Box<dyn Error>> {
     println!("device: {}", device.properties().name);
     let without = live_in(device.clone(), false)?;

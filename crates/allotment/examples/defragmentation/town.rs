@@ -22,19 +22,19 @@ const QUEUE: QueueIndex = QueueIndex(0);
 
 const BLOCK: u64 = 2 << 20;
 
-/// Bytes that live at most and at least; the town grows and shrinks from the one to the other and back in so many
-/// frames.
+/// The largest and the smallest size of the town in bytes, and the number of frames in which it shrinks from the one to
+/// the other and grows back.
 const MOST: u64 = 320 << 20;
 const LEAST: u64 = 160 << 20;
 const SEASON: u64 = 400;
 
-/// After so many frames the town is there, and its memory is measured.
+/// The frame after which the town is complete and its memory is measured.
 const SETTLED: u64 = 100;
 
 /// Houses that are looked at in a frame, beside those that go.
 const LOOKS: u64 = 4;
 
-/// What a frame may cost.
+/// The limits of a frame's step.
 const LIMITS: PassLimits =
     PassLimits::NONE.with_bytes(8 << 20).with_moves(128).with_time(Duration::from_millis(2));
 
@@ -65,7 +65,7 @@ pub(crate) struct Town<D: Device> {
     summary: Summary,
 }
 
-/// What was seen of the town.
+/// The figures that the example prints.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) frames: u64,
@@ -76,7 +76,7 @@ pub(crate) struct Summary {
     pub(crate) live: u64,
     pub(crate) blocks: u32,
     pub(crate) most_blocks: u32,
-    /// What part of the blocks nothing lives in.
+    /// The free part of the blocks.
     pub(crate) idle_at_end: f64,
     pub(crate) idle_on_average: f64,
     pub(crate) most_idle: f64,
@@ -205,7 +205,7 @@ impl<D: Device + Clone> Town<D> {
     }
 
     fn measure(&mut self, frame: u64) {
-        // Rings have memory of their own.
+        // Rings have dedicated memory.
         let blocks = self.gpu.allocator().blocks().iter().filter(|block| !block.dedicated).count() as u32;
         let idle = 1.0 - self.live as f64 / (u64::from(blocks) * BLOCK) as f64;
         let summary = &mut self.summary;

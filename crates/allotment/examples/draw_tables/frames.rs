@@ -20,7 +20,7 @@ use allotment::device::{BufferUse, DescriptorDevice, DescriptorHeapType};
 use allotment::gpu::Gpu;
 use allotment::lifetime::Recording;
 use allotment::memory::MappedBuffer;
-use allotment_headless::DescriptorReader;
+use allotment_readers::DescriptorReader;
 
 use crate::cells::{CELL, Cell, Cells};
 use crate::cost::Cost;
@@ -35,7 +35,7 @@ const LIGHTS: usize = 128;
 /// Materials that change in a frame.
 const CHANGES: usize = 8;
 
-/// What is bound, by number.
+/// The bindings, by number.
 const BINDINGS: [Binding; 4] = [
     Binding::mutable("albedo"),
     Binding::mutable("normals"),
@@ -54,11 +54,11 @@ const CHUNK: u32 = 256;
 /// Descriptors that a draw copies.
 const DYNAMIC: u32 = 2;
 
-/// A recording is opened in one frame and given up in a later one: until then, nothing comes back that it may use. So
-/// more is on its way back then than ever later.
+/// A recording is opened in one frame and discarded in a later one: until then, nothing that it may use is released.
+/// More descriptors are pending release then than at any later time.
 const HELD: core::ops::Range<u64> = 4..12;
 
-/// More than there are materials' textures, lights and things on their way back.
+/// More than the textures of the materials, the lights and the descriptors that are pending release.
 const CELLS: u64 = 4096;
 
 /// Commits that are timed alone.
@@ -66,12 +66,12 @@ const TIMED: u32 = 100_000;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// What shaders read.
+/// The resources that shaders read.
 type Read<D> = (Arc<Cell<D>>, u32);
 
 struct Material<D: DescriptorDevice> {
     set: BindingSet<D>,
-    /// What is bound to it for long.
+    /// The material's own bindings.
     textures: [Read<D>; 2],
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Frames<D: DescriptorDevice, R> {
     cells: Cells<D>,
     materials: Vec<Material<D>>,
     lights: Vec<Read<D>>,
-    /// What differs from draw to draw, for each frame in flight.
+    /// The data of each draw, for each frame in flight.
     instances: Vec<MappedBuffer<D>>,
     reads: Reads<D, R>,
     held: Option<Recording>,
@@ -92,7 +92,7 @@ pub(crate) struct Frames<D: DescriptorDevice, R> {
     seen: Seen,
 }
 
-/// What was seen on the way.
+/// The figures that the example prints.
 #[derive(Default)]
 struct Seen {
     draws: u64,

@@ -37,7 +37,7 @@ const LATE_SUBMITTED: u64 = 15;
 /// More meshes than are visible or wait for the GPU at once, and as many holes between them.
 const CROWD: u64 = 80;
 
-/// What a picture is copied from: constants, fields, meshes.
+/// The sources of a picture: constants, fields, meshes.
 const PARTS: usize = 1 + FIELDS.len() + MOST_VISIBLE;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;

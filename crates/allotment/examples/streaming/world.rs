@@ -1,5 +1,5 @@
-//! What there is to see: an endless row of tiles with three meshes each. Shapes repeat, so that the sizes of meshes
-//! do; no two meshes have the same bytes.
+//! The world of the example: an endless row of tiles with three meshes each. The sizes of meshes repeat; no two meshes
+//! have the same bytes.
 
 /// Meshes of a tile.
 pub(crate) const MESHES_A_TILE: u64 = 3;
@@ -19,10 +19,10 @@ pub(crate) const PAGE: u64 = 4 << 10;
 /// How many pages the buffers have that live as long as the world: wind and light, say.
 pub(crate) const FIELDS: [u64; 2] = [16, 7];
 
-/// After so many meshes the sizes come again.
+/// The sizes of meshes repeat after this number of meshes.
 const SHAPES: u64 = 8 * MESHES_A_TILE;
 
-/// What some bytes are made of: no two things of the world have the same.
+/// The seed of some bytes. No two objects of the world have the same.
 #[derive(Clone, Copy)]
 pub(crate) struct Seed(u64);
 
@@ -41,12 +41,12 @@ pub(crate) fn mesh(number: u64) -> Seed {
     Seed(3 << 60 | number << 24)
 }
 
-/// Which page of a field of so many a frame writes.
+/// The page of a field that a frame writes, of this number of pages.
 pub(crate) fn page_of(frame: u64, pages: u64) -> u64 {
     frame % pages
 }
 
-/// The meshes that can be seen from the tile where the camera is.
+/// The meshes that the camera sees from its tile.
 pub(crate) fn visible(frame: u64) -> core::ops::Range<u64> {
     frame.saturating_sub(SIGHT) * MESHES_A_TILE..(frame + SIGHT + 1) * MESHES_A_TILE
 }
@@ -58,7 +58,7 @@ pub(crate) fn mesh_size(number: u64) -> u64 {
     order + mixed(shape) % order / 8 * 8
 }
 
-/// The most bytes of so many meshes that follow each other.
+/// The largest sum of the sizes of this number of consecutive meshes.
 pub(crate) fn most_bytes(meshes: u64) -> u64 {
     let sum = |first| (first..first + meshes).map(mesh_size).sum();
     (0..SHAPES).map(sum).max().unwrap_or(0)

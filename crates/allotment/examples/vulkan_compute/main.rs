@@ -1,7 +1,7 @@
 //! A compute shader fills buffers that share blocks of memory, and the CPU checks every number.
 //!
 //! `cargo run --example vulkan_compute`; `ALLOTMENT_VULKAN` names a device by a part of its name.
-//! The shader is `fill.comp`; how `fill.spv` was made of it stands there.
+//! The shader is `fill.comp`, which has the command that compiled it to `fill.spv`.
 
 use core::error::Error;
 use std::io::Cursor;
@@ -18,7 +18,7 @@ const COUNTS: [u32; 12] = [1, 63, 64, 65, 1000, 1024, 4096, 10_007, 65_536, 100_
 
 const GROUP: u32 = 64;
 
-/// What the shader computes.
+/// The value that the shader computes.
 fn expected(seed: u32, i: u32) -> u32 {
     let x = (i ^ seed).wrapping_mul(0x9e37_79b1);
     x ^ (x >> 15)

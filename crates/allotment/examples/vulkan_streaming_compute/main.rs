@@ -90,7 +90,7 @@ struct Stream {
     sets: Recycler<Sets>,
     shader: Owned<Shader>,
     results: ReadbackRing<vulkan::Device>,
-    /// What comes back, oldest first: of which run, and where.
+    /// Pending readbacks, oldest first: the run, and the range.
     coming: VecDeque<(u64, ReadbackTicket)>,
     /// Room, used again in each frame.
     numbers: Vec<u32>,
@@ -104,20 +104,20 @@ impl Stream {
     fn new(device: &vulkan::Device) -> Outcome<Self> {
         let tracker = SubmissionTracker::new(device.clone())?;
         let mut desc = AllocatorDesc::default();
-        // What is got ahead of need is there for all frames, not only for the next two seconds.
+        // Blocks that are allocated ahead stay for all frames, not only for the next two seconds.
         desc.empty_blocks.frames = u32::MAX;
         let allocator = Arc::new(Allocator::new(device.clone(), desc)?);
         let deletion_queue = DeletionQueue::new(&tracker);
         let memory = OwningAllocator::new(&allocator, &deletion_queue);
         let shader = deletion_queue.own(Shader::new(device)?);
 
-        // What frames in flight use, ahead of need.
+        // Creates ahead of demand what frames in flight use.
         let most = IN_FLIGHT.get() + 1;
         let (commands, sets) = (CommandAllocatorPool::new(&tracker, most), Recycler::new(&tracker, most));
         let load = tracker.record("load");
         let mut made = Vec::new();
         for _ in 0..most {
-            let mut memory = commands.begin(&load, || device.command_memory(QUEUE))?;
+            let mut memory = commands.begin(&load, || device.create_command_allocator(QUEUE))?;
             memory.next()?;
             made.push(memory);
             sets.release_with(load.id(), Sets::new(&shader)?);
@@ -125,7 +125,7 @@ impl Stream {
         drop((made, load));
         let numbers = allotment::Device::buffer_requirements(device, &storage(1))?;
         allocator.reserve(&numbers, &wanted("numbers"), 64 << 20)?;
-        // So no list of anybody's has to grow later.
+        // So no list has to grow later.
         let crowd = (0..CROWD).map(|id| memory.create_buffer(&storage(count_of(id)), &wanted("crowd")));
         drop(crowd.collect::<Result<Vec<_>, _>>()?);
         deletion_queue.reclaim();
@@ -159,7 +159,8 @@ impl Stream {
 
         let recording = self.tracker.record("a frame");
         // One buffer is all that is wanted of it. The memory comes back to its pool when the recording is over.
-        let commands = self.commands.begin(&recording, || self.device.command_memory(QUEUE))?.next()?;
+        let commands =
+            self.commands.begin(&recording, || self.device.create_command_allocator(QUEUE))?.next()?;
         // As many as were made ahead are enough, since no more frames are in flight.
         let mut sets = self.sets.acquire().ok_or("more sets are in use than there are frames in flight")?;
         let device = self.device.clone();
@@ -282,7 +283,7 @@ fn wanted(name: &'static str) -> AllocationOptions {
     MemoryUsage::GpuOnly.with_name(name)
 }
 
-/// A buffer of so many numbers, for shaders.
+/// Creates a buffer of numbers for shaders.
 fn storage(count: u32) -> vulkan::BufferInfo<'static> {
     let usage = vk::BufferUsageFlags::STORAGE_BUFFER.as_raw().into();
     BufferDesc::new(u64::from(count) * 4).with_usage(usage).into()

@@ -13,7 +13,7 @@ const GROUP: u32 = 64;
 /// Runs of the shader that a frame records.
 pub(crate) const RUNS: usize = 3;
 
-/// What the shader computes, at one place.
+/// Returns the value that the shader computes at an index.
 pub(crate) fn expected(numbers: &[u32], seed: u32, i: usize) -> u32 {
     let mirrored = numbers[numbers.len() - 1 - i];
     let x = (numbers[i] ^ seed).wrapping_mul(0x9e37_79b1).wrapping_add(mirrored);

@@ -28,7 +28,7 @@ impl CommandDevice for super::vulkan::Device {
     type CommandAllocator = super::vulkan::CommandAllocator;
 
     fn create_command_allocator(&self, queue: QueueIndex) -> Result<Self::CommandAllocator, DeviceError> {
-        self.command_memory(queue)
+        self.create_command_allocator(queue)
     }
 }
 
@@ -37,6 +37,6 @@ impl CommandDevice for super::d3d12::Device {
     type CommandAllocator = super::d3d12::CommandAllocator;
 
     fn create_command_allocator(&self, queue: QueueIndex) -> Result<Self::CommandAllocator, DeviceError> {
-        self.command_memory(queue)
+        self.create_command_allocator(queue)
     }
 }

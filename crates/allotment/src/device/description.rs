@@ -62,7 +62,7 @@ pub enum DescriptionError {
         multiple: [u32; 2],
     },
     /// The memory is exportable or imported, and the resource was not described for that. Pass the same handle
-    /// types to `BufferInfo::shared_as` or `ImageInfo::shared_as`.
+    /// types to `BufferInfo::with_external_handle_types` or `ImageInfo::with_external_handle_types`.
     NotShared {
         /// The handle types of the memory (`VkExternalMemoryHandleTypeFlags`).
         memory: u32,

@@ -89,7 +89,7 @@ pub struct AllocationInfo<D: Device> {
     /// True when no other allocation is in the memory object.
     pub dedicated: bool,
     /// True when the memory was allocated together with its resource, and takes no other.
-    pub exclusive: bool,
+    pub dedicated_to_resource: bool,
     /// Index of the memory object among those of its pool and memory type, for drawing.
     pub block: u32,
     /// Size of the memory object in bytes.
@@ -241,7 +241,7 @@ impl<D: Device> Allocator<D> {
             user_data: label.user_data,
             category: label.category,
             dedicated: block.role != super::block_set::Role::Shared,
-            exclusive: place.exclusive,
+            dedicated_to_resource: place.dedicated_to_resource,
             block: detail.spot.block,
             block_size: block.memory.size(),
             maps: record.maps(),
@@ -415,7 +415,7 @@ impl<D: Device> Allocator<D> {
         offset: u64,
         requirements: &Requirements,
     ) -> Result<MemoryLocation<D>, AccessError> {
-        if self.raw_place(allocation)?.exclusive {
+        if self.raw_place(allocation)?.dedicated_to_resource {
             return Err(AccessError::Exclusive);
         }
         self.place_inside(allocation, offset, requirements)

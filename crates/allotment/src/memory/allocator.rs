@@ -51,8 +51,8 @@ pub struct AllocatorDesc {
     pub time: TimeSource,
     /// Destination of the leak report when the allocator is dropped.
     pub on_leak: LeakHandler,
-    /// What is stored of where allocations are made, for leak reports: in builds with debug assertions the line that
-    /// called the library, in others nothing.
+    /// Whether the allocator stores where allocations are made, for leak reports: in builds with debug assertions the
+    /// line that called the library, in others nothing.
     pub call_sites: CallSites,
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::allocator::{Allocation, Allocator};
 use crate::device::Device;
 
-/// What an allocator stores of where allocations are made. [Leaks](super::Leak) and
+/// Whether an allocator stores where allocations are made. [Leaks](super::Leak) and
 /// [`AllocationInfo`](super::AllocationInfo) show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -146,7 +146,7 @@ fn weigh(properties: P) -> u32 {
     WEIGHTS.iter().filter(|(property, _)| properties.contains(*property)).map(|(_, weight)| weight).sum()
 }
 
-/// What is thought of each memory type for `request`, in the device's order, where only those in `usable` may
+/// Returns the suitability of each memory type for `request`, in the device's order, where only those in `usable` may
 /// be used at all.
 pub(super) fn judge(
     properties: &DeviceProperties,

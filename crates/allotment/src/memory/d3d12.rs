@@ -87,7 +87,7 @@ impl Allocator<Device> {
     /// # Errors
     ///
     /// [`AccessError::Device`] of [`DeviceError::TimedOut`](crate::device::DeviceError::TimedOut) while one of these
-    /// points is not reached: try again later. [`AccessError::NotAlone`] where other allocations are in the same
+    /// points is not reached: try again later. [`AccessError::NotDedicated`] where other allocations are in the same
     /// heap, which would be evicted as well: allocate it with [`Dedicated::Always`](super::Dedicated::Always).
     /// Nothing was evicted.
     ///
@@ -130,7 +130,7 @@ impl Allocator<Device> {
     fn dedicated_memory(&self, allocation: &Allocation) -> Result<Memory, AccessError> {
         let info = self.info(allocation)?;
         if !info.dedicated {
-            return Err(AccessError::NotAlone);
+            return Err(AccessError::NotDedicated);
         }
         Ok(self.location(allocation)?.memory)
     }

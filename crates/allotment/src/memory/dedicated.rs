@@ -138,7 +138,7 @@ impl<D: Device> Allocator<D> {
         request.options.lifetime == Lifetime::Long
             && request.options.new_blocks == NewBlocks::Allowed
             // Nothing allocates dedicated memory ahead of demand, so the thread that records a frame would wait.
-            && !self.is_kept_up()
+            && !self.grows_ahead()
             && !self.heaps.objects_are_scarce(self.device())
     }
 }

@@ -229,7 +229,7 @@ pub struct AllocationOptions {
     pub name: Option<Name>,
     /// User data, passed through unchanged.
     pub user_data: u64,
-    /// Category for sums, such as "texture", "mesh" or "ui". Empty for none.
+    /// Category by which reports sum up, such as "texture", "mesh" or "ui". Empty for none.
     pub category: &'static str,
 }
 

@@ -76,7 +76,7 @@ pub enum AllocationError {
     TooLarge {
         /// Bytes asked for.
         size: u64,
-        /// Bytes that can be had at most.
+        /// The most bytes that can be requested.
         limit: u64,
     },
     /// No memory type that the resource allows serves the usage. [`Allocator::explain`] says what each one lacks.
@@ -417,7 +417,7 @@ pub enum AccessError {
     DedicatedRequired,
     /// Other allocations share the memory object, and the call would affect them. Allocate with
     /// [`Dedicated::Always`](super::Dedicated::Always).
-    NotAlone,
+    NotDedicated,
     /// The resource cannot be bound to memory of the allocation's type.
     WrongMemoryType {
         /// The memory type.
@@ -466,7 +466,7 @@ impl fmt::Display for AccessError {
                 f,
                 "the resource requires dedicated memory, create both with create_buffer or create_image"
             ),
-            Self::NotAlone => {
+            Self::NotDedicated => {
                 write!(f, "other allocations share the memory object, allocate with Dedicated::Always")
             }
             Self::WrongMemoryType { memory_type, allowed } => {

@@ -46,7 +46,7 @@ impl<D: Device> Allocator<D> {
         drop(name);
         match memory {
             // A driver call takes up to milliseconds; the maintenance thread makes it, if there is one.
-            Some(memory) if self.is_kept_up() => self.to_do.give_back(memory),
+            Some(memory) if self.grows_ahead() => self.to_do.give_back(memory),
             Some(memory) => self.waiting(|| {
                 self.heaps.free(&self.device, memory);
                 if more {

@@ -165,7 +165,7 @@ impl<D: Device> ToDo<D> {
 
 impl<D: Device> Allocator<D> {
     /// Returns true when maintenance allocates and frees blocks, rather than the threads that make requests.
-    pub(super) fn is_kept_up(&self) -> bool {
+    pub(super) fn grows_ahead(&self) -> bool {
         matches!(self.desc.block_growth, BlockGrowth::Ahead(_))
     }
 
@@ -183,13 +183,13 @@ impl<D: Device> Allocator<D> {
     /// desc.block_growth = BlockGrowth::Ahead(Watermark::default());
     /// let allocator = Allocator::new(device, desc)?;
     ///
-    /// // The first block is got by whoever needs it; the next one is got ahead.
+    /// // The first request waits for its block; the next block is allocated ahead of demand.
     /// let (tile, options) = (Requirements::new(3 << 20), MemoryUsage::GpuOnly.into());
     /// let first = allocator.allocate(&tile, &options)?;
     /// assert_eq!(allocator.stalls().count, 1);
     /// assert!(allocator.maintain().blocks > 0);
     /// let second = allocator.allocate(&tile, &options)?;
-    /// assert_eq!(allocator.stalls().count, 1, "nobody waited for the second");
+    /// assert_eq!(allocator.stalls().count, 1, "the second request did not wait");
     /// # allocator.free(first)?;
     /// # allocator.free(second)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -224,7 +224,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Waits until [`maintain`](Self::maintain) has work, for at most `timeout`. Returns true when there is work.
-    pub fn wait_for_upkeep(&self, timeout: Duration) -> bool {
+    pub fn wait_for_maintenance(&self, timeout: Duration) -> bool {
         let sleep = locked(&self.to_do.sleep);
         let quiet = |(): &mut ()| !self.to_do.due.load(Relaxed);
         let waited = self.to_do.notification.wait_timeout_while(sleep, timeout, quiet);
@@ -318,7 +318,7 @@ impl<D: Device> Allocator<D> {
         any
     }
 
-    /// Makes sure that requests like this find room for so many bytes in all, in blocks of the memory type that suits
+    /// Makes sure that requests like this find room for `bytes` in all, in blocks of the memory type that suits
     /// them best, or of the first type of their pool that they allow: for the start of a level, where waiting for the
     /// driver is no harm. Returns how many bytes the driver allocated for that.
     ///
@@ -480,7 +480,7 @@ impl<D: Device> MaintenanceThread<D> {
             let (allocator, shared) = (Arc::clone(&allocator), Arc::clone(&shared));
             move || {
                 while !shared.stop.load(Relaxed) {
-                    allocator.wait_for_upkeep(LONGEST_SLEEP);
+                    allocator.wait_for_maintenance(LONGEST_SLEEP);
                     // If a device's panic ended the thread, memory would pile up unnoticed.
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| allocator.maintain())) {
                         shared.panics.fetch_add(1, Relaxed);

@@ -16,7 +16,7 @@ use super::EmptiedBlocks;
 use super::allocator::{Allocation, Allocator};
 use super::block_set::{Role, Sizes};
 use super::desc::AllocationRequest;
-use super::pool::{Marks, PoolSlot, PoolState, RoundedRequest, Travel};
+use super::pool::{Marks, MoveState, PoolSlot, PoolState, RoundedRequest};
 use super::record::Record;
 use super::{MemoryUsage, Movability, Name};
 use crate::device::{Device, Priority, Requirements, ResourceKind};
@@ -69,7 +69,7 @@ impl<D: Device> PoolState<D> {
         let entry = slot.records.get(record)?;
         let set = usize::from(detail.set);
         // A mapped allocation has a pointer to it outside, which a move would leave dangling.
-        let free_to_move = detail.travel == Travel::Rests && entry.maps() == 0;
+        let free_to_move = detail.move_state == MoveState::Settled && entry.maps() == 0;
         let size = self.size_elsewhere(set, detail.kind, detail.sizes.requested);
         let needed = self.sets[set].least_block(size);
         // The power of two cannot overflow: larger sizes were refused when the allocation was requested.
@@ -123,7 +123,7 @@ impl<D: Device> PoolState<D> {
     }
 
     /// Returns whether a closed block that is empty now is freed to the driver. A block that is kept is reopened.
-    pub(super) fn gives_up(&mut self, set: usize, block: u32) -> bool {
+    pub(super) fn frees_when_emptied(&mut self, set: usize, block: u32) -> bool {
         let Some(release) = self.sets[set].release_of(block) else { return false };
         let shared = self.sets[set].block(block).is_some_and(|block| block.role == Role::Shared);
         // A pool never falls below its minimum, nor frees a block that `reserve` has just allocated.
@@ -172,7 +172,7 @@ impl<D: Device> PoolState<D> {
     /// Marks an allocation as having a place reserved for it, or not.
     pub(super) fn note_moving(&mut self, slot: &PoolSlot<D>, record: u32, moving: bool) {
         if let Some(detail) = self.detail_mut(record) {
-            detail.travel = if moving { Travel::Moves } else { Travel::Rests };
+            detail.move_state = if moving { MoveState::Moving } else { MoveState::Settled };
         }
         if !moving {
             slot.records.get(record).into_iter().for_each(|entry| entry.set_moving(false));
@@ -182,14 +182,14 @@ impl<D: Device> PoolState<D> {
     /// Frees an allocation whose bytes are being copied to a new place: its handle is stale at once, its range is not
     /// reused until the move ends. Returns its name, to be dropped after the lock; `None` when it is not being moved.
     pub(super) fn free_later(&mut self, slot: &PoolSlot<D>, record: u32) -> Option<Option<Name>> {
-        let detail = self.detail_mut(record).filter(|detail| detail.travel == Travel::Moves)?;
+        let detail = self.detail_mut(record).filter(|detail| detail.move_state == MoveState::Moving)?;
         let entry = slot.records.get(record)?;
         let place = entry.read();
         // Before the move is handed out, and after it ended, nothing reads the range: it can be freed at once.
         if !place.moving || place.arriving {
             return None;
         }
-        (detail.travel, detail.has_resource) = (Travel::Left, false);
+        (detail.move_state, detail.has_resource) = (MoveState::Freed, false);
         entry.retire();
         Some(self.label_mut(record).and_then(|label| label.name.take()))
     }
@@ -197,7 +197,7 @@ impl<D: Device> PoolState<D> {
     /// Records the end of a move. Returns true when the allocation was freed meanwhile, so that its old place must be
     /// freed now.
     pub(super) fn is_left(&mut self, slot: &PoolSlot<D>, record: u32) -> bool {
-        let left = self.detail(record).is_some_and(|detail| detail.travel == Travel::Left);
+        let left = self.detail(record).is_some_and(|detail| detail.move_state == MoveState::Freed);
         if left {
             self.note_moving(slot, record, false);
         }
@@ -215,7 +215,7 @@ impl<D: Device> PoolState<D> {
         self.sets[set].exchange((&one.spot, record), (&other.spot, reserved));
         let was = slot.records.get(record).map(Record::read);
         let [dedicated_to_resource, of_a_defragmenter] =
-            was.map_or([false; 2], |was| [was.exclusive, was.of_a_defragmenter]);
+            was.map_or([false; 2], |was| [was.dedicated_to_resource, was.of_a_defragmenter]);
         // A `Defragmenter` binds a new resource and keeps the old one until the GPU is done with it. After a pass of the
         // caller's the old range may be free at once, while the caller's resource is still bound to it: the mark makes
         // the allocator refuse to touch memory through that resource.
@@ -226,7 +226,7 @@ impl<D: Device> PoolState<D> {
             let may_wait = self.sets[set].may_wait(&place.spot, place.sizes);
             if let Some(detail) = self.detail_mut(record) {
                 (detail.spot, detail.sizes) = (place.spot, place.sizes);
-                (detail.travel, detail.may_wait) = (Travel::Rests, may_wait);
+                (detail.move_state, detail.may_wait) = (MoveState::Settled, may_wait);
                 // The old resource is bound to the old range until the GPU is done with it: the pool is not reset before.
                 detail.has_resource |= old_resource_stays;
             }
@@ -234,7 +234,7 @@ impl<D: Device> PoolState<D> {
         }
         if arriving {
             // Until the copy completes the allocation must not be moved again, nor read or written by the CPU.
-            self.detail_mut(record).into_iter().for_each(|detail| detail.travel = Travel::Moves);
+            self.detail_mut(record).into_iter().for_each(|detail| detail.move_state = MoveState::Moving);
             slot.records.get(record).into_iter().for_each(Record::set_arriving);
         }
     }

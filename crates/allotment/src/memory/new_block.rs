@@ -31,7 +31,7 @@ impl<D: Device> Allocator<D> {
             let allowed =
                 self.heaps.check(&self.device, source.memory_type, preferred, source.budget_policy).is_ok();
             // With a maintenance thread, that thread frees blocks.
-            if allowed && !self.is_kept_up() {
+            if allowed && !self.grows_ahead() {
                 self.free_all(self.pass_time(now));
                 self.release_from(slot, |state| state.take_stale(preferred));
             }

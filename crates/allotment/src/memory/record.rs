@@ -43,7 +43,7 @@ pub(super) struct RawPlace {
     pub(super) address: Option<NonNull<u8>>,
     pub(super) memory_type: MemoryTypeIndex,
     /// The memory was created together with its resource, and no other resource may be bound to it.
-    pub(super) exclusive: bool,
+    pub(super) dedicated_to_resource: bool,
     /// Defragmentation may move the allocation.
     pub(super) movable: bool,
     /// A move is in progress: a write to the old location would be lost and is refused.
@@ -60,7 +60,7 @@ pub(super) struct RawPlace {
 const SPENT: u32 = u32::MAX;
 
 /// Flags in a record's `kind`, above the memory type.
-const EXCLUSIVE: u32 = 1 << 8;
+const DEDICATED_TO_RESOURCE: u32 = 1 << 8;
 const MOVABLE: u32 = 1 << 9;
 const MOVING: u32 = 1 << 10;
 const ARRIVING: u32 = 1 << 11;
@@ -82,7 +82,7 @@ impl Record {
         let address = place.address.map_or(core::ptr::null_mut(), NonNull::as_ptr);
         self.address.store(address, Ordering::Relaxed);
         let bit = |is: bool, bit| if is { bit } else { 0 };
-        let kind = bit(place.exclusive, EXCLUSIVE)
+        let kind = bit(place.dedicated_to_resource, DEDICATED_TO_RESOURCE)
             | bit(place.movable, MOVABLE)
             | bit(place.moving, MOVING)
             | bit(place.arriving, ARRIVING)
@@ -105,7 +105,7 @@ impl Record {
                 memory_size: self.memory_size.load(Ordering::Relaxed),
                 address: NonNull::new(self.address.load(Ordering::Relaxed)),
                 memory_type: MemoryTypeIndex((kind & 0xff) as u8),
-                exclusive: kind & EXCLUSIVE != 0,
+                dedicated_to_resource: kind & DEDICATED_TO_RESOURCE != 0,
                 movable: kind & MOVABLE != 0,
                 moving: kind & MOVING != 0,
                 arriving: kind & ARRIVING != 0,

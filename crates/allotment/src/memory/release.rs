@@ -15,14 +15,14 @@ impl<D: Device> Allocator<D> {
     /// [`trim`](Self::trim) frees all at once.
     pub fn end_frame(&self) {
         let mut unwanted = None;
-        let kept_up = self.is_kept_up();
+        let grows_ahead = self.grows_ahead();
         self.time.note_frame();
         for slot in self.slots().filter(|slot| slot.has_memory()) {
             let mut guard = locked(&slot.state);
             let Some(state) = guard.as_mut() else { continue };
             state.end_frame();
             // The maintenance thread makes the driver calls, if there is one.
-            if kept_up && state.has_empty_blocks() {
+            if grows_ahead && state.has_empty_blocks() {
                 self.to_do.ring();
             } else if unwanted.is_none() && state.has_empty_blocks() {
                 unwanted = state.take_unwanted();

@@ -157,7 +157,7 @@ impl<D: Device> Allocator<D> {
             if !state.has_empty_blocks() {
                 continue;
             }
-            if self.is_kept_up() {
+            if self.grows_ahead() {
                 self.to_do.ring();
             } else {
                 // Collected, and freed by the caller after the locks: the driver may take milliseconds.

@@ -75,10 +75,10 @@ impl Allocator<Device> {
         let request = &AllocationRequest::new(requirements, options);
         let dedicated = || {
             // SAFETY: the caller's promise; the memory is exactly as large as the requirements say.
-            let memory_options = unsafe { MemoryOptions::new().dedicated_to(resource) };
+            let memory_options = unsafe { MemoryOptions::new().with_dedicated_resource(resource) };
             // Only the caller can create the resource again, so a pass must not move its memory.
             let options = options.clone().with_movability(Movability::Pinned);
-            self.allocate_exclusive(&request.with_options(&options), &memory_options)
+            self.allocate_for_one_resource(&request.with_options(&options), &memory_options)
         };
         let allocation = match self.dedicated_for_resource(request, false) {
             DedicatedForResource::Required => dedicated(),
@@ -106,7 +106,7 @@ impl Allocator<Device> {
     /// allocation is [pinned](Movability::Pinned), or its owner leaves it out of every pass. Memory that is
     /// dedicated to a resource is bound to that resource alone, at offset 0; a buffer that requires dedicated memory is
     /// bound to no other memory than that which was [allocated for it](Self::allocate_for_buffer). Of memory that is
-    /// [exported or imported](MemoryOptions::exported_as) the buffer was created for the handle types.
+    /// [exported or imported](MemoryOptions::with_export_handle_types) the buffer was created for the handle types.
     pub unsafe fn bind_buffer(
         &self,
         allocation: &Allocation,

@@ -185,6 +185,6 @@ fn any_limits_of_a_defragmentation_are_met_and_it_comes_to_an_end() {
 fn a_wait_of_any_length_ends_when_there_is_something_to_do() {
     let rig = limited(|desc| desc.block_growth = BlockGrowth::Ahead(Watermark::default()));
     let got = rig.allocate_wanted(&wanted_in(4 * MIB, DEVICE_TYPE)).unwrap();
-    assert!(rig.wait_for_upkeep(Duration::MAX), "the block is full");
+    assert!(rig.wait_for_maintenance(Duration::MAX), "the block is full");
     rig.free(got).unwrap();
 }

@@ -12,7 +12,7 @@ use crate::rig::{
     wanted_in,
 };
 
-fn kept_up(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
+fn growing_ahead(change: impl FnOnce(&mut AllocatorDesc)) -> Rig {
     Rig::with(profile(DISCRETE), |desc| {
         desc.block_growth = BlockGrowth::Ahead(Watermark::default());
         change(desc);
@@ -28,7 +28,7 @@ fn frame(rig: &Rig, number: u64) -> Vec<Allocation> {
 
 #[test]
 fn who_is_kept_up_waits_in_the_first_frame_only() {
-    let rig = kept_up(|_| {});
+    let rig = growing_ahead(|_| {});
     let mut tiles = frame(&rig, 0);
     let waits = rig.stalls();
     assert!(waits.count > 0, "nobody could foresee the first frame");
@@ -54,7 +54,7 @@ fn who_is_not_kept_up_waits_for_each_block() {
 
 #[test]
 fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
-    let rig = kept_up(|desc| desc.empty_blocks = allotment::memory::EmptyBlockPolicy::NONE);
+    let rig = growing_ahead(|desc| desc.empty_blocks = allotment::memory::EmptyBlockPolicy::NONE);
     let mut tiles = Vec::new();
     for number in 0..40 {
         tiles.extend(frame(&rig, number));
@@ -67,16 +67,16 @@ fn neither_a_free_nor_the_end_of_a_frame_gives_back_what_upkeep_will() {
     rig.free_all(tiles.into_iter().chain(dedicated.ok()));
     (0..40).for_each(|_| rig.end_frame());
     assert_eq!((rig.objects(), rig.device_calls().free), (objects, 0));
-    assert!(rig.wait_for_upkeep(core::time::Duration::ZERO), "there is something to do");
+    assert!(rig.wait_for_maintenance(core::time::Duration::ZERO), "there is something to do");
     let done = rig.maintain();
     assert!(rig.objects() < objects / 2, "{done:?}");
     assert_eq!(rig.objects() as i64, i64::from(objects) - i64::from(done.returned) + i64::from(done.blocks));
-    assert!(!rig.wait_for_upkeep(core::time::Duration::ZERO), "there is nothing left to do");
+    assert!(!rig.wait_for_maintenance(core::time::Duration::ZERO), "there is nothing left to do");
 }
 
 #[test]
 fn what_is_got_ahead_is_not_given_back_in_the_same_breath() {
-    let rig = kept_up(|_| {});
+    let rig = growing_ahead(|_| {});
     let tiles = frame(&rig, 0);
     rig.maintain();
     let mut done = Vec::new();
@@ -93,7 +93,7 @@ fn what_is_got_ahead_is_not_given_back_in_the_same_breath() {
 #[test]
 fn the_busier_the_frames_the_more_room_there_is_ahead() {
     let room_after = |tiles_a_frame: u64| {
-        let rig = kept_up(|_| {});
+        let rig = growing_ahead(|_| {});
         let mut tiles = Vec::new();
         for number in 0..10 * tiles_a_frame {
             tiles.push(rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap());
@@ -112,7 +112,7 @@ fn the_busier_the_frames_the_more_room_there_is_ahead() {
 
 #[test]
 fn upkeep_never_goes_beyond_the_budget() {
-    let rig = kept_up(|_| {});
+    let rig = growing_ahead(|_| {});
     let tiles = frame(&rig, 0);
     rig.device.set_budget(HEAP, rig.taken(HEAP) + MIB);
     assert_eq!(rig.maintain().blocks, 0);
@@ -125,7 +125,7 @@ fn upkeep_never_goes_beyond_the_budget() {
 
 #[test]
 fn a_driver_that_refuses_upkeep_harms_nobody() {
-    let rig = kept_up(|_| {});
+    let rig = growing_ahead(|_| {});
     let tiles = frame(&rig, 0);
     for error in [DeviceError::OutOfDeviceMemory, DeviceError::TooManyAllocations, DeviceError::MapFailed] {
         rig.device.fail_from(1, error);
@@ -233,7 +233,7 @@ fn a_reservation_is_not_kept_for_ever() {
 
 #[test]
 fn large_memory_that_nobody_wants_goes_back_by_upkeep_too() {
-    let rig = kept_up(|_| {});
+    let rig = growing_ahead(|_| {});
     let tiles = frame(&rig, 0);
     let large = rig.allocate_wanted(&wanted(600 * MIB, MemoryUsage::GpuOnly)).unwrap();
     rig.free(large).unwrap();
@@ -247,7 +247,7 @@ fn large_memory_that_nobody_wants_goes_back_by_upkeep_too() {
 
 #[test]
 fn one_frame_that_loads_a_level_is_no_reason_to_hoard() {
-    let rig = kept_up(|desc| desc.block_sizes = small_blocks(4 * MIB, 32 * MIB));
+    let rig = growing_ahead(|desc| desc.block_sizes = small_blocks(4 * MIB, 32 * MIB));
     let level: Vec<_> =
         (0..256).map(|_| rig.allocate_wanted(&wanted(MIB, MemoryUsage::GpuOnly)).unwrap()).collect();
     rig.maintain();
@@ -262,7 +262,7 @@ fn one_frame_that_loads_a_level_is_no_reason_to_hoard() {
 
 #[test]
 fn what_is_on_its_way_back_makes_room_when_that_is_needed() {
-    let rig = kept_up(|desc| desc.heap_limits = vec![(HEAP, 64 * MIB)]);
+    let rig = growing_ahead(|desc| desc.heap_limits = vec![(HEAP, 64 * MIB)]);
     let alone = wanted_in(40 * MIB, DEVICE_TYPE).with_dedicated(allotment::memory::Dedicated::Always);
     for _ in 0..3 {
         let allocation = rig.allocate_wanted(&alone).unwrap();
@@ -273,7 +273,7 @@ fn what_is_on_its_way_back_makes_room_when_that_is_needed() {
 
 #[test]
 fn a_custom_pool_is_kept_up_too_but_never_beyond_its_blocks() {
-    let rig = kept_up(|_| {});
+    let rig = growing_ahead(|_| {});
     let mut desc = fixed_pool(DEVICE_TYPE, 4 * MIB);
     desc.max_blocks = 3;
     let pool = rig.create_pool(desc.clone()).unwrap();

@@ -46,10 +46,10 @@ fn a_resource_that_requires_dedicated_memory_is_made_in_no_other_allocation() {
     // What the error says to do.
     let made = rig.create_buffer(&buffer, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
     let info = rig.info(made.allocation()).unwrap();
-    assert!(info.dedicated && info.exclusive);
+    assert!(info.dedicated && info.dedicated_to_resource);
     rig.destroy_buffer(made).unwrap();
     let made = rig.create_image(&image, &wanted(1, MemoryUsage::GpuOnly)).unwrap();
-    assert!(rig.info(made.allocation()).unwrap().exclusive);
+    assert!(rig.info(made.allocation()).unwrap().dedicated_to_resource);
     rig.destroy_image(made).unwrap();
 }
 
@@ -111,7 +111,7 @@ fn a_resource_in_a_pool_gets_the_dedicated_memory_that_it_requires_as_a_block_of
     let drawn = rig.create_image(&image, &wish.clone().with_pool(&pool)).unwrap();
     for allocation in [made.allocation(), drawn.allocation()] {
         let info = rig.info(allocation).unwrap();
-        assert!(info.dedicated && info.exclusive);
+        assert!(info.dedicated && info.dedicated_to_resource);
         assert_eq!(rig.type_of(allocation), MemoryTypeIndex(3), "the pool's first");
     }
     let statistics = rig.pool_statistics(&pool).unwrap();

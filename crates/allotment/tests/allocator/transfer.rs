@@ -82,7 +82,7 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
     let buffer = rig.create_buffer(&BufferDesc::new(64 * KIB), &alone).unwrap();
     let image = rig.create_image(&ImageDesc::new(64, 64, 4), &alone).unwrap();
     for allocation in [buffer.allocation(), image.allocation()] {
-        assert!(rig.info(allocation).unwrap().exclusive);
+        assert!(rig.info(allocation).unwrap().dedicated_to_resource);
         let second = rig.create_aliasing_buffer(allocation, 0, &BufferDesc::new(16));
         assert_eq!(second.unwrap_err(), ResourceError::Access(AccessError::Exclusive));
     }
@@ -90,7 +90,7 @@ fn memory_that_was_made_with_its_resource_takes_no_other() {
     rig.destroy_image(image).unwrap();
 
     let memory = rig.allocate_wanted(&alone_of(64 * KIB)).unwrap();
-    assert!(!rig.info(&memory).unwrap().exclusive, "memory by itself takes whatever fits");
+    assert!(!rig.info(&memory).unwrap().dedicated_to_resource, "memory by itself takes whatever fits");
     let second = rig.create_aliasing_buffer(&memory, 0, &BufferDesc::new(16)).unwrap();
     // SAFETY: made by this device, and never used.
     unsafe { rig.device.destroy_buffer(second) };

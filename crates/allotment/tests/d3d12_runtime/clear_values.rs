@@ -46,7 +46,7 @@ fn a_clear_value_reaches_the_runtime_for_targets_that_begin_in_a_layout() {
     for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
         let info = info(target(64, 64))
             .with_initial_layout(D3D12_BARRIER_LAYOUT_RENDER_TARGET)
-            .castable_to(&formats)
+            .with_castable_formats(&formats)
             .with_clear_value(green());
         let made = rig.create_resource(&info, &desc).unwrap();
         let calls = rig.runtime.calls();

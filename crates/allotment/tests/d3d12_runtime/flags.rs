@@ -45,7 +45,7 @@ fn memory_is_not_zeroed_where_the_runtime_knows_of_that() {
 
 #[test]
 fn memory_is_zeroed_for_who_asks_for_it() {
-    let zeroed = |desc: DeviceDesc| desc.zeroing(Zeroing::Always);
+    let zeroed = |desc: DeviceDesc| desc.with_zeroing(Zeroing::Always);
     let Some(rig) = Rig::with(Config::newest(), zeroed, |_| {}) else { return };
     assert!(flags_of_all_kinds(&rig).iter().all(|&flags| flags == D3D12_HEAP_FLAG_NONE));
 }

@@ -34,7 +34,7 @@ fn a_layout_and_castable_formats_reach_the_runtime() {
         for described in [texture(64, 64), target(300, 200)] {
             for desc in both_ways(&wish(MemoryUsage::GpuOnly)) {
                 let layout = D3D12_BARRIER_LAYOUT_COPY_DEST;
-                let info = info(described).with_initial_layout(layout).castable_to(&SRGB);
+                let info = info(described).with_initial_layout(layout).with_castable_formats(&SRGB);
                 let made = rig.create_resource(&info, &desc).unwrap();
                 let calls = rig.runtime.calls();
                 let told = calls.iter().find_map(Call::resource).unwrap();
@@ -73,6 +73,6 @@ fn castable_formats_are_refused_without_a_layout_or_an_interface_for_them() {
     let without_interface = Config { interfaces: Interfaces::First, ..Config::usual() };
     for config in [Config::oldest(), without_interface, Config::usual()] {
         let Some(rig) = Rig::new(config) else { return };
-        assert_unsupported(&rig, &info(texture(64, 64)).castable_to(&SRGB));
+        assert_unsupported(&rig, &info(texture(64, 64)).with_castable_formats(&SRGB));
     }
 }

@@ -117,8 +117,8 @@ fn what_shares_a_heap_is_not_evicted() {
         .create_resource(&info(buffer(1000)), &wish(MemoryUsage::GpuOnly).with_dedicated(Dedicated::Never))
         .unwrap();
     rig.runtime.calls();
-    assert_eq!(evict(&rig, &made, &[]), Err(AccessError::NotAlone));
-    assert_eq!(make_resident(&rig, &made, DRAWS), Err(AccessError::NotAlone));
+    assert_eq!(evict(&rig, &made, &[]), Err(AccessError::NotDedicated));
+    assert_eq!(make_resident(&rig, &made, DRAWS), Err(AccessError::NotDedicated));
     assert!(rig.runtime.calls().is_empty());
     rig.destroy([made]);
 }

@@ -28,7 +28,7 @@ fn the_first_wait_of_a_device_takes_nothing() {
 #[test]
 fn the_first_reset_of_command_memory_takes_nothing() {
     let Some(rig) = Rig::new(Config::usual()) else { return };
-    let mut memory = rig.device().command_memory(FIRST).unwrap();
+    let mut memory = rig.device().create_command_allocator(FIRST).unwrap();
     for lists in [1, 5, 40] {
         let record = |memory: &mut allotment::device::d3d12::CommandAllocator| {
             for _ in 0..lists {

@@ -1,7 +1,7 @@
 //! What the suite needs to know of a device beside the trait.
 
 use allotment::device::{DescriptorDevice, Device, TexelBlock};
-use allotment_headless::DescriptorReader;
+use allotment_readers::DescriptorReader;
 
 use crate::gpu::Gpu;
 

@@ -262,8 +262,8 @@ pub(crate) fn run(mut kinds: Vec<Kind>) -> ExitCode {
     // Tests of the simulated device may be left out: they are not counted here.
     let skips_others = arguments.skip.iter().all(|skip| skip.starts_with("simulated("));
     let whole = arguments.filter.is_none() && skips_others && !arguments.list;
-    if let Some(complaint) = fewer(&kinds, &required).filter(|_| whole) {
-        eprintln!("error: {complaint}");
+    if let Some(validation_error) = fewer(&kinds, &required).filter(|_| whole) {
+        eprintln!("error: {validation_error}");
         return ExitCode::FAILURE;
     }
     conclusion.exit_code()

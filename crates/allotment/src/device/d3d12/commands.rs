@@ -6,7 +6,7 @@ use super::{Device, refused};
 use crate::device::{CommandAllocator as CommandAllocatorApi, DeviceError, QueueIndex};
 
 /// A command allocator and its command lists, for the application's own commands; see
-/// [`Device::command_memory`].
+/// [`Device::create_command_allocator`].
 #[derive(Debug)]
 pub struct CommandAllocator {
     commands: Commands,
@@ -40,7 +40,7 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the runtime's error.
-    pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
+    pub fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let kind = self.shared.queues.kind(queue)?;
         Ok(CommandAllocator { commands: Commands::new(self.raw(), kind)?, device: self.clone() })
     }

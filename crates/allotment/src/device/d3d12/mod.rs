@@ -162,7 +162,7 @@ impl DeviceDesc {
 
     /// Sets whether new memory is zeroed.
     #[must_use]
-    pub fn zeroing(mut self, zeroing: Zeroing) -> Self {
+    pub fn with_zeroing(mut self, zeroing: Zeroing) -> Self {
         self.zeroing = zeroing;
         self
     }
@@ -277,7 +277,7 @@ impl Device {
     /// # fn record(list: &ID3D12GraphicsCommandList) {}
     /// # fn example(device: &Device) -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = QueueIndex(0);
-    /// let mut memory = device.command_memory(queue)?;
+    /// let mut memory = device.create_command_allocator(queue)?;
     /// let list = memory.next()?;
     /// record(&list);
     /// // SAFETY: the list is open.

@@ -57,7 +57,7 @@ impl MemoryOptions {
     /// one. The allocation fails if the heap is smaller than requested, or of another heap type. Committed
     /// resources cannot be opened in this way.
     #[must_use]
-    pub fn opened_from(mut self, handle: OwnedHandle) -> Self {
+    pub fn with_shared_handle(mut self, handle: OwnedHandle) -> Self {
         self.import = Some(Arc::new(handle));
         self
     }

@@ -78,7 +78,7 @@ impl<'a> ResourceInfo<'a> {
     /// Sets the formats that views may cast the resource to. For resources with an [initial
     /// layout](Self::with_initial_layout); creation fails if the device does not support it (`ID3D12Device12`).
     #[must_use]
-    pub const fn castable_to(mut self, formats: &'a [DXGI_FORMAT]) -> Self {
+    pub const fn with_castable_formats(mut self, formats: &'a [DXGI_FORMAT]) -> Self {
         self.castable = formats;
         self
     }

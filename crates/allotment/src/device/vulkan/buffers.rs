@@ -104,9 +104,9 @@ impl<'a> BufferInfo<'a> {
     }
 
     /// Adds handle types as which the buffer's memory is shared, both when it is
-    /// [exported](MemoryOptions::exported_as) and when it is imported.
+    /// [exported](MemoryOptions::with_export_handle_types) and when it is imported.
     #[must_use]
-    pub fn shared_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
+    pub fn with_external_handle_types(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
         self.shared_as |= handle_types;
         self
     }

@@ -8,7 +8,7 @@ use super::{Device, refused};
 use crate::device::{CommandAllocator as CommandAllocatorApi, DeviceError, QueueIndex};
 
 /// A command pool and its primary command buffers, for the application's own commands; see
-/// [`Device::command_memory`]. Destroyed when dropped.
+/// [`Device::create_command_allocator`]. Destroyed when dropped.
 pub struct CommandAllocator {
     pool: Pool,
     /// Outlives the pool.
@@ -53,7 +53,7 @@ impl Device {
     /// # Errors
     ///
     /// [`DeviceError::Unsupported`] if the queue does not exist, otherwise the driver's error.
-    pub fn command_memory(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
+    pub fn create_command_allocator(&self, queue: QueueIndex) -> Result<CommandAllocator, DeviceError> {
         let family = self.shared.queues.family(queue)?;
         Ok(CommandAllocator { pool: Pool::new(self.raw(), family)?, device: self.clone() })
     }

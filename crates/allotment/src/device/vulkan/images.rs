@@ -31,7 +31,7 @@ impl<'a> ImageInfo<'a> {
     /// # Safety
     ///
     /// `info` and everything that its chain and its lists point to are valid for the device that the image is
-    /// created with, also with the handle types that are [added](Self::shared_as). They are not written while
+    /// created with, also with the handle types that are [added](Self::with_external_handle_types). They are not written while
     /// the description or a copy of it is used, and may be read from any thread.
     #[must_use]
     pub const unsafe fn from_raw(info: vk::ImageCreateInfo<'a>) -> Self {
@@ -40,9 +40,9 @@ impl<'a> ImageInfo<'a> {
     }
 
     /// Adds handle types as which the image's memory is shared, both when it is
-    /// [exported](MemoryOptions::exported_as) and when it is imported.
+    /// [exported](MemoryOptions::with_export_handle_types) and when it is imported.
     #[must_use]
-    pub fn shared_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
+    pub fn with_external_handle_types(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
         self.shared_as |= handle_types;
         self
     }
@@ -117,7 +117,7 @@ unsafe impl Sync for ImageInfo<'_> {}
 /// since the library cannot know whether they are enabled. One queue family owns the image at a time.
 ///
 /// A description that breaks a rule of Vulkan is refused with [`DeviceError::InvalidDescription`]; one that the
-/// device does not support, or cannot [share](ImageInfo::shared_as), with [`DeviceError::Unsupported`]. Other
+/// device does not support, or cannot [share](ImageInfo::with_external_handle_types), with [`DeviceError::Unsupported`]. Other
 /// images need [Vulkan's own description](ImageInfo::from_raw).
 impl From<ImageDesc> for ImageInfo<'_> {
     fn from(desc: ImageDesc) -> Self {

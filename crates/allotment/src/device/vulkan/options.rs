@@ -13,7 +13,7 @@ use ash::vk;
 /// use allotment::device::vulkan::MemoryOptions;
 /// use ash::vk::ExternalMemoryHandleTypeFlags;
 ///
-/// let shared = MemoryOptions::new().exported_as(ExternalMemoryHandleTypeFlags::OPAQUE_FD);
+/// let shared = MemoryOptions::new().with_export_handle_types(ExternalMemoryHandleTypeFlags::OPAQUE_FD);
 /// assert_eq!(shared.export(), ExternalMemoryHandleTypeFlags::OPAQUE_FD);
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -61,12 +61,12 @@ impl MemoryOptions {
 
     /// Makes the memory exportable (on Unix, with `Device::export_memory_fd`) as handles of these types.
     /// Resources that are bound to it must have been described for that
-    /// ([`BufferInfo::shared_as`](super::BufferInfo::shared_as),
-    /// [`ImageInfo::shared_as`](super::ImageInfo::shared_as)); others are refused with
+    /// ([`BufferInfo::with_external_handle_types`](super::BufferInfo::with_external_handle_types),
+    /// [`ImageInfo::with_external_handle_types`](super::ImageInfo::with_external_handle_types)); others are refused with
     /// [`DescriptionError::NotShared`](crate::device::DescriptionError::NotShared). The allocation is refused if
     /// the extension for a type is not enabled.
     #[must_use]
-    pub fn exported_as(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
+    pub fn with_export_handle_types(mut self, handle_types: vk::ExternalMemoryHandleTypeFlags) -> Self {
         self.export |= handle_types;
         self
     }
@@ -95,7 +95,7 @@ impl MemoryOptions {
     /// that is allocated with these options has the size and type that Vulkan requires of an import.
     #[cfg(unix)]
     #[must_use]
-    pub unsafe fn imported_from(
+    pub unsafe fn with_imported_fd(
         mut self,
         handle_type: vk::ExternalMemoryHandleTypeFlags,
         fd: OwnedFd,
@@ -112,7 +112,7 @@ impl MemoryOptions {
     /// The resource is live, of the device, not bound yet, and as large as the memory that is allocated with
     /// these options; nothing else is bound to that memory.
     #[must_use]
-    pub unsafe fn dedicated_to(mut self, resource: DedicatedTo) -> Self {
+    pub unsafe fn with_dedicated_resource(mut self, resource: DedicatedTo) -> Self {
         self.dedicated_to = resource;
         self
     }

@@ -46,7 +46,7 @@ impl<D: Device> PoolState<D> {
         let dedicated_to_this =
             self.sets[set].block(spot.block).is_some_and(|block| block.role == Role::DedicatedToAllocation);
         // Defragmentation moved the block's allocations away to free it.
-        let defragmented = emptied && self.gives_up(set, spot.block);
+        let defragmented = emptied && self.frees_when_emptied(set, spot.block);
         let memory = if dedicated_to_this || defragmented {
             self.sets[set].remove(spot.block)
         } else if (emptied || ticked) && self.rules.ahead.is_none() {

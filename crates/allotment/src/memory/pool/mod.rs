@@ -48,7 +48,7 @@ pub use error::{CreatePoolError, DestroyPoolError};
 pub(super) use free::Freed;
 pub(super) use pending::PendingBlock;
 pub(super) use plan::{BlockPlan, Source};
-pub(super) use records::{Detail, Label, Marks, Travel};
+pub(super) use records::{Detail, Label, Marks, MoveState};
 pub(super) use round::RoundedRequest;
 
 /// The configuration of a pool, custom or default.

@@ -1,6 +1,6 @@
 //! The quick path: freed ranges that serve the next request of about their size, without search, split or join.
 
-use super::{Label, PoolSlot, PoolState, Travel};
+use super::{Label, MoveState, PoolSlot, PoolState};
 use crate::device::Device;
 use crate::memory::block_set::Sizes;
 use crate::memory::desc::AllocationRequest;
@@ -62,7 +62,7 @@ impl<D: Device> PoolState<D> {
         // A range that is being moved belongs to its move until that ends, and a record in its last use must not serve
         // another allocation. `keep_in_quick_list` is last, since it changes the lists.
         if detail.waiting
-            || detail.travel != Travel::Rests
+            || detail.move_state != MoveState::Settled
             || entry.is_last_use()
             || self.clock.is_about_to_tick()
             || !blocks.keep_in_quick_list(record, &detail.spot, detail.sizes)

@@ -29,7 +29,7 @@ pub(in crate::memory) struct Detail {
     /// The alignment of the offset, with that of the pool.
     pub(in crate::memory) alignment: Alignment,
     pub(in crate::memory) movability: Movability,
-    pub(in crate::memory) travel: Travel,
+    pub(in crate::memory) move_state: MoveState,
 }
 
 // One cache line: with 10,000 live allocations, a free is limited by two cache misses, for the record and for this
@@ -38,14 +38,14 @@ const _: () = assert!(size_of::<Option<Detail>>() == 64, "a detail fills one cac
 
 /// Whether defragmentation is moving an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::memory) enum Travel {
+pub(in crate::memory) enum MoveState {
     /// No move is under way.
     #[default]
-    Rests,
+    Settled,
     /// A destination is reserved, or the bytes are being copied there.
-    Moves,
+    Moving,
     /// The owner freed it while it was being moved. Its range stays allocated until the move ends.
-    Left,
+    Freed,
 }
 
 /// The debug name, user data, category and call site of an allocation. Apart from [`Detail`], since most allocations have none.
@@ -124,7 +124,7 @@ impl<D: Device> PoolState<D> {
             may_wait: self.sets[set].may_wait(&spot, sizes),
             alignment: rounded.request.alignment,
             movability: if stays { Movability::Pinned } else { request.options.movability },
-            travel: Travel::Rests,
+            move_state: MoveState::Settled,
         };
         if self.vacant.pop().is_none() {
             self.details.push(None);
@@ -162,7 +162,7 @@ impl<D: Device> PoolState<D> {
                 memory_size: block.memory.size(),
                 address: block.memory.address(detail.spot.offset),
                 memory_type: blocks.memory_type,
-                exclusive: dedicated_to_resource,
+                dedicated_to_resource,
                 movable: detail.movability != Movability::Pinned,
                 moving: false,
                 arriving: false,

@@ -1,4 +1,5 @@
-//! What an owner and a defragmenter share of a relocatable resource: the resource as it is now, and how to create it again.
+//! The state of a relocatable resource that its owner and the defragmenter share: the resource as it is now, and its
+//! description.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};

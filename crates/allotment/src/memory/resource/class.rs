@@ -56,7 +56,7 @@ pub trait Class<D: Device> {
 pub trait BufferOrImage<D: Device>:
     Class<D, Handle: 'static> + Kind<D, Token = RawResource<<Self as Class<D>>::Handle>> + 'static
 {
-    /// What a copy needs beside the description: the state of an image.
+    /// The state of an image, which a copy needs beside the description.
     type State: Copy + fmt::Debug + Send + Sync;
 
     /// Wraps a relocatable resource for the list of its defragmenter.

@@ -67,7 +67,7 @@ impl<D: Device> Allocator<D> {
 
     /// Allocates dedicated memory as [`allocate_with`](Self::allocate_with), for one resource that is bound later.
     #[cfg(feature = "vulkan")]
-    pub(in crate::memory) fn allocate_exclusive(
+    pub(in crate::memory) fn allocate_for_one_resource(
         &self,
         request: &AllocationRequest<'_>,
         memory_options: &D::MemoryOptions,
@@ -101,12 +101,12 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Allocates dedicated memory that is never shared or reused, together with its resource, from the memory types that
-    /// suit in turn. `exclusive` says that no other resource can be bound to it.
+    /// suit in turn. `dedicated_to_resource` says that no other resource can be bound to it.
     fn allocate_dedicated<H>(
         &self,
         request: &AllocationRequest<'_>,
         memory_options: Option<&D::MemoryOptions>,
-        exclusive: bool,
+        dedicated_to_resource: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
@@ -115,12 +115,19 @@ impl<D: Device> Allocator<D> {
         let request = &request.with_options(&options);
         if let Some(pool) = &request.options.pool {
             return self.by_pool_types(pool, request, |set| {
-                self.make_dedicated((pool.index(), set), request, memory_options, exclusive, &make, &unmake)
+                self.make_dedicated(
+                    (pool.index(), set),
+                    request,
+                    memory_options,
+                    dedicated_to_resource,
+                    &make,
+                    &unmake,
+                )
             });
         }
         self.by_ranking(request, |memory_type, request| {
             let pool = self.own_shard(self.default_pool_for(memory_type, request));
-            self.make_dedicated((pool, 0), request, memory_options, exclusive, &make, &unmake)
+            self.make_dedicated((pool, 0), request, memory_options, dedicated_to_resource, &make, &unmake)
         })
     }
 
@@ -131,7 +138,7 @@ impl<D: Device> Allocator<D> {
         from: (u32, usize),
         request: &AllocationRequest<'_>,
         memory_options: Option<&D::MemoryOptions>,
-        exclusive: bool,
+        dedicated_to_resource: bool,
         make: impl Fn(&MemoryDesc<'_, D::MemoryOptions>) -> Result<(D::Memory, H), DeviceError>,
         unmake: impl Fn(H),
     ) -> Result<(Allocation, H), AllocationError> {
@@ -161,7 +168,7 @@ impl<D: Device> Allocator<D> {
             getting,
             pool,
             got,
-            &RoundedRequest { dedicated_to_resource: exclusive, ..fitted },
+            &RoundedRequest { dedicated_to_resource, ..fitted },
             request,
         );
         match (settled, handle) {
@@ -191,13 +198,13 @@ impl<D: Device> Allocator<D> {
         let charge = self.heaps.charge(device, memory_type, size, source.budget_policy)?;
         self.heaps.allocate_calls.fetch_add(1, Relaxed);
         let (raw, handle) = make(&memory).map_err(refused)?;
-        // SAFETY: created just now, with this type and size, and known to nobody else.
+        // SAFETY: created just now, with this type and size, and known to no other code.
         match unsafe { OwnedMemory::adopt(device, raw, &memory) } {
             Ok(memory) => {
                 charge.keep();
                 event!(DEBUG, "memory", %memory_type, bytes = size, "allocated a memory object for a resource");
                 if let Some(name) = &request.options.name {
-                    // SAFETY: created just now, and nobody else can free it yet.
+                    // SAFETY: created just now, and no other code can free it yet.
                     unsafe { device.name_memory(raw, name.as_str()) };
                 }
                 Ok((memory, handle))

@@ -349,7 +349,7 @@ impl<'a, D: Device> Transfer<'a, D> {
         held: &RawPlace,
         usage: TransferUsage,
     ) -> Result<(D::Buffer, u64), ResourceError> {
-        if held.exclusive {
+        if held.dedicated_to_resource {
             return Err(ResourceError::Access(AccessError::Exclusive));
         }
         let device = self.allocator.device();

@@ -21,7 +21,7 @@ pub(super) fn adapter(runtime: &Arc<Runtime>) -> IDXGIAdapter3 {
 
 impl Runtime {
     fn unknown_to_adapter<T>(&self, method: &str) -> Result<T> {
-        self.complain(format!("the adapter of these tests has no {method}"));
+        self.report(format!("the adapter of these tests has no {method}"));
         Err(E_NOTIMPL.into())
     }
 
@@ -107,7 +107,7 @@ impl IDXGIAdapter3_Impl for Adapter_Impl {
     ) -> Result<()> {
         self.runtime.enter(Kind::QueryVideoMemoryInfo)?;
         if node != 0 {
-            self.runtime.complain(format!("QueryVideoMemoryInfo of node {node}"));
+            self.runtime.report(format!("QueryVideoMemoryInfo of node {node}"));
         }
         // SAFETY: who asks has the structure there.
         unsafe { info.write(self.runtime.memory_info(group)) };

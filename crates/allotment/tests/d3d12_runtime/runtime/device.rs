@@ -1,5 +1,5 @@
 //! The device as COM has it: methods that the backend calls, handed on to [`Runtime`], and all others, of
-//! which a complaint says that they were called.
+//! which a validation error says that they were called.
 //!
 //! Two kinds of objects, since an object cannot have an interface at one time and not at another: one that
 //! has `ID3D12Device` alone, and one that has all up to `ID3D12Device12`.
@@ -223,7 +223,7 @@ macro_rules! first_interface {
                 // SAFETY: as who calls promises.
                 let asked = unsafe { &*desc };
                 if asked.MipLevels == 0 || asked.SampleDesc.Count != 1 {
-                    self.runtime.complain("GetCopyableFootprints of all levels or of several samples");
+                    self.runtime.report("GetCopyableFootprints of all levels or of several samples");
                 }
                 let below = self.runtime.below();
                 let (layouts, rows) = (Some(layouts), Some(rows));

@@ -103,7 +103,7 @@ impl Runtime {
                 (D3D12_CPU_PAGE_PROPERTY_WRITE_COMBINE, own)
             }
             other => {
-                self.complain(format!("GetCustomHeapProperties of heap type {}", other.0));
+                self.report(format!("GetCustomHeapProperties of heap type {}", other.0));
                 Default::default()
             }
         };

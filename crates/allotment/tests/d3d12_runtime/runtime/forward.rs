@@ -58,7 +58,7 @@ fn ids(objects: &[Option<ID3D12Pageable>]) -> Vec<usize> {
 
 impl Runtime {
     pub(super) fn not_there<T: Answer>(&self, method: &str) -> T {
-        self.complain(format!("the runtime of these tests has no {method}"));
+        self.report(format!("the runtime of these tests has no {method}"));
         T::none()
     }
 
@@ -78,7 +78,7 @@ impl Runtime {
 
     pub(super) fn check_formats(&self, formats: &[DXGI_FORMAT]) {
         if formats.contains(&DXGI_FORMAT_UNKNOWN) {
-            self.complain("castable to no format");
+            self.report("castable to no format");
         }
     }
 
@@ -123,7 +123,7 @@ impl Runtime {
         self.enter(Kind::CreateDescriptorHeap)?;
         let targets = [D3D12_DESCRIPTOR_HEAP_TYPE_RTV, D3D12_DESCRIPTOR_HEAP_TYPE_DSV].contains(&desc.Type);
         if desc.NumDescriptors == 0 || targets && desc.Flags != D3D12_DESCRIPTOR_HEAP_FLAG_NONE {
-            self.complain(format!("CreateDescriptorHeap: {desc:?}"));
+            self.report(format!("CreateDescriptorHeap: {desc:?}"));
         }
         // SAFETY: the device is live.
         let heap: ID3D12DescriptorHeap = unsafe { self.below.CreateDescriptorHeap(desc) }?;

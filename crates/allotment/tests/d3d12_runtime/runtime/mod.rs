@@ -115,7 +115,7 @@ pub(crate) struct Runtime {
 #[derive(Debug, Default)]
 struct State {
     calls: Vec<Call>,
-    complaints: Vec<String>,
+    validation_errors: Vec<String>,
     faults: Faults,
     live: Vec<Live>,
     /// What others in the process use of both segment groups, and what all of it should.
@@ -161,13 +161,13 @@ impl Runtime {
     }
 
     /// What the debug layer would have said.
-    fn complain(&self, complaint: impl Into<String>) {
-        self.state().complaints.push(complaint.into());
+    fn report(&self, validation_error: impl Into<String>) {
+        self.state().validation_errors.push(validation_error.into());
     }
 
     /// What was complained about since this was asked last.
     pub(crate) fn validation_errors(&self) -> Vec<String> {
-        core::mem::take(&mut self.state().complaints)
+        core::mem::take(&mut self.state().validation_errors)
     }
 
     /// Sets what the process should use of both segment groups, and what others in it use.

@@ -53,7 +53,7 @@ impl Runtime {
     /// What a call that the checks found wrong is answered with.
     fn allowed(&self, call: &str, check: core::result::Result<(), String>) -> Result<()> {
         check.map_err(|mistake| {
-            self.complain(format!("{call}: {mistake}"));
+            self.report(format!("{call}: {mistake}"));
             E_INVALIDARG.into()
         })
     }
@@ -100,7 +100,7 @@ impl Runtime {
         self.enter(Kind::CreatePlacedResource)?;
         let heap = heap.ok_or(Error::from_hresult(E_POINTER))?;
         let desc = self.heap_desc(heap).ok_or_else(|| {
-            self.complain("CreatePlacedResource: in a heap that is not this runtime's");
+            self.report("CreatePlacedResource: in a heap that is not this runtime's");
             Error::from_hresult(E_INVALIDARG)
         })?;
         self.allowed("CreatePlacedResource", self.check_placed(&desc, offset, &wanted))?;

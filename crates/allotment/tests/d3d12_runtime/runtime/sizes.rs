@@ -89,7 +89,7 @@ impl Runtime {
 
     pub(super) fn allocation_info(&self, desc: &D3D12_RESOURCE_DESC) -> D3D12_RESOURCE_ALLOCATION_INFO {
         if let Some(mistake) = self.alignment_mistake(desc) {
-            self.complain(format!("GetResourceAllocationInfo: {mistake}"));
+            self.report(format!("GetResourceAllocationInfo: {mistake}"));
             return IMPOSSIBLE;
         }
         let known = below(desc);

@@ -58,7 +58,7 @@ fn submit(
 fn lists_of_the_application_are_counted_and_waited_for(gpu: &D3d12) {
     const SIZE: u64 = 4096;
     for queue in gpu.queues() {
-        let mut memory = gpu.device().command_memory(queue).unwrap();
+        let mut memory = gpu.device().create_command_allocator(queue).unwrap();
         let [from, between, to] = [(); 3].map(|()| gpu.buffer(gpu.two_way_type(), SIZE));
         // By turns with copies of the device, each after the other.
         for round in 0..20 {
@@ -94,7 +94,7 @@ fn lists_that_would_wait_for_themselves_are_refused(gpu: &D3d12) {
 }
 
 fn command_memory_hands_out_the_same_lists_after_a_reset(gpu: &D3d12) {
-    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let buffers: Vec<_> = (0..6).map(|_| gpu.buffer(gpu.two_way_type(), 256)).collect();
     gpu.put(&buffers[0], 0, &pattern(1, 256));
     // One submission of several lists, again and again.
@@ -117,7 +117,7 @@ fn command_memory_hands_out_the_same_lists_after_a_reset(gpu: &D3d12) {
 
 fn there_is_no_command_memory_for_a_queue_that_does_not_exist(gpu: &D3d12) {
     for queue in [gpu.properties().queues.len() as u8, u8::MAX].map(QueueIndex) {
-        assert!(matches!(gpu.device().command_memory(queue), Err(DeviceError::Unsupported)));
+        assert!(matches!(gpu.device().create_command_allocator(queue), Err(DeviceError::Unsupported)));
     }
 }
 

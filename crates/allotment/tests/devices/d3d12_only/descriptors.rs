@@ -8,8 +8,7 @@ use allotment::device::{
 };
 use allotment::memory::{RawResource, Transfer};
 use allotment::{Allocator, MemoryUsage};
-use allotment_headless::d3d12::D3d12Reader;
-use allotment_headless::{DescriptorReader as _, Read};
+use allotment_readers::{D3d12Reader, DescriptorReader as _, Read};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_D32_FLOAT, DXGI_FORMAT_R8G8B8A8_UNORM};
 use windows::core::Interface as _;
@@ -411,7 +410,7 @@ fn a_buffer_is_cleared_through_a_copied_descriptor(gpu: &D3d12) {
     }
     copy(gpu, &from, 4, &cpu, 7, 3);
     copy(gpu, &cpu, 7, &heap, 1, 3);
-    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let list = memory.next().unwrap();
     // SAFETY: the list is open, here and below, and all that it is told of outlives its work.
     unsafe { list.SetDescriptorHeaps(&[Some(heap.raw().clone())]) };
@@ -461,7 +460,7 @@ fn targets_are_drawn_to_through_their_descriptors(gpu: &D3d12) {
         heap
     });
     let [to_color, to_depth] = [0, 1].map(|heap: usize| heaps[heap].cpu_handle(5).unwrap());
-    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let list = memory.next().unwrap();
     // SAFETY: the list is open, here and below, and the targets are in the states to be cleared in.
     unsafe { list.ClearRenderTargetView(to_color, &[1.0, 0.0, 0.0, 1.0], None) };

@@ -348,7 +348,7 @@ fn a_shared_block_is_not_evicted(gpu: &D3d12) {
     let resource = allocator.create_resource(&buffer(1000, D3D12_RESOURCE_FLAG_NONE), &desc).unwrap();
     // SAFETY: no queue uses it.
     let refused = unsafe { allocator.evict(resource.allocation(), &[]) };
-    assert_eq!(refused, Err(AccessError::NotAlone));
+    assert_eq!(refused, Err(AccessError::NotDedicated));
     allocator.destroy_resource(resource).unwrap();
 }
 
@@ -371,7 +371,7 @@ fn memory_is_shared_or_refused(gpu: &D3d12) -> Outcome {
             return Outcome::DoesNotApply("the runtime cannot share memory");
         }
     };
-    let opened = MemoryOptions::new().opened_from(handle);
+    let opened = MemoryOptions::new().with_shared_handle(handle);
     let desc = |size| MemoryDesc::new(MemoryTypeIndex(0), size).with_options(Some(&opened));
     let again = gpu.device().allocate_memory(&desc(size)).unwrap();
     assert_eq!(gpu.device().allocate_memory(&desc(2 * size)), Err(DeviceError::Unsupported));

@@ -23,8 +23,9 @@ mod real {
     use allotment::Device as _;
     use allotment::device::d3d12::{Device, DeviceDesc};
     use allotment::device::{MemoryHeapIndex, TexelBlock};
-    use allotment_headless::d3d12::{D3d12Reader, Headless, HeadlessDesc};
-    use allotment_headless::{DescriptorReader as _, DeviceChoice};
+    use allotment_headless::DeviceChoice;
+    use allotment_headless::d3d12::{Headless, HeadlessDesc};
+    use allotment_readers::{D3d12Reader, DescriptorReader as _};
     use windows::Win32::Graphics::Direct3D12::*;
     use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_BC1_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM};
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use allotment::device::simulated::{Profile, SimulatedGpu};
-use allotment_headless::SimulatedReader;
+use allotment_readers::SimulatedReader;
 
 use crate::fixture::{DescriptorFixture, Fixture};
 use crate::runner::Kind;
@@ -23,7 +23,7 @@ pub(super) fn kind() -> Kind {
     kind
 }
 
-/// A simulated device, whose complaints and leaks are failures.
+/// A simulated device, whose validation errors and leaks are failures.
 pub(crate) struct SimulatedFixture {
     device: SimulatedGpu,
     expected: Mutex<Vec<&'static str>>,
@@ -34,10 +34,14 @@ impl SimulatedFixture {
         Self { device: SimulatedGpu::new(profile), expected: Mutex::default() }
     }
 
-    /// How many complaints begin with `about`. They are expected from now on.
+    /// How many validation errors begin with `about`. They are expected from now on.
     pub(crate) fn complaints_about(&self, about: &'static str) -> usize {
         self.expect_complaints(about);
-        self.device.validation_errors().iter().filter(|complaint| complaint.starts_with(about)).count()
+        self.device
+            .validation_errors()
+            .iter()
+            .filter(|validation_error| validation_error.starts_with(about))
+            .count()
     }
 }
 
@@ -72,10 +76,11 @@ impl Fixture for SimulatedFixture {
 
     fn finish(self) -> Result<(), String> {
         let expected = self.expected.into_inner().unwrap();
-        let mut complaints = self.device.validation_errors();
-        complaints.retain(|complaint| !expected.iter().any(|about| complaint.starts_with(about)));
-        if !complaints.is_empty() {
-            return Err(format!("the device complained: {complaints:#?}"));
+        let mut validation_errors = self.device.validation_errors();
+        validation_errors
+            .retain(|validation_error| !expected.iter().any(|about| validation_error.starts_with(about)));
+        if !validation_errors.is_empty() {
+            return Err(format!("validation errors: {validation_errors:#?}"));
         }
         let usage = self.device.usage();
         let left = [usage.memory_bytes, usage.buffers, usage.images, usage.descriptor_heaps];

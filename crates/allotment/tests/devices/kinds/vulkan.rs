@@ -6,8 +6,9 @@
 use allotment::Device as _;
 use allotment::device::vulkan::{DescriptorModel, Device, EnabledFeatures};
 use allotment::device::{DeviceError, MemoryHeapIndex, TexelBlock};
-use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError, VulkanReader};
+use allotment_headless::vulkan::{Descriptors, Headless, HeadlessDesc, OpenError};
 use allotment_headless::{DeviceChoice, Message};
+use allotment_readers::VulkanReader;
 use ash::vk::ImageLayout;
 
 use super::simulated::SimulatedFixture;

@@ -231,7 +231,7 @@ fn a_descriptor_of_the_wrong_kind_is_a_complaint(rig: &Rig<'_>) {
 fn slots_beyond_the_heap_are_complaints(rig: &Rig<'_>) {
     let (staging, heap, cells) = (rig.heap(STAGING, 4), rig.heap(RESOURCES, 4), rig.cells(10, 1));
     (0..4).for_each(|at| staging.write(at, &cells.descriptor(0)));
-    let complaints = || rig.device().validation_errors().len();
+    let validation_errors = || rig.device().validation_errors().len();
     let wrong: [(&'static str, &dyn Fn()); 6] = [
         ("write_descriptor: ", &|| heap.write(4, &cells.descriptor(0))),
         ("write_null_descriptors: ", &|| heap.write_null(3..5)),
@@ -243,14 +243,14 @@ fn slots_beyond_the_heap_are_complaints(rig: &Rig<'_>) {
     for (i, (about, wrong)) in wrong.into_iter().enumerate() {
         rig.gpu.fixture().complaints_about(about);
         wrong();
-        assert_eq!(complaints(), i + 1, "{about}");
+        assert_eq!(validation_errors(), i + 1, "{about}");
     }
     assert_eq!(rig.read(&heap, &[0, 3, 4, u32::MAX]), [MISSING; 4], "nothing was written");
     assert_eq!(rig.gpu.fixture().complaints_about("read: "), 4);
 }
 
 fn copies_that_nothing_can_make_are_complaints(rig: &Rig<'_>) {
-    let complaints = || rig.gpu.fixture().complaints_about("copy_descriptors: ");
+    let validation_errors = || rig.gpu.fixture().complaints_about("copy_descriptors: ");
     let (staging, heap, cells) = (rig.heap(STAGING, 8), rig.heap(RESOURCES, 8), rig.cells(10, 8));
     let samplers = rig.heap(DescriptorHeapVisibility::CpuOnly(DescriptorHeapType::Sampler), 8);
     samplers.write_null(0..8);
@@ -259,16 +259,16 @@ fn copies_that_nothing_can_make_are_complaints(rig: &Rig<'_>) {
         heap.write(at, &cells.descriptor(at));
     }
     heap.copy_to(0, &staging, 1, 1);
-    assert_eq!(complaints(), 1, "out of a heap that the device reads");
+    assert_eq!(validation_errors(), 1, "out of a heap that the device reads");
     heap.copy_to(0, &heap, 1, 1);
-    assert_eq!(complaints(), 2, "the same within one");
+    assert_eq!(validation_errors(), 2, "the same within one");
     samplers.copy_to(0, &staging, 0, 1);
-    assert_eq!(complaints(), 3, "samplers among resources");
+    assert_eq!(validation_errors(), 3, "samplers among resources");
     staging.copy_to(0, &staging, 3, 4);
     staging.copy_to(4, &staging, 1, 4);
-    assert_eq!(complaints(), 5, "onto themselves");
+    assert_eq!(validation_errors(), 5, "onto themselves");
     staging.copy_to(0, &staging, 4, 4);
-    assert_eq!(complaints(), 5, "beside themselves");
+    assert_eq!(validation_errors(), 5, "beside themselves");
     staging.copy_to(0, &heap, 0, 8);
     assert_eq!(rig.read(&heap, &[0, 1, 2, 3, 4, 5, 6, 7]), [10, 11, 12, 13, 10, 11, 12, 13]);
 }
@@ -295,7 +295,7 @@ fn a_range_that_shaders_cannot_use_is_a_complaint(rig: &Rig<'_>) {
 }
 
 fn a_heap_that_is_destroyed_while_work_reads_it_is_a_complaint(rig: &Rig<'_>) {
-    let complaints = || rig.gpu.fixture().complaints_about("destroy_descriptor_heap: ");
+    let validation_errors = || rig.gpu.fixture().complaints_about("destroy_descriptor_heap: ");
     let cells = rig.cells(10, 1);
     let heaps = [(); 2].map(|()| rig.heap(RESOURCES, 1));
     heaps.iter().for_each(|heap| heap.write(0, &cells.descriptor(0)));
@@ -307,7 +307,7 @@ fn a_heap_that_is_destroyed_while_work_reads_it_is_a_complaint(rig: &Rig<'_>) {
     let destroy = |heap| {
         // SAFETY: from this device; that work reads it is what the device shall say.
         unsafe { rig.device().destroy_descriptor_heap(heap) };
-        complaints()
+        validation_errors()
     };
     let counts: Vec<_> = names.into_iter().map(destroy).collect();
     rig.device().resume_queues();

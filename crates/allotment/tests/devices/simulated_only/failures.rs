@@ -218,7 +218,7 @@ fn a_failed_call_has_changed_nothing(gpu: &Simulated) {
     device.fail_call(1, REFUSED);
     // SAFETY: live, visible, and not mapped.
     assert_eq!(unsafe { device.map_memory(from.memory().handle()) }, Err(REFUSED));
-    // A second map would be a complaint.
+    // A second map would be a validation error.
     drop(from.memory().map());
 
     // A dedicated buffer takes more than one step here.

@@ -41,7 +41,7 @@ fn whole<'a>(
     WholeCopy::<SimulatedFixture> { from: from.raw(), to: to.raw(), info, before: (), after: () }
 }
 
-/// The last of these copies is refused with one complaint, and nothing is submitted.
+/// The last of these copies is refused with one validation error, and nothing is submitted.
 #[track_caller]
 fn assert_refused(gpu: &Simulated, full_images: &[WholeCopy<'_, SimulatedFixture>], why: &str) {
     let before = (gpu.device().submitted(FIRST), gpu.fixture().complaints_about("submit: "));
@@ -49,8 +49,8 @@ fn assert_refused(gpu: &Simulated, full_images: &[WholeCopy<'_, SimulatedFixture
     assert_eq!(gpu.try_submit_all(FIRST, &work), Err(DeviceError::Unsupported), "{why}");
     let after = (gpu.device().submitted(FIRST), gpu.fixture().complaints_about("submit: "));
     assert_eq!(after, (before.0, before.1 + 1));
-    let complaints = gpu.device().validation_errors();
-    assert!(complaints.last().unwrap().contains(why), "{complaints:#?}");
+    let validation_errors = gpu.device().validation_errors();
+    assert!(validation_errors.last().unwrap().contains(why), "{validation_errors:#?}");
 }
 
 fn whole_images_of_different_descriptions_are_refused(gpu: &Simulated) {
@@ -116,8 +116,8 @@ fn an_image_is_in_one_copy_of_a_submission(gpu: &Simulated) {
         let work =
             Submission { image_copies: &image_copies, full_images: &full_images, ..Submission::default() };
         assert_eq!(gpu.try_submit_all(FIRST, &work), Err(DeviceError::Unsupported));
-        let complaints = gpu.device().validation_errors();
-        assert!(complaints.last().unwrap().contains("in part too"), "{complaints:#?}");
+        let validation_errors = gpu.device().validation_errors();
+        assert!(validation_errors.last().unwrap().contains("in part too"), "{validation_errors:#?}");
     }
     gpu.wait(gpu.submit_whole(FIRST, &[], &[first, whole(&c, &d, &of)]));
 }

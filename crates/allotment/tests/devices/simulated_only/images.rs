@@ -70,7 +70,7 @@ fn buffer(gpu: &Simulated, bytes: u64) -> Buffer<'_, SimulatedFixture> {
     gpu.buffer(gpu.two_way_type(), bytes)
 }
 
-/// Each copy is refused with a complaint, alone and with a good one before it.
+/// Each copy is refused with a validation error, alone and with a good one before it.
 #[track_caller]
 fn assert_refused<'a>(
     gpu: &Simulated,

@@ -1,17 +1,17 @@
 //! What the simulated device promises beyond the trait: that its queues work later than they are told to,
 //! that it says what its user does wrong, and that it fails where a test wants it to.
 //!
-//! Some of these tests break the trait's contract on purpose. On this device that is a complaint, and
+//! Some of these tests break the trait's contract on purpose. On this device that is a validation error, and
 //! never undefined behaviour: handles are looked up, and bytes live as long as a queue needs them.
 
 mod coherence;
-mod complaints;
 mod descriptors;
 mod failures;
 mod full_images;
 mod heaps;
 mod images;
 mod queues;
+mod validation_errors;
 
 use crate::fixture::Test;
 use crate::kinds::simulated::SimulatedFixture;
@@ -22,9 +22,9 @@ pub(crate) fn all() -> Vec<(&'static str, Test<SimulatedFixture>)> {
         tests.into_iter().map(move |test| (profile, test))
     };
     on("mobile", coherence::all())
-        .chain(on("discrete-large-bar", complaints::all()))
-        .chain(on("d3d12-tier-1", complaints::about_placement()))
-        .chain(on("d3d12-tier-2", complaints::about_directions()))
+        .chain(on("discrete-large-bar", validation_errors::all()))
+        .chain(on("d3d12-tier-1", validation_errors::about_placement()))
+        .chain(on("d3d12-tier-2", validation_errors::about_directions()))
         .chain(on("discrete-large-bar", descriptors::all()))
         .chain(on("integrated", descriptors::about_what_the_driver_keeps()))
         .chain(on("discrete-large-bar", failures::all()))

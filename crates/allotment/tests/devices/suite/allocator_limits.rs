@@ -110,7 +110,7 @@ fn buffers_in_a_pool_hold_their_bytes_in_blocks_and_alone<F: Fixture>(gpu: &Gpu<
             let desc = rig.wanted(1, MemoryUsage::GpuOnly).with_dedicated(dedicated);
             let buffer =
                 rig.create_buffer(&BufferDesc::new(64 * KIB).into(), &desc.clone().with_pool(&pool)).unwrap();
-            let alone = rig.info(buffer.allocation()).unwrap().exclusive;
+            let alone = rig.info(buffer.allocation()).unwrap().dedicated_to_resource;
             assert!(alone || dedicated != Dedicated::Always);
             assert_eq!(rig.location(buffer.allocation()).unwrap().memory_type, memory_type);
             transfer.upload_to(&buffer, 0, &pattern(seed, 64 * KIB)).unwrap();

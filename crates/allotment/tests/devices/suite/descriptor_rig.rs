@@ -10,7 +10,7 @@ use allotment::device::{
 };
 use allotment::memory::{LeakHandler, MappedBuffer, RawBuffer, Transfer};
 use allotment::{AllocationOptions, Allocator, AllocatorDesc, MemoryUsage};
-use allotment_headless::{DescriptorReader, Read};
+use allotment_readers::{DescriptorReader, Read};
 
 use crate::fixture::{DescriptorFixture, Fixture, Outcome};
 use crate::gpu::Gpu;

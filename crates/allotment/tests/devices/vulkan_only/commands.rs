@@ -76,7 +76,7 @@ fn words(word: u32, bytes: usize) -> Vec<u8> {
 
 fn commands_of_the_application_are_counted_and_waited_for(gpu: &Vulkan) {
     for queue in gpu.queues() {
-        let mut memory = gpu.device().command_memory(queue).unwrap();
+        let mut memory = gpu.device().create_command_allocator(queue).unwrap();
         let [from, to] = [(); 2].map(|()| gpu.buffer(gpu.two_way_type(), 4096));
         let before = gpu.device().submitted(queue).0;
         // By turns with copies of the device, each after the other.
@@ -98,7 +98,7 @@ fn commands_wait_for_points_of_other_queues(gpu: &Vulkan) -> Outcome {
     let Some(other) = gpu.queues().nth(1) else {
         return Outcome::DoesNotApply("the device has one queue");
     };
-    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let to = gpu.buffer(gpu.two_way_type(), 256);
     let awaited = TimelinePoint { queue: other, value: TimelineValue(gpu.device().submitted(other).0 + 1) };
     let filled = submit(gpu, FIRST, &[awaited], &[fill(gpu, &mut memory, &to, 7)]).unwrap();
@@ -134,7 +134,7 @@ fn commands_that_would_wait_for_themselves_are_refused(gpu: &Vulkan) {
 
 fn what_the_application_submits_to_a_locked_queue_is_counted(gpu: &Vulkan) {
     for index in gpu.queues() {
-        let mut memory = gpu.device().command_memory(index).unwrap();
+        let mut memory = gpu.device().create_command_allocator(index).unwrap();
         let to = gpu.buffer(gpu.two_way_type(), 4096);
         gpu.put(&to, 0, &pattern(1, 4096));
         let commands = [fill(gpu, &mut memory, &to, 9)];
@@ -164,7 +164,7 @@ fn what_the_application_submits_to_a_locked_queue_is_counted(gpu: &Vulkan) {
 }
 
 fn command_memory_hands_out_the_same_buffers_after_a_reset(gpu: &Vulkan) {
-    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let to = gpu.buffer(gpu.two_way_type(), 64);
     let first: Vec<_> = (0..5).map(|word| fill(gpu, &mut memory, &to, word)).collect();
     let mut different = first.clone();
@@ -194,7 +194,7 @@ fn command_memory_outlives_what_opened_the_device(gpu: &Vulkan) {
     // A machine without the layer has told so already.
     let Ok(headless) = headless else { return };
     let messages = headless.messages().clone();
-    let mut memory = headless.device().command_memory(FIRST).unwrap();
+    let mut memory = headless.device().create_command_allocator(FIRST).unwrap();
     drop(headless);
     memory.next().unwrap();
     memory.reset().unwrap();
@@ -206,6 +206,6 @@ fn command_memory_outlives_what_opened_the_device(gpu: &Vulkan) {
 
 fn there_is_no_command_memory_for_a_queue_that_does_not_exist(gpu: &Vulkan) {
     for queue in [gpu.properties().queues.len() as u8, u8::MAX].map(QueueIndex) {
-        assert!(matches!(gpu.device().command_memory(queue), Err(DeviceError::Unsupported)));
+        assert!(matches!(gpu.device().create_command_allocator(queue), Err(DeviceError::Unsupported)));
     }
 }

@@ -116,7 +116,7 @@ fn assert_depth_arrives(gpu: &Vulkan, of: vk::Format, aspects: vk::ImageAspectFl
     }
     assert!(gpu.device().relocatable_image_info(&desc.into()).is_some(), "{of:?}");
     let (from, to) = (gpu.image(desc), gpu.image(desc));
-    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let attached = vk::ImageLayout::DEPTH_STENCIL_ATTACHMENT_OPTIMAL;
     let tested = (
         attached,
@@ -209,7 +209,7 @@ fn an_image_of_several_samples_is_copied_whole(gpu: &Vulkan) -> Outcome {
         return Outcome::DoesNotApply("the device has no images of several samples");
     }
     let (from, to, resolved) = (gpu.image(desc_of(4)), gpu.image(desc_of(4)), gpu.image(desc_of(1)));
-    let mut memory = gpu.device().command_memory(FIRST).unwrap();
+    let mut memory = gpu.device().create_command_allocator(FIRST).unwrap();
     let attached = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
     let drawn = (attached, vk::AccessFlags::COLOR_ATTACHMENT_READ | vk::AccessFlags::COLOR_ATTACHMENT_WRITE);
     run(gpu, &mut memory, |raw, commands| {
@@ -314,7 +314,7 @@ fn images_that_are_more_than_their_texels_are_not_copied_whole(gpu: &Vulkan) {
     let chained = unsafe { ImageInfo::from_raw(plain.push_next(&mut formats)) };
     assert!(!movable(chained));
     let shared = vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
-    assert!(!movable(info(plain).shared_as(shared)));
+    assert!(!movable(info(plain).with_external_handle_types(shared)));
     let mut attachment = ImageDesc::new(8, 8, format(vk::Format::R8G8B8A8_UNORM));
     attachment.usage = transient.as_raw().into();
     assert!(!movable(attachment.into()));
@@ -361,5 +361,5 @@ fn buffers_that_are_more_than_their_bytes_are_not_moved(gpu: &Vulkan) {
     ] {
         assert!(!movable(info(raw)), "{raw:?}");
     }
-    assert!(!movable(info(plain).shared_as(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD)));
+    assert!(!movable(info(plain).with_external_handle_types(vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD)));
 }

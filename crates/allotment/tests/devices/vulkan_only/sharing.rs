@@ -61,9 +61,9 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
     const SIZE: u64 = 100_003;
     let allocator = allocator(gpu);
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
-    let info = BufferInfo::from(BufferDesc::new(SIZE)).shared_as(OPAQUE);
+    let info = BufferInfo::from(BufferDesc::new(SIZE)).with_external_handle_types(OPAQUE);
     let desc = wanted(MemoryUsage::GpuOnly);
-    let exported = MemoryOptions::new().exported_as(OPAQUE);
+    let exported = MemoryOptions::new().with_export_handle_types(OPAQUE);
     let one = allocator.create_buffer_with(&info, &desc, &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
@@ -71,7 +71,7 @@ fn memory_that_was_exported_and_imported_shows_the_same_bytes(gpu: &Vulkan) -> O
     // SAFETY: live, and made to be exported so.
     let fd = unsafe { gpu.device().export_memory_fd(memory, OPAQUE) }.unwrap();
     // SAFETY: exported by this very device, from memory of the same size and type.
-    let imported = unsafe { MemoryOptions::new().imported_from(OPAQUE, fd) };
+    let imported = unsafe { MemoryOptions::new().with_imported_fd(OPAQUE, fd) };
     let other = allocator.create_buffer_with(&info, &desc, &imported).unwrap();
     let mut found = vec![0; SIZE as usize];
     transfer.download_from(&other, 0, &mut found).unwrap();
@@ -93,8 +93,8 @@ fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> O
     const SIZE: u64 = 100_003;
     let allocator = allocator(gpu);
     let mut transfer = Transfer::new(&allocator, QueueIndex(0), 1 << 16).unwrap();
-    let info = BufferInfo::from(BufferDesc::new(SIZE)).shared_as(DMA_BUF);
-    let exported = MemoryOptions::new().exported_as(DMA_BUF);
+    let info = BufferInfo::from(BufferDesc::new(SIZE)).with_external_handle_types(DMA_BUF);
+    let exported = MemoryOptions::new().with_export_handle_types(DMA_BUF);
     let one = allocator.create_buffer_with(&info, &wanted(MemoryUsage::GpuOnly), &exported).unwrap();
     transfer.upload_to(&one, 0, &pattern(1, SIZE)).unwrap();
 
@@ -106,7 +106,7 @@ fn memory_that_was_exported_as_a_dma_buf_shows_the_same_bytes(gpu: &Vulkan) -> O
     let allowed = gpu.types().into_iter().find(|&t| types.contains(t) && needs.memory_types.contains(t));
     let memory_type = allowed.expect("a type for what this device exported itself");
     // SAFETY: exported by this very device, from memory of the same size, and of a type that it may have.
-    let options = unsafe { MemoryOptions::new().imported_from(DMA_BUF, fd) };
+    let options = unsafe { MemoryOptions::new().with_imported_fd(DMA_BUF, fd) };
     let desc = MemoryDesc::new(memory_type, needs.size).with_options(Some(&options));
     let (memory, other) = gpu.device().create_dedicated_buffer(&info, &desc).unwrap();
 
@@ -127,8 +127,8 @@ fn an_image_of_a_description_is_shared_or_refused(gpu: &Vulkan) {
     let allocator = allocator(gpu);
     let desc = ImageDesc::new(64, 64, gpu.fixture().image_format());
     for handle_type in [OPAQUE, DMA_BUF, OPAQUE | DMA_BUF] {
-        let info = ImageInfo::from(desc).shared_as(handle_type);
-        let options = MemoryOptions::new().exported_as(handle_type);
+        let info = ImageInfo::from(desc).with_external_handle_types(handle_type);
+        let options = MemoryOptions::new().with_export_handle_types(handle_type);
         // Whether it can be is the device's business; the validation layer knows whether it was asked.
         if let Ok(image) = allocator.create_image_with(&info, &wanted(MemoryUsage::GpuOnly), &options) {
             allocator.destroy_image(image).unwrap();
@@ -141,7 +141,7 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
         return NO_SHARING;
     }
     let allocator = allocator(gpu);
-    let exported = MemoryOptions::new().exported_as(OPAQUE);
+    let exported = MemoryOptions::new().with_export_handle_types(OPAQUE);
     let plain = BufferInfo::from(BufferDesc::new(4096));
     let image = ImageInfo::from(ImageDesc::new(8, 8, gpu.fixture().image_format()));
     let rule = DescriptionError::NotShared { memory: OPAQUE.as_raw(), resource: 0 };
@@ -155,7 +155,8 @@ fn a_resource_that_was_not_described_for_shared_memory_is_refused_there(gpu: &Vu
     assert_eq!(made.err(), Some(ResourceError::Device(refused)));
     let made = allocator.create_aliasing_image(&allocation, 0, &image);
     assert_eq!(made.err(), Some(ResourceError::Device(refused)));
-    let made = allocator.create_aliasing_buffer(&allocation, 0, &plain.shared_as(OPAQUE)).unwrap();
+    let made =
+        allocator.create_aliasing_buffer(&allocation, 0, &plain.with_external_handle_types(OPAQUE)).unwrap();
     // SAFETY: made above, and no queue knows it.
     unsafe { gpu.device().destroy_buffer(made) };
     allocator.free(allocation).unwrap();
@@ -200,10 +201,10 @@ fn memory_is_not_shared_where_that_is_not_enabled(gpu: &Vulkan) -> Outcome {
         return Outcome::DoesNotApply("everything that could be off is on");
     }
     let allocator = allocator(gpu);
-    let options = MemoryOptions::new().exported_as(DMA_BUF);
+    let options = MemoryOptions::new().with_export_handle_types(DMA_BUF);
     let wanted_options = MemoryUsage::GpuOnly.into();
     assert!(allocator.allocate_with(&Requirements::new(4096), &wanted_options, &options).is_err());
-    let info = BufferInfo::from(BufferDesc::new(64)).shared_as(DMA_BUF);
+    let info = BufferInfo::from(BufferDesc::new(64)).with_external_handle_types(DMA_BUF);
     assert!(matches!(
         allocator.create_buffer(&info, &wanted(MemoryUsage::GpuOnly)),
         Err(ResourceError::Device(_))
@@ -217,7 +218,7 @@ fn an_import_that_fails_leaves_its_descriptor_open(gpu: &Vulkan) -> Outcome {
     }
     let file: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
     // SAFETY: refused before the driver sees it, since there is no such memory type.
-    let options = unsafe { MemoryOptions::new().imported_from(OPAQUE, file) };
+    let options = unsafe { MemoryOptions::new().with_imported_fd(OPAQUE, file) };
     let nowhere = allotment::device::MemoryTypeIndex(31);
     let refused = gpu.device().allocate_memory(&MemoryDesc::new(nowhere, 64).with_options(Some(&options)));
     assert!(refused.is_err());

@@ -80,11 +80,12 @@ fn memory_is_shared_from_vulkan_1_1_on(gpu: &Vulkan) -> Outcome {
     // SAFETY: the handles are those of a device that outlives this one; the extension is never used.
     let device = unsafe { Device::new(desc) }.unwrap();
     let missing = DeviceError::NotEnabled(MissingFeature::ExternalMemory);
-    let buffer = BufferInfo::from(BufferDesc::new(64)).shared_as(OPAQUE);
+    let buffer = BufferInfo::from(BufferDesc::new(64)).with_external_handle_types(OPAQUE);
     assert_eq!(device.buffer_requirements(&buffer), Err(missing));
-    let image = ImageInfo::from(ImageDesc::new(8, 8, gpu.fixture().image_format())).shared_as(OPAQUE);
+    let image = ImageInfo::from(ImageDesc::new(8, 8, gpu.fixture().image_format()))
+        .with_external_handle_types(OPAQUE);
     assert_eq!(device.image_requirements(&image), Err(missing));
-    let options = MemoryOptions::new().exported_as(OPAQUE);
+    let options = MemoryOptions::new().with_export_handle_types(OPAQUE);
     let memory = MemoryDesc::new(gpu.buffer_types()[0], 64).with_options(Some(&options));
     assert_eq!(device.allocate_memory(&memory), Err(missing));
     Outcome::Ran

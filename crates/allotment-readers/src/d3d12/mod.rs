@@ -157,7 +157,7 @@ impl D3d12Reader {
         };
         match done {
             Some(Recorded { mut memory, .. }) => memory.reset().map(|()| memory),
-            None => self.device.command_memory(queue),
+            None => self.device.create_command_allocator(queue),
         }
     }
 

@@ -1,4 +1,16 @@
-//! GPU work that reads through descriptors, with one interface for every device, for tests and examples.
+//! GPU work that reads through descriptors, with one interface for every device: for tests and examples.
+//!
+//! On Vulkan and Direct3D 12 a compute shader reads; the simulated GPU executes the reads itself.
+
+#[cfg(windows)]
+mod d3d12;
+mod simulated;
+mod vulkan;
+
+#[cfg(windows)]
+pub use d3d12::D3d12Reader;
+pub use simulated::SimulatedReader;
+pub use vulkan::VulkanReader;
 
 use allotment::device::{DescriptorDevice, DeviceError, QueueIndex, TimelinePoint, TimelineValue};
 

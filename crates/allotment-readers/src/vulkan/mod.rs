@@ -112,7 +112,7 @@ impl VulkanReader {
         let done = done.filter(|_| here.nth(SPARE - 1).is_some()).map(|done| used.swap_remove(done));
         drop(used);
         match done {
-            None => self.device.command_memory(queue),
+            None => self.device.create_command_allocator(queue),
             Some((_, mut memory)) => {
                 memory.reset()?;
                 Ok(memory)

@@ -58,24 +58,24 @@ pub(super) fn about_placement() -> Vec<Test<SimulatedFixture>> {
 
 const FIRST: QueueIndex = QueueIndex(0);
 
-/// The number of complaints that begin with `about` has become `count`, and there are no others.
+/// The number of validation errors that begin with `about` has become `count`, and there are no others.
 #[track_caller]
 fn assert_complaints(gpu: &Simulated, about: &'static str, count: usize) {
     assert_eq!(gpu.fixture().complaints_about(about), count, "{:#?}", gpu.device().validation_errors());
 }
 
 fn flush(device: &SimulatedGpu, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
-    // SAFETY: a flush that it must not be is a complaint here.
+    // SAFETY: a flush that it must not be is a validation error here.
     unsafe { device.flush_memory(memory, range) }
 }
 
 fn invalidate(device: &SimulatedGpu, memory: SimulatedMemory, range: Range<u64>) -> Result<(), DeviceError> {
-    // SAFETY: an invalidate that it must not be is a complaint here.
+    // SAFETY: an invalidate that it must not be is a validation error here.
     unsafe { device.invalidate_memory(memory, range) }
 }
 
 fn free(device: &SimulatedGpu, memory: SimulatedMemory) {
-    // SAFETY: a free that must not be is a complaint here.
+    // SAFETY: a free that must not be is a validation error here.
     unsafe { device.free_memory(memory) };
 }
 
@@ -145,7 +145,7 @@ fn a_flush_of_memory_that_is_not_mapped_is_a_complaint(gpu: &Simulated) {
     assert_complaints(gpu, "invalidate: ", 1);
 }
 
-/// Every call with a handle that names no live memory is refused, with a complaint.
+/// Every call with a handle that names no live memory is refused, with a validation error.
 fn assert_refused_everywhere(gpu: &Simulated, memory: SimulatedMemory, times: usize) {
     let device = gpu.device();
     let before = device.usage();
@@ -235,7 +235,7 @@ fn a_resource_that_requires_dedicated_memory_takes_no_other(gpu: &Simulated) {
 
     let memory_type = gpu.buffer_types()[0];
     let memory = gpu.allocate(memory_type, needs.size);
-    // SAFETY: memory that was not allocated for the buffer is a complaint here.
+    // SAFETY: memory that was not allocated for the buffer is a validation error here.
     let refused = unsafe { device.create_buffer(&buffer, memory.handle(), 0) };
     assert_eq!(refused.err(), Some(DeviceError::Unsupported));
     assert_complaints(gpu, "create_buffer: ", 1);
@@ -330,7 +330,7 @@ fn a_copy_of_freed_memory_is_a_complaint(gpu: &Simulated) {
     }
 }
 
-/// A submission is refused with a complaint for its second copy, from memory of one type to memory of the
+/// A submission is refused with a validation error for its second copy, from memory of one type to memory of the
 /// other; and neither copy is made.
 #[track_caller]
 fn assert_refused(gpu: &Simulated, [from_type, to_type]: [MemoryTypeIndex; 2], count: usize) {
