@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{allotment, folder, json, recorded, validation_error};
+use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -167,7 +167,7 @@ fn options_of_one_device_are_refused_on_the_other() {
     ] {
         let output = allotment(&folder, args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(validation_error(&output).contains(" is for --device "), "{args:?}");
+        assert!(error_line(&output).contains(" is for --device "), "{args:?}");
     }
 }
 
@@ -191,7 +191,7 @@ fn a_driver_that_the_command_does_not_have_is_told_with_what_helps() {
         ] {
             let output = allotment(&folder(), args);
             assert_eq!(output.status.code(), Some(1), "{args:?}");
-            let line = validation_error(&output);
+            let line = error_line(&output);
             assert!(line.contains(expected), "{line}");
         }
     }
@@ -213,7 +213,7 @@ fn a_malformed_trace_gets_one_line_with_its_line_number() {
         let path = written(&folder, format!("{header}{lines}").as_bytes());
         let output = allotment(&folder, &["replay", &path]);
         assert_eq!(output.status.code(), Some(1), "{lines}");
-        let line = validation_error(&output);
+        let line = error_line(&output);
         assert!(line.contains(number), "{lines}: {line}");
     }
 }
@@ -226,7 +226,7 @@ fn a_truncated_or_missing_trace_gets_one_line() {
     for args in [&["replay", path.as_str()][..], &["compare", &path], &["replay", "nowhere.csv.gz"]] {
         let output = allotment(&folder, args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
-        validation_error(&output);
+        error_line(&output);
     }
 }
 
@@ -234,7 +234,7 @@ fn a_truncated_or_missing_trace_gets_one_line() {
 fn an_allocation_that_no_device_can_serve_is_told_with_its_line() {
     let folder = folder();
     let path = written(&folder, b"op,id,size,alignment,kind,name\na,7,281474976710656,16,image,huge\n");
-    let line = validation_error(&allotment(&folder, &["replay", &path]));
+    let line = error_line(&allotment(&folder, &["replay", &path]));
     assert!(line.contains("line 2: resource 7"), "{line}");
 }
 
@@ -242,7 +242,7 @@ fn an_allocation_that_no_device_can_serve_is_told_with_its_line() {
 fn a_report_that_cannot_be_written_is_a_failure() {
     let output = allotment(&folder(), &["replay", "--json", "--report", "no/such/folder/page.html"]);
     assert_eq!(output.status.code(), Some(1));
-    validation_error(&output);
+    error_line(&output);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_file_that_is_no_trace_is_told_by_what_it_seems_to_be() {
     let folder = folder();
     let path = written(&folder, format!("{{\"Total\": [{}]}}", "1, ".repeat(50_000)).as_bytes());
     for command in ["replay", "compare", "defragment"] {
-        let line = validation_error(&allotment(&folder, &[command, &path]));
+        let line = error_line(&allotment(&folder, &[command, &path]));
         assert!(
             line.contains("this looks like JSON; a trace is csv") && line.contains("op,id,size"),
             "{line}"
@@ -318,7 +318,7 @@ fn no_trace_of_valid_lines_makes_the_command_panic() {
             let output = allotment(&folder, args);
             match output.status.code() {
                 Some(0) => assert!(output.stderr.is_empty(), "{args:?}: {output:?}"),
-                Some(1) => assert!(validation_error(&output).contains("line 2: resource 0: "), "{args:?}"),
+                Some(1) => assert!(error_line(&output).contains("line 2: resource 0: "), "{args:?}"),
                 _ => panic!("{args:?}, {}: {output:?}", lines.chars().take(100).collect::<String>()),
             }
         }

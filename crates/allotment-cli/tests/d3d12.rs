@@ -6,7 +6,7 @@
 mod common;
 
 use common::drivers::{D3D12, number};
-use common::{allotment, folder, validation_error};
+use common::{allotment, error_line, folder};
 
 #[test]
 fn the_race_is_replayed_with_real_buffers_and_textures_and_every_byte_verified() {
@@ -27,7 +27,7 @@ fn without_a_debug_layer_the_command_says_how_to_get_one() {
     }
     let output = allotment(&folder(), &["replay", "--device", "d3d12", "--bytes", "none", "--validate"]);
     if !output.status.success() {
-        let line = validation_error(&output);
+        let line = error_line(&output);
         assert!(line.contains("no debug layer: install Graphics Tools"), "{line}");
     }
 }

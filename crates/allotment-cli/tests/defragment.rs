@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{allotment, folder, json, recorded, validation_error};
+use common::{allotment, error_line, folder, json, recorded};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -210,7 +210,7 @@ fn what_makes_no_sense_ends_with_code_2() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{args:?}");
     }
-    let beyond = validation_error(&allotment(&folder, &["defragment", "--at", "3461"]));
+    let beyond = error_line(&allotment(&folder, &["defragment", "--at", "3461"]));
     assert!(beyond.contains("--at 3461 is after the last frame of the trace, 3460"), "{beyond}");
 }
 
@@ -223,7 +223,7 @@ fn a_trace_that_cannot_be_read_gets_one_line() {
     for path in [path.to_str().unwrap(), "nowhere.csv.gz"] {
         let output = allotment(&folder, &["defragment", path]);
         assert_eq!(output.status.code(), Some(1), "{path}");
-        validation_error(&output);
+        error_line(&output);
     }
 }
 
@@ -238,7 +238,7 @@ fn the_device_is_the_simulated_one_and_others_are_refused_with_the_reason() {
     let folder = folder();
     let args = ["defragment", "--json", "--device", "simulated", "--profile", "mobile", "--at", EARLY];
     assert_eq!(json(&allotment(&folder, &args))["profile"], "mobile");
-    let line = validation_error(&allotment(&folder, &["defragment", "--device", "vulkan"]));
+    let line = error_line(&allotment(&folder, &["defragment", "--device", "vulkan"]));
     assert!(
         line.contains("defragment runs on the simulated GPU only") && line.contains("--device simulated"),
         "{line}"

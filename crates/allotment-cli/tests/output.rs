@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 #[cfg(unix)]
 use common::recorded;
-use common::{allotment, folder, json, validation_error};
+use common::{allotment, error_line, folder, json};
 use tempfile::TempDir;
 
 /// A trace whose replay takes no time.
@@ -30,7 +30,7 @@ fn names(folder: &TempDir) -> Vec<String> {
 
 fn refused(output: &Output, expected: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let line = validation_error(output);
+    let line = error_line(output);
     assert!(line.contains(expected), "{line}");
 }
 
@@ -165,7 +165,7 @@ fn the_trace_is_not_written_over_and_two_outputs_are_two_files() {
     ] {
         let output = allotment(&folder, args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
-        validation_error(&output);
+        error_line(&output);
     }
     assert_eq!(fs::read(&trace).unwrap(), before);
 }

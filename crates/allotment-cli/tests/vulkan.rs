@@ -7,7 +7,7 @@ mod common;
 
 use common::drivers::{VULKAN, number};
 #[cfg(not(windows))]
-use common::{folder, validation_error};
+use common::{error_line, folder};
 
 #[test]
 fn the_race_is_replayed_with_real_buffers_and_images_and_every_byte_verified() {
@@ -41,7 +41,7 @@ fn without_a_driver_the_command_says_what_to_install() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{command}");
-        let line = validation_error(&output);
+        let line = error_line(&output);
         assert!(line.contains("install") && line.contains("--device simulated"), "{line}");
     }
 }

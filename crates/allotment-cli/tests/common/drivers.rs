@@ -9,7 +9,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::{allotment, folder, json, recorded, validation_error};
+use super::{allotment, error_line, folder, json, recorded};
 
 /// A kind of real driver.
 pub(crate) struct Driver {
@@ -166,7 +166,7 @@ impl Here {
         for command in ["replay", "info", "compare"] {
             let output = allotment(&folder, &[command, "--device", self.driver.name, "--gpu", "voodoo 9"]);
             assert_eq!(output.status.code(), Some(2), "{command}");
-            let line = validation_error(&output);
+            let line = error_line(&output);
             let expected = format!("no {} device is named \"voodoo 9\"; the devices are ", self.driver.title);
             assert!(line.contains(&expected), "{line}");
         }

@@ -31,7 +31,7 @@ pub(crate) fn json(output: &Output) -> Value {
 }
 
 /// Returns the one line of a failure.
-pub(crate) fn validation_error(output: &Output) -> String {
+pub(crate) fn error_line(output: &Output) -> String {
     let errors = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(errors.trim_end().lines().count(), 1, "one line: {errors}");
     assert!(!errors.contains("panicked"), "{errors}");
